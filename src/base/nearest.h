@@ -1,0 +1,17 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace lowtide {
+
+/// The (at most three) candidates closest to `name` by edit distance, best first; none that
+/// differs in more than about half of its letters.
+std::vector<std::string> nearest_names(std::string_view name,
+                                       const std::vector<std::string>& candidates);
+
+/// ` Did you mean "resnet50" or "resnet18"?`, or "" when nothing is near.
+std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace lowtide

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/dtype.h"
+
+namespace lowtide {
+
+/// The tensor at a position of the op's `inputs`.
+struct TensorArg {
+  int position;
+  bool operator==(const TensorArg&) const = default;
+};
+
+/// A list of tensors, each by its position in the op's `inputs`.
+struct TensorListArg {
+  std::vector<int> positions;
+  bool operator==(const TensorListArg&) const = default;
+};
+
+/// None: an absent optional argument, and every generator, layout, device or pin_memory.
+using NoneArg = std::monostate;
+
+/// One argument of an op in the order of its ATen schema.
+using Argument = std::variant<NoneArg, TensorArg, TensorListArg, bool, std::int64_t, double,
+                              std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
+
+}  // namespace lowtide

@@ -1,0 +1,168 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/bytes.h"
+#include "graph/argument.h"
+#include "graph/dtype.h"
+#include "graph/initializer.h"
+
+namespace lowtide {
+
+using TensorId = std::int32_t;  ///< index into Graph::tensors()
+using OpId = std::int32_t;      ///< index into Graph::ops()
+inline constexpr std::int32_t kNone = -1;
+
+using Shape = std::vector<std::int64_t>;
+
+/// `resident`: exists before the first op and is held throughout (parameters, optimizer state,
+/// the input batch). `value`: made by an op.
+enum class Kind : std::uint8_t { value, resident };
+
+/// What a tensor is to the training step; for reports, checkpoints and data loading.
+enum class Role : std::uint8_t {
+  none,
+  parameter,
+  buffer,           ///< module state that is not trained, such as running statistics
+  optimizer_state,  ///< momenta, step counters, the learning rate
+  input,            ///< the batch: images, tokens
+  target,           ///< the batch: labels
+  constant,
+  gradient,  ///< the final gradient of a parameter
+  loss
+};
+
+enum class Phase : std::uint8_t { forward, backward, optimizer };
+
+struct Tensor {
+  std::string name;
+  Bytes bytes = 0;  ///< of the storage that it owns; 0 for a view
+  Kind kind = Kind::value;
+  TensorId alias_of = kNone;  ///< the tensor whose storage a view shares; itself never a view
+  std::optional<DType> dtype;
+  Shape shape;
+  Shape strides;  ///< in elements; empty means contiguous
+  Role role = Role::none;
+  std::optional<Initializer> init;
+  TensorId gradient_of = kNone;  ///< for Role::gradient: the parameter
+  std::string extra;             ///< unknown keys of the file as a JSON object; "" for none
+};
+
+/// Output at position `output` may be written over the storage of the input at position `input`
+/// when nothing needs that input afterwards.
+struct InPlace {
+  int output = 0;
+  int input = 0;
+  bool operator==(const InPlace&) const = default;
+};
+
+/// One request to the allocator that an op makes while it runs, in the order in which it makes
+/// them. Recorded by profiling.
+struct Allocation {
+  Bytes bytes = 0;
+  int output = -1;   ///< becomes the storage of that output; -1: scratch
+  Bytes offset = 0;  ///< of scratch, inside the op's workspace
+  bool operator==(const Allocation&) const = default;
+};
+
+struct Op {
+  std::string name;
+  std::string type;  ///< ATen name with overload, "aten::add.Tensor"
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+  double cost = 0;            ///< of one execution, in the graph's cost unit
+  bool cost_estimated = true; ///< from a formula rather than a measurement
+  Bytes workspace_bytes = 0;  ///< held while the op runs, beside inputs and outputs
+  Phase phase = Phase::forward;
+  bool recomputable = true;
+  bool random = false;        ///< draws random numbers; a second execution replays the same ones
+  std::vector<InPlace> inplace;
+  /// Positions of inputs (resident tensors) that the op writes: running statistics, parameters.
+  /// A second execution of a recomputable op is given none for them, so that an effect happens
+  /// once.
+  std::vector<int> mutates;
+  std::vector<Argument> args;           ///< the schema's arguments; empty: planned, not executable
+  std::vector<Allocation> allocations;  ///< empty: not profiled
+  std::string extra;
+};
+
+/// Plain data of a graph, before it is checked.
+struct GraphData {
+  std::string name;
+  std::string cost_unit = "us";
+  std::vector<Tensor> tensors;
+  std::vector<Op> ops;
+  std::vector<TensorId> outputs;
+  std::string device;  ///< which device its times and workspaces were measured on; "" for none
+  std::string extra;
+};
+
+/// A training computation: tensors and ops in a valid topological order. Immutable: whoever holds
+/// one may rely on every rule of docs/reference/graph-format.md.
+///
+/// Terms: a *storage* is a tensor that owns bytes (not a view); a *view op* is an op with outputs,
+/// all of which are views.
+class Graph {
+ public:
+  /// Checks `data`. Throws InputError that names the op or tensor and the rule that is broken.
+  explicit Graph(GraphData data);
+
+  const std::string& name() const { return data_.name; }
+  const std::string& cost_unit() const { return data_.cost_unit; }
+  const std::string& device() const { return data_.device; }
+  std::span<const Tensor> tensors() const { return data_.tensors; }
+  std::span<const Op> ops() const { return data_.ops; }
+  const Tensor& tensor(TensorId id) const { return data_.tensors[static_cast<std::size_t>(id)]; }
+  const Op& op(OpId id) const { return data_.ops[static_cast<std::size_t>(id)]; }
+  int num_tensors() const { return static_cast<int>(data_.tensors.size()); }
+  int num_ops() const { return static_cast<int>(data_.ops.size()); }
+  /// Tensors that must be live after the last op.
+  std::span<const TensorId> outputs() const { return data_.outputs; }
+  const GraphData& data() const { return data_; }
+
+  /// The tensor that owns the bytes of `id`: itself, or what it is a view of.
+  TensorId storage(TensorId id) const {
+    const TensorId base = tensor(id).alias_of;
+    return base == kNone ? id : base;
+  }
+  bool is_resident(TensorId id) const { return tensor(storage(id)).kind == Kind::resident; }
+  /// The op that makes a value or a view; kNone for resident storages.
+  OpId producer(TensorId id) const { return producer_[static_cast<std::size_t>(id)]; }
+  /// Ops that read exactly this tensor, in order, each once.
+  std::span<const OpId> readers(TensorId id) const;
+  /// Views that share the storage `id`.
+  std::span<const TensorId> views(TensorId id) const;
+  bool is_view_op(OpId id) const { return view_op_[static_cast<std::size_t>(id)]; }
+  /// The first op other than `id` that overwrites something `id` reads; num_ops() if none does.
+  /// Running `id` again after that op would read another value, so no plan may.
+  OpId expires(OpId id) const { return expires_[static_cast<std::size_t>(id)]; }
+  /// Sum of the bytes of all resident tensors.
+  Bytes resident_bytes() const { return resident_bytes_; }
+  /// Whether every op has what the runtime needs (ATen type, arguments).
+  bool executable() const { return executable_; }
+
+ private:
+  void index();
+
+  GraphData data_;
+  std::vector<OpId> producer_;
+  std::vector<std::int32_t> reader_begin_;
+  std::vector<OpId> readers_;
+  std::vector<std::int32_t> view_begin_;
+  std::vector<TensorId> views_;
+  std::vector<bool> view_op_;
+  std::vector<OpId> expires_;
+  Bytes resident_bytes_ = 0;
+  bool executable_ = true;
+};
+
+std::string_view name(Kind kind);
+std::string_view name(Role role);
+std::string_view name(Phase phase);
+
+}  // namespace lowtide

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lowtide {
+
+inline constexpr Bytes kArenaAlignment = 64;  ///< what vector kernels and c10 expect
+
+/// A block that needs an address: bytes over the half-open interval [begin, end) of actions.
+struct Buffer {
+  std::int32_t begin = 0;
+  std::int32_t end = 0;
+  Bytes bytes = 0;
+};
+
+/// Offsets, one per buffer, and the height that they need.
+struct Packing {
+  std::vector<Bytes> offsets;
+  Bytes height = 0;
+};
+
+/// No packing can be lower: the largest sum of (aligned) bytes alive at one time.
+Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment);
+
+/// Packs so that no two buffers that are alive together overlap (dynamic storage allocation).
+/// Tries several first-fit and best-fit orders and keeps the lowest; deterministic.
+Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment);
+
+/// Addresses for every storage and workspace of a valid plan. An output written in place keeps
+/// its input's address.
+Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment = kArenaAlignment);
+
+}  // namespace lowtide

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "build/builder.h"
+
+namespace lowtide {
+
+/// Sizes of a model; 0 means the model's own default.
+struct ModelOptions {
+  std::int64_t batch = 0;
+  std::int64_t image = 0;     ///< height and width of square images
+  std::int64_t classes = 0;
+  std::int64_t layers = 0;    ///< transformer blocks, LSTM steps' cells, MLP layers
+  std::int64_t width = 0;
+  std::int64_t heads = 0;
+  std::int64_t sequence = 0;  ///< tokens or time steps
+  std::int64_t vocabulary = 0;
+  double dropout = -1;        ///< negative: the model's own default
+};
+
+enum class Task { images, tokens, segmentation };
+
+/// The ends of a built model.
+struct ModelParts {
+  Value input;
+  Value target;
+  Value output;  ///< logits
+  Value loss;    ///< scalar
+};
+
+/// One model family member of the zoo.
+struct Model {
+  std::string_view name;      ///< "resnet50"
+  std::string_view summary;   ///< one line
+  std::string_view paper;
+  Task task;
+  ModelOptions defaults;      ///< every field that the model reads is set; the others stay 0
+  ModelParts (*build)(Builder& builder, const ModelOptions& options);
+};
+
+std::span<const Model> models();
+/// Throws InputError with the nearest names.
+const Model& find_model(std::string_view name);
+/// The model's defaults overridden by what `given` sets. Throws InputError for an option that the
+/// model does not read or that is out of range.
+ModelOptions with_defaults(const Model& model, const ModelOptions& given);
+
+struct OptimizerOptions {
+  std::string name = "sgd";  ///< sgd, adam, adamw
+  double learning_rate = 0;  ///< 0: 0.1 for sgd, 0.001 for the others
+  double momentum = 0.9;     ///< sgd
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double weight_decay = 0;
+};
+
+/// The whole training step of a model: forward, loss, gradients of every parameter, update.
+/// The graph's outputs are the loss.
+Graph training_graph(const Model& model, const ModelOptions& options,
+                     const OptimizerOptions& optimizer);
+
+/// Appends the update of each parameter by its gradient, phase optimizer.
+void append_optimizer(Builder& builder, std::span<const Value> parameters,
+                      std::span<const Value> gradients, const OptimizerOptions& options);
+
+}  // namespace lowtide

@@ -1,0 +1,31 @@
+#pragma once
+
+#include "layout/layout.h"
+#include "plan/plan.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+
+/// A plan with addresses that fit, and how good it is.
+struct Planned {
+  Outcome outcome = Outcome::infeasible;
+  std::optional<Plan> plan;            ///< verified; its arena is within the budget
+  Bytes budget_bytes = 0;
+  double keep_all_cost = 0;
+  Bytes keep_all_peak_bytes = 0;
+  std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
+  double seconds = 0;
+  std::string message;
+
+  double overhead() const;              ///< cost / keep-all cost - 1
+  std::optional<double> gap() const;    ///< cost / lower bound - 1
+};
+
+/// Runs a strategy within a budget of bytes: decide, lower, write in place, lay out, verify. When
+/// the arena does not fit though the peak does, the strategy is asked again with a budget smaller
+/// by what was missing. `options` may be partial; an unknown or out-of-range one throws InputError.
+/// A plan that the verifier refuses is a bug and throws std::logic_error.
+Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
+                    const StrategyOptions& options, Control& control);
+
+}  // namespace lowtide

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lowtide {
+
+struct ExecutorOptions {
+  enum class Memory : std::uint8_t {
+    arena,  ///< every byte at its planned address
+    pool    ///< allocate when needed, recycle: what frameworks do, for comparison
+  };
+  enum class Overrun : std::uint8_t { stop, reserve };
+
+  Memory memory = Memory::arena;
+  /// What happens when an op asks for more than was profiled: stop with an Error that names the op
+  /// and the bytes, or take it from `reserve_bytes` and go on (and say so in the report).
+  Overrun overrun = Overrun::stop;
+  Bytes reserve_bytes = 0;
+  bool record_times = false;  ///< fill StepReport::action_seconds
+};
+
+/// What one step really did.
+struct StepReport {
+  double seconds = 0;
+  Bytes measured_peak_bytes = 0;      ///< highest byte in use, residents and reserve included
+  std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
+  Bytes outside_bytes = 0;            ///< peak of what the framework's allocator gave besides: 0
+  std::vector<std::string> overruns;  ///< one line per op that asked for more than was profiled
+  std::vector<double> action_seconds; ///< per action; views and frees included
+  std::vector<Bytes> action_memory;   ///< bytes in use after each action
+};
+
+/// Runs a plan on real tensors. Everything the step holds lies in one block taken at construction:
+/// residents first, then values and workspaces where the plan's layout puts them.
+///
+/// A second execution of a random op draws what the first one drew; a second execution of an op
+/// with effects leaves them out; so a step computes bit for bit what keep-all computes.
+/// Not thread-safe; one Executor at a time may run in a process (it serves the framework's
+/// allocator while it runs).
+class Executor {
+ public:
+  /// `plan` must be verified and carry a layout (memory = arena); `graph` must be executable and,
+  /// for the arena, profiled. Both must outlive the Executor. Throws InputError otherwise, and
+  /// Error when the block cannot be had.
+  Executor(const Graph& graph, const Plan& plan, const ExecutorOptions& options = {});
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// The memory of a resident tensor: read and write it between steps.
+  at::Tensor resident(TensorId id);
+  /// Fills every resident that has an initializer, from a generator with this seed.
+  void initialize(std::uint64_t seed);
+  /// Sees each tensor of `watched` right after the execution that first makes it, while it is live.
+  using Watcher = std::function<void(TensorId, const at::Tensor&)>;
+  void watch(std::vector<TensorId> watched, Watcher watcher);
+  /// One training step. Throws Error when an op fails, naming the op; the residents are then in an
+  /// undefined state.
+  StepReport step();
+  /// A graph output, after a step and until the next.
+  at::Tensor output(TensorId id);
+  /// Bytes of the block.
+  Bytes block_bytes() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lowtide

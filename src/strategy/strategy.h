@@ -1,0 +1,66 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/control.h"
+#include "graph/graph.h"
+
+namespace lowtide {
+
+/// An option of a strategy, for --help, validation and documentation.
+struct StrategyOption {
+  std::string_view name;     ///< "segments"
+  std::string_view help;
+  double default_value;
+  double low, high;          ///< inclusive
+};
+
+using StrategyOptions = std::map<std::string, double, std::less<>>;
+
+/// What a strategy is asked.
+struct PlanRequest {
+  const Graph& graph;
+  Bytes budget_bytes;        ///< for the replayed peak, residents included
+  StrategyOptions options;   ///< complete: defaults filled in
+  Control& control;
+};
+
+enum class Outcome : std::uint8_t {
+  optimal,     ///< within the budget, and no plan under the model costs less
+  feasible,    ///< within the budget
+  infeasible,  ///< nothing found within the budget; `smallest_peak` says what would do
+  stopped      ///< the user or the time limit ended it before anything within the budget was found
+};
+std::string_view name(Outcome outcome);
+
+/// What a strategy answers: an order of executions for plan/lower.h, and what it proved.
+struct Decision {
+  Outcome outcome = Outcome::infeasible;
+  std::vector<OpId> executions;       ///< when optimal or feasible
+  std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
+  std::optional<Bytes> smallest_peak; ///< of the leanest plan this strategy can make
+  std::string message;                ///< why, when infeasible
+};
+
+/// One planning strategy. A new one is one file under src/strategy/ and one line in registry.cc.
+struct Strategy {
+  std::string_view name;
+  std::string_view summary;    ///< one line of help
+  std::string_view guarantee;  ///< what its plans promise
+  std::string_view paper;
+  std::vector<StrategyOption> options;
+  Decision (*decide)(const PlanRequest& request);
+};
+
+std::span<const Strategy> strategies();
+/// Throws InputError with the nearest names.
+const Strategy& find_strategy(std::string_view name);
+/// The one that commands use when none is named.
+const Strategy& default_strategy();
+
+}  // namespace lowtide
