@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Installs everything that building and testing need: Debian packages, and Python packages in .venv.
+# Does nothing when all of it is there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(g++ nlohmann-json3-dev libcli11-dev libfmt-dev libgtest-dev libgmock-dev
+          libbenchmark-dev ccache)
+python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
+python3 - <<'EOF' || packages+=(python3-dev)
+import os, sys, sysconfig
+sys.exit(not os.path.exists(os.path.join(sysconfig.get_paths()["include"], "Python.h")))
+EOF
+
+missing=()
+for package in "${packages[@]}"; do
+  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+  echo "setup: installing Debian packages: ${missing[*]}"
+  sudo=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || {
+      echo "setup: run as root, or install sudo: these packages are missing: ${missing[*]}" >&2
+      exit 1
+    }
+    sudo=(sudo)
+  fi
+  "${sudo[@]}" apt-get update -qq
+  "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null
+fi
+
+stamp=.venv/requirements.txt
+if ! cmp -s scripts/requirements.txt "$stamp"; then
+  echo "setup: installing Python packages in .venv"
+  [ -x .venv/bin/python ] || python3 -m venv .venv
+  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
+  # .venv's Python finds the package, and its bin has the command, wherever the checkout lies.
+  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+  echo "$PWD/python" >"$site/lowtide.pth"
+  ln -sf ../../build/lowtide .venv/bin/lowtide
+  cp scripts/requirements.txt "$stamp"
+fi
