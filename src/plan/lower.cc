@@ -1,0 +1,238 @@
+#include "plan/lower.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <stdexcept>
+#include <utility>
+
+#include "plan/replay.h"
+
+namespace lowtide {
+namespace {
+
+constexpr std::int32_t kNever = -1;
+constexpr std::int32_t kResidentInstance = -2;
+
+/// Binds every use to the latest earlier execution, inserts the views that uses need, and finds
+/// where each storage dies.
+///
+/// An *instance* of a storage is one execution that makes it, named by its position in runs(). A
+/// view belongs to the instance of its storage that it was made from, and is live as long as that
+/// is the current one.
+class Binder {
+ public:
+  explicit Binder(const Graph& graph)
+      : graph_(graph), instance_(graph.num_tensors(), kNever), last_use_(graph.num_tensors()) {
+    for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+      if (graph.tensor(id).alias_of == kNone && graph.is_resident(id)) {
+        instance_[id] = kResidentInstance;
+      }
+    }
+  }
+
+  /// Runs the op, and before it the view ops that its inputs lack. A view op whose outputs are
+  /// live already has nothing to do.
+  void execute(OpId id) {
+    pending_.push_back(id);
+    while (!pending_.empty()) {
+      const OpId next = pending_.back();
+      if (is_live_view_op(next)) {
+        pending_.pop_back();
+      } else if (!push_missing_views(next)) {
+        pending_.pop_back();
+        run(next);
+      }
+    }
+  }
+
+  std::vector<Action> finish() {
+    for (TensorId id : graph_.outputs()) {
+      if (!is_live(id)) execute(producer_of_missing(id, "the end of the plan"));
+    }
+    std::vector<bool> kept(instance_.size());
+    for (TensorId id : graph_.outputs()) kept[graph_.storage(id)] = true;
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (owns_value(id) && instance_[id] != kNever && !kept[id]) die(id);
+    }
+    return actions();
+  }
+
+ private:
+  bool owns_value(TensorId id) const {
+    return graph_.tensor(id).alias_of == kNone && graph_.tensor(id).kind == Kind::value;
+  }
+
+  bool is_live(TensorId id) const {
+    return instance_[id] != kNever && instance_[id] == instance_[graph_.storage(id)];
+  }
+
+  bool is_live_view_op(OpId id) const {
+    return graph_.is_view_op(id) && std::ranges::all_of(graph_.op(id).outputs, [&](TensorId out) {
+      return is_live(out);
+    });
+  }
+
+  /// The view op to run for a tensor that `user` needs.
+  OpId producer_of_missing(TensorId id, const std::string& user) const {
+    const OpId producer = graph_.producer(id);
+    if (graph_.tensor(id).alias_of != kNone && graph_.is_view_op(producer)) return producer;
+    throw std::logic_error(fmt::format("{} needs tensor {} ({}), which no earlier execution makes",
+                                       user, id, graph_.tensor(id).name));
+  }
+
+  /// Whether there were any.
+  bool push_missing_views(OpId id) {
+    bool any = false;
+    for (TensorId in : graph_.op(id).inputs) {
+      if (is_live(in)) continue;
+      pending_.push_back(producer_of_missing(in, graph_.op(id).name));
+      any = true;
+    }
+    return any;
+  }
+
+  void run(OpId id) {
+    const Op& op = graph_.op(id);
+    const auto now = static_cast<std::int32_t>(runs_.size());
+    runs_.push_back(id);
+    for (TensorId in : op.inputs) last_use_[graph_.storage(in)] = now;
+    for (TensorId out : op.outputs) {
+      if (owns_value(out)) make(out, now);
+    }
+    for (TensorId out : op.outputs) {
+      if (!owns_value(out)) make_view(out, now);
+    }
+  }
+
+  void make(TensorId id, std::int32_t now) {
+    if (instance_[id] != kNever) die(id);
+    instance_[id] = last_use_[id] = now;
+  }
+
+  void make_view(TensorId id, std::int32_t now) {
+    const TensorId storage = graph_.storage(id);
+    if (is_live(id) || instance_[storage] == kNever) {
+      throw std::logic_error(fmt::format("{} runs while its view {} is live, or without its storage",
+                                         graph_.op(runs_.back()).name, graph_.tensor(id).name));
+    }
+    instance_[id] = instance_[storage];
+    last_use_[storage] = now;
+  }
+
+  void die(TensorId id) { deaths_.emplace_back(last_use_[id], id); }
+
+  std::vector<Action> actions() {
+    std::ranges::sort(deaths_);
+    std::vector<Action> actions;
+    actions.reserve(runs_.size() + deaths_.size());
+    auto death = deaths_.begin();
+    for (std::int32_t now = 0; now < static_cast<std::int32_t>(runs_.size()); ++now) {
+      actions.push_back({Verb::run, runs_[now], {}});
+      for (; death != deaths_.end() && death->first == now; ++death) {
+        actions.push_back({Verb::free, death->second, {}});
+      }
+    }
+    return actions;
+  }
+
+  const Graph& graph_;
+  std::vector<std::int32_t> instance_;  // per tensor
+  std::vector<std::int32_t> last_use_;  // per storage: position in runs_
+  std::vector<OpId> runs_;
+  std::vector<std::pair<std::int32_t, TensorId>> deaths_;  // last use, storage
+  std::vector<OpId> pending_;
+};
+
+/// Whether the bytes of `id` are those of its storage, element by element in the same order, so
+/// that writing over the storage is writing over `id`.
+bool covers_storage(const Graph& graph, TensorId id) {
+  const Tensor& tensor = graph.tensor(id);
+  if (tensor.alias_of == kNone) return true;
+  if (!tensor.dtype || !tensor.strides.empty()) return false;
+  const auto elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
+                                        std::multiplies<>());
+  return elements * element_bytes(*tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
+}
+
+/// Whether the op may write over that input without harm to what else it reads or makes.
+bool is_safe_in_place(const Graph& graph, const Op& op, const InPlace& pair) {
+  const TensorId input = op.inputs[pair.input];
+  const TensorId target = op.outputs[pair.output];
+  const TensorId source = graph.storage(input);
+  const auto shares = [&](TensorId id) { return graph.storage(id) == source; };
+  // Sizes are equal, not only small enough: the rest of a larger source would be given away while
+  // the op still reads it.
+  return graph.tensor(target).alias_of == kNone && !graph.is_resident(source) &&
+         graph.tensor(target).bytes == graph.tensor(source).bytes && covers_storage(graph, input) &&
+         std::ranges::count_if(op.inputs, shares) == 1 && std::ranges::none_of(op.outputs, shares);
+}
+
+/// Storages that the frees right after action `at` end: [first, last) of the frees.
+std::pair<std::size_t, std::size_t> frees_after(const Plan& plan, std::size_t at) {
+  std::size_t end = at + 1;
+  while (end < plan.actions.size() && plan.actions[end].verb == Verb::free) ++end;
+  return {at + 1, end};
+}
+
+/// Marks what the run at `at` can write in place; the frees that this makes needless are marked
+/// in `dropped`.
+void mark_in_place(const Graph& graph, Plan& plan, std::size_t at, std::vector<bool>& dropped) {
+  const Op& op = graph.op(plan.actions[at].index);
+  const auto [begin, end] = frees_after(plan, at);
+  for (const InPlace& pair : op.inplace) {
+    std::vector<int>& marked = plan.actions[at].in_place;
+    if (std::ranges::count(marked, pair.output) || !is_safe_in_place(graph, op, pair)) continue;
+    const TensorId source = graph.storage(op.inputs[pair.input]);
+    for (std::size_t i = begin; i < end; ++i) {
+      if (dropped[i] || graph.storage(plan.actions[i].index) != source) continue;
+      dropped[i] = true;
+      marked.push_back(pair.output);
+      break;
+    }
+  }
+}
+
+Plan priced(const Graph& graph, Plan plan) {
+  const Replay replayed = replay(graph, plan);
+  plan.cost = replayed.cost;
+  plan.peak_bytes = replayed.peak_bytes;
+  return plan;
+}
+
+}  // namespace
+
+Plan lower(const Graph& graph, std::span<const OpId> executions) {
+  Binder binder(graph);
+  for (OpId id : executions) binder.execute(id);
+  Plan plan;
+  plan.graph = graph.name();
+  plan.actions = binder.finish();
+  return priced(graph, std::move(plan));
+}
+
+Plan keep_all(const Graph& graph) {
+  std::vector<OpId> order(graph.num_ops());
+  std::iota(order.begin(), order.end(), 0);
+  Plan plan = lower(graph, order);
+  plan.strategy = "keep-all";
+  return plan;
+}
+
+Plan with_in_place(const Graph& graph, Plan plan) {
+  std::vector<bool> dropped(plan.actions.size());
+  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
+    if (plan.actions[at].verb == Verb::run) mark_in_place(graph, plan, at, dropped);
+  }
+  std::vector<Action> kept;
+  kept.reserve(plan.actions.size());
+  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
+    if (!dropped[at]) kept.push_back(std::move(plan.actions[at]));
+  }
+  plan.actions = std::move(kept);
+  plan.layout.reset();
+  return priced(graph, std::move(plan));
+}
+
+}  // namespace lowtide

@@ -1,0 +1,225 @@
+#include "plan/replay.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "plan/lower.h"
+
+namespace lowtide {
+namespace {
+
+/// The storages and views that are live, and what they take.
+class Machine {
+ public:
+  explicit Machine(const Graph& graph)
+      : graph_(graph),
+        live_(graph.num_tensors()),
+        away_(graph.num_tensors()),
+        begun_(graph.num_tensors(), kNone),
+        ran_(graph.num_ops()),
+        now_bytes_(graph.resident_bytes()) {
+    for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+      live_[id] = graph.tensor(id).alias_of == kNone && graph.is_resident(id);
+    }
+    result_.peak_bytes = now_bytes_;
+  }
+
+  void act(const Action& action) {
+    Bytes workspace = 0;
+    switch (action.verb) {
+      case Verb::run: workspace = run(action); break;
+      case Verb::free: drop(storage(action.index)); break;
+      case Verb::offload: offload(storage(action.index)); break;
+      case Verb::prefetch: prefetch(storage(action.index)); break;
+    }
+    note(now_bytes_ + workspace, workspace);
+    ++time_;
+  }
+
+  Replay finish() {
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (begun_[id] != kNone) end(id);
+    }
+    collect_peak();
+    return std::move(result_);
+  }
+
+ private:
+  struct Life {
+    TensorId storage;
+    std::int32_t begin, end;  ///< in actions, half-open
+  };
+
+  void require(bool holds, std::string_view what) const {
+    if (!holds) {
+      throw InputError(
+          fmt::format("action {} of the plan cannot be done: {}. Verify the plan first.", time_, what));
+    }
+  }
+
+  TensorId storage(TensorId id) const {
+    require(id >= 0 && id < graph_.num_tensors(), "there is no such tensor");
+    return graph_.storage(id);
+  }
+
+  Bytes run(const Action& action) {
+    require(action.index >= 0 && action.index < graph_.num_ops(), "there is no such op");
+    const Op& op = graph_.op(action.index);
+    require(!ran_[action.index] || op.recomputable, "the op may run only once");
+    ran_[action.index] = true;
+    for (TensorId in : op.inputs) require(live_[in], "an input is not live");
+    for (int position : action.in_place) overwrite(op, position);
+    for (TensorId out : op.outputs) make(out);
+    result_.cost += op.cost;
+    return op.workspace_bytes;
+  }
+
+  void overwrite(const Op& op, int position) {
+    const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
+    require(pair != op.inplace.end(), "that output may not be written in place");
+    const TensorId source = graph_.storage(op.inputs[pair->input]);
+    const TensorId target = op.outputs[position];
+    require(graph_.tensor(target).bytes <= graph_.tensor(source).bytes,
+            "the output is larger than what it is written over");
+    drop(source);
+  }
+
+  void make(TensorId id) {
+    require(!live_[id], "an output is live already");
+    const TensorId base = graph_.storage(id);
+    if (base == id) {
+      take(id);
+    } else {
+      require(live_[base], "an output views what is not live");
+      live_[id] = true;
+    }
+  }
+
+  void take(TensorId storage) {
+    live_[storage] = true;
+    begun_[storage] = time_;
+    now_bytes_ += graph_.tensor(storage).bytes;
+  }
+
+  void drop(TensorId storage) {
+    require(begun_[storage] != kNone, "the tensor is not live");
+    end(storage);
+    now_bytes_ -= graph_.tensor(storage).bytes;
+    live_[storage] = false;
+    for (TensorId view : graph_.views(storage)) live_[view] = false;
+  }
+
+  void offload(TensorId storage) {
+    drop(storage);
+    away_[storage] = true;
+  }
+
+  void prefetch(TensorId storage) {
+    require(away_[storage] && !live_[storage], "the tensor is live or was never offloaded");
+    take(storage);
+  }
+
+  void end(TensorId storage) {
+    lives_.push_back({storage, begun_[storage], time_});
+    begun_[storage] = kNone;
+  }
+
+  void note(Bytes bytes, Bytes workspace) {
+    result_.memory.push_back(bytes);
+    if (bytes <= result_.peak_bytes) return;
+    result_.peak_bytes = bytes;
+    result_.peak_action = time_;
+    result_.workspace_at_peak = workspace;
+  }
+
+  void collect_peak() {
+    for (const Life& life : lives_) {
+      if (life.begin <= result_.peak_action && result_.peak_action < life.end) {
+        result_.live_at_peak.push_back(life.storage);
+      }
+    }
+    std::ranges::sort(result_.live_at_peak, [&](TensorId a, TensorId b) {
+      const Bytes left = graph_.tensor(a).bytes, right = graph_.tensor(b).bytes;
+      return left != right ? left > right : a < b;
+    });
+  }
+
+  const Graph& graph_;
+  std::vector<bool> live_;
+  std::vector<bool> away_;           // has a copy in slower memory
+  std::vector<std::int32_t> begun_;  // per storage of a value: when its life began; kNone: dead
+  std::vector<bool> ran_;
+  std::vector<Life> lives_;
+  Bytes now_bytes_;
+  std::int32_t time_ = 0;
+  Replay result_;
+};
+
+/// Ops that every plan runs: those that the graph's outputs or an effect depend on.
+std::vector<bool> needed_ops(const Graph& graph) {
+  std::vector<bool> needed(graph.num_ops());
+  for (TensorId id : graph.outputs()) {
+    if (graph.producer(id) != kNone) needed[graph.producer(id)] = true;
+  }
+  for (OpId id = graph.num_ops() - 1; id >= 0; --id) {
+    const Op& op = graph.op(id);
+    if (!op.recomputable || !op.mutates.empty()) needed[id] = true;
+    if (!needed[id]) continue;
+    for (TensorId in : op.inputs) {
+      if (graph.producer(in) != kNone) needed[graph.producer(in)] = true;
+    }
+  }
+  return needed;
+}
+
+/// Bytes of values that exist at once while the op runs, at best.
+Bytes bytes_to_run(const Graph& graph, const Op& op) {
+  std::vector<TensorId> storages;
+  const auto add = [&](TensorId id) {
+    if (!graph.is_resident(id)) storages.push_back(graph.storage(id));
+  };
+  std::ranges::for_each(op.inputs, add);
+  std::ranges::for_each(op.outputs, add);
+  std::ranges::sort(storages);
+  storages.erase(std::ranges::unique(storages).begin(), storages.end());
+  Bytes bytes = op.workspace_bytes;
+  for (TensorId id : storages) bytes += graph.tensor(id).bytes;
+
+  std::vector<TensorId> overwritten;
+  for (const InPlace& pair : op.inplace) {
+    const TensorId source = graph.storage(op.inputs[pair.input]);
+    const bool fits = graph.tensor(op.outputs[pair.output]).bytes <= graph.tensor(source).bytes;
+    if (!fits || graph.is_resident(source) || std::ranges::count(overwritten, source)) continue;
+    overwritten.push_back(source);
+    bytes -= graph.tensor(source).bytes;
+  }
+  return bytes;
+}
+
+}  // namespace
+
+Replay replay(const Graph& graph, const Plan& plan) {
+  Machine machine(graph);
+  for (const Action& action : plan.actions) machine.act(action);
+  return machine.finish();
+}
+
+KeepAll keep_all_reference(const Graph& graph) {
+  const Plan plan = keep_all(graph);
+  return {plan.cost, plan.peak_bytes};
+}
+
+Floor structural_floor(const Graph& graph) {
+  const std::vector<bool> needed = needed_ops(graph);
+  Floor floor{graph.resident_bytes(), kNone};
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (!needed[id]) continue;
+    const Bytes bytes = graph.resident_bytes() + bytes_to_run(graph, graph.op(id));
+    if (bytes > floor.bytes) floor = {bytes, id};
+  }
+  return floor;
+}
+
+}  // namespace lowtide
