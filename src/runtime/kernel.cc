@@ -1,0 +1,180 @@
+#include "runtime/kernel.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/schema_value.h"
+
+namespace lowtide {
+namespace {
+
+/// Where a tensor of the op's inputs goes on the stack.
+struct TensorSlot {
+  std::size_t argument;
+  std::size_t position;
+  bool mutated;
+};
+
+/// Where a list of tensors goes; a position of kNone is a hole.
+struct ListSlot {
+  std::size_t argument;
+  std::vector<int> positions;
+  bool holes;
+};
+
+c10::OperatorHandle resolve(const std::string& type) {
+  const std::size_t dot = type.find('.');
+  std::string overload = dot == std::string::npos ? "" : type.substr(dot + 1);
+  if (overload == "default") overload.clear();  // how PyTorch prints an overload without a name
+  const auto found = c10::Dispatcher::singleton().findSchema({type.substr(0, dot), overload});
+  if (found) return *found;
+  throw InputError(fmt::format("LibTorch has no op {}: check its name and overload", type));
+}
+
+template <typename Element>
+c10::IValue gather(const ListSlot& slot, std::span<const at::Tensor* const> inputs) {
+  c10::List<Element> list;
+  list.reserve(slot.positions.size());
+  for (int position : slot.positions) {
+    list.push_back(position == kNone ? Element()
+                                     : Element(*inputs[static_cast<std::size_t>(position)]));
+  }
+  return list;
+}
+
+/// Appends the tensors of a result: itself or those of a list, but nothing undefined.
+void flatten(c10::IValue& value, std::vector<at::Tensor>& results) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) results.push_back(std::move(value).toTensor());
+  } else if (value.isTensorList()) {
+    for (at::Tensor& tensor : value.toTensorVector()) {
+      if (tensor.defined()) results.push_back(std::move(tensor));
+    }
+  }
+}
+
+}  // namespace
+
+struct Kernel::Impl {
+  explicit Impl(const Op& op) : name(op.name), type(op.type), handle(resolve(op.type)) {}
+
+  void bind(const Op& op);
+  void bind_argument(const Op& op, std::size_t index);
+  void check_position(const Op& op, int position, bool optional) const;
+  void push_arguments(std::span<const at::Tensor* const> inputs, bool withhold_mutated);
+  std::string label() const { return fmt::format("op \"{}\" ({})", name, type); }
+
+  std::string name;
+  std::string type;
+  c10::OperatorHandle handle;
+  std::vector<c10::IValue> constants;  ///< one per schema argument, None where a tensor goes
+  std::vector<TensorSlot> tensors;
+  std::vector<ListSlot> lists;
+  std::vector<bool> dropped;  ///< returns that are a mutated input
+  bool can_withhold = true;
+  torch::jit::Stack stack;  ///< kept between runs for its memory
+};
+
+void Kernel::Impl::bind(const Op& op) {
+  const auto& schema = handle.schema();
+  if (op.args.size() > schema.arguments().size()) {
+    throw InputError(fmt::format("{} gives {} arguments, but the schema has {}: {}", label(),
+                                 op.args.size(), schema.arguments().size(), toString(schema)));
+  }
+  for (std::size_t i = 0; i < schema.arguments().size(); ++i) bind_argument(op, i);
+  for (const c10::Argument& result : schema.returns()) {
+    dropped.push_back(result.alias_info() && result.alias_info()->isWrite());
+  }
+}
+
+void Kernel::Impl::check_position(const Op& op, int position, bool optional) const {
+  if (optional && position == kNone) return;
+  if (position >= 0 && static_cast<std::size_t>(position) < op.inputs.size()) return;
+  throw InputError(fmt::format("{} has no input {}", label(), position));
+}
+
+void Kernel::Impl::bind_argument(const Op& op, std::size_t index) {
+  const c10::Argument& expected = handle.schema().arguments()[index];
+  const Argument argument = index < op.args.size() ? op.args[index] : Argument(NoneArg());
+  constants.emplace_back();
+  if (const auto* tensor = std::get_if<TensorArg>(&argument); tensor && takes_tensor(expected)) {
+    check_position(op, tensor->position, false);
+    const bool mutated = std::ranges::count(op.mutates, tensor->position) > 0;
+    can_withhold = can_withhold && (!mutated || takes_none(expected));
+    tensors.push_back({index, static_cast<std::size_t>(tensor->position), mutated});
+  } else if (const auto* list = std::get_if<TensorListArg>(&argument);
+             list && takes_tensor_list(expected)) {
+    for (int position : list->positions) {
+      check_position(op, position, takes_optional_tensors(expected));
+      can_withhold = can_withhold && !std::ranges::count(op.mutates, position);
+    }
+    lists.push_back({index, list->positions, takes_optional_tensors(expected)});
+  } else {
+    try {
+      constants.back() = schema_value(argument, expected);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}; the schema is {}", label(), error.what(),
+                                   toString(handle.schema())));
+    }
+  }
+}
+
+void Kernel::Impl::push_arguments(std::span<const at::Tensor* const> inputs,
+                                  bool withhold_mutated) {
+  stack.assign(constants.begin(), constants.end());
+  for (const TensorSlot& slot : tensors) {
+    if (!(withhold_mutated && slot.mutated)) stack[slot.argument] = *inputs[slot.position];
+  }
+  for (const ListSlot& slot : lists) {
+    stack[slot.argument] = slot.holes ? gather<std::optional<at::Tensor>>(slot, inputs)
+                                      : gather<at::Tensor>(slot, inputs);
+  }
+}
+
+Kernel::Kernel(const Op& op) : impl_(std::make_unique<Impl>(op)) { impl_->bind(op); }
+Kernel::Kernel(Kernel&&) noexcept = default;
+Kernel& Kernel::operator=(Kernel&&) noexcept = default;
+Kernel::~Kernel() = default;
+
+bool Kernel::can_withhold_mutated() const { return impl_->can_withhold; }
+
+void Kernel::run(std::span<const at::Tensor* const> inputs, bool withhold_mutated,
+                 std::vector<at::Tensor>& results) const {
+  at::AutoDispatchBelowADInplaceOrView below_autograd;
+  Impl& impl = *impl_;
+  results.clear();
+  impl.push_arguments(inputs, withhold_mutated);
+  try {
+    impl.handle.callBoxed(&impl.stack);
+  } catch (const Error& error) {
+    impl.stack.clear();
+    throw Error(fmt::format("{}: {}", impl.label(), error.what()));
+  } catch (const c10::Error& error) {
+    impl.stack.clear();
+    throw Error(fmt::format("{} failed: {}", impl.label(), error.what_without_backtrace()));
+  } catch (const std::exception& error) {
+    impl.stack.clear();
+    throw Error(fmt::format("{} failed: {}", impl.label(), error.what()));
+  }
+  for (std::size_t i = 0; i < impl.stack.size(); ++i) {
+    if (!impl.dropped[i]) flatten(impl.stack[i], results);
+  }
+  impl.stack.clear();
+}
+
+std::vector<at::Tensor> Kernel::run(std::span<const at::Tensor> inputs,
+                                    bool withhold_mutated) const {
+  std::vector<const at::Tensor*> addresses;
+  addresses.reserve(inputs.size());
+  for (const at::Tensor& input : inputs) addresses.push_back(&input);
+  std::vector<at::Tensor> results;
+  run(addresses, withhold_mutated, results);
+  return results;
+}
+
+}  // namespace lowtide
