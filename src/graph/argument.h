@@ -24,7 +24,8 @@ struct TensorListArg {
 /// None: an absent optional argument, and every generator, layout, device or pin_memory.
 using NoneArg = std::monostate;
 
-/// One argument of an op in the order of its ATen schema.
+/// One argument of an op in the order of its ATen schema. Lists of booleans are lists of 0 and 1; a
+/// memory format is its number (0: contiguous, 1: preserve, 2: channels last).
 using Argument = std::variant<NoneArg, TensorArg, TensorListArg, bool, std::int64_t, double,
                               std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
 

@@ -74,6 +74,8 @@ struct Op {
   std::string name;
   std::string type;  ///< ATen name with overload, "aten::add.Tensor"
   std::vector<TensorId> inputs;
+  /// The results in order, tensor lists flattened, without those that are None (a gradient that
+  /// was not asked for) and without the aliases that an op which only mutates returns.
   std::vector<TensorId> outputs;
   double cost = 0;            ///< of one execution, in the graph's cost unit
   bool cost_estimated = true; ///< from a formula rather than a measurement
@@ -86,7 +88,9 @@ struct Op {
   /// A second execution of a recomputable op is given none for them, so that an effect happens
   /// once.
   std::vector<int> mutates;
-  std::vector<Argument> args;           ///< the schema's arguments; empty: planned, not executable
+  /// The schema's arguments in order; trailing ones that keep their defaults may be left out.
+  /// Empty: planned, not executable.
+  std::vector<Argument> args;
   std::vector<Allocation> allocations;  ///< empty: not profiled
   std::string extra;
 };
