@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "models/model.h"
+
+namespace lowtide {
+namespace {
+
+/// What the update of one parameter appends.
+struct Update {
+  Builder& builder;
+  const OptimizerOptions& options;
+  Value learning_rate;
+  Value step;  ///< empty for sgd
+
+  Value state(Value parameter, std::string_view what) const {
+    const Tensor& tensor = builder.data().tensors[static_cast<std::size_t>(parameter.id())];
+    return builder.resident(fmt::format("optimizer.{}.{}", tensor.name, what), parameter.shape(),
+                            parameter.dtype(), Role::optimizer_state, init::zeros());
+  }
+};
+
+constexpr bool kMaximize = false;
+
+// A momentum of zeros makes the first step what PyTorch's first step is: momentum * 0 + gradient.
+void append_sgd(const Update& update, Value parameter, Value gradient) {
+  constexpr double kDampening = 0;
+  constexpr bool kNesterov = false, kIsFirstStep = false;
+  std::vector<Value> momentum;
+  if (update.options.momentum > 0) momentum.push_back(update.state(parameter, "momentum"));
+  update.builder.call("aten::_fused_sgd_.tensor_lr",
+                      {std::vector{parameter}, std::vector{gradient}, momentum,
+                       update.options.weight_decay, update.options.momentum, update.learning_rate,
+                       kDampening, kNesterov, kMaximize, kIsFirstStep, NoneArg(), NoneArg()});
+}
+
+void append_adam_like(std::string_view type, const Update& update, Value parameter,
+                      Value gradient) {
+  constexpr bool kAmsgrad = false;
+  const OptimizerOptions& options = update.options;
+  Value first_moment = update.state(parameter, "exp_avg");
+  Value second_moment = update.state(parameter, "exp_avg_sq");
+  update.builder.call(type, {std::vector{parameter}, std::vector{gradient},
+                             std::vector{first_moment}, std::vector{second_moment},
+                             std::vector<Value>{}, std::vector{update.step}, update.learning_rate,
+                             options.beta1, options.beta2, options.weight_decay, options.epsilon,
+                             kAmsgrad, kMaximize, NoneArg(), NoneArg()});
+}
+
+void append_adam(const Update& update, Value parameter, Value gradient) {
+  append_adam_like("aten::_fused_adam_.tensor_lr", update, parameter, gradient);
+}
+
+void append_adamw(const Update& update, Value parameter, Value gradient) {
+  append_adam_like("aten::_fused_adamw_.tensor_lr", update, parameter, gradient);
+}
+
+struct Optimizer {
+  std::string_view name;
+  double learning_rate;  ///< by default
+  bool counts_steps;
+  void (*append)(const Update& update, Value parameter, Value gradient);
+};
+constexpr Optimizer kOptimizers[] = {{"sgd", 0.1, false, append_sgd},
+                                     {"adam", 0.001, true, append_adam},
+                                     {"adamw", 0.001, true, append_adamw}};
+
+const Optimizer& find_optimizer(std::string_view name) {
+  for (const Optimizer& optimizer : kOptimizers) {
+    if (optimizer.name == name) return optimizer;
+  }
+  throw InputError(
+      fmt::format("unknown optimizer \"{}\"; there are sgd, adam and adamw", name));
+}
+
+void require_range(std::string_view what, double value, double low, double high) {
+  if (value >= low && value < high) return;
+  throw InputError(
+      fmt::format("{} must be at least {} and below {}, not {}", what, low, high, value));
+}
+
+void check(const OptimizerOptions& options) {
+  constexpr double kLarge = 1e6;
+  require_range("the learning rate", options.learning_rate, 0, kLarge);
+  require_range("momentum", options.momentum, 0, 1);
+  require_range("beta1", options.beta1, 0, 1);
+  require_range("beta2", options.beta2, 0, 1);
+  require_range("epsilon", options.epsilon, 0, kLarge);
+  require_range("weight decay", options.weight_decay, 0, kLarge);
+}
+
+}  // namespace
+
+void append_optimizer(Builder& builder, std::span<const Value> parameters,
+                      std::span<const Value> gradients, const OptimizerOptions& options) {
+  const Optimizer& optimizer = find_optimizer(options.name);
+  check(options);
+  builder.set_phase(Phase::optimizer);
+  const double rate = options.learning_rate > 0 ? options.learning_rate : optimizer.learning_rate;
+  // f64, so that the kernels see exactly the rate that was given, as PyTorch's do.
+  Value learning_rate = builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state,
+                                         init::constant(rate));
+  Value step;
+  if (optimizer.counts_steps) {
+    step = builder.resident("optimizer.step", {}, DType::f32, Role::optimizer_state, init::zeros());
+    builder.call("aten::_foreach_add_.Scalar", {std::vector{step}, 1.0});
+  }
+  const Update update = {builder, options, learning_rate, step};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    optimizer.append(update, parameters[i], gradients[i]);
+  }
+}
+
+}  // namespace lowtide

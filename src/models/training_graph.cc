@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include "autodiff/gradient.h"
+#include "build/functions.h"
+#include "models/model.h"
+
+namespace lowtide {
+namespace {
+
+/// The gradient as a tensor of its own in the parameter's layout: the update reads both as flat
+/// arrays, and two parameters can have one adjoint.
+Value own_gradient(Builder& builder, Value parameter, Value adjoint) {
+  Value gradient = contiguous(adjoint);
+  const auto& tensors = builder.data().tensors;
+  if (tensors[static_cast<std::size_t>(gradient.id())].role != Role::none) {
+    gradient = clone(gradient);
+  }
+  builder.set_role(gradient, Role::gradient, parameter.id());
+  return gradient;
+}
+
+}  // namespace
+
+Graph training_graph(const Model& model, const ModelOptions& options,
+                     const OptimizerOptions& optimizer) {
+  const ModelOptions complete = with_defaults(model, options);
+  Builder builder(fmt::format("{}-b{}", model.name, complete.batch));
+  const ModelParts parts = model.build(builder, complete);
+  builder.set_role(parts.loss, Role::loss);
+
+  builder.set_phase(Phase::backward);
+  const std::vector<Value> parameters = builder.parameters();
+  std::vector<Value> gradients = gradient(parts.loss, parameters);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    gradients[i] = own_gradient(builder, parameters[i], gradients[i]);
+  }
+  append_optimizer(builder, parameters, gradients, optimizer);
+  return builder.build({parts.loss});
+}
+
+}  // namespace lowtide
