@@ -39,7 +39,7 @@ class Value {
 
 /// What Builder::call takes for one schema argument. An empty Value stands for None.
 using CallArg = std::variant<NoneArg, Value, std::vector<Value>, bool, std::int64_t, int, double,
-                             std::vector<std::int64_t>, std::vector<double>, DType>;
+                             std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
 
 /// Builds a graph op by op, in the order of the calls. Types are inferred as it goes, so a mistake
 /// is reported at the call that makes it.
