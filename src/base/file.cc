@@ -140,6 +140,14 @@ std::string read_file(const fs::path& path) {
   return content;
 }
 
+std::ifstream open_for_reading(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) cannot_read(path, EISDIR);
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) cannot_read(path, errno);
+  return stream;
+}
+
 void write_file(const fs::path& path, std::string_view content) {
   write_file(path, std::span(&content, 1));
 }

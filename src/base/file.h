@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -10,6 +11,8 @@ namespace lowtide {
 /// The whole content of a file. Throws InputError that names the file and the reason when it does
 /// not exist, is a directory, may not be read, or fails while it is read.
 std::string read_file(const std::filesystem::path& path);
+/// Opens a file to be read in pieces; throws as read_file does.
+std::ifstream open_for_reading(const std::filesystem::path& path);
 
 /// Replaces a file in one step: writes `path`.partial, brings it to the disk, renames it. A reader
 /// sees the old file or the new one, whenever this process is killed; what a killed process left

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+#include "graph/initializer.h"
+
+namespace lowtide {
+
+/// How an initializer is written in a file: ["normal", 0, 0.02].
+struct InitializerName {
+  Initializer::Kind kind;
+  std::string_view name;
+  int numbers;  ///< how many follow the name
+};
+
+/// Throws InputError that lists the names.
+const InitializerName& find_initializer(std::string_view name);
+const InitializerName& find_initializer(Initializer::Kind kind);
+
+}  // namespace lowtide
