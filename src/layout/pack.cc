@@ -1,0 +1,267 @@
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <tuple>
+#include <utility>
+
+#include "layout/layout.h"
+#include "layout/sweep.h"
+
+namespace lowtide {
+namespace {
+
+/// Comparisons of two buffers: a deterministic stand-in for time. What one call of pack() may
+/// spend in all, and on each way to improve an order (some 10 ms).
+constexpr std::int64_t kComparisons = 600'000'000;
+constexpr std::int64_t kImprovement = 5'000'000;
+
+/// Positions of the buffers that need an address.
+Order positions(const std::vector<Buffer>& buffers) {
+  Order result;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (buffers[i].bytes > 0 && buffers[i].begin < buffers[i].end) {
+      result.push_back(static_cast<std::int32_t>(i));
+    }
+  }
+  return result;
+}
+
+/// The same buffers with sizes rounded up, so that aligned sizes give aligned offsets.
+std::vector<Buffer> aligned(std::vector<Buffer> buffers, Bytes alignment) {
+  for (Buffer& buffer : buffers) buffer.bytes = align_up(buffer.bytes, alignment);
+  return buffers;
+}
+
+/// The time-reversed problem: the packings of both are the same.
+std::vector<Buffer> reversed(std::vector<Buffer> buffers) {
+  for (Buffer& buffer : buffers) {
+    std::swap(buffer.begin, buffer.end);
+    buffer.begin = -buffer.begin;
+    buffer.end = -buffer.end;
+  }
+  return buffers;
+}
+
+/// Places buffers one by one in a given order, each at the lowest (first fit) or tightest (best
+/// fit) address that is free over its whole life.
+class OrderedPacker {
+ public:
+  explicit OrderedPacker(const std::vector<Buffer>& buffers) : buffers_(buffers) {}
+
+  std::int64_t comparisons() const { return comparisons_; }
+
+  /// Nothing when the comparisons are used up.
+  std::optional<Packing> place(const Order& order, Fit fit) {
+    placed_.clear();
+    placed_.reserve(order.size());
+    Packing packing{std::vector<Bytes>(buffers_.size()), 0};
+    for (std::int32_t i : order) {
+      if (comparisons_ >= kComparisons) return std::nullopt;
+      const Bytes offset = find(buffers_[i], fit);
+      insert({offset, offset + buffers_[i].bytes, buffers_[i].begin, buffers_[i].end});
+      packing.offsets[i] = offset;
+      packing.height = std::max(packing.height, offset + buffers_[i].bytes);
+    }
+    return packing;
+  }
+
+ private:
+  struct Placed {
+    Bytes offset, top;
+    std::int32_t begin, end;
+  };
+
+  Bytes find(const Buffer& buffer, Fit fit) {
+    Bytes top = 0;  // of what was passed so far
+    std::optional<std::pair<Bytes, Bytes>> tightest;  // slack, offset
+    const auto stop = placed_.end();
+    auto at = placed_.begin();
+    for (; at != stop; ++at) {
+      if (at->end <= buffer.begin || buffer.end <= at->begin) continue;
+      const Bytes slack = at->offset - top - buffer.bytes;
+      if (slack >= 0 && (!tightest || slack < tightest->first)) {
+        tightest = {slack, top};
+        if (fit == Fit::first) break;
+      }
+      top = std::max(top, at->top);
+    }
+    comparisons_ += at - placed_.begin();
+    return tightest ? tightest->second : top;
+  }
+
+  void insert(const Placed& placed) {
+    const auto at = std::ranges::upper_bound(placed_, placed.offset, {}, &Placed::offset);
+    placed_.insert(at, placed);
+  }
+
+  const std::vector<Buffer>& buffers_;
+  std::vector<Placed> placed_;  // by offset
+  std::int64_t comparisons_ = 0;
+};
+
+using Key = double (*)(const Buffer&);
+
+double duration(const Buffer& buffer) { return static_cast<double>(buffer.end) - buffer.begin; }
+double area(const Buffer& buffer) { return duration(buffer) * static_cast<double>(buffer.bytes); }
+double size(const Buffer& buffer) { return static_cast<double>(buffer.bytes); }
+double earliness(const Buffer& buffer) { return -static_cast<double>(buffer.begin); }
+
+/// Largest key first; then the larger, the earlier, the first listed.
+Order ordered(const std::vector<Buffer>& buffers,
+                                  Order order, Key key) {
+  std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
+    const Buffer &left = buffers[a], &right = buffers[b];
+    return std::tuple(-key(left), -left.bytes, left.begin, a) <
+           std::tuple(-key(right), -right.bytes, right.begin, b);
+  });
+  return order;
+}
+
+/// Keeps the lowest packing seen, and the order that made it when one did.
+class Search {
+ public:
+  Search(const std::vector<Buffer>& buffers, Bytes lower)
+      : buffers_(buffers), packer_(buffers), lower_(lower) {}
+
+  bool done() const { return best_.height <= lower_; }
+  const Order& best_order() const { return best_order_; }
+  Packing take_best() { return std::move(best_); }
+
+  void sweep_both_ways(const Order& items) {
+    const std::vector<Buffer> backwards = reversed(buffers_);
+    for (const auto* problem : {&buffers_, &backwards}) {
+      for (Fit fit : {Fit::best, Fit::first}) {
+        if (!done()) offer(sweep(*problem, items, fit));
+      }
+    }
+  }
+
+  void try_orders(const Order& items) {
+    Bytes lowest = std::numeric_limits<Bytes>::max();
+    for (Key key : {size, area, duration, earliness}) {
+      const Order order = ordered(buffers_, items, key);
+      for (Fit fit : {Fit::first, Fit::best}) {
+        const auto packing = place(order, fit);
+        if (!packing || packing->height >= lowest) continue;
+        lowest = packing->height;
+        best_order_ = order;
+      }
+    }
+  }
+
+  /// Buffers that stick out above the bound come earlier next time (squeaky wheel optimization;
+  /// Joslin and Clements, 1999).
+  void promote_squeaky() {
+    Order order = best_order_;
+    const std::int64_t stop = packer_.comparisons() + kImprovement;
+    while (!done() && packer_.comparisons() < stop) {
+      const auto packing = place(order, Fit::first);
+      if (!packing) return;
+      if (packing->height <= best_.height) best_order_ = order;
+      order = promoted(order, *packing);
+    }
+  }
+
+  /// Moves single buffers, mostly those at the top, while that does not make the packing higher.
+  void climb(Order order) {
+    std::mt19937 random(1);
+    const std::int64_t stop = packer_.comparisons() + kImprovement;
+    auto current = place(order, Fit::first);
+    while (current && !done() && packer_.comparisons() < stop) {
+      Order next = perturbed(order, *current, random);
+      auto packing = place(next, Fit::first);
+      if (!packing || packing->height > current->height) continue;
+      order = std::move(next);
+      current = std::move(packing);
+    }
+  }
+
+ private:
+  void offer(Packing packing) {
+    if (packing.height < best_.height) best_ = std::move(packing);
+  }
+
+  /// Nothing when there is no need or no time.
+  std::optional<Packing> place(const Order& order, Fit fit) {
+    if (done() || order.empty()) return std::nullopt;
+    std::optional<Packing> packing = packer_.place(order, fit);
+    if (packing) offer(*packing);
+    return packing;
+  }
+
+  bool sticks_out(const Packing& packing, std::int32_t i, Bytes limit) const {
+    return packing.offsets[i] + buffers_[i].bytes > limit;
+  }
+
+  Order promoted(const Order& order, const Packing& packing) const {
+    std::vector<std::pair<double, std::int32_t>> ranks;
+    for (std::size_t rank = 0; rank < order.size(); ++rank) {
+      const bool squeaks = sticks_out(packing, order[rank], lower_);
+      ranks.emplace_back(static_cast<double>(rank) * (squeaks ? 0.5 : 1.0), order[rank]);
+    }
+    std::ranges::stable_sort(ranks, {}, &std::pair<double, std::int32_t>::first);
+    Order next;
+    for (const auto& [rank, i] : ranks) next.push_back(i);
+    return next;
+  }
+
+  Order perturbed(Order order, const Packing& packing, std::mt19937& random) const {
+    std::vector<std::size_t> top;
+    for (std::size_t rank = 0; rank < order.size(); ++rank) {
+      if (sticks_out(packing, order[rank], packing.height - 1)) top.push_back(rank);
+    }
+    for (auto moves = 1 + random() % 3; moves > 0; --moves) {
+      const bool from_top = random() % 4 != 0;
+      move(order, from_top ? top[random() % top.size()] : random() % order.size(),
+           random() % order.size());
+    }
+    return order;
+  }
+
+  static void move(Order& order, std::size_t from, std::size_t to) {
+    const auto at = [&](std::size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
+    if (to < from) {
+      std::rotate(at(to), at(from), at(from + 1));
+    } else {
+      std::rotate(at(from), at(from + 1), at(to + 1));
+    }
+  }
+
+  const std::vector<Buffer>& buffers_;
+  OrderedPacker packer_;
+  Bytes lower_;
+  Packing best_{{}, std::numeric_limits<Bytes>::max()};
+  Order best_order_;
+};
+
+}  // namespace
+
+Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
+  std::vector<std::pair<std::int32_t, Bytes>> changes;
+  for (std::int32_t i : positions(buffers)) {
+    const Bytes bytes = align_up(buffers[i].bytes, alignment);
+    changes.emplace_back(buffers[i].begin, bytes);
+    changes.emplace_back(buffers[i].end, -bytes);
+  }
+  std::ranges::sort(changes);
+  Bytes now = 0, most = 0;
+  for (const auto& [time, change] : changes) most = std::max(most, now += change);
+  return most;
+}
+
+Packing pack(const std::vector<Buffer>& buffers, Bytes alignment) {
+  const std::vector<Buffer> rounded = aligned(buffers, alignment);
+  const Order items = positions(buffers);
+  if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
+  Search search(rounded, packing_lower_bound(buffers, alignment));
+  search.sweep_both_ways(items);
+  search.try_orders(items);
+  search.promote_squeaky();
+  search.climb(search.best_order());
+  for (Key key : {size, area, duration}) search.climb(ordered(rounded, items, key));
+  return search.take_best();
+}
+
+}  // namespace lowtide

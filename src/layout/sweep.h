@@ -1,0 +1,20 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "layout/layout.h"
+
+namespace lowtide {
+
+/// Which free range a buffer takes: the lowest that is large enough, or the tightest.
+enum class Fit : std::uint8_t { first, best };
+
+/// Positions of buffers.
+using Order = std::vector<std::int32_t>;
+
+/// Places the listed buffers as an allocator would: in the order in which they begin, each into
+/// what the ended ones gave back. Sizes must be multiples of the alignment. O(n log n) for best fit.
+Packing sweep(const std::vector<Buffer>& buffers, Order by_begin, Fit fit);
+
+}  // namespace lowtide
