@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
@@ -14,23 +15,35 @@ struct OpProfile {
   double microseconds = 0;
   Bytes workspace_bytes = 0;
   std::vector<Allocation> allocations;
+  bool operator==(const OpProfile&) const = default;
 };
 
 /// Measurements of one device, reusable across graphs and runs.
 struct Profile {
   std::string device;  ///< processor or GPU name, threads and library version
-  std::map<std::string, OpProfile> ops;  ///< by profile_key()
+  std::map<std::string, OpProfile, std::less<>> ops;  ///< by profile_key()
+  bool operator==(const Profile&) const = default;
 };
 
 /// What makes two executions alike: op type, arguments, dtypes, shapes and strides of the inputs.
+/// Reads like a call: "aten::mm(f32[8,3], f32[3,4]{1,3})", strides only where not contiguous.
 std::string profile_key(const Graph& graph, OpId op);
 
-/// Throws InputError for a broken file. A file that does not exist is an empty profile.
+/// Reads and writes `lowtide-profile` documents. Throws InputError that names the file and the rule
+/// for a broken one. A file that does not exist is an empty profile. Writing goes beside the file,
+/// then renames.
 Profile read_profile(const std::filesystem::path& path);
+Profile parse_profile(std::string_view text, const std::string& source = "profile");
 void write_profile(const Profile& profile, const std::filesystem::path& path);
+std::string format_profile(const Profile& profile);
 
-/// The graph with times, workspaces and allocation sequences from `profile` where it has them, and
-/// the roofline estimate elsewhere (Op::cost_estimated says which).
+/// Throws InputError that names both devices when the profile was made on another one. An empty
+/// profile fits every device.
+void require_device(const Profile& profile, std::string_view device,
+                    const std::string& source = "profile");
+
+/// The graph with times (us), workspaces and allocation sequences from `profile` where it has them,
+/// and the roofline estimate elsewhere (Op::cost_estimated says which).
 Graph priced(const Graph& graph, const Profile& profile);
 
 }  // namespace lowtide

@@ -4,18 +4,21 @@
 
 namespace lowtide {
 
-/// Peak rates of a device for the roofline model (Williams, Waterman, Patterson, CACM 2009).
-struct Device {
+/// Peak rates of a device for the roofline model (Williams, Waterman, Patterson, CACM 2009). The
+/// defaults are those of a few cores of a server.
+struct DeviceRates {
   double flops_per_second = 2e11;
   double bytes_per_second = 2e10;
-  double seconds_per_op = 2e-6;  ///< dispatch
+  double seconds_per_op = 2e-6;    ///< dispatch
+  double seconds_per_view = 5e-7;  ///< moves no bytes
 };
 
-/// Microseconds of one execution: the larger of arithmetic and traffic, plus dispatch; 0.5 us for
-/// a view. For what was not profiled.
-double roofline_microseconds(const Graph& graph, OpId op, const Device& device = {});
+/// Microseconds of one execution: the larger of arithmetic and traffic, plus dispatch. For what was
+/// not profiled. Arithmetic is counted by the op library where it knows the op, else one operation
+/// per output element.
+double roofline_microseconds(const Graph& graph, OpId op, const DeviceRates& rates = {});
 
 /// Every cost replaced by the estimate and marked as such.
-Graph roofline_priced(const Graph& graph, const Device& device = {});
+Graph roofline_priced(const Graph& graph, const DeviceRates& rates = {});
 
 }  // namespace lowtide

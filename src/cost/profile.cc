@@ -1,0 +1,130 @@
+#include "cost/profile.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "cost/roofline.h"
+
+namespace lowtide {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "lowtide-profile";
+constexpr int kVersion = 1;
+
+json to_json(const OpProfile& op) {
+  json allocations = json::array();
+  for (const Allocation& a : op.allocations) allocations.push_back({a.bytes, a.output, a.offset});
+  return {{"microseconds", op.microseconds},
+          {"workspace_bytes", op.workspace_bytes},
+          {"allocations", std::move(allocations)}};
+}
+
+Allocation allocation_from(const json& entry) {
+  if (entry.size() != 3) throw InputError("an allocation is [bytes, output, offset]");
+  const Allocation result{entry.at(0).get<Bytes>(), entry.at(1).get<int>(),
+                          entry.at(2).get<Bytes>()};
+  if (result.bytes < 0 || result.output < -1 || result.offset < 0) {
+    throw InputError("an allocation has a negative size, output or offset");
+  }
+  return result;
+}
+
+OpProfile op_from(const json& entry) {
+  OpProfile op;
+  op.microseconds = entry.at("microseconds").get<double>();
+  op.workspace_bytes = entry.at("workspace_bytes").get<Bytes>();
+  if (!std::isfinite(op.microseconds) || op.microseconds < 0 || op.workspace_bytes < 0) {
+    throw InputError("times and bytes must be finite and not negative");
+  }
+  for (const json& a : entry.at("allocations")) op.allocations.push_back(allocation_from(a));
+  return op;
+}
+
+Profile profile_from(const json& document) {
+  if (!document.is_object() || document.value("format", "") != kFormat) {
+    throw InputError(fmt::format("not a {} document", kFormat));
+  }
+  if (const int version = document.value("version", 0); version != kVersion) {
+    throw InputError(fmt::format("version {} is not known; this is version {}", version, kVersion));
+  }
+  Profile profile;
+  profile.device = document.at("device").get<std::string>();
+  for (const auto& [key, entry] : document.at("ops").items()) {
+    try {
+      profile.ops[key] = op_from(entry);
+    } catch (const std::exception& error) {
+      throw InputError(fmt::format("op \"{}\": {}", key, error.what()));
+    }
+  }
+  return profile;
+}
+
+}  // namespace
+
+Profile parse_profile(std::string_view text, const std::string& source) {
+  try {
+    return profile_from(json::parse(text));
+  } catch (const json::parse_error& error) {
+    throw InputError(fmt::format("{}: not a JSON document (byte {}); delete it to measure again",
+                                 source, error.byte));
+  } catch (const json::exception&) {
+    throw InputError(fmt::format(
+        "{}: a key is missing or has the wrong type; delete it to measure again", source));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}; delete it to measure again", source, error.what()));
+  }
+}
+
+Profile read_profile(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return {};
+  return parse_profile(read_file(path), path.string());
+}
+
+std::string format_profile(const Profile& profile) {
+  json ops = json::object();
+  for (const auto& [key, op] : profile.ops) ops[key] = to_json(op);
+  const json document = {{"format", kFormat},
+                         {"version", kVersion},
+                         {"device", profile.device},
+                         {"ops", std::move(ops)}};
+  return document.dump(1) + "\n";
+}
+
+void write_profile(const Profile& profile, const std::filesystem::path& path) {
+  write_file(path, format_profile(profile));
+}
+
+void require_device(const Profile& profile, std::string_view device, const std::string& source) {
+  if (profile.device.empty() || profile.device == device) return;
+  throw InputError(fmt::format(
+      "{}: measured on \"{}\", but this is \"{}\"; its times and workspaces do not hold here, so "
+      "name another file",
+      source, profile.device, device));
+}
+
+Graph priced(const Graph& graph, const Profile& profile) {
+  GraphData data = graph.data();
+  data.cost_unit = "us";
+  data.device = profile.device;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    Op& op = data.ops[static_cast<std::size_t>(id)];
+    const auto measured = profile.ops.find(profile_key(graph, id));
+    op.cost_estimated = measured == profile.ops.end();
+    if (op.cost_estimated) {
+      op.cost = roofline_microseconds(graph, id);
+    } else {
+      op.cost = measured->second.microseconds;
+      op.workspace_bytes = measured->second.workspace_bytes;
+      op.allocations = measured->second.allocations;
+    }
+  }
+  return Graph(std::move(data));
+}
+
+}  // namespace lowtide

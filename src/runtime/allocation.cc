@@ -1,0 +1,117 @@
+#include "runtime/allocation.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <atomic>
+#include <iterator>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+#include "base/error.h"
+
+namespace lowtide {
+namespace {
+
+thread_local MemorySource* thread_source = nullptr;
+std::atomic<MemorySource*> worker_source = nullptr;
+
+struct Range {
+  const std::byte* end;
+  MemorySource::Release release;
+};
+
+/// The framework's CPU allocator from the first Serving to the end of the process. It is never
+/// taken out again, because memory that it gave may come back at any time.
+class Hook final : public c10::Allocator {
+ public:
+  static Hook& instance() {
+    static Hook* const hook = new Hook;  // outlives every tensor of the program
+    return *hook;
+  }
+
+  c10::DataPtr allocate(std::size_t bytes) override {
+    MemorySource* const source = current_source();
+    if (source == nullptr) return system_->allocate(bytes);
+    if (bytes == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
+    const MemorySource::Grant grant = source->allocate(bytes);
+    return {grant.data, grant.data, grant.release, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  c10::DeleterFnPtr raw_deleter() const override { return &release; }
+
+  void copy_data(void* to, const void* from, std::size_t count) const override {
+    default_copy_data(to, from, count);
+  }
+
+  c10::Allocator& system() const { return *system_; }
+
+  void add(const std::byte* begin, const Range& range) {
+    const std::unique_lock lock(mutex_);
+    ranges_[begin] = range;
+  }
+
+  void remove(const std::byte* begin) {
+    const std::unique_lock lock(mutex_);
+    ranges_.erase(begin);
+  }
+
+ private:
+  Hook() : system_(c10::GetCPUAllocator()) {
+    c10::SetCPUAllocator(this);
+    if (c10::GetCPUAllocator() != this) {
+      throw Error("another CPU allocator of higher priority is installed in this process");
+    }
+  }
+
+  static MemorySource* current_source() {
+    if (thread_source != nullptr) return thread_source;
+    MemorySource* const workers = worker_source.load(std::memory_order_relaxed);
+    return workers != nullptr && at::in_parallel_region() ? workers : nullptr;
+  }
+
+  MemorySource::Release owner(const void* data) const {
+    const std::shared_lock lock(mutex_);
+    const auto after = ranges_.upper_bound(static_cast<const std::byte*>(data));
+    const bool owned = after != ranges_.begin() && data < std::prev(after)->second.end;
+    return owned ? std::prev(after)->second.release : system_->raw_deleter();
+  }
+
+  static void release(void* data) { instance().owner(data)(data); }
+
+  c10::Allocator* system_;
+  mutable std::shared_mutex mutex_;
+  std::map<const std::byte*, Range> ranges_;  ///< by begin, disjoint
+};
+
+}  // namespace
+
+Serving::Serving(MemorySource& source) : previous_(thread_source) {
+  Hook::instance();
+  thread_source = &source;
+}
+
+Serving::~Serving() { thread_source = previous_; }
+
+ServingWorkers::ServingWorkers(MemorySource& source) {
+  Hook::instance();
+  worker_source = &source;
+}
+
+ServingWorkers::~ServingWorkers() { worker_source = nullptr; }
+
+OwnedRange::OwnedRange(const void* data, Bytes bytes, MemorySource::Release release)
+    : begin_(static_cast<const std::byte*>(data)) {
+  Hook::instance().add(begin_, {begin_ + bytes, release});
+}
+
+OwnedRange::~OwnedRange() { Hook::instance().remove(begin_); }
+
+MemorySource::Grant system_memory(std::size_t bytes) {
+  c10::DataPtr memory = Hook::instance().system().allocate(bytes);
+  const c10::DeleterFnPtr release = memory.get_deleter();
+  return {memory.release_context(), release};
+}
+
+}  // namespace lowtide

@@ -1,0 +1,165 @@
+#include "runtime/pool.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "runtime/block.h"
+
+namespace lowtide {
+
+Bytes BestFit::allocate(Bytes bytes) {
+  bytes = align_up(bytes, kArenaAlignment);
+  Bytes offset = top_;
+  if (const auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end()) {
+    const auto [hole, begin] = *fit;
+    offset = begin;
+    drop_hole(holes_.find(begin));
+    if (hole > bytes) add_hole(begin + bytes, hole - bytes);
+  } else {
+    top_ += bytes;
+    peak_ = std::max(peak_, top_);
+  }
+  used_[offset] = bytes;
+  live_ += bytes;
+  return offset;
+}
+
+void BestFit::release(Bytes offset) {
+  const auto found = used_.find(offset);
+  Bytes begin = offset;
+  Bytes end = offset + found->second;
+  live_ -= found->second;
+  used_.erase(found);
+  if (const auto right = holes_.find(end); right != holes_.end()) {
+    end += right->second;
+    drop_hole(right);
+  }
+  if (auto right = holes_.lower_bound(begin); right != holes_.begin()) {
+    const auto left = std::prev(right);
+    if (left->first + left->second == begin) {
+      begin = left->first;
+      drop_hole(left);
+    }
+  }
+  if (end == top_) {
+    top_ = begin;
+  } else {
+    add_hole(begin, end - begin);
+  }
+}
+
+void BestFit::add_hole(Bytes offset, Bytes bytes) {
+  holes_[offset] = bytes;
+  by_size_.insert({bytes, offset});
+}
+
+void BestFit::drop_hole(std::map<Bytes, Bytes>::iterator hole) {
+  by_size_.erase({hole->second, hole->first});
+  holes_.erase(hole);
+}
+
+struct Pool::Region {
+  explicit Region(Bytes capacity)
+      : block(capacity, Block::Access::none), range(block.data(), block.bytes(), &Pool::release) {}
+
+  Block block;
+  OwnedRange range;
+  std::mutex mutex;
+  BestFit fit;
+  std::int64_t count = 0;
+  bool owned = true;
+};
+
+namespace {
+
+/// Every region by its begin, so that a release finds the one that it belongs to.
+template <typename Region>
+struct Regions {
+  std::mutex mutex;
+  std::map<const std::byte*, Region*> by_begin;
+
+  static Regions& instance() {
+    static Regions* const regions = new Regions;  // outlives every tensor of the program
+    return *regions;
+  }
+  void add(const std::byte* begin, Region* region) {
+    const std::scoped_lock lock(mutex);
+    by_begin[begin] = region;
+  }
+  void remove(const std::byte* begin) {
+    const std::scoped_lock lock(mutex);
+    by_begin.erase(begin);
+  }
+  Region* find(const void* data) {
+    const std::scoped_lock lock(mutex);
+    return std::prev(by_begin.upper_bound(static_cast<const std::byte*>(data)))->second;
+  }
+};
+
+/// Ends the region when neither a pool nor a tensor needs it.
+template <typename Region>
+void end_if_unused(Region* region, std::unique_lock<std::mutex> lock) {
+  if (region->owned || region->fit.live_blocks() > 0) return;
+  lock.unlock();
+  Regions<Region>::instance().remove(region->block.data());
+  delete region;
+}
+
+}  // namespace
+
+Pool::Pool(Bytes capacity) : region_(new Region(capacity)) {
+  Regions<Region>::instance().add(region_->block.data(), region_);
+}
+
+Pool::~Pool() {
+  std::unique_lock lock(region_->mutex);
+  region_->owned = false;
+  end_if_unused(region_, std::move(lock));
+}
+
+MemorySource::Grant Pool::allocate(std::size_t bytes) {
+  const std::scoped_lock lock(region_->mutex);
+  const Bytes offset = region_->fit.allocate(static_cast<Bytes>(bytes));
+  if (region_->fit.top() > region_->block.bytes()) {
+    region_->fit.release(offset);
+    throw Error(fmt::format("the memory pool of {} is used up",
+                            format_bytes(region_->block.bytes())));
+  }
+  region_->block.open_to(region_->fit.top());
+  ++region_->count;
+  return {region_->block.data() + offset, &Pool::release};
+}
+
+void Pool::release(void* data) {
+  Region* const region = Regions<Region>::instance().find(data);
+  std::unique_lock lock(region->mutex);
+  region->fit.release(static_cast<std::byte*>(data) - region->block.data());
+  end_if_unused(region, std::move(lock));
+}
+
+Bytes Pool::live_bytes() const {
+  const std::scoped_lock lock(region_->mutex);
+  return region_->fit.live_bytes();
+}
+
+Bytes Pool::peak_bytes() const {
+  const std::scoped_lock lock(region_->mutex);
+  return region_->fit.peak();
+}
+
+void Pool::reset_peak() {
+  const std::scoped_lock lock(region_->mutex);
+  region_->fit.reset_peak();
+}
+
+std::int64_t Pool::count() const {
+  const std::scoped_lock lock(region_->mutex);
+  return region_->count;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,96 @@
+#include "runtime/recorder.h"
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace lowtide {
+namespace {
+
+constexpr std::int32_t kAlive = -1;
+
+}  // namespace
+
+/// Where recorded memory came from: what is released may outlive its recorder.
+struct Recorder::Followed {
+  struct Origin {
+    Release release;     ///< of the system
+    Recorder* recorder;  ///< null once that is gone or cleared
+    std::size_t request;
+    std::unique_ptr<OwnedRange> range;
+  };
+  std::mutex mutex;
+  std::unordered_map<void*, Origin> origins;
+
+  void forget(const Recorder* recorder) {
+    for (auto& [data, origin] : origins) {
+      if (origin.recorder == recorder) origin.recorder = nullptr;
+    }
+  }
+};
+
+Recorder::Followed& Recorder::followed() {
+  static Followed* const followed = new Followed;  // outlives every tensor of the program
+  return *followed;
+}
+
+Recorder::~Recorder() { clear(); }
+
+MemorySource::Grant Recorder::allocate(std::size_t bytes) {
+  const Grant grant = system_memory(bytes);
+  const std::scoped_lock lock(followed().mutex);
+  followed().origins[grant.data] = {
+      grant.release, this, requests_.size(),
+      std::make_unique<OwnedRange>(grant.data, static_cast<Bytes>(bytes), &Recorder::release)};
+  requests_.push_back({grant.data, static_cast<Bytes>(bytes), now_++, kAlive});
+  live_bytes_ += static_cast<Bytes>(bytes);
+  peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+  return {grant.data, &Recorder::release};
+}
+
+void Recorder::release(void* data) {
+  const std::scoped_lock lock(followed().mutex);
+  const auto node = followed().origins.extract(data);
+  const Followed::Origin& origin = node.mapped();
+  if (Recorder* recorder = origin.recorder) {
+    Request& request = recorder->requests_[origin.request];
+    request.end = recorder->now_++;
+    recorder->live_bytes_ -= request.bytes;
+  }
+  origin.release(data);
+}
+
+std::vector<Recorder::Request> Recorder::requests() const {
+  const std::scoped_lock lock(followed().mutex);
+  std::vector<Request> result = requests_;
+  for (Request& request : result) {
+    if (request.end == kAlive) request.end = now_;
+  }
+  return result;
+}
+
+std::int64_t Recorder::count() const {
+  const std::scoped_lock lock(followed().mutex);
+  return static_cast<std::int64_t>(requests_.size());
+}
+
+Bytes Recorder::live_bytes() const {
+  const std::scoped_lock lock(followed().mutex);
+  return live_bytes_;
+}
+
+Bytes Recorder::peak_bytes() const {
+  const std::scoped_lock lock(followed().mutex);
+  return peak_bytes_;
+}
+
+void Recorder::clear() {
+  const std::scoped_lock lock(followed().mutex);
+  followed().forget(this);
+  requests_.clear();
+  now_ = 0;
+  live_bytes_ = peak_bytes_ = 0;
+}
+
+}  // namespace lowtide
