@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Replay a lowtide-plan on its lowtide-graph; print cost and memory, or the first broken rule.
+
+usage: check_plan.py GRAPH.json PLAN.json [--budget BYTES]
+Exit 0: the plan is valid and within the budget; 1: it is not. Needs only Python's own library, and
+nothing of the rest of this project: it is a second reading of docs/reference/graph-format.md and
+docs/reference/plan-format.md.
+"""
+import argparse
+import json
+import sys
+
+
+class Broken(Exception):
+    """A rule of docs/reference/graph-format.md or plan-format.md that the plan breaks."""
+
+
+class Replay:
+    """The machine that a plan runs on: which storages are live, their bytes, where they lie."""
+
+    def __init__(self, graph, plan):
+        self.tensors, self.ops = graph["tensors"], graph["ops"]
+        self.base = storages(graph)
+        self.views = {}
+        for i, b in enumerate(self.base):
+            if i != b:
+                self.views.setdefault(b, []).append(i)
+        self.resident = sum(t["bytes"] for t in self.tensors if t["kind"] == "resident")
+        self.live = {i for i, t in enumerate(self.tensors) if t["kind"] == "resident"}
+        self.held = {}        # storage -> bytes
+        self.away = set()     # storages that slower memory has a copy of
+        self.spans = {}       # storage -> (begin, end) in the arena
+        self.runs = [0] * len(self.ops)
+        self.writers = {}     # storage -> the ops that overwrite it, in the order of the graph
+        for index, op in enumerate(self.ops):
+            for position in op.get("mutates") or ():
+                self.writers.setdefault(self.base[op["inputs"][position]], []).append(index)
+        self.cost, self.now, self.peak, self.arena = 0, self.resident, self.resident, self.resident
+        self.offsets = {step: {(kind, i): at for kind, i, at in born}
+                        for step, born in plan.get("offsets") or []}
+
+    def take(self, storage):
+        self.held[storage] = self.tensors[storage]["bytes"]
+        self.now += self.held[storage]
+        self.live.add(storage)
+
+    def drop(self, storage, what):
+        if storage not in self.held:
+            name = self.tensors[storage]["name"]
+            raise Broken(f"{what} of tensor {storage} ({name}), which is not live")
+        self.now -= self.held.pop(storage)
+        self.spans.pop(storage, None)
+        self.live.discard(storage)
+        self.live.difference_update(self.views.get(storage, ()))
+
+    def place(self, step, born):
+        """Checks that what begins here overlaps nothing live; `born` has (kind, index, bytes)."""
+        if not self.offsets:
+            return
+        given, fresh = self.offsets.get(step, {}), []
+        for kind, i, size in born:
+            if size == 0:
+                continue
+            if (kind, i) not in given:
+                raise Broken(f"no offset for {kind} {i}")
+            begin, end = given[kind, i], given[kind, i] + size
+            if begin < 0:
+                raise Broken(f"negative offset for {kind} {i}")
+            for other, (b, e) in [*self.spans.items(), *fresh]:
+                if begin < e and b < end:
+                    raise Broken(f"{kind} {i} at [{begin},{end}) overlaps {other} "
+                                 f"at [{b},{e})")
+            fresh.append(((kind, i), (begin, end)))
+            self.arena = max(self.arena, self.resident + end)
+        self.spans.update((i, span) for (kind, i), span in fresh if kind == "t")
+
+    def check_freshness(self, index):
+        """What an op reads must hold what the ops before it in the graph wrote, and no other."""
+        op = self.ops[index]
+        for i in op["inputs"]:
+            for writer in self.writers.get(self.base[i], ()):
+                what = f"op {index} ({op['name']}) reads tensor {i} ({self.tensors[i]['name']})"
+                by = f"op {writer} ({self.ops[writer]['name']})"
+                if writer > index and self.runs[writer]:
+                    raise Broken(f"{what} after {by} overwrote it")
+                if writer < index and not self.runs[writer]:
+                    raise Broken(f"{what} before {by} wrote it")
+
+    def check_effects(self):
+        for index, op in enumerate(self.ops):
+            effect = op.get("mutates") or not op.get("recomputable", True)
+            if effect and not self.runs[index]:
+                raise Broken(f"op {index} ({op['name']}) has an effect and never runs")
+
+    def run(self, step, index, in_place=()):
+        op = self.ops[index]
+        for i in op["inputs"]:
+            if i not in self.live:
+                raise Broken(f"op {index} ({op['name']}) needs tensor {i} "
+                             f"({self.tensors[i]['name']}), which is not live")
+        self.check_freshness(index)
+        self.runs[index] += 1
+        if self.runs[index] > 1 and not op.get("recomputable", True):
+            raise Broken(f"op {index} ({op['name']}) may run only once")
+        allowed, overwritten = dict(map(tuple, op.get("inplace") or [])), {}
+        for position in in_place:
+            if position not in allowed:
+                raise Broken(f"op {index} ({op['name']}) may not write output {position} in place")
+            target, source = op["outputs"][position], self.base[op["inputs"][allowed[position]]]
+            if (source not in self.held or self.tensors[target]["bytes"] > self.held[source]
+                    or source in overwritten.values()):
+                raise Broken(f"op {index} ({op['name']}) cannot write output {position} "
+                             f"over tensor {source}")
+            overwritten[target] = source
+        for target, source in overwritten.items():
+            span = self.spans.get(source)
+            self.drop(source, "overwrite")
+            if span is not None:
+                self.spans[target] = (span[0], span[0] + self.tensors[target]["bytes"])
+        born = []
+        for o in op["outputs"]:
+            if o in self.live:
+                raise Broken(f"op {index} ({op['name']}) runs while its output {o} is live")
+            if self.base[o] == o:
+                self.take(o)
+                if o not in overwritten:
+                    born.append(("t", o, self.tensors[o]["bytes"]))
+            elif self.base[o] in self.live:
+                self.live.add(o)
+            else:
+                raise Broken(f"output {o} views tensor {self.base[o]}, which is not live")
+        work = op.get("workspace_bytes", 0)
+        self.place(step, born + [("w", index, work)])
+        self.peak = max(self.peak, self.now + work)
+        self.cost += op["cost"]
+
+    def act(self, step, verb, index, *rest):
+        things = self.ops if verb == "run" else self.tensors
+        if not 0 <= index < len(things):
+            raise Broken(f"{verb} {index}, which does not exist")
+        storage = None if verb == "run" else self.base[index]
+        if verb == "run":
+            self.run(step, index, *rest)
+        elif verb == "free":
+            self.drop(storage, "free")
+        elif verb == "offload":
+            self.drop(storage, "offload")
+            self.away.add(storage)
+        elif verb == "prefetch":
+            if storage not in self.away or storage in self.held:
+                raise Broken(f"prefetch of tensor {storage}, which is live or was never offloaded")
+            self.take(storage)
+            self.peak = max(self.peak, self.now)
+            self.place(step, [("t", storage, self.held[storage])])
+        else:
+            raise Broken(f"unknown action {verb}")
+
+
+def storages(graph):
+    """For each tensor the one that owns its bytes."""
+    return [i if t.get("alias_of") is None else t["alias_of"]
+            for i, t in enumerate(graph["tensors"])]
+
+
+def check_claims(plan, machine):
+    """What a plan says of itself must be so."""
+    arena = machine.arena if machine.offsets else None
+    for key, real in ("cost", machine.cost), ("peak_bytes", machine.peak), ("arena_bytes", arena):
+        claim = plan.get(key)
+        if claim is not None and real is not None and abs(claim - real) > 1e-9 * abs(real):
+            raise Broken(f"the plan claims {key} {claim}, but it is {real}")
+
+
+def replay(graph, plan, budget=None):
+    """Replays the actions of a plan.
+
+    Returns {"valid": True, "cost", "peak_bytes", "runs"[, "arena_bytes"]}, or {"valid": False,
+    "action", "error"}.
+    """
+    machine, step = Replay(graph, plan), None
+    try:
+        for step, action in enumerate(plan["actions"]):
+            machine.act(step, *action)
+        step = None
+        machine.check_effects()
+        for o in graph["outputs"]:
+            if o not in machine.live:
+                name = graph["tensors"][o]["name"]
+                raise Broken(f"output tensor {o} ({name}) is not live at the end")
+        if budget is not None and machine.peak > budget:
+            raise Broken(f"peak {machine.peak} exceeds the budget {budget}")
+        if budget is not None and machine.offsets and machine.arena > budget:
+            raise Broken(f"arena {machine.arena} exceeds the budget {budget}")
+        check_claims(plan, machine)
+    except Broken as broken:
+        return {"valid": False, "action": step, "error": str(broken)}
+    result = {"valid": True, "cost": machine.cost, "peak_bytes": machine.peak,
+              "runs": sum(machine.runs)}
+    if machine.offsets:
+        result["arena_bytes"] = machine.arena
+    return result
+
+
+def keep_all(graph):
+    """The plan that runs each op once, in order, and frees each value after its last use."""
+    base = storages(graph)
+    kept = {base[o] for o in graph["outputs"]}
+    last = {}
+    for step, op in enumerate(graph["ops"]):
+        for i in op["inputs"] + op["outputs"]:
+            last[base[i]] = step
+    dead = {}
+    for storage, step in last.items():
+        if storage not in kept and graph["tensors"][storage]["kind"] != "resident":
+            dead.setdefault(step, []).append(storage)
+    actions = []
+    for step in range(len(graph["ops"])):
+        actions.append(["run", step])
+        actions += [["free", storage] for storage in dead.get(step, ())]
+    return {"format": "lowtide-plan", "version": 1, "graph": graph["name"], "strategy": "keep-all",
+            "actions": actions}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("graph")
+    parser.add_argument("plan", help="a plan, or 'keep-all'")
+    parser.add_argument("--budget", type=int, help="bytes; default: the plan's own budget_bytes")
+    args = parser.parse_args()
+    with open(args.graph) as f:
+        graph = json.load(f)
+    if args.plan == "keep-all":
+        plan = keep_all(graph)
+    else:
+        with open(args.plan) as f:
+            plan = json.load(f)
+    budget = args.budget if args.budget is not None else plan.get("budget_bytes")
+    result = replay(graph, plan, budget)
+    print(json.dumps(result))
+    return 0 if result["valid"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
