@@ -12,10 +12,13 @@
 namespace lowtide {
 namespace {
 
-/// Comparisons of two buffers: a deterministic stand-in for time. What one call of pack() may
-/// spend in all, and on each way to improve an order (some 10 ms).
-constexpr std::int64_t kComparisons = 600'000'000;
+/// Work is counted in comparisons of two buffers, a deterministic stand-in for time: what one call
+/// of pack() may spend in all, on each way to improve an order (some 10 ms), and what placing one
+/// buffer, or starting over, costs besides.
+constexpr std::int64_t kWork = 600'000'000;
 constexpr std::int64_t kImprovement = 5'000'000;
+constexpr std::int64_t kPlacement = 8;
+constexpr std::int64_t kStart = 500;
 
 /// Positions of the buffers that need an address.
 Order positions(const std::vector<Buffer>& buffers) {
@@ -50,15 +53,16 @@ class OrderedPacker {
  public:
   explicit OrderedPacker(const std::vector<Buffer>& buffers) : buffers_(buffers) {}
 
-  std::int64_t comparisons() const { return comparisons_; }
+  std::int64_t work() const { return work_; }
 
-  /// Nothing when the comparisons are used up.
+  /// Nothing when the work is used up.
   std::optional<Packing> place(const Order& order, Fit fit) {
+    work_ += kStart;
     placed_.clear();
     placed_.reserve(order.size());
     Packing packing{std::vector<Bytes>(buffers_.size()), 0};
     for (std::int32_t i : order) {
-      if (comparisons_ >= kComparisons) return std::nullopt;
+      if (work_ >= kWork) return std::nullopt;
       const Bytes offset = find(buffers_[i], fit);
       insert({offset, offset + buffers_[i].bytes, buffers_[i].begin, buffers_[i].end});
       packing.offsets[i] = offset;
@@ -87,7 +91,7 @@ class OrderedPacker {
       }
       top = std::max(top, at->top);
     }
-    comparisons_ += at - placed_.begin();
+    work_ += kPlacement + (at - placed_.begin());
     return tightest ? tightest->second : top;
   }
 
@@ -98,7 +102,7 @@ class OrderedPacker {
 
   const std::vector<Buffer>& buffers_;
   std::vector<Placed> placed_;  // by offset
-  std::int64_t comparisons_ = 0;
+  std::int64_t work_ = 0;
 };
 
 using Key = double (*)(const Buffer&);
@@ -155,8 +159,8 @@ class Search {
   /// Joslin and Clements, 1999).
   void promote_squeaky() {
     Order order = best_order_;
-    const std::int64_t stop = packer_.comparisons() + kImprovement;
-    while (!done() && packer_.comparisons() < stop) {
+    const std::int64_t stop = packer_.work() + kImprovement;
+    while (!done() && packer_.work() < stop) {
       const auto packing = place(order, Fit::first);
       if (!packing) return;
       if (packing->height <= best_.height) best_order_ = order;
@@ -167,9 +171,9 @@ class Search {
   /// Moves single buffers, mostly those at the top, while that does not make the packing higher.
   void climb(Order order) {
     std::mt19937 random(1);
-    const std::int64_t stop = packer_.comparisons() + kImprovement;
+    const std::int64_t stop = packer_.work() + kImprovement;
     auto current = place(order, Fit::first);
-    while (current && !done() && packer_.comparisons() < stop) {
+    while (current && !done() && packer_.work() < stop) {
       Order next = perturbed(order, *current, random);
       auto packing = place(next, Fit::first);
       if (!packing || packing->height > current->height) continue;

@@ -1,0 +1,366 @@
+#include "plan/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace lowtide {
+namespace {
+
+/// Unwinds to verify(), which alone catches it.
+struct Broken {
+  Rule rule;
+  std::string message;
+};
+
+template <typename... Args>
+[[noreturn]] void fail(Rule rule, fmt::format_string<Args...> format, Args&&... args) {
+  throw Broken{rule, fmt::format(format, std::forward<Args>(args)...)};
+}
+
+/// The bytes of the arena that are taken.
+class Arena {
+ public:
+  struct Span {
+    Placement what;
+    Bytes end;
+  };
+
+  Bytes top() const { return top_; }
+
+  /// What has some of these bytes already; nothing when they are free: then they are taken.
+  std::optional<Span> take(const Placement& what, Bytes bytes) {
+    const Bytes end = what.offset + bytes;
+    const auto next = taken_.lower_bound(what.offset);
+    if (next != taken_.end() && next->first < end) return next->second;
+    if (next != taken_.begin() && std::prev(next)->second.end > what.offset) {
+      return std::prev(next)->second;
+    }
+    taken_.emplace(what.offset, Span{what, end});
+    top_ = std::max(top_, end);
+    return std::nullopt;
+  }
+
+  void give(Bytes begin) { taken_.erase(begin); }
+
+ private:
+  std::map<Bytes, Span> taken_;  // by where it begins
+  Bytes top_ = 0;
+};
+
+/// Follows a plan action by action and throws Broken at the first rule that it breaks.
+class Checker {
+ public:
+  Checker(const Graph& graph, const Plan& plan)
+      : graph_(graph),
+        plan_(plan),
+        live_(graph.tensors().size()),
+        copied_(graph.tensors().size()),
+        address_(graph.tensors().size(), kNoAddress),
+        runs_(graph.ops().size()),
+        writers_(graph.tensors().size()) {
+    for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+      if (graph.tensor(id).kind != Kind::resident) continue;
+      live_[id] = true;
+      residents_ += graph.tensor(id).bytes;
+    }
+    for (OpId id = 0; id < graph.num_ops(); ++id) {
+      const Op& op = graph.op(id);
+      for (int position : op.mutates) writers_[base(op.inputs[position])].push_back(id);
+    }
+    in_use_ = peak_ = residents_;
+    if (plan.layout && plan.layout->placements.size() != plan.actions.size()) {
+      fail(Rule::bad_index, "the layout has {} lists of addresses for {} actions",
+           plan.layout->placements.size(), plan.actions.size());
+    }
+  }
+
+  void act(std::int32_t at) {
+    at_ = at;
+    const Action& action = plan_.actions[at];
+    const bool is_run = action.verb == Verb::run;
+    const int count = is_run ? graph_.num_ops() : graph_.num_tensors();
+    if (action.index < 0 || action.index >= count) {
+      fail(Rule::bad_index, "there is no {} {}; the graph has {}", is_run ? "op" : "tensor",
+           action.index, count);
+    }
+    switch (action.verb) {
+      case Verb::run: run(action); break;
+      case Verb::free: drop(base(action.index), "freed"); break;
+      case Verb::offload: offload(base(action.index)); break;
+      case Verb::prefetch: prefetch(base(action.index)); break;
+    }
+  }
+
+  void check_end() const {
+    for (OpId id = 0; id < graph_.num_ops(); ++id) {
+      const Op& op = graph_.op(id);
+      const bool has_effect = !op.recomputable || !op.mutates.empty();
+      if (has_effect && runs_[id] == 0) {
+        fail(Rule::missing_effect, "{} has an effect and never runs", op_text(id));
+      }
+    }
+    for (TensorId id : graph_.outputs()) {
+      if (!live_[id]) {
+        fail(Rule::output_not_live, "the graph's output {} is not live at the end", text(id));
+      }
+    }
+  }
+
+  void check_budget(std::optional<Bytes> budget) const {
+    if (!budget) return;
+    if (peak_ > *budget) {
+      fail(Rule::over_budget, "the peak of {} bytes exceeds the budget of {}", peak_, *budget);
+    }
+    if (plan_.layout && arena_bytes() > *budget) {
+      fail(Rule::arena_over_budget, "the arena of {} bytes exceeds the budget of {}",
+           arena_bytes(), *budget);
+    }
+  }
+
+  void check_claims() const {
+    if (!near(plan_.cost, cost_)) {
+      fail(Rule::wrong_claim, "the plan says that it costs {}, but it costs {}", plan_.cost, cost_);
+    }
+    if (plan_.peak_bytes != peak_) {
+      fail(Rule::wrong_claim, "the plan says that its peak is {} bytes, but it is {}",
+           plan_.peak_bytes, peak_);
+    }
+    if (plan_.layout && plan_.layout->arena_bytes != arena_bytes()) {
+      fail(Rule::wrong_claim, "the plan says that its arena takes {} bytes, but it takes {}",
+           plan_.layout->arena_bytes, arena_bytes());
+    }
+    if (plan_.lower_bound && !near(*plan_.lower_bound, cost_) && *plan_.lower_bound > cost_) {
+      fail(Rule::wrong_claim, "the plan's lower bound of {} is above its cost of {}",
+           *plan_.lower_bound, cost_);
+    }
+  }
+
+ private:
+  static constexpr Bytes kNoAddress = -1;
+
+  /// Costs are sums of many terms, in whatever order.
+  static bool near(double a, double b) {
+    return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
+  }
+
+  TensorId base(TensorId id) const {
+    const TensorId of = graph_.tensor(id).alias_of;
+    return of == kNone ? id : of;
+  }
+  std::string text(TensorId id) const {
+    return fmt::format("tensor {} (\"{}\")", id, graph_.tensor(id).name);
+  }
+  std::string op_text(OpId id) const {
+    return fmt::format("op {} (\"{}\")", id, graph_.op(id).name);
+  }
+  std::string text(const Placement& what) const {
+    return what.workspace ? "the workspace of " + op_text(what.index) : text(what.index);
+  }
+  Bytes arena_bytes() const { return residents_ + arena_.top(); }
+
+  void run(const Action& action) {
+    const OpId id = action.index;
+    const Op& op = graph_.op(id);
+    for (TensorId in : op.inputs) {
+      if (!live_[in]) {
+        fail(Rule::input_not_live, "{} needs {}, which is not live", op_text(id), text(in));
+      }
+    }
+    if (!graph_.is_view_op(id)) check_fresh(id);
+    if (++runs_[id] > 1 && !op.recomputable) {
+      fail(Rule::runs_twice, "{} may run only once", op_text(id));
+    }
+    const std::vector<TensorId> overwritten = overwrite(action);
+    for (TensorId out : op.outputs) make(id, out);
+    for (TensorId out : op.outputs) {
+      if (base(out) == out && !std::ranges::count(overwritten, out)) place(out);
+    }
+    peak_ = std::max(peak_, in_use_ + op.workspace_bytes);
+    cost_ += op.cost;
+    if (plan_.layout && op.workspace_bytes > 0) {
+      const Bytes address = find_address(true, id);
+      take({true, id, address}, op.workspace_bytes);
+      arena_.give(address);
+    }
+  }
+
+  /// What an op reads must hold what ops before it wrote there, and nothing that later ones wrote.
+  /// A view op reads no bytes.
+  void check_fresh(OpId id) const {
+    for (TensorId in : graph_.op(id).inputs) {
+      for (OpId writer : writers_[base(in)]) {
+        if (writer > id && runs_[writer] > 0) {
+          fail(Rule::stale_input, "{} reads {} after {} overwrote it", op_text(id), text(in),
+               op_text(writer));
+        }
+        if (writer < id && runs_[writer] == 0) {
+          fail(Rule::stale_input, "{} reads {} before {} wrote it", op_text(id), text(in),
+               op_text(writer));
+        }
+      }
+    }
+  }
+
+  /// Lets the outputs written in place take over storage and address; returns them.
+  std::vector<TensorId> overwrite(const Action& action) {
+    std::vector<TensorId> targets;
+    std::vector<std::pair<TensorId, Bytes>> moves;  // target, address
+    for (int position : action.in_place) {
+      const auto [target, source] = in_place_pair(action.index, position);
+      if (std::ranges::count(targets, target) || !live_[source] || !is_value(source)) {
+        fail(Rule::bad_in_place, "{} cannot write {} over {}, which is resident or written already",
+             op_text(action.index), text(target), text(source));
+      }
+      const Bytes address = address_[source];
+      drop(source, "overwritten");
+      targets.push_back(target);
+      moves.emplace_back(target, address);
+    }
+    for (const auto& [target, address] : moves) {
+      if (address == kNoAddress || graph_.tensor(target).bytes == 0) continue;
+      address_[target] = address;
+      take({false, target, address}, graph_.tensor(target).bytes);
+    }
+    return targets;
+  }
+
+  std::pair<TensorId, TensorId> in_place_pair(OpId id, int position) const {
+    const Op& op = graph_.op(id);
+    for (const InPlace& pair : op.inplace) {
+      if (pair.output != position) continue;
+      const TensorId target = op.outputs[pair.output], source = base(op.inputs[pair.input]);
+      if (graph_.tensor(target).bytes <= graph_.tensor(source).bytes) return {target, source};
+      fail(Rule::bad_in_place, "{} cannot write {} over {}, which is smaller", op_text(id),
+           text(target), text(source));
+    }
+    fail(Rule::bad_in_place, "{} may not write its output {} in place", op_text(id), position);
+  }
+
+  bool is_value(TensorId storage) const { return graph_.tensor(storage).kind == Kind::value; }
+
+  void make(OpId id, TensorId out) {
+    if (live_[out]) {
+      fail(Rule::output_already_live, "{} runs while its output {} is live", op_text(id),
+           text(out));
+    }
+    const TensorId storage = base(out);
+    if (storage != out && !live_[storage]) {
+      fail(Rule::not_live, "{} makes {}, a view of {}, which is not live", op_text(id), text(out),
+           text(storage));
+    }
+    live_[out] = true;
+    if (storage == out) in_use_ += graph_.tensor(out).bytes;
+  }
+
+  void place(TensorId storage) {
+    const Bytes bytes = graph_.tensor(storage).bytes;
+    if (!plan_.layout || bytes == 0) return;
+    address_[storage] = find_address(false, storage);
+    take({false, storage, address_[storage]}, bytes);
+  }
+
+  void take(const Placement& what, Bytes bytes) {
+    if (what.offset < 0 || what.offset > std::numeric_limits<Bytes>::max() - bytes) {
+      fail(Rule::negative_address, "{} has the address {}", text(what), what.offset);
+    }
+    const std::optional<Arena::Span> other = arena_.take(what, bytes);
+    if (!other) return;
+    fail(Rule::overlap, "{} at [{}, {}) overlaps {} at [{}, {})", text(what), what.offset,
+         what.offset + bytes, text(other->what), other->what.offset, other->end);
+  }
+
+  Bytes find_address(bool workspace, std::int32_t index) const {
+    const std::vector<Placement>& born = plan_.layout->placements[at_];
+    const auto found = std::find_if(born.rbegin(), born.rend(), [&](const Placement& p) {
+      return p.workspace == workspace && p.index == index;
+    });
+    if (found != born.rend()) return found->offset;
+    fail(Rule::no_address, "{} has no address", text(Placement{workspace, index}));
+  }
+
+  void drop(TensorId storage, std::string_view verb) {
+    if (!is_value(storage) || !live_[storage]) {
+      fail(Rule::not_live, "{} is {}, but it is {}", text(storage), verb,
+           is_value(storage) ? "not live" : "resident");
+    }
+    live_[storage] = false;
+    for (TensorId view : graph_.views(storage)) live_[view] = false;
+    in_use_ -= graph_.tensor(storage).bytes;
+    if (address_[storage] != kNoAddress) arena_.give(address_[storage]);
+    address_[storage] = kNoAddress;
+  }
+
+  void offload(TensorId storage) {
+    drop(storage, "offloaded");
+    copied_[storage] = true;
+  }
+
+  void prefetch(TensorId storage) {
+    if (!copied_[storage] || live_[storage]) {
+      fail(Rule::bad_prefetch, "{} is live or was never offloaded", text(storage));
+    }
+    live_[storage] = true;
+    in_use_ += graph_.tensor(storage).bytes;
+    peak_ = std::max(peak_, in_use_);
+    place(storage);
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  std::int32_t at_ = 0;
+  std::vector<bool> live_;
+  std::vector<bool> copied_;    // slower memory has it
+  std::vector<Bytes> address_;  // per storage
+  std::vector<int> runs_;
+  std::vector<std::vector<OpId>> writers_;  // per storage: ops that overwrite it
+  Arena arena_;
+  Bytes residents_ = 0, in_use_ = 0, peak_ = 0;
+  double cost_ = 0;
+};
+
+}  // namespace
+
+std::string_view name(Rule rule) {
+  switch (rule) {
+    case Rule::bad_index: return "bad_index";
+    case Rule::input_not_live: return "input_not_live";
+    case Rule::output_already_live: return "output_already_live";
+    case Rule::runs_twice: return "runs_twice";
+    case Rule::stale_input: return "stale_input";
+    case Rule::bad_in_place: return "bad_in_place";
+    case Rule::not_live: return "not_live";
+    case Rule::bad_prefetch: return "bad_prefetch";
+    case Rule::missing_effect: return "missing_effect";
+    case Rule::output_not_live: return "output_not_live";
+    case Rule::over_budget: return "over_budget";
+    case Rule::no_address: return "no_address";
+    case Rule::negative_address: return "negative_address";
+    case Rule::overlap: return "overlap";
+    case Rule::arena_over_budget: return "arena_over_budget";
+    case Rule::wrong_claim: return "wrong_claim";
+  }
+  return "unknown";
+}
+
+std::optional<Violation> verify(const Graph& graph, const Plan& plan, std::optional<Bytes> budget) {
+  std::int32_t at = kNone;
+  try {
+    Checker checker(graph, plan);
+    for (at = 0; at < static_cast<std::int32_t>(plan.actions.size()); ++at) checker.act(at);
+    at = kNone;
+    checker.check_end();
+    checker.check_budget(budget ? budget : plan.budget_bytes);
+    checker.check_claims();
+    return std::nullopt;
+  } catch (const Broken& broken) {
+    return Violation{broken.rule, at, broken.message};
+  }
+}
+
+}  // namespace lowtide
