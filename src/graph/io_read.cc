@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json_reader.h"
+#include "base/json_record.h"
 #include "graph/initializer_names.h"
 #include "graph/io.h"
 
@@ -17,60 +17,6 @@ namespace lowtide {
 namespace {
 
 using JsonKind = JsonTape::Kind;
-
-/// A key of the format and what reads it. `read` returns false for a value that the library has no
-/// use for: the key is then kept like an unknown one.
-template <typename T>
-struct Field {
-  std::string_view key;
-  bool required;
-  bool (*read)(T& into, JsonValue value);
-};
-
-/// Reads members into an object by a table of fields, and keeps the unknown ones.
-template <typename T>
-class Record {
- public:
-  explicit Record(std::span<const Field<T>> fields) : fields_(fields) {}
-
-  void read(T& into, std::string_view key, JsonValue value) {
-    const Field<T>* field = find(key);
-    if (field == nullptr) return keep(key, value);
-    const std::uint32_t bit = 1U << (field - fields_.data());
-    if ((seen_ & bit) != 0) throw InputError(fmt::format("the key \"{}\" appears twice", key));
-    if (value.is(JsonKind::null) && !field->required) return;
-    seen_ |= bit;
-    try {
-      if (!field->read(into, value)) keep(key, value);
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("\"{}\" {}", key, error.what()));
-    }
-  }
-
-  /// Throws for a required key that never came; returns the unknown ones as a JSON text.
-  std::string finish() const {
-    for (std::size_t i = 0; i < fields_.size(); ++i) {
-      if (fields_[i].required && (seen_ >> i & 1U) == 0) {
-        throw InputError(fmt::format("the key \"{}\" is missing", fields_[i].key));
-      }
-    }
-    return extra_.empty() ? "" : extra_.dump();
-  }
-
- private:
-  const Field<T>* find(std::string_view key) const {
-    for (const Field<T>& field : fields_) {
-      if (field.key == key) return &field;
-    }
-    return nullptr;
-  }
-
-  void keep(std::string_view key, JsonValue value) { extra_[std::string(key)] = value.to_json(); }
-
-  std::span<const Field<T>> fields_;
-  std::uint32_t seen_ = 0;
-  nlohmann::ordered_json extra_;
-};
 
 /// The enumerator among the first `count` whose name is `text`.
 template <typename Enum>
@@ -240,16 +186,9 @@ bool read_format(GraphData&, JsonValue value) {
   return true;
 }
 
-bool read_version(GraphData&, JsonValue value) {
-  if (const std::int64_t version = value.integer(); version != 1) {
-    throw InputError(fmt::format("is {}; this program reads version 1", version));
-  }
-  return true;
-}
-
 constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
     {"format", true, read_format},
-    {"version", true, read_version},
+    {"version", true, [](GraphData&, JsonValue v) { return read_version_1(v); }},
     {"outputs", true, [](GraphData& g, JsonValue v) { g.outputs = v.indices(); return true; }},
     {"name", false, [](GraphData& g, JsonValue v) { g.name = v.text(); return true; }},
     {"cost_unit", false, [](GraphData& g, JsonValue v) { g.cost_unit = v.text(); return true; }},
@@ -302,13 +241,7 @@ GraphData read_data(std::istream& stream) {
 }
 
 Graph read_stream(std::istream& stream, const std::string& source) {
-  try {
-    return Graph(read_data(stream));
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", source, error.what()));
-  } catch (const std::ios_base::failure&) {
-    throw InputError(fmt::format("{}: the disk or device failed while it was read", source));
-  }
+  return with_source(source, [&] { return Graph(read_data(stream)); });
 }
 
 }  // namespace

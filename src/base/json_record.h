@@ -1,0 +1,91 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <ios>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/json_reader.h"
+
+namespace lowtide {
+
+/// A key of a format and what reads it. `read` returns false for a value that the library has no
+/// use for: the key is then kept like an unknown one.
+template <typename T>
+struct Field {
+  std::string_view key;
+  bool required;
+  bool (*read)(T& into, JsonValue value);
+};
+
+/// Reads members into an object by a table of fields, and keeps the unknown ones.
+template <typename T>
+class Record {
+ public:
+  explicit Record(std::span<const Field<T>> fields) : fields_(fields) {}
+
+  void read(T& into, std::string_view key, JsonValue value) {
+    const Field<T>* field = find(key);
+    if (field == nullptr) return keep(key, value);
+    const std::uint32_t bit = 1U << (field - fields_.data());
+    if ((seen_ & bit) != 0) throw InputError(fmt::format("the key \"{}\" appears twice", key));
+    if (value.is(JsonTape::Kind::null) && !field->required) return;
+    seen_ |= bit;
+    try {
+      if (!field->read(into, value)) keep(key, value);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("\"{}\" {}", key, error.what()));
+    }
+  }
+
+  /// Throws for a required key that never came; returns the unknown ones as a JSON text.
+  std::string finish() const {
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (fields_[i].required && (seen_ >> i & 1U) == 0) {
+        throw InputError(fmt::format("the key \"{}\" is missing", fields_[i].key));
+      }
+    }
+    return extra_.empty() ? "" : extra_.dump();
+  }
+
+ private:
+  const Field<T>* find(std::string_view key) const {
+    for (const Field<T>& field : fields_) {
+      if (field.key == key) return &field;
+    }
+    return nullptr;
+  }
+
+  void keep(std::string_view key, JsonValue value) { extra_[std::string(key)] = value.to_json(); }
+
+  std::span<const Field<T>> fields_;
+  std::uint32_t seen_ = 0;
+  nlohmann::ordered_json extra_;
+};
+
+/// Reads the version of a format that has had only one.
+inline bool read_version_1(JsonValue value) {
+  if (const std::int64_t version = value.integer(); version != 1) {
+    throw InputError(fmt::format("is {}; this program reads version 1", version));
+  }
+  return true;
+}
+
+/// Calls read(), and puts the name of the source before what it throws.
+template <typename Read>
+auto with_source(const std::string& source, Read read) {
+  try {
+    return read();
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", source, error.what()));
+  } catch (const std::ios_base::failure&) {
+    throw InputError(fmt::format("{}: the disk or device failed while it was read", source));
+  }
+}
+
+}  // namespace lowtide

@@ -1,0 +1,237 @@
+#include "plan/io.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json_record.h"
+
+namespace lowtide {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::array<std::pair<Verb, std::string_view>, 4> kVerbs{{
+    {Verb::run, "run"}, {Verb::free, "free"}, {Verb::offload, "offload"},
+    {Verb::prefetch, "prefetch"}}};
+
+// ---- Reading ----------------------------------------------------------------------------------
+
+/// A plan whose layout is not yet in the order of its actions.
+struct Draft {
+  Plan plan;
+  std::optional<Bytes> arena_bytes;
+  std::optional<std::vector<std::pair<std::int32_t, std::vector<Placement>>>> offsets;
+};
+
+/// Calls read(item) for each item of a list, and names the item in what it throws.
+template <typename Read>
+void for_each_item(JsonValue list, Read read) {
+  std::size_t at = 0;
+  for (JsonValue item : list.items()) {
+    try {
+      read(item);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("item {} {}", at, error.what()));
+    }
+    ++at;
+  }
+}
+
+Verb read_verb(JsonValue value) {
+  for (const auto& [verb, text] : kVerbs) {
+    if (value.text() == text) return verb;
+  }
+  throw InputError(fmt::format(
+      "must be \"run\", \"free\", \"offload\" or \"prefetch\", not \"{}\"", value.text()));
+}
+
+Action read_action(JsonValue value) {
+  const std::vector<JsonValue> items = value.items();
+  if (items.size() < 2 || items.size() > 3) {
+    throw InputError("must be [verb, index] or [\"run\", op, [positions written in place]]");
+  }
+  Action action{read_verb(items[0]), items[1].index(), {}};
+  if (items.size() == 3) {
+    if (action.verb != Verb::run) throw InputError("has positions, which only a run may have");
+    action.in_place = items[2].indices();
+  }
+  return action;
+}
+
+bool read_actions(Draft& draft, JsonValue value) {
+  for_each_item(value, [&](JsonValue item) { draft.plan.actions.push_back(read_action(item)); });
+  return true;
+}
+
+Placement read_placement(JsonValue value) {
+  const std::vector<JsonValue> items = value.items();
+  if (items.size() != 3 || (items[0].text() != "t" && items[0].text() != "w")) {
+    throw InputError("must be a list of [\"t\", tensor, offset] or [\"w\", op, offset]");
+  }
+  return {items[0].text() == "w", items[1].index(), items[2].integer()};
+}
+
+bool read_offsets(Draft& draft, JsonValue value) {
+  draft.offsets.emplace();
+  for_each_item(value, [&](JsonValue item) {
+    const std::vector<JsonValue> pair = item.items();
+    if (pair.size() != 2) throw InputError("must be [index of an action, list of addresses]");
+    std::vector<Placement> placements;
+    for (JsonValue placement : pair[1].items()) placements.push_back(read_placement(placement));
+    draft.offsets->emplace_back(pair[0].index(), std::move(placements));
+  });
+  return true;
+}
+
+bool read_format(Draft&, JsonValue value) {
+  if (value.text() == "lowtide-plan") return true;
+  throw InputError(fmt::format("must be \"lowtide-plan\", not \"{}\"", value.text()));
+}
+
+constexpr std::array kFields = std::to_array<Field<Draft>>({
+    {"format", true, read_format},
+    {"version", true, [](Draft&, JsonValue v) { return read_version_1(v); }},
+    {"actions", true, read_actions},
+    {"cost", true, [](Draft& d, JsonValue v) { d.plan.cost = v.number(); return true; }},
+    {"peak_bytes", true,
+     [](Draft& d, JsonValue v) { d.plan.peak_bytes = v.integer(); return true; }},
+    {"graph", false, [](Draft& d, JsonValue v) { d.plan.graph = v.text(); return true; }},
+    {"strategy", false, [](Draft& d, JsonValue v) { d.plan.strategy = v.text(); return true; }},
+    {"budget_bytes", false,
+     [](Draft& d, JsonValue v) { d.plan.budget_bytes = v.integer(); return true; }},
+    {"lower_bound", false,
+     [](Draft& d, JsonValue v) { d.plan.lower_bound = v.number(); return true; }},
+    {"model", false, [](Draft& d, JsonValue v) { d.plan.model = v.text(); return true; }},
+    {"seconds", false, [](Draft& d, JsonValue v) { d.plan.seconds = v.number(); return true; }},
+    {"arena_bytes", false, [](Draft& d, JsonValue v) { d.arena_bytes = v.integer(); return true; }},
+    {"offsets", false, read_offsets},
+});
+
+Plan finished(Draft draft) {
+  if (!draft.offsets) return std::move(draft.plan);
+  if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing beside \"offsets\"");
+  const std::size_t count = draft.plan.actions.size();
+  Layout layout{std::vector<std::vector<Placement>>(count), *draft.arena_bytes};
+  for (auto& [at, placements] : *draft.offsets) {
+    if (static_cast<std::size_t>(at) >= count) {
+      throw InputError(fmt::format("\"offsets\" has addresses for action {}, but there are {}", at,
+                                   count));
+    }
+    layout.placements[at] = std::move(placements);
+  }
+  draft.plan.layout = std::move(layout);
+  return std::move(draft.plan);
+}
+
+Plan read_stream(std::istream& stream, const std::string& source) {
+  return with_source(source, [&] {
+    Draft draft;
+    Record<Draft> record(kFields);
+    JsonListener listener;
+    listener.member = [&](std::string_view key, JsonValue value) {
+      record.read(draft, key, value);
+    };
+    read_json_object(stream, {}, listener);
+    record.finish();
+    return finished(std::move(draft));
+  });
+}
+
+// ---- Writing ----------------------------------------------------------------------------------
+
+std::string_view verb_text(Verb verb) {
+  for (const auto& [known, text] : kVerbs) {
+    if (known == verb) return text;
+  }
+  return kVerbs.front().second;
+}
+
+void append_action(std::string& text, const Action& action) {
+  text += fmt::format("[\"{}\", {}", verb_text(action.verb), action.index);
+  if (!action.in_place.empty()) text += ", " + Json(action.in_place).dump();
+  text += "]";
+}
+
+void append_placements(std::string& text, std::size_t at, const std::vector<Placement>& born) {
+  text += fmt::format("[{}, [", at);
+  const char* separator = "";
+  for (const Placement& p : born) {
+    text += fmt::format("{}[\"{}\", {}, {}]", separator, p.workspace ? "w" : "t", p.index, p.offset);
+    separator = ", ";
+  }
+  text += "]]";
+}
+
+/// One item a line, so that two files can be compared by line.
+template <typename Append>
+void append_list(std::string& text, std::string_view key, std::size_t count, Append append) {
+  text += fmt::format(",\n \"{}\": [", key);
+  const char* separator = "\n  ";
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t before = text.size();
+    text += separator;
+    if (append(i)) {
+      separator = ",\n  ";
+    } else {
+      text.resize(before);
+    }
+  }
+  text += "]";
+}
+
+Json header_json(const Plan& plan) {
+  Json header{{"format", "lowtide-plan"}, {"version", 1}, {"graph", plan.graph},
+              {"strategy", plan.strategy}};
+  if (plan.budget_bytes) header["budget_bytes"] = *plan.budget_bytes;
+  header["cost"] = plan.cost;
+  header["peak_bytes"] = plan.peak_bytes;
+  header["lower_bound"] = nullptr;
+  if (plan.lower_bound) header["lower_bound"] = *plan.lower_bound;
+  header["model"] = plan.model;
+  header["seconds"] = plan.seconds;
+  if (plan.layout) header["arena_bytes"] = plan.layout->arena_bytes;
+  return header;
+}
+
+}  // namespace
+
+Plan read_plan(const std::filesystem::path& path) {
+  std::ifstream stream = open_for_reading(path);
+  return read_stream(stream, path.string());
+}
+
+Plan parse_plan(std::string_view text, const std::string& source) {
+  std::istringstream stream{std::string(text)};
+  return read_stream(stream, source);
+}
+
+std::string format_plan(const Plan& plan) {
+  // Names may hold any bytes; JSON only UTF-8.
+  std::string text = header_json(plan).dump(-1, ' ', false, Json::error_handler_t::replace);
+  text.pop_back();
+  append_list(text, "actions", plan.actions.size(), [&](std::size_t i) {
+    append_action(text, plan.actions[i]);
+    return true;
+  });
+  if (plan.layout) {
+    append_list(text, "offsets", plan.layout->placements.size(), [&](std::size_t i) {
+      const std::vector<Placement>& born = plan.layout->placements[i];
+      if (!born.empty()) append_placements(text, i, born);
+      return !born.empty();
+    });
+  }
+  return text + "}\n";
+}
+
+void write_plan(const Plan& plan, const std::filesystem::path& path) {
+  write_file(path, format_plan(plan));
+}
+
+}  // namespace lowtide
