@@ -1,0 +1,256 @@
+#include "planner/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "plan/verify.h"
+
+namespace lowtide {
+namespace {
+
+/// How often a strategy is asked, at most.
+constexpr int kAttempts = 8;
+/// Of the time that is left, what one attempt may take: others may have to follow.
+constexpr double kShareOfTime = 0.75;
+
+const StrategyOption* find_option(const Strategy& strategy, std::string_view name) {
+  const auto found = std::ranges::find(strategy.options, name, &StrategyOption::name);
+  return found == strategy.options.end() ? nullptr : &*found;
+}
+
+[[noreturn]] void refuse_option(const Strategy& strategy, const std::string& name) {
+  std::vector<std::string> names;
+  for (const StrategyOption& option : strategy.options) names.emplace_back(option.name);
+  throw InputError(fmt::format("the strategy {} has no option \"{}\".{}", strategy.name, name,
+                               names.empty() ? " It has none." : did_you_mean(name, names)));
+}
+
+StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given) {
+  StrategyOptions options = given;
+  for (const auto& [name, value] : given) {
+    const StrategyOption* option = find_option(strategy, name);
+    if (option == nullptr) refuse_option(strategy, name);
+    if (!(option->low <= value && value <= option->high)) {
+      throw InputError(fmt::format("the option \"{}\" of {} must be from {} to {}, not {}", name,
+                                   strategy.name, option->low, option->high, value));
+    }
+  }
+  for (const StrategyOption& option : strategy.options) {
+    options.try_emplace(std::string(option.name), option.default_value);
+  }
+  return options;
+}
+
+/// What writing in place can save at most while any one op runs. Between ops it saves nothing:
+/// what is overwritten dies there anyway.
+Bytes in_place_gain(const Graph& graph) {
+  Bytes most = 0;
+  for (const Op& op : graph.ops()) {
+    Bytes gain = 0;
+    for (const InPlace& pair : op.inplace) gain += graph.tensor(op.outputs[pair.output]).bytes;
+    most = std::max(most, gain);
+  }
+  return most;
+}
+
+std::string in_full(Bytes bytes) {
+  return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
+}
+
+/// What takes the bytes that no plan can save.
+std::string floor_text(const Graph& graph) {
+  const Floor floor = structural_floor(graph);
+  std::string text = fmt::format("No plan of any kind needs less than {}: resident tensors take {}",
+                                 in_full(floor.bytes), format_bytes(graph.resident_bytes()));
+  if (floor.op != kNone) {
+    text += fmt::format(", and op {} (\"{}\") alone needs {} besides", floor.op,
+                        graph.op(floor.op).name,
+                        format_bytes(floor.bytes - graph.resident_bytes()));
+  }
+  return text + ".";
+}
+
+/// Asks a strategy until a plan with addresses fits.
+class Attempts {
+ public:
+  Attempts(const Graph& graph, const Strategy& strategy, Bytes budget, StrategyOptions options,
+           Control& control)
+      : graph_(graph),
+        strategy_(strategy),
+        budget_(budget),
+        options_(std::move(options)),
+        control_(control) {}
+
+  Planned run() {
+    const KeepAll reference = keep_all_reference(graph_);
+    planned_.budget_bytes = budget_;
+    planned_.keep_all_cost = reference.cost;
+    planned_.keep_all_peak_bytes = reference.peak_bytes;
+    if (!ask_within_budget()) explain();
+    planned_.seconds = clock_.elapsed_seconds();
+    if (planned_.plan) planned_.plan->seconds = planned_.seconds;
+    return std::move(planned_);
+  }
+
+ private:
+  /// The strategy sees a plan's peak before in-place writes, and not its layout. So what it is
+  /// asked for is moved until the arena fits: up once if it finds nothing, by what in-place writes
+  /// may save; down by what was missing.
+  bool ask_within_budget() {
+    std::optional<Bytes> asked = budget_;
+    for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
+      std::optional<Plan> plan = decide(*asked);
+      if (plan && plan->layout->arena_bytes <= budget_) return accept(std::move(*plan));
+      if (stopped_) return false;
+      asked = plan ? after_too_large(*asked, plan->layout->arena_bytes) : after_infeasible(*asked);
+    }
+    return accept_leanest();
+  }
+
+  std::optional<Bytes> after_too_large(Bytes asked, Bytes arena_bytes) {
+    const Bytes missing = arena_bytes - budget_;
+    control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
+                                format_bytes(missing)));
+    too_large_ = std::min(too_large_.value_or(asked), asked);
+    if (asked - missing > infeasible_) return asked - missing;
+    return between();
+  }
+
+  std::optional<Bytes> after_infeasible(Bytes asked) {
+    const Bytes gain = in_place_gain(graph_);
+    infeasible_ = std::max(infeasible_, asked);
+    if (too_large_) return between();
+    if (asked > budget_ || gain == 0) return std::nullopt;
+    return budget_ + gain;
+  }
+
+  /// Halfway between what was too little for the strategy and what was too much for the budget,
+  /// as long as that is worth a try.
+  std::optional<Bytes> between() const {
+    const Bytes width = *too_large_ - infeasible_;
+    if (width < 2 || width < budget_ / 1000) return std::nullopt;
+    return infeasible_ + width / 2;
+  }
+
+  /// The last resort: the plan that needs the least. Asking for its arena succeeds.
+  bool accept_leanest() {
+    if (!smallest_peak_) decide(0);
+    planned_.smallest_budget = smallest_peak_;
+    if (!smallest_peak_ || stopped_ || control_.should_stop()) return false;
+    std::optional<Plan> plan = decide(*smallest_peak_);
+    if (plan) planned_.smallest_budget = plan->layout->arena_bytes;
+    if (!plan || plan->layout->arena_bytes > budget_) return false;
+    planned_.smallest_budget.reset();
+    return accept(std::move(*plan));
+  }
+
+  /// A plan with addresses; nothing when the strategy has none.
+  std::optional<Plan> decide(Bytes asked) {
+    Control control = limited_control();
+    Decision decision = strategy_.decide({graph_, asked, options_, control});
+    stopped_ = decision.outcome == Outcome::stopped;
+    if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
+    // A bound for less than the budget says nothing about the budget.
+    if (asked >= budget_ && decision.lower_bound) {
+      bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
+    }
+    if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
+      return std::nullopt;
+    }
+    optimal_ = decision.outcome == Outcome::optimal && asked >= budget_;
+    return laid_out(decision.executions);
+  }
+
+  Plan laid_out(const std::vector<OpId>& executions) const {
+    Plan plan = with_in_place(graph_, lower(graph_, executions));
+    // Bytes of a graph that never runs are mere numbers, and need no alignment.
+    plan.layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
+    return plan;
+  }
+
+  Control limited_control() const {
+    const auto listener = [this](const std::string& message) { control_.report(message); };
+    const double limit = control_.limit_seconds();
+    if (limit <= 0) return Control(0, listener);
+    // Never 0, which means no limit.
+    return Control(std::max(1e-3, kShareOfTime * (limit - control_.elapsed_seconds())), listener);
+  }
+
+  bool accept(Plan plan) {
+    plan.strategy = strategy_.name;
+    plan.budget_bytes = budget_;
+    // In-place writes may reach below a bound that was proved without them.
+    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) plan.lower_bound = bound_;
+    const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
+    if (const auto violation = verify(graph_, plan)) {
+      throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}",
+                                         strategy_.name, name(violation->rule),
+                                         violation->message));
+    }
+    planned_.outcome = closed || (optimal_ && plan.lower_bound) ? Outcome::optimal
+                                                                : Outcome::feasible;
+    planned_.plan = std::move(plan);
+    return true;
+  }
+
+  /// Says why there is no plan, and what would do.
+  void explain() {
+    if (stopped_ || Control::stop_requested()) {
+      planned_.outcome = Outcome::stopped;
+      planned_.message = fmt::format("{} was stopped before it found a plan within {}.",
+                                     strategy_.name, in_full(budget_));
+      return;
+    }
+    planned_.outcome = Outcome::infeasible;
+    const std::string reason =
+        planned_.smallest_budget
+            ? fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
+                          in_full(*planned_.smallest_budget))
+            : fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
+    planned_.message = fmt::format("infeasible: {}. {}", reason, floor_text(graph_));
+  }
+
+  const Graph& graph_;
+  const Strategy& strategy_;
+  const Bytes budget_;
+  const StrategyOptions options_;
+  Control& control_;
+  const Control clock_;
+  Planned planned_;
+  std::optional<double> bound_;
+  std::optional<Bytes> smallest_peak_;
+  std::optional<Bytes> too_large_;  // the least asked for whose layout did not fit
+  Bytes infeasible_ = -1;           // the most asked for in vain
+  bool optimal_ = false;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+double Planned::overhead() const {
+  if (!plan) return std::numeric_limits<double>::quiet_NaN();
+  return keep_all_cost > 0 ? plan->cost / keep_all_cost - 1 : 0;
+}
+
+std::optional<double> Planned::gap() const {
+  if (!plan || !plan->lower_bound) return std::nullopt;
+  if (plan->cost <= *plan->lower_bound) return 0;
+  if (*plan->lower_bound <= 0) return std::nullopt;
+  return plan->cost / *plan->lower_bound - 1;
+}
+
+Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
+                    const StrategyOptions& options, Control& control) {
+  return Attempts(graph, strategy, budget_bytes, completed(strategy, options), control).run();
+}
+
+}  // namespace lowtide
