@@ -1,0 +1,208 @@
+#include "strategy/checkpointing.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "plan/lower.h"
+
+namespace lowtide {
+namespace {
+
+/// Values below this share of the largest forward value do not count as crossing a cut.
+constexpr double kSmallShare = 0.01;
+
+class OnDemand {
+ public:
+  OnDemand(const StageGraph& graph, int forward_end, Checkpoints chosen)
+      : graph_(graph), forward_end_(forward_end), groups_(std::move(chosen.group)),
+        here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {}
+
+  std::vector<OpId> order() {
+    for (int i = 0; i < forward_end_; ++i) order_.push_back(graph_.stage(i).op);
+    for (int t = forward_end_; t < graph_.end(); ++t) {
+      for (int v : graph_.stage(t).inputs) {
+        if (!here_[v]) make_group_of(v, t);
+      }
+      order_.push_back(graph_.stage(t).op);
+    }
+    return std::move(order_);
+  }
+
+ private:
+  /// Walks back from the end of the group, so that what is missing for it is found on the way.
+  void make_group_of(int value, int t) {
+    const int group = groups_[graph_.value(value).producer];
+    std::vector<bool> wanted(graph_.num_values());
+    std::vector<int> reruns;
+    int last = graph_.value(value).producer;
+    while (last + 1 < forward_end_ && groups_[last + 1] == group) ++last;
+    for (int i = last; i >= 0; --i) {
+      const bool rerun = std::ranges::any_of(graph_.stage(i).outputs, [&](int v) {
+        const bool joins = groups_[i] == group && graph_.value(v).last_reader() >= t;
+        return !here_[v] && (wanted[v] || joins);
+      });
+      if (!rerun) continue;
+      reruns.push_back(i);
+      for (int in : graph_.stage(i).inputs) wanted[in] = true;
+    }
+    for (auto i = reruns.rbegin(); i != reruns.rend(); ++i) {
+      order_.push_back(graph_.stage(*i).op);
+      for (int v : graph_.stage(*i).outputs) here_[v] = true;
+    }
+  }
+
+  const StageGraph& graph_;
+  int forward_end_;
+  std::vector<int> groups_;
+  std::vector<bool> here_;
+  std::vector<OpId> order_;
+};
+
+Bytes largest_forward_value(const StageGraph& graph, int forward_end) {
+  Bytes largest = 0;
+  for (const StageValue& value : graph.values()) {
+    if (value.producer < forward_end) largest = std::max(largest, value.bytes);
+  }
+  return largest;
+}
+
+/// The last stage of the forward pass that reads the value; its producer if none does.
+int last_forward_reader(const StageValue& value, int forward_end) {
+  const auto end = std::ranges::lower_bound(value.readers, forward_end);
+  return end == value.readers.begin() ? value.producer : *(end - 1);
+}
+
+}  // namespace
+
+int forward_end(const StageGraph& graph) {
+  const auto& stages = graph.stages();
+  const auto first = std::ranges::find_if(stages.begin(), stages.end() - 1, [](const Stage& stage) {
+    return stage.phase != Phase::forward;
+  });
+  if (first != stages.end() - 1) return static_cast<int>(first - stages.begin());
+  const std::vector<Bytes> profile = keep_all_profile(graph);
+  const int peak = static_cast<int>(std::ranges::max_element(profile) - profile.begin());
+  return std::min(peak + 1, graph.end());
+}
+
+std::vector<int> lone_groups(const StageGraph& graph) {
+  std::vector<int> groups(graph.num_stages());
+  std::iota(groups.begin(), groups.end(), 0);
+  return groups;
+}
+
+/// Walks back through the forward pass: what is not kept needs its op's inputs as late as itself.
+std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
+                                   std::vector<bool> kept) {
+  std::vector<int> needed_until(graph.num_values());
+  for (int v = 0; v < graph.num_values(); ++v) needed_until[v] = graph.value(v).last_reader();
+  for (int v : graph.stage(graph.end()).inputs) kept[v] = true;
+  for (int i = graph.end() - 1; i >= 0; --i) {
+    const Stage& stage = graph.stage(i);
+    for (int v : stage.outputs) {
+      if (i >= forward_end || needed_until[v] > stage.deadline) kept[v] = true;
+      if (kept[v] || needed_until[v] < forward_end) continue;
+      for (int in : stage.inputs) needed_until[in] = std::max(needed_until[in], needed_until[v]);
+    }
+  }
+  return kept;
+}
+
+std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen) {
+  return OnDemand(graph, forward_end, std::move(chosen)).order();
+}
+
+std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end) {
+  const auto small = static_cast<Bytes>(
+      kSmallShare * static_cast<double>(largest_forward_value(graph, forward_end)));
+  std::vector<Cut> cuts(forward_end + 2);  // as differences first
+  std::vector<int> names(forward_end + 2);  // sum of the large values that cross
+  const auto count = [&](int stage, const StageValue& value, int name, int sign) {
+    cuts[stage].crossing += sign * value.bytes;
+    if (value.bytes <= small) return;
+    cuts[stage].large_crossing += sign;
+    names[stage] += sign * name;
+  };
+  for (int v = 0; v < graph.num_values(); ++v) {
+    const StageValue& value = graph.value(v);
+    if (value.producer >= forward_end) continue;
+    count(value.producer + 1, value, v, 1);
+    count(last_forward_reader(value, forward_end) + 1, value, v, -1);
+  }
+  for (int i = 1; i < forward_end; ++i) {
+    cuts[i].stage = i;
+    cuts[i].crossing += cuts[i - 1].crossing;
+    cuts[i].large_crossing += cuts[i - 1].large_crossing;
+    names[i] += names[i - 1];
+    if (cuts[i].large_crossing == 1) cuts[i].value = names[i];
+  }
+  return {cuts.begin() + 1, cuts.begin() + std::max(1, forward_end)};
+}
+
+std::vector<Cut> articulation_cuts(const StageGraph& graph, int forward_end) {
+  std::vector<Cut> points = forward_cuts(graph, forward_end);
+  std::erase_if(points, [](const Cut& cut) { return cut.value == kNone; });
+  const auto repeated = std::ranges::unique(points, {}, &Cut::value);
+  points.erase(repeated.begin(), repeated.end());
+  return points;
+}
+
+Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vector<int>& cuts) {
+  Checkpoints result{std::vector<bool>(graph.num_values()), std::vector<int>(graph.num_stages())};
+  for (int i = 0; i < graph.num_stages(); ++i) {
+    result.group[i] = static_cast<int>(std::ranges::upper_bound(cuts, i) - cuts.begin());
+  }
+  const int last_group = static_cast<int>(cuts.size());
+  for (int v = 0; v < graph.num_values(); ++v) {
+    const StageValue& value = graph.value(v);
+    const int group = result.group[value.producer];
+    const int last = last_forward_reader(value, forward_end);
+    result.kept[v] = group == last_group || result.group[last] != group;
+  }
+  return result;
+}
+
+Bytes Trials::offer(std::vector<OpId> executions) {
+  const Plan plan = lower(request_.graph, executions);
+  leanest_ = std::min(leanest_.value_or(plan.peak_bytes), plan.peak_bytes);
+  const bool better = !any_fits() || plan.cost < best_cost_;
+  if (plan.peak_bytes <= request_.budget_bytes && better) {
+    best_.outcome = Outcome::feasible;
+    best_.executions = std::move(executions);
+    best_cost_ = plan.cost;
+  }
+  return plan.peak_bytes;
+}
+
+Decision Trials::decision(const std::string& how) const {
+  Decision result = best_;
+  result.smallest_peak = leanest_;
+  if (!any_fits()) {
+    result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
+                                 leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
+  }
+  return result;
+}
+
+Decision Trials::stopped() const {
+  Decision result = best_;
+  result.smallest_peak = leanest_;
+  if (any_fits()) return result;
+  result.outcome = Outcome::stopped;
+  result.message = "stopped before a plan within the budget was found";
+  return result;
+}
+
+Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
+                               const std::string& why) {
+  Trials trials(request);
+  trials.offer(stage_order(graph));
+  Decision result = trials.decision("keep-all");
+  result.message = trials.any_fits() ? why : why + "; " + result.message;
+  return result;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strategy/stage_graph.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+
+/// Checkpointing: the forward pass keeps some values, the backward pass makes the others again
+/// when it first needs them, and each then stays until its last use.
+
+/// The first stage after the forward pass: the first whose phase is not forward, or, in a graph
+/// that marks no phases, the stage after the one at which keep-all peaks.
+int forward_end(const StageGraph& graph);
+
+/// Which values the forward pass keeps, and what is made again together: when one value of a group
+/// is missing, all that the backward pass still needs of its group are made.
+struct Checkpoints {
+  std::vector<bool> kept;   ///< per value
+  std::vector<int> group;   ///< per stage; stages of one group are neighbours
+};
+
+/// Each stage a group of its own: values are made again one by one.
+std::vector<int> lone_groups(const StageGraph& graph);
+
+/// `kept` and what must be kept besides: values that no op may make again by the time they are
+/// needed, graph outputs, and whatever is made after the forward pass.
+std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
+                                   std::vector<bool> kept);
+
+/// The order of executions.
+std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen);
+
+/// A position at which the forward pass can be cut: before the stage.
+struct Cut {
+  int stage = 0;
+  Bytes crossing = 0;      ///< bytes of forward values made before and read by the forward pass after
+  int large_crossing = 0;  ///< how many of them are not small beside the largest forward value
+  int value = kNone;       ///< the large one, when it is the only one
+};
+/// Every position inside the forward pass, in order.
+std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end);
+/// The articulation points: positions that a single value crosses, small ones aside; of neighbours
+/// that the same value crosses, the first.
+std::vector<Cut> articulation_cuts(const StageGraph& graph, int forward_end);
+
+/// Cuts the forward pass before each of `cuts` (ascending). Values that cross a cut inside the
+/// forward pass are kept; so is all of the last segment, since the backward pass begins there.
+Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vector<int>& cuts);
+
+/// Collects candidate orders: keeps the cheapest that fits the budget, and knows the leanest.
+class Trials {
+ public:
+  explicit Trials(const PlanRequest& request) : request_(request) {}
+
+  /// Lowers and replays the order; returns its peak.
+  Bytes offer(std::vector<OpId> executions);
+  bool any_fits() const { return best_.outcome != Outcome::infeasible; }
+  /// Feasible with the cheapest, or infeasible with the leanest's peak. `how` describes the plans
+  /// tried, for the message: "sqrt(n) segments".
+  Decision decision(const std::string& how) const;
+  /// The same after an early end: what fits so far, else stopped.
+  Decision stopped() const;
+
+ private:
+  const PlanRequest& request_;
+  Decision best_;
+  double best_cost_ = 0;
+  std::optional<Bytes> leanest_;
+};
+
+/// For graphs on which a strategy has nothing to work with: each op once, if that fits, else `why`.
+Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
+                               const std::string& why);
+
+}  // namespace lowtide

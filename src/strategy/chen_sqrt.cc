@@ -1,0 +1,43 @@
+#include <algorithm>
+#include <cmath>
+
+#include "strategy/checkpointing.h"
+
+namespace lowtide {
+namespace {
+
+/// Cuts the forward pass at about sqrt(n) of its n articulation points, evenly.
+std::vector<int> sqrt_cuts(const std::vector<Cut>& points) {
+  const auto n = static_cast<int>(points.size());
+  const int segments = std::max(1, static_cast<int>(std::lround(std::sqrt(n + 1))));
+  std::vector<int> cuts;
+  for (int k = 1; k < segments; ++k) cuts.push_back(points[(n + 1) * k / segments - 1].stage);
+  return cuts;
+}
+
+Decision decide(const PlanRequest& request) {
+  const StageGraph graph(request.graph);
+  const int end = forward_end(graph);
+  const std::vector<Cut> points = articulation_cuts(graph, end);
+  if (points.empty()) {
+    return decide_without_reruns(request, graph, "the forward pass has no articulation points");
+  }
+  Trials trials(request);
+  trials.offer(stage_order(graph));
+  trials.offer(checkpointed_order(graph, end, segmented(graph, end, sqrt_cuts(points))));
+  return trials.decision("sqrt(n) segments");
+}
+
+}  // namespace
+
+Strategy chen_sqrt_strategy() {
+  return {.name = "chen-sqrt",
+          .summary = "cuts the forward pass at sqrt(n) of its n articulation points",
+          .guarantee = "on a chain of n equal layers, memory of about 2 sqrt(n) layers for at most "
+                       "one more forward pass",
+          .paper = "Chen, Xu, Zhang, Guestrin: Training deep nets with sublinear memory cost, 2016",
+          .options = {},
+          .decide = decide};
+}
+
+}  // namespace lowtide

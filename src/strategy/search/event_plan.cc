@@ -1,0 +1,215 @@
+#include "strategy/search/event_plan.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace lowtide {
+namespace {
+
+/// Position of the first element that is not below `item` in a short ascending list.
+int position(const std::vector<int>& list, int item) {
+  return static_cast<int>(std::ranges::lower_bound(list, item) - list.begin());
+}
+
+}  // namespace
+
+EventPlan::EventPlan(const StageGraph& graph, Bytes limit)
+    : graph_(graph),
+      runs_(graph.num_stages()),
+      slots_(graph.num_stages(), {-1}),
+      last_use_(graph.num_values()),
+      stage_events_(graph.num_stages()),
+      top_(graph.num_stages()),
+      is_touched_(graph.num_stages()),
+      memory_(graph.num_stages(), limit) {
+  for (int i = 0; i < graph.num_stages(); ++i) {
+    cost_ += graph.stage(i).cost;
+    runs_[i] = {i};
+    touch(i);
+  }
+  for (int v = 0; v < graph.num_values(); ++v) {
+    const StageValue& value = graph.value(v);
+    last_use_[v] = {moment(value.last_reader(), value.last_reader())};
+    memory_.add(value.producer + 1, value.last_reader() + 1, value.bytes);
+  }
+  memory_.add(0, graph.num_stages(), graph.resident_bytes());
+  settle();
+}
+
+bool EventPlan::contains(Event event) const {
+  const std::vector<int>& runs = runs_[event.op];
+  return event.stage != event.op && std::ranges::binary_search(runs, event.stage);
+}
+
+void EventPlan::add(Event event) {
+  assert(graph_.may_rerun(event.op, event.stage) && !contains(event));
+  std::vector<int>& runs = runs_[event.op];
+  const int k = position(runs, event.stage);
+  runs.insert(runs.begin() + k, event.stage);
+  slots_[event.op].insert(slots_[event.op].begin() + k, static_cast<int>(events_.size()));
+  events_.push_back(event);
+  std::vector<int>& ops = stage_events_[event.stage];
+  ops.insert(ops.begin() + position(ops, event.op), event.op);
+  cost_ += graph_.stage(event.op).cost;
+  touch(event.stage);
+  split_outputs(event, k);
+  read_inputs(event);
+  settle();
+}
+
+void EventPlan::remove(Event event) {
+  assert(contains(event));
+  std::vector<int>& runs = runs_[event.op];
+  const int k = position(runs, event.stage);
+  runs.erase(runs.begin() + k);
+  const int slot = slots_[event.op][k];
+  slots_[event.op].erase(slots_[event.op].begin() + k);
+  if (slot + 1 != static_cast<int>(events_.size())) {
+    const Event moved = events_[slot] = events_.back();
+    slots_[moved.op][position(runs_[moved.op], moved.stage)] = slot;
+  }
+  events_.pop_back();
+  std::vector<int>& ops = stage_events_[event.stage];
+  ops.erase(ops.begin() + position(ops, event.op));
+  cost_ -= graph_.stage(event.op).cost;
+  touch(event.stage);
+  join_outputs(event, k);
+  unread_inputs(event);
+  settle();
+}
+
+/// The new run k takes over what the run before it served from event.stage on.
+void EventPlan::split_outputs(Event event, int k) {
+  for (int v : graph_.stage(event.op).outputs) {
+    std::vector<Moment>& last = last_use_[v];
+    const Moment old = last[k - 1];
+    last.insert(last.begin() + k, std::max(old, moment(event.stage, event.op)));
+    if (stage_of(old) < event.stage) continue;
+    last[k - 1] = last_use_before(v, runs_[event.op][k - 1], event.stage);
+    memory_.add(stage_of(last[k - 1]) + 1, event.stage + 1, -graph_.value(v).bytes);
+    touch(stage_of(last[k - 1]));
+  }
+}
+
+/// The run before the removed run k serves what that one served.
+void EventPlan::join_outputs(Event event, int k) {
+  for (int v : graph_.stage(event.op).outputs) {
+    std::vector<Moment>& last = last_use_[v];
+    const Moment taken = last[k];
+    last.erase(last.begin() + k);
+    if (taken == moment(event.stage, event.op)) continue;  // nothing read it
+    memory_.add(stage_of(last[k - 1]) + 1, event.stage + 1, graph_.value(v).bytes);
+    touch(stage_of(last[k - 1]));
+    last[k - 1] = taken;
+  }
+}
+
+void EventPlan::read_inputs(Event event) {
+  const Moment now = moment(event.stage, event.op);
+  for (int v : graph_.stage(event.op).inputs) {
+    Moment& last = last_use_[v][instance_at(v, event.stage)];
+    if (last >= now) continue;
+    memory_.add(stage_of(last) + 1, event.stage + 1, graph_.value(v).bytes);
+    touch(stage_of(last));
+    last = now;
+  }
+}
+
+void EventPlan::unread_inputs(Event event) {
+  const Moment now = moment(event.stage, event.op);
+  for (int v : graph_.stage(event.op).inputs) {
+    const int k = instance_at(v, event.stage);
+    Moment& last = last_use_[v][k];
+    if (last != now) continue;
+    last = last_use_before(v, runs_[graph_.value(v).producer][k], event.stage + 1);
+    memory_.add(stage_of(last) + 1, event.stage + 1, -graph_.value(v).bytes);
+    touch(stage_of(last));
+  }
+}
+
+/// Of the instance made in `run_stage`, among uses in stages before `before_stage`.
+EventPlan::Moment EventPlan::last_use_before(int value, int run_stage, int before_stage) const {
+  const StageValue& v = graph_.value(value);
+  Moment last = moment(run_stage, v.producer);
+  for (int reader : v.readers) {
+    const std::vector<int>& runs = runs_[reader];
+    const int k = position(runs, before_stage);
+    if (k > 0) last = std::max(last, moment(runs[k - 1], reader));
+  }
+  return last;
+}
+
+int EventPlan::instance_at(int value, int stage) const {
+  const std::vector<int>& runs = runs_[graph_.value(value).producer];
+  int k = static_cast<int>(runs.size()) - 1;
+  while (runs[k] > stage) --k;
+  return k;
+}
+
+bool EventPlan::is_useless(Event event) const {
+  const int k = position(runs_[event.op], event.stage);
+  return std::ranges::all_of(graph_.stage(event.op).outputs, [&](int v) {
+    return last_use_[v][k] == moment(event.stage, event.op);
+  });
+}
+
+int EventPlan::next_use(int value, int k, int from) const {
+  const StageValue& v = graph_.value(value);
+  const int last = last_stage(value, k);
+  int next = -1;
+  for (int reader : v.readers) {
+    const std::vector<int>& runs = runs_[reader];
+    const int j = position(runs, from);
+    if (j == static_cast<int>(runs.size()) || runs[j] > last) continue;
+    if (next < 0 || runs[j] < next) next = runs[j];
+  }
+  return next;
+}
+
+void EventPlan::touch(int stage) {
+  if (is_touched_[stage]) return;
+  is_touched_[stage] = true;
+  touched_.push_back(stage);
+}
+
+void EventPlan::settle() {
+  for (int stage : touched_) {
+    is_touched_[stage] = false;
+    const Bytes top = top_of(stage);
+    if (top == top_[stage]) continue;
+    memory_.add(stage, stage + 1, top - top_[stage]);
+    top_[stage] = top;
+  }
+  touched_.clear();
+}
+
+Bytes EventPlan::top_of(int stage) const {
+  Bytes live = 0;
+  Bytes top = 0;
+  for (int op : stage_events_[stage]) step(stage, op, live, top);
+  step(stage, stage, live, top);
+  return top;
+}
+
+/// One execution, relative to what is live at the start of its stage.
+void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
+  const Stage& executed = graph_.stage(op);
+  const Moment now = moment(stage, op);
+  const auto ends_now = [&](int v) { return last_use_[v][instance_at(v, stage)] == now; };
+  for (int v : executed.outputs) live += graph_.value(v).bytes;
+  top = std::max(top, live + executed.workspace);
+  for (int v : executed.outputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;
+  for (int v : executed.inputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;
+}
+
+std::vector<OpId> EventPlan::executions() const {
+  std::vector<OpId> order;
+  order.reserve(events_.size() + runs_.size());
+  for (int t = 0; t < graph_.num_stages(); ++t) {
+    for (int op : stage_events_[t]) order.push_back(graph_.stage(op).op);
+    if (t != graph_.end()) order.push_back(graph_.stage(t).op);
+  }
+  return order;
+}
+
+}  // namespace lowtide

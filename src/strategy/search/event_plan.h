@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strategy/search/timeline.h"
+#include "strategy/stage_graph.h"
+
+namespace lowtide {
+
+/// The op of stage `op` runs again in stage `stage`.
+struct Event {
+  int stage = 0;
+  int op = 0;
+  bool operator==(const Event&) const = default;
+  auto operator<=>(const Event&) const = default;
+};
+
+/// A plan as a set of events (strategy/stage_graph.h), with its cost and its memory in every stage
+/// kept up to date under adding and removing single events. Memory is exact: the peak is that of
+/// the lowered plan.
+class EventPlan {
+ public:
+  EventPlan(const StageGraph& graph, Bytes limit);
+
+  /// The event must be allowed (StageGraph::may_rerun) and absent, or present.
+  void add(Event event);
+  void remove(Event event);
+  bool contains(Event event) const;
+
+  /// Of the stages' ops, reruns included; views are not counted.
+  double cost() const { return cost_; }
+  const Timeline& memory() const { return memory_; }
+  void set_limit(Bytes limit) { memory_.set_limit(limit); }
+  bool fits() const { return memory_.stages_over() == 0; }
+
+  /// In no particular order, which depends on what was added and removed.
+  const std::vector<Event>& events() const { return events_; }
+  /// The stages in which an op runs, ascending: its own first.
+  const std::vector<int>& runs(int op) const { return runs_[op]; }
+  /// The last stage in which what the k-th run of the value's producer made is read; the stage of
+  /// that run when it is never read.
+  int last_stage(int value, int k) const { return stage_of(last_use_[value][k]); }
+  /// Whether nothing reads what the event makes.
+  bool is_useless(Event event) const;
+  /// The first stage from `from` on in which some run reads that instance; -1 when none does.
+  int next_use(int value, int k, int from) const;
+  /// Which run of the value's producer a use in `stage` reads.
+  int instance_at(int value, int stage) const;
+
+  /// Ops in the order in which they run.
+  std::vector<OpId> executions() const;
+
+ private:
+  /// A moment: stages in order, in a stage ops in order.
+  using Moment = std::int64_t;
+  static Moment moment(int stage, int op) { return (Moment{stage} << 32) | op; }
+  static int stage_of(Moment moment) { return static_cast<int>(moment >> 32); }
+
+  Moment last_use_before(int value, int run_stage, int before_stage) const;
+  void split_outputs(Event event, int k);
+  void join_outputs(Event event, int k);
+  void read_inputs(Event event);
+  void unread_inputs(Event event);
+  void touch(int stage);
+  void settle();
+  Bytes top_of(int stage) const;
+  void step(int stage, int op, Bytes& live, Bytes& top) const;
+
+  const StageGraph& graph_;
+  double cost_ = 0;
+  std::vector<std::vector<int>> runs_;          // per op
+  std::vector<std::vector<int>> slots_;         // per op and run: index into events_; -1 for first
+  std::vector<std::vector<Moment>> last_use_;   // per value and run of its producer
+  std::vector<std::vector<int>> stage_events_;  // per stage: ops, ascending
+  std::vector<Event> events_;
+  std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
+  std::vector<int> touched_;
+  std::vector<bool> is_touched_;
+  Timeline memory_;  // per stage: the highest use in it
+};
+
+}  // namespace lowtide

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <vector>
+
+#include "base/bytes.h"
+
+namespace lowtide {
+
+/// Bytes in use per stage, under changes of whole ranges of stages, and by how much they exceed a
+/// limit. Blocks of stages carry pending changes, so a change of r stages takes O(r / 64 + 128).
+class Timeline {
+ public:
+  Timeline(int stages, Bytes limit);
+
+  /// Adds to the stages [begin, end).
+  void add(int begin, int end, Bytes bytes);
+  Bytes at(int stage) const;
+  Bytes peak() const;
+  /// Sum over the stages of what is above the limit.
+  Bytes excess() const { return excess_; }
+  /// Number of stages above the limit.
+  int stages_over() const { return over_; }
+  Bytes limit() const { return limit_; }
+  void set_limit(Bytes limit);
+  /// The first stage above the limit from `from` on, going around; -1 when there is none.
+  int over_after(int from) const;
+
+ private:
+  static constexpr int kBlock = 64;
+  struct Block {
+    Bytes pending = 0;
+    Bytes top = 0;  ///< pending included
+    Bytes excess = 0;
+    int over = 0;
+  };
+
+  int block_end(int block) const;
+  void refresh(int block);
+
+  std::vector<Bytes> bytes_;
+  std::vector<Block> blocks_;
+  Bytes limit_;
+  Bytes excess_ = 0;
+  int over_ = 0;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "strategy/checkpointing.h"
+
+namespace lowtide {
+namespace {
+
+/// The stages before which `count` segments of nearly equal length begin, the first aside.
+std::vector<int> even_cuts(int forward_end, int count) {
+  std::vector<int> cuts;
+  for (int k = 1; k < count; ++k) {
+    cuts.push_back(static_cast<int>(std::int64_t{forward_end} * k / count));
+  }
+  return cuts;
+}
+
+/// 1, 2, ... in steps that grow by an eighth, up to `most` and with it: more segments differ little
+/// from their neighbours.
+std::vector<int> useful_counts(int most) {
+  std::vector<int> counts;
+  for (int k = 1; k < most; k += 1 + k / 8) counts.push_back(k);
+  counts.push_back(most);
+  return counts;
+}
+
+Decision decide(const PlanRequest& request) {
+  const StageGraph graph(request.graph);
+  const int end = forward_end(graph);
+  const int asked = static_cast<int>(request.options.at("segments"));
+  const int most = std::max(1, end);
+  Trials trials(request);
+  for (int count : asked > 0 ? std::vector{std::min(asked, most)} : useful_counts(most)) {
+    if (request.control.should_stop()) return trials.stopped();
+    trials.offer(checkpointed_order(graph, end, segmented(graph, end, even_cuts(end, count))));
+  }
+  return trials.decision(asked > 0 ? fmt::format("{} segments", asked) : "segments");
+}
+
+}  // namespace
+
+Strategy segments_strategy() {
+  return {.name = "segments",
+          .summary = "keeps what enters each of K equal segments of the forward pass",
+          .guarantee = "each op runs at most twice unless values of a segment need another segment",
+          .paper = "torch.utils.checkpoint_sequential",
+          .options = {{"segments", "number of segments; 0 tries all useful ones", 0, 0, 1e6}},
+          .decide = decide};
+}
+
+}  // namespace lowtide

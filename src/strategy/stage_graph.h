@@ -1,0 +1,70 @@
+#pragma once
+
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lowtide {
+
+/// The graph as strategies see it: without views, which cost next to nothing and own no bytes, and
+/// without ops that nothing needs.
+///
+/// Stage t ends with the first execution of its op; stages are in the order of the graph. A plan
+/// is a set of *events* (t, i), i < t: the op of stage i runs again in stage t, before the first
+/// execution of stage t, the events of a stage in the order of i (Jain et al., MLSys 2020). A use
+/// reads the latest earlier execution, so any set of events is a plan, apart from memory.
+/// The last stage stands for the end of the sequence: it runs nothing and reads the graph outputs.
+struct Stage {
+  OpId op = kNone;           ///< kNone for the end
+  double cost = 0;
+  Bytes workspace = 0;
+  Bytes in_place = 0;        ///< at most so many bytes of outputs may lie over dying inputs
+  std::vector<int> inputs = {};   ///< values, each once; through views too
+  std::vector<int> outputs = {};  ///< values
+  int deadline = 0;          ///< the last stage in which the op may run again; its own if none
+  Phase phase = Phase::forward;
+};
+
+/// A storage that a stage makes.
+struct StageValue {
+  TensorId tensor = kNone;
+  Bytes bytes = 0;
+  int producer = 0;
+  std::vector<int> readers = {};  ///< stages, ascending, each once
+
+  int last_reader() const { return readers.empty() ? producer : readers.back(); }
+};
+
+class StageGraph {
+ public:
+  explicit StageGraph(const Graph& graph);
+
+  const std::vector<Stage>& stages() const { return stages_; }
+  const std::vector<StageValue>& values() const { return values_; }
+  const Stage& stage(int i) const { return stages_[static_cast<std::size_t>(i)]; }
+  const StageValue& value(int v) const { return values_[static_cast<std::size_t>(v)]; }
+  int num_stages() const { return static_cast<int>(stages_.size()); }
+  int num_values() const { return static_cast<int>(values_.size()); }
+  /// The stage that stands for the end.
+  int end() const { return num_stages() - 1; }
+  Bytes resident_bytes() const { return resident_bytes_; }
+  /// What any plan costs at least: everything needed, views too, once.
+  double required_cost() const { return required_cost_; }
+  bool may_rerun(int i, int t) const { return i < t && t <= stage(i).deadline; }
+
+ private:
+  struct Builder;
+  std::vector<Stage> stages_;
+  std::vector<StageValue> values_;
+  Bytes resident_bytes_ = 0;
+  double required_cost_ = 0;
+};
+
+/// The ops of all stages, each once.
+std::vector<OpId> stage_order(const StageGraph& graph);
+
+/// Bytes in use, residents and workspace included, while each stage first runs, when every stage
+/// runs once.
+std::vector<Bytes> keep_all_profile(const StageGraph& graph);
+
+}  // namespace lowtide
