@@ -16,7 +16,7 @@ std::vector<bool> needed_ops(const Graph& graph) {
   for (TensorId id : graph.outputs()) need(id);
   for (OpId id = graph.num_ops() - 1; id >= 0; --id) {
     const Op& op = graph.op(id);
-    if (op.outputs.empty() || !op.mutates.empty() || !op.recomputable) needed[id] = true;
+    if (!op.mutates.empty() || !op.recomputable) needed[id] = true;
     if (needed[id]) std::ranges::for_each(op.inputs, need);
   }
   return needed;
