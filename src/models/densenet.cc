@@ -1,5 +1,6 @@
-#include <cmath>
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "models/families.h"
 #include "models/layers.h"
@@ -45,12 +46,9 @@ Value transition(Value x) {
 Value dense_features(Value x) {
   Builder& builder = x.builder();
   Builder::Scope scope(builder, "features");
-  x = layers::conv_bn_relu(x, "conv0", "norm0",
-                           {.channels = 2 * kGrowth,
-                            .kernel = 7,
-                            .stride = 2,
-                            .padding = 3,
-                            .weight = kaiming_fan_in});
+  x = layers::conv_bn_relu(
+      x, "conv0", "norm0",
+      {.channels = 2 * kGrowth, .kernel = 7, .stride = 2, .padding = 3, .weight = kaiming_fan_in});
   x = max_pool2d(x, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   for (std::size_t i = 0; i < std::size(kBlocks); ++i) {
     if (i > 0) {
@@ -72,7 +70,8 @@ ModelParts build_densenet121(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"densenet121", "58 dense layers, each reading all before it in its block",
+    {"densenet121",
+     "58 dense layers, each reading all before it in its block",
      "Huang, Liu, van der Maaten, Weinberger: Densely connected convolutional networks, 2017",
      Task::images,
      {.batch = 8, .image = 224, .classes = 1000},

@@ -40,7 +40,8 @@ ModelParts build_fcn8(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"fcn8", "fully convolutional VGG16 with skips at strides 8 and 16",
+    {"fcn8",
+     "fully convolutional VGG16 with skips at strides 8 and 16",
      "Long, Shelhamer, Darrell: Fully convolutional networks for semantic segmentation, 2015",
      Task::segmentation,
      {.batch = 4, .image = 224, .classes = 21, .width = 4096, .dropout = 0.5},

@@ -1,5 +1,6 @@
-#include <cmath>
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "models/families.h"
 #include "models/transformer.h"
@@ -20,7 +21,8 @@ ModelParts build_gpt(Builder& builder, const ModelOptions& options) {
                                       init::normal(0, kDeviation));
   Value x = dropout(tokens.rows + positions, options.dropout);
   // 2 * layers branches add up in the residual stream: each starts that much smaller (GPT-2).
-  const double residual_deviation = kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
+  const double residual_deviation =
+      kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const layers::TransformerBlock block = {.heads = options.heads,
                                           .masked_out = logical_not(causal),
                                           .attention_dropout = options.dropout,
@@ -40,7 +42,10 @@ constexpr std::string_view kPaper =
 
 constexpr Model gpt3(std::string_view name, std::string_view summary, std::int64_t layers,
                      std::int64_t width, std::int64_t heads) {
-  return {name, summary, kPaper, Task::tokens,
+  return {name,
+          summary,
+          kPaper,
+          Task::tokens,
           {.batch = 1,
            .layers = layers,
            .width = width,
@@ -54,7 +59,8 @@ constexpr Model gpt3(std::string_view name, std::string_view summary, std::int64
 // Two rows of the paper's table cannot be built as printed: XL has 24 heads of 128 at width 2048
 // (16 fit), 13B has width 5140 with 40 heads of 128 (which make 5120).
 const Model kModels[] = {
-    {"gpt", "decoder-only transformer on bytes",
+    {"gpt",
+     "decoder-only transformer on bytes",
      "Radford et al.: Language models are unsupervised multitask learners, 2019",
      Task::tokens,
      {.batch = 4,

@@ -27,9 +27,7 @@ ConvSpec same(std::int64_t channels, Size2 kernel) {
 }
 
 /// 3x3 that halves height and width.
-ConvSpec halving(std::int64_t channels) {
-  return {.channels = channels, .kernel = 3, .stride = 2};
-}
+ConvSpec halving(std::int64_t channels) { return {.channels = channels, .kernel = 3, .stride = 2}; }
 
 Value halving_pool(Value x) { return max_pool2d(x, {.kernel = {3, 3}, .stride = {2, 2}}); }
 
@@ -145,7 +143,8 @@ ModelParts build_inceptionv3(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"inceptionv3", "parallel factorized convolutions, trained with an auxiliary head",
+    {"inceptionv3",
+     "parallel factorized convolutions, trained with an auxiliary head",
      "Szegedy et al.: Rethinking the Inception architecture for computer vision, 2016",
      Task::images,
      {.batch = 8, .image = 299, .classes = 1000, .dropout = 0.5},

@@ -32,8 +32,7 @@ class Cell {
 /// A language model: the next token at every time step, the recurrence unrolled.
 ModelParts build_lstm(Builder& builder, const ModelOptions& options) {
   Value input = layers::token_input(builder, options);
-  Value embedded =
-      layers::embedding(input, "embedding", options.vocabulary, options.width).rows;
+  Value embedded = layers::embedding(input, "embedding", options.vocabulary, options.width).rows;
   std::vector<Cell> cells;
   for (std::int64_t i = 0; i < options.layers; ++i) {
     cells.emplace_back(builder, fmt::format("cells.{}", i), options.batch, options.width);
@@ -48,7 +47,8 @@ ModelParts build_lstm(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"lstm", "unrolled LSTM language model",
+    {"lstm",
+     "unrolled LSTM language model",
      "Hochreiter, Schmidhuber: Long short-term memory, 1997",
      Task::tokens,
      {.batch = 32, .layers = 1, .width = 512, .sequence = 128, .vocabulary = 256},

@@ -11,14 +11,15 @@ layers::ConvSpec depthwise(std::int64_t channels, std::int64_t stride) {
   return {.channels = channels, .kernel = 3, .stride = stride, .padding = 1, .groups = channels};
 }
 
-// ---- Version 1 -----------------------------------------------------------------------------------
+// ---- Version 1
+// -----------------------------------------------------------------------------------
 
 struct Separable {
   std::int64_t channels;
   std::int64_t stride;
 };
-constexpr Separable kSeparables[] = {{64, 1},  {128, 2}, {128, 1}, {256, 2}, {256, 1},
-                                     {512, 2}, {512, 1}, {512, 1}, {512, 1}, {512, 1},
+constexpr Separable kSeparables[] = {{64, 1},  {128, 2},  {128, 1}, {256, 2}, {256, 1},
+                                     {512, 2}, {512, 1},  {512, 1}, {512, 1}, {512, 1},
                                      {512, 1}, {1024, 2}, {1024, 1}};
 
 ModelParts build_mobilenet(Builder& builder, const ModelOptions& options) {
@@ -36,7 +37,8 @@ ModelParts build_mobilenet(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-// ---- Version 2 -----------------------------------------------------------------------------------
+// ---- Version 2
+// -----------------------------------------------------------------------------------
 
 Value conv_bn_relu6(Value x, const layers::ConvSpec& spec) {
   return relu6(layers::batch_norm(layers::conv(x, "0", spec), "1"));
@@ -96,13 +98,15 @@ ModelParts build_mobilenetv2(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"mobilenet", "depthwise separable convolutions",
+    {"mobilenet",
+     "depthwise separable convolutions",
      "Howard et al.: MobileNets, efficient convolutional neural networks for mobile vision "
      "applications, 2017",
      Task::images,
      {.batch = 16, .image = 224, .classes = 1000},
      build_mobilenet},
-    {"mobilenetv2", "inverted residual blocks of depthwise convolutions",
+    {"mobilenetv2",
+     "inverted residual blocks of depthwise convolutions",
      "Sandler et al.: MobileNetV2, inverted residuals and linear bottlenecks, 2018",
      Task::images,
      {.batch = 16, .image = 224, .classes = 1000, .dropout = 0.2},

@@ -40,11 +40,11 @@ void append_adam_like(std::string_view type, const Update& update, Value paramet
   const OptimizerOptions& options = update.options;
   Value first_moment = update.state(parameter, "exp_avg");
   Value second_moment = update.state(parameter, "exp_avg_sq");
-  update.builder.call(type, {std::vector{parameter}, std::vector{gradient},
-                             std::vector{first_moment}, std::vector{second_moment},
-                             std::vector<Value>{}, std::vector{update.step}, update.learning_rate,
-                             options.beta1, options.beta2, options.weight_decay, options.epsilon,
-                             kAmsgrad, kMaximize, NoneArg(), NoneArg()});
+  update.builder.call(type,
+                      {std::vector{parameter}, std::vector{gradient}, std::vector{first_moment},
+                       std::vector{second_moment}, std::vector<Value>{}, std::vector{update.step},
+                       update.learning_rate, options.beta1, options.beta2, options.weight_decay,
+                       options.epsilon, kAmsgrad, kMaximize, NoneArg(), NoneArg()});
 }
 
 void append_adam(const Update& update, Value parameter, Value gradient) {
@@ -69,8 +69,7 @@ const Optimizer& find_optimizer(std::string_view name) {
   for (const Optimizer& optimizer : kOptimizers) {
     if (optimizer.name == name) return optimizer;
   }
-  throw InputError(
-      fmt::format("unknown optimizer \"{}\"; there are sgd, adam and adamw", name));
+  throw InputError(fmt::format("unknown optimizer \"{}\"; there are sgd, adam and adamw", name));
 }
 
 void require_range(std::string_view what, double value, double low, double high) {
@@ -98,12 +97,12 @@ void append_optimizer(Builder& builder, std::span<const Value> parameters,
   builder.set_phase(Phase::optimizer);
   const double rate = options.learning_rate > 0 ? options.learning_rate : optimizer.learning_rate;
   // f64, so that the kernels see exactly the rate that was given, as PyTorch's do.
-  Value learning_rate = builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state,
-                                         init::constant(rate));
+  Value learning_rate =
+      builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state, init::constant(rate));
   Value step;
   if (optimizer.counts_steps) {
     step = builder.resident("optimizer.step", {}, DType::f32, Role::optimizer_state, init::zeros());
-    builder.call("aten::_foreach_add_.Scalar", {std::vector{step}, 1.0});
+    builder.call("aten::add_.Scalar", {step, 1.0});
   }
   const Update update = {builder, options, learning_rate, step};
   for (std::size_t i = 0; i < parameters.size(); ++i) {

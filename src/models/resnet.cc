@@ -1,5 +1,6 @@
-#include <array>
 #include <fmt/format.h>
+
+#include <array>
 
 #include "models/families.h"
 #include "models/layers.h"
@@ -17,8 +18,8 @@ Value shortcut(Value x, std::int64_t channels, std::int64_t stride) {
 }
 
 Value basic_block(Value x, std::int64_t width, std::int64_t stride) {
-  Value y = layers::conv_bn_relu(
-      x, "conv1", "bn1", {.channels = width, .kernel = 3, .stride = stride, .padding = 1});
+  Value y = layers::conv_bn_relu(x, "conv1", "bn1",
+                                 {.channels = width, .kernel = 3, .stride = stride, .padding = 1});
   y = layers::conv(y, "conv2", {.channels = width, .kernel = 3, .padding = 1});
   y = layers::batch_norm(y, "bn2");
   return relu(y + shortcut(x, width, stride));
@@ -27,8 +28,8 @@ Value basic_block(Value x, std::int64_t width, std::int64_t stride) {
 Value bottleneck_block(Value x, std::int64_t width, std::int64_t stride) {
   const std::int64_t channels = 4 * width;
   Value y = layers::conv_bn_relu(x, "conv1", "bn1", {.channels = width});
-  y = layers::conv_bn_relu(
-      y, "conv2", "bn2", {.channels = width, .kernel = 3, .stride = stride, .padding = 1});
+  y = layers::conv_bn_relu(y, "conv2", "bn2",
+                           {.channels = width, .kernel = 3, .stride = stride, .padding = 1});
   y = layers::batch_norm(layers::conv(y, "conv3", {.channels = channels}), "bn3");
   return relu(y + shortcut(x, channels, stride));
 }
@@ -36,8 +37,8 @@ Value bottleneck_block(Value x, std::int64_t width, std::int64_t stride) {
 ModelParts build_resnet(Builder& builder, const ModelOptions& options, const Blocks& blocks,
                         Value (*block)(Value, std::int64_t, std::int64_t)) {
   Value input = layers::image_input(builder, options, 32);
-  Value x = layers::conv_bn_relu(
-      input, "conv1", "bn1", {.channels = 64, .kernel = 7, .stride = 2, .padding = 3});
+  Value x = layers::conv_bn_relu(input, "conv1", "bn1",
+                                 {.channels = 64, .kernel = 7, .stride = 2, .padding = 3});
   x = max_pool2d(x, {.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}});
   for (std::size_t stage = 0; stage < blocks.size(); ++stage) {
     for (int i = 0; i < blocks[stage]; ++i) {
@@ -65,12 +66,12 @@ constexpr std::string_view kPaper =
     "He, Zhang, Ren, Sun: Deep residual learning for image recognition, 2016";
 constexpr ModelOptions kDefaults = {.batch = 16, .image = 224, .classes = 1000};
 
-const Model kModels[] = {{"resnet18", "8 residual blocks of two convolutions", kPaper,
-                          Task::images, kDefaults, build_resnet18},
-                         {"resnet50", "16 residual bottleneck blocks", kPaper, Task::images,
-                          kDefaults, build_resnet50},
-                         {"resnet152", "50 residual bottleneck blocks", kPaper, Task::images,
-                          kDefaults, build_resnet152}};
+const Model kModels[] = {
+    {"resnet18", "8 residual blocks of two convolutions", kPaper, Task::images, kDefaults,
+     build_resnet18},
+    {"resnet50", "16 residual bottleneck blocks", kPaper, Task::images, kDefaults, build_resnet50},
+    {"resnet152", "50 residual bottleneck blocks", kPaper, Task::images, kDefaults,
+     build_resnet152}};
 
 }  // namespace
 

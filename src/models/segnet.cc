@@ -58,7 +58,8 @@ ModelParts build_segnet(Builder& builder, const ModelOptions& options) {
 }
 
 const Model kModels[] = {
-    {"segnet", "VGG16 encoder and a decoder that unpools at the recorded maxima",
+    {"segnet",
+     "VGG16 encoder and a decoder that unpools at the recorded maxima",
      "Badrinarayanan, Kendall, Cipolla: SegNet, a deep convolutional encoder-decoder architecture "
      "for image segmentation, 2017",
      Task::segmentation,

@@ -26,6 +26,8 @@ Graph training_graph(const Model& model, const ModelOptions& options,
   const ModelOptions complete = with_defaults(model, options);
   Builder builder(fmt::format("{}-b{}", model.name, complete.batch));
   const ModelParts parts = model.build(builder, complete);
+  builder.set_name(parts.output, "logits");
+  builder.set_name(parts.loss, "loss");
   builder.set_role(parts.loss, Role::loss);
 
   builder.set_phase(Phase::backward);

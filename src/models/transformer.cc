@@ -1,7 +1,8 @@
 #include "models/transformer.h"
 
-#include <cmath>
 #include <fmt/format.h>
+
+#include <cmath>
 
 #include "base/error.h"
 

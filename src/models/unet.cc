@@ -42,15 +42,15 @@ ModelParts build_unet(Builder& builder, const ModelOptions& options) {
     Value joined = cat({skip, upsample(x, fmt::format("up.{}", level))}, 1);
     x = double_conv(joined, fmt::format("merge.{}", level), skip.size(1));
   }
-  Value logits = layers::conv(x, "head",
-                              {.channels = options.classes,
-                               .weight = init::fan_in_uniform,
-                               .bias = init::fan_in_uniform});
+  Value logits = layers::conv(
+      x, "head",
+      {.channels = options.classes, .weight = init::fan_in_uniform, .bias = init::fan_in_uniform});
   return layers::with_cross_entropy(input, logits);
 }
 
 const Model kModels[] = {
-    {"unet", "encoder and decoder with skips, batch normalization",
+    {"unet",
+     "encoder and decoder with skips, batch normalization",
      "Ronneberger, Fischer, Brox: U-Net, convolutional networks for biomedical image "
      "segmentation, 2015",
      Task::segmentation,

@@ -1,5 +1,6 @@
-#include <algorithm>
 #include <fmt/format.h>
+
+#include <algorithm>
 
 #include "models/families.h"
 #include "models/vgg_features.h"
@@ -7,9 +8,7 @@
 namespace lowtide {
 namespace layers {
 
-std::int64_t vgg_channels(std::size_t stage) {
-  return 64 << std::min<std::size_t>(stage, 3);
-}
+std::int64_t vgg_channels(std::size_t stage) { return 64 << std::min<std::size_t>(stage, 3); }
 
 std::vector<Value> vgg_features(Value x, const VggStages& stages) {
   std::vector<Value> pooled;
@@ -38,8 +37,8 @@ Value to_head_size(Value x) {
 }
 
 Value head_layer(Value x, std::string_view name, std::int64_t width) {
-  return layers::linear(
-      x, name, {.width = width, .weight = layers::normal(0.01), .bias = layers::zeros()});
+  return layers::linear(x, name,
+                        {.width = width, .weight = layers::normal(0.01), .bias = layers::zeros()});
 }
 
 ModelParts build_vgg(Builder& builder, const ModelOptions& options,
@@ -65,11 +64,10 @@ constexpr std::string_view kPaper =
 constexpr ModelOptions kDefaults = {
     .batch = 8, .image = 224, .classes = 1000, .width = 4096, .dropout = 0.5};
 
-const Model kModels[] = {
-    {"vgg16", "13 plain 3x3 convolutions and a wide head", kPaper, Task::images, kDefaults,
-     build_vgg16},
-    {"vgg19", "16 plain 3x3 convolutions and a wide head", kPaper, Task::images, kDefaults,
-     build_vgg19}};
+const Model kModels[] = {{"vgg16", "13 plain 3x3 convolutions and a wide head", kPaper,
+                          Task::images, kDefaults, build_vgg16},
+                         {"vgg19", "16 plain 3x3 convolutions and a wide head", kPaper,
+                          Task::images, kDefaults, build_vgg19}};
 
 }  // namespace
 

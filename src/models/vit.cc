@@ -21,9 +21,8 @@ Value embed(Value images, const ModelOptions& options) {
   patches = transpose(flatten(patches, 2), 1, 2);
   Value token = builder.parameter("cls_token", {1, 1, options.width}, init::normal(0, 1e-6));
   Value x = cat({expand(token, {options.batch, 1, options.width}), patches}, 1);
-  Value positions =
-      builder.parameter("pos_embed", {1, x.size(1), options.width},
-                        init::normal(0, layers::kTransformerDeviation));
+  Value positions = builder.parameter("pos_embed", {1, x.size(1), options.width},
+                                      init::normal(0, layers::kTransformerDeviation));
   return x + positions;
 }
 
@@ -56,7 +55,10 @@ constexpr std::string_view kPaper =
 
 constexpr Model vit(std::string_view name, std::string_view summary, std::int64_t width,
                     std::int64_t heads) {
-  return {name, summary, kPaper, Task::images,
+  return {name,
+          summary,
+          kPaper,
+          Task::images,
           {.batch = 16,
            .image = 224,
            .classes = 1000,
