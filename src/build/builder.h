@@ -1,7 +1,6 @@
 #pragma once
 
-#include <initializer_list>
-#include <span>
+#include <map>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -23,7 +22,8 @@ class Value {
 
   explicit operator bool() const { return builder_ != nullptr; }
   TensorId id() const { return id_; }
-  Builder& builder() const { return *builder_; }
+  /// Throws InputError for an empty Value, as all that follow do.
+  Builder& builder() const;
   const TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   /// Size of a dimension; negative dimensions count from the end.
@@ -60,7 +60,8 @@ class Builder {
   Value buffer(std::string name, Shape shape, Initializer init, DType dtype = DType::f32);
   Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
 
-  /// Appends an op. Results in the order of its outputs (none for an op that only mutates).
+  /// Appends an op with the arguments of its ATen schema in order; trailing ones that keep their
+  /// defaults may be left out. Results in the order of its outputs (none for an op that only mutates).
   /// Throws InputError for an op that the library does not know (with the nearest names) and for
   /// arguments that do not fit.
   std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
@@ -70,7 +71,9 @@ class Builder {
   /// Ops appended from now on belong to this phase.
   void set_phase(Phase phase) { phase_ = phase; }
   Phase phase() const { return phase_; }
+  /// `gradient_of`: for Role::gradient, the parameter.
   void set_role(Value value, Role role, TensorId gradient_of = kNone);
+  /// Throws InputError for a name that another tensor has.
   void set_name(Value value, std::string name);
 
   const TensorType& type(TensorId id) const { return types_[static_cast<std::size_t>(id)]; }
@@ -96,11 +99,21 @@ class Builder {
 
  private:
   std::string scoped(std::string_view name) const;
+  /// Throws InputError when the name is taken.
+  void claim_name(const std::string& name);
+  /// `base`, with a number behind it when it is taken.
+  std::string fresh_name(const std::string& base);
+  TensorId add_tensor(Tensor tensor, TensorType type);
+  TensorId input_id(const Value& value, std::string_view op) const;
+  Argument bind(const CallArg& arg, Op& op) const;
+  void permit_in_place(Op& op) const;
+  TensorId storage(TensorId id) const;
 
   GraphData data_;
   std::vector<TensorType> types_;
   Phase phase_ = Phase::forward;
   std::string prefix_;
+  std::map<std::string, int> names_;  ///< in use, and how often asked for
 };
 
 namespace init {

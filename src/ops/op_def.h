@@ -32,12 +32,19 @@ class OpCall {
 
   std::string_view type() const { return type_; }
   std::size_t size() const { return args_.size(); }
-  bool has(std::size_t i) const;                        ///< given and not None
+  /// Given and not None. Trailing arguments may be left out: they keep the schema's defaults.
+  bool has(std::size_t i) const;
+  template <typename T>
+  bool holds(std::size_t i) const {
+    return i < args_.size() && std::holds_alternative<T>(args_[i]);
+  }
   const TensorType& tensor(std::size_t i) const;        ///< throws InputError when it is not one
   std::vector<TensorType> tensors(std::size_t i) const; ///< a tensor list
   std::int64_t integer(std::size_t i) const;
   double number(std::size_t i) const;  ///< a double, or an integer as one
   bool boolean(std::size_t i) const;
+  bool boolean_or(std::size_t i, bool otherwise) const;
+  std::int64_t integer_or(std::size_t i, std::int64_t otherwise) const;
   std::vector<std::int64_t> integers(std::size_t i) const;  ///< {} for None
   DType dtype(std::size_t i, DType otherwise) const;
   /// The position among the op's inputs of tensor argument i; kNone when absent.
