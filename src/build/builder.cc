@@ -54,6 +54,34 @@ void require_sizes(const std::string& name, const Shape& shape) {
                                format_shape(shape)));
 }
 
+TensorId storage_in(const GraphData& data, TensorId id) {
+  const TensorId base = data.tensors[at(id)].alias_of;
+  return base == kNone ? id : base;
+}
+
+/// For each storage, the last op that reads it; past the end for what must outlive the ops.
+std::vector<std::size_t> last_uses(const GraphData& data) {
+  std::vector<std::size_t> last(data.tensors.size(), 0);
+  for (std::size_t i = 0; i < data.ops.size(); ++i) {
+    for (TensorId id : data.ops[i].inputs) last[at(storage_in(data, id))] = i;
+  }
+  for (TensorId id : data.outputs) last[at(storage_in(data, id))] = data.ops.size();
+  return last;
+}
+
+/// A graph allows one input for each output: the first whose last use this is, if there is one.
+void choose_in_place(GraphData& data) {
+  const std::vector<std::size_t> last = last_uses(data);
+  for (std::size_t i = 0; i < data.ops.size(); ++i) {
+    Op& op = data.ops[i];
+    if (op.inplace.empty()) continue;
+    const auto dying = std::ranges::find_if(op.inplace, [&](const InPlace& choice) {
+      return last[at(storage_in(data, op.inputs[at(choice.input)]))] == i;
+    });
+    op.inplace = {dying == op.inplace.end() ? op.inplace.front() : *dying};
+  }
+}
+
 }  // namespace
 
 Builder& Value::builder() const {
@@ -165,10 +193,7 @@ Argument Builder::bind(const CallArg& arg, Op& op) const {
   return std::visit(argument, arg);
 }
 
-TensorId Builder::storage(TensorId id) const {
-  const TensorId base = data_.tensors[at(id)].alias_of;
-  return base == kNone ? id : base;
-}
+TensorId Builder::storage(TensorId id) const { return storage_in(data_, id); }
 
 TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
   tensor.dtype = type.dtype;
@@ -180,8 +205,8 @@ TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
   return static_cast<TensorId>(data_.tensors.size()) - 1;
 }
 
-/// An element-by-element op may write over a value that lies exactly as the result will, unless
-/// it reads the same memory in another layout too.
+/// Every choice of where the op may write its result; build() leaves one. It may write over a value
+/// that lies exactly as the result will, unless it reads the same memory in another layout too.
 void Builder::permit_in_place(Op& op) const {
   const TensorType& result = types_[at(op.outputs.front())];
   if (!is_dense(result)) return;
@@ -223,6 +248,7 @@ Graph Builder::build(std::vector<Value> outputs) const {
     const TensorId id = input_id(output, "build");
     if (!std::ranges::count(data.outputs, id)) data.outputs.push_back(id);
   }
+  choose_in_place(data);
   return Graph(std::move(data));
 }
 

@@ -95,6 +95,8 @@ class Builder {
   };
 
   /// The finished graph; `outputs` are kept live to its end. The builder can go on afterwards.
+  /// Element-by-element ops get permission to write over an operand: one that dies there, where
+  /// the choice is free.
   Graph build(std::vector<Value> outputs) const;
 
  private:
