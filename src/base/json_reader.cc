@@ -62,7 +62,7 @@ class Handler {
     return true;
   }
   bool start_array(std::size_t) {
-    if (depth_ == 1 && std::ranges::find(streamed_, key_) != streamed_.end()) {
+    if (depth_ == 1 && std::ranges::find(streamed_, keys_.back()) != streamed_.end()) {
       in_stream_ = true;
       element_ = 0;
       depth_ = 2;
@@ -77,11 +77,10 @@ class Handler {
       tape_.add_text(name);
       return true;
     }
-    if (std::ranges::find(seen_, name) != seen_.end()) {
+    if (std::ranges::find(keys_, name) != keys_.end()) {
       throw InputError(fmt::format("the key \"{}\" appears twice", name));
     }
-    key_ = name;
-    seen_.push_back(name);
+    keys_.push_back(name);
     return true;
   }
   bool parse_error(std::size_t, const std::string& last, const nlohmann::detail::exception& e) {
@@ -96,6 +95,8 @@ class Handler {
                                  : word ? " (JSON has no NaN or Infinity: numbers are finite)"
                                         : ""));
   }
+
+  const std::vector<std::string>& keys() const { return keys_; }
 
  private:
   template <typename Add>
@@ -134,9 +135,9 @@ class Handler {
   void hand_on() {
     if (!tape_.complete()) return;
     if (in_stream_) {
-      listener_.element(key_, element_++, tape_.root());
+      listener_.element(keys_.back(), element_++, tape_.root());
     } else {
-      listener_.member(key_, tape_.root());
+      listener_.member(keys_.back(), tape_.root());
     }
     tape_.clear();
   }
@@ -144,9 +145,8 @@ class Handler {
   std::span<const std::string_view> streamed_;
   const JsonListener& listener_;
   JsonTape tape_;
-  std::size_t depth_ = 0;  // of brackets that are open
-  std::string key_;        // at the root
-  std::vector<std::string> seen_;
+  std::size_t depth_ = 0;          // of brackets that are open
+  std::vector<std::string> keys_;  // of the root; the last is the current one
   bool in_stream_ = false;
   std::size_t element_ = 0;
 };
@@ -296,10 +296,12 @@ nlohmann::ordered_json JsonValue::to_json() const {
   return array;
 }
 
-void read_json_object(std::istream& stream, std::span<const std::string_view> streamed,
-                      const JsonListener& listener) {
+std::vector<std::string> read_json_object(std::istream& stream,
+                                          std::span<const std::string_view> streamed,
+                                          const JsonListener& listener) {
   Handler handler(streamed, listener);
   nlohmann::json::sax_parse(stream, &handler);
+  return handler.keys();
 }
 
 }  // namespace lowtide

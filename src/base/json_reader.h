@@ -93,10 +93,11 @@ struct JsonListener {
 };
 
 /// Reads a JSON object from a stream in the memory of its largest member or, under the `streamed`
-/// keys, of the largest element. Throws InputError, with line and column where it can, for what is
-/// empty, no JSON, cut short, no object, nested deeper than 64 levels, or has a key twice at the
-/// root.
-void read_json_object(std::istream& stream, std::span<const std::string_view> streamed,
-                      const JsonListener& listener);
+/// keys, of the largest element. Returns the keys of the root in the order of the text.
+/// Throws InputError, with line and column where it can, for what is empty, no JSON, cut short, no
+/// object, nested deeper than 64 levels, or has a key twice at the root.
+std::vector<std::string> read_json_object(std::istream& stream,
+                                          std::span<const std::string_view> streamed,
+                                          const JsonListener& listener);
 
 }  // namespace lowtide

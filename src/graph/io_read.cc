@@ -235,8 +235,13 @@ GraphData read_data(std::istream& stream) {
       data.ops.push_back(read_element<Op>("op", index, value, kOpFields, op_of_a_file));
     }
   };
-  read_json_object(stream, kStreamed, listener);
+  const std::vector<std::string> keys = read_json_object(stream, kStreamed, listener);
   data.extra = header.finish();
+  for (std::string_view key : kStreamed) {
+    if (std::ranges::find(keys, key) == keys.end()) {
+      throw InputError(fmt::format("the key \"{}\" is missing", key));
+    }
+  }
   return data;
 }
 

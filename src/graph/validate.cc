@@ -270,12 +270,20 @@ class Validator {
       for (TensorId in : op(id).inputs) {
         if (producer(in) >= id) refuse_order(id, in);
       }
-      for (TensorId out : op(id).outputs) {
-        const TensorId base = tensor(out).alias_of;
-        if (base != kNone && producer(base) > id) {
-          fail("{} makes {}, a view of {}, before {} makes that", op_text(id), tensor_text(out),
-               tensor_text(base), op_text(producer(base)));
-        }
+      check_views_made(id);
+    }
+  }
+
+  /// What an op's views share exists before them: among the outputs of one op, too.
+  void check_views_made(OpId id) {
+    const std::vector<TensorId>& outputs = op(id).outputs;
+    for (auto out = outputs.begin(); out != outputs.end(); ++out) {
+      const TensorId base = tensor(*out).alias_of;
+      const bool late = base != kNone && (producer(base) > id ||
+                                          std::find(out, outputs.end(), base) != outputs.end());
+      if (late) {
+        fail("{} makes {}, a view of {}, before {} makes that", op_text(id), tensor_text(*out),
+             tensor_text(base), op_text(producer(base)));
       }
     }
   }
