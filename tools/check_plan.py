@@ -77,7 +77,8 @@ class Replay:
     def check_freshness(self, index):
         """What an op reads must hold what the ops before it in the graph wrote, and no other."""
         op = self.ops[index]
-        if op["outputs"] and all(self.base[o] != o for o in op["outputs"]):
+        only_views = op["outputs"] and all(self.base[o] != o for o in op["outputs"])
+        if only_views and not op.get("mutates"):
             return  # a view op reads no bytes
         for i in op["inputs"]:
             for writer in self.writers.get(self.base[i], ()):

@@ -39,9 +39,9 @@ void Graph::index() {
     const Op& o = op(id);
     for (TensorId out : o.outputs) producer_[at(out)] = id;
     for_each_distinct_input(o, [&](TensorId in) { ++reader_begin_[at(in) + 1]; });
-    view_op_[at(id)] = !o.outputs.empty() && std::ranges::all_of(o.outputs, [&](TensorId out) {
-      return tensor(out).alias_of != kNone;
-    });
+    const bool only_views = std::ranges::all_of(
+        o.outputs, [&](TensorId out) { return tensor(out).alias_of != kNone; });
+    view_op_[at(id)] = !o.outputs.empty() && o.mutates.empty() && only_views;
     executable_ = executable_ && !o.args.empty();
   }
   for (TensorId id = 0; id < num_tensors(); ++id) {
@@ -68,6 +68,7 @@ void Graph::index() {
   std::vector<OpId> next_writer(n, num_ops());
   for (OpId id = num_ops() - 1; id >= 0; --id) {
     for (TensorId in : op(id).inputs) {
+      if (is_view_op(id)) continue;  // reads no bytes
       expires_[at(id)] = std::min(expires_[at(id)], next_writer[at(storage(in))]);
     }
     for (int position : op(id).mutates) next_writer[at(storage(op(id).inputs[at(position)]))] = id;

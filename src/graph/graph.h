@@ -110,7 +110,7 @@ struct GraphData {
 /// one may rely on every rule of docs/reference/graph-format.md.
 ///
 /// Terms: a *storage* is a tensor that owns bytes (not a view); a *view op* is an op with outputs,
-/// all of which are views.
+/// all of which are views, that writes nothing. A view op reads no bytes.
 class Graph {
  public:
   /// Checks `data`. Throws InputError that names the op or tensor and the rule that is broken.
@@ -142,8 +142,8 @@ class Graph {
   /// Views that share the storage `id`.
   std::span<const TensorId> views(TensorId id) const;
   bool is_view_op(OpId id) const { return view_op_[static_cast<std::size_t>(id)]; }
-  /// The first op other than `id` that overwrites something `id` reads; num_ops() if none does.
-  /// Running `id` again after that op would read another value, so no plan may.
+  /// The first op behind `id` that overwrites something `id` reads; num_ops() if none does.
+  /// Running `id` after that op would read another value, so no plan may. Never for a view op.
   OpId expires(OpId id) const { return expires_[static_cast<std::size_t>(id)]; }
   /// Sum of the bytes of all resident tensors.
   Bytes resident_bytes() const { return resident_bytes_; }

@@ -20,6 +20,10 @@ TEST(Graph, KnowsStoragesAndViews) {
   EXPECT_THAT(graph.views(5), IsEmpty());
   EXPECT_TRUE(graph.is_view_op(1));
   EXPECT_FALSE(graph.is_view_op(0));
+  GraphData writing = sample();
+  writing.ops[1].inputs = {3, 2};
+  writing.ops[1].mutates = {1};
+  EXPECT_FALSE(Graph(writing).is_view_op(1));
   EXPECT_TRUE(graph.is_resident(0));
   EXPECT_FALSE(graph.is_resident(4));
   EXPECT_EQ(graph.resident_bytes(), 40);
@@ -48,8 +52,9 @@ TEST(Graph, IsExecutableWhenEveryOpHasArguments) {
 }
 
 /// The definition, read off the list of ops: the first op other than `id`, listed behind it, that
-/// writes a storage that `id` reads.
+/// writes a storage that `id` reads. A view op reads none.
 OpId slow_expiry(const Graph& graph, OpId id) {
+  if (graph.is_view_op(id)) return graph.num_ops();
   for (OpId writer = id + 1; writer < graph.num_ops(); ++writer) {
     for (int position : graph.op(writer).mutates) {
       const TensorId written = graph.op(writer).inputs[static_cast<std::size_t>(position)];
