@@ -91,7 +91,7 @@ std::vector<PythonVerdict> python_verdicts(std::span<const PlanCase> cases) {
   }
   const fs::path script = folder.path() / "run.py";
   std::ofstream(script) << kScript;
-  const std::string command = fmt::format("python3 '{}' '{}' '{}/tools' {}", script.string(),
+  const std::string command = fmt::format("python3 -I -S '{}' '{}' '{}/tools' {}", script.string(),
                                           folder.path().string(), LOWTIDE_SOURCE_DIR, cases.size());
   if (std::system(command.c_str()) != 0) throw std::runtime_error("cannot run: " + command);
   std::vector<PythonVerdict> verdicts;

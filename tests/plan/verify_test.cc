@@ -1,0 +1,403 @@
+#include "plan/verify.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <map>
+#include <random>
+
+#include "layout/layout.h"
+#include "plan/lower.h"
+#include "support/check_plan.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::op;
+using testing::random_executions;
+using testing::random_graph;
+using testing::resident;
+using testing::value;
+using testing::view;
+using ::testing::HasSubstr;
+
+Action run(OpId id, std::vector<int> in_place = {}) { return {Verb::run, id, std::move(in_place)}; }
+Action free_of(TensorId id) { return {Verb::free, id, {}}; }
+
+/// x (resident) -> a -> b -> c with a view v of a, an in-place permission and an update of x.
+///
+///   0 make_a: x -> a     1 make_v: a -> v     2 make_b: v -> b (workspace)
+///   3 make_c: a, b -> c, which may be written over b      4 update: x, c, overwrites x
+GraphData sample() {
+  GraphData data;
+  data.name = "sample";
+  data.tensors = {resident("x", 64), value("a", 64), view("v", 1), value("b", 128),
+                  value("c", 128)};
+  data.ops = {op("make_a", {0}, {1}), op("make_v", {1}, {2}, 0), op("make_b", {2}, {3}, 1, 32),
+              op("make_c", {1, 3}, {4}), op("update", {0, 4}, {})};
+  data.ops[3].inplace = {{0, 1}};
+  data.ops[4].mutates = {0};
+  data.ops[4].recomputable = false;
+  data.outputs = {4};
+  return data;
+}
+
+/// Each test corrupts this good plan in one way.
+struct VerifyTest : ::testing::Test {
+  VerifyTest() { EXPECT_FALSE(verify(graph, plan)); }
+
+  /// 0 run make_a, 1 run make_v, 2 run make_b, 3 run make_c over b, 4 free a, 5 run update
+  static Plan good_plan(const Graph& graph) {
+    Plan plan;
+    plan.graph = "sample";
+    plan.actions = {run(0), run(1), run(2), run(3, {0}), free_of(1), run(4)};
+    plan.cost = 4;
+    plan.peak_bytes = 64 + 64 + 128 + 32;
+    plan.layout = assign_addresses(graph, plan);
+    return plan;
+  }
+
+  void expect(Rule rule, std::int32_t action, const std::string& text) {
+    const auto violation = verify(graph, plan);
+    ASSERT_TRUE(violation) << "the verifier accepts the corrupted plan";
+    EXPECT_EQ(name(violation->rule), name(rule));
+    EXPECT_EQ(violation->action, action);
+    EXPECT_THAT(violation->message, HasSubstr(text));
+    const testing::PlanCase one{&graph, &plan};
+    EXPECT_FALSE(testing::python_verdicts({&one, 1}).front().valid);
+  }
+
+  Placement& address(std::size_t action, std::size_t i = 0) {
+    return plan.layout->placements[action][i];
+  }
+
+  Graph graph{sample()};
+  Plan plan = good_plan(graph);
+};
+
+TEST_F(VerifyTest, AcceptsTheGoodPlan) { EXPECT_TRUE(testing::is_valid_plan(graph, plan)); }
+
+TEST_F(VerifyTest, BadOp) {
+  plan.actions[5] = run(5);
+  const auto violation = verify(graph, plan);
+  ASSERT_TRUE(violation);
+  EXPECT_EQ(violation->rule, Rule::bad_index);
+  EXPECT_EQ(violation->message, "there is no op 5; the graph has 5");
+}
+
+TEST_F(VerifyTest, BadTensor) {
+  plan.actions[4] = free_of(-1);
+  ASSERT_TRUE(verify(graph, plan));
+  EXPECT_EQ(verify(graph, plan)->rule, Rule::bad_index);
+}
+
+TEST_F(VerifyTest, BadLayoutLength) {
+  plan.layout->placements.pop_back();
+  ASSERT_TRUE(verify(graph, plan));
+  EXPECT_EQ(verify(graph, plan)->rule, Rule::bad_index);
+}
+
+TEST_F(VerifyTest, InputNotLive) {
+  std::swap(plan.actions[3], plan.actions[4]);
+  expect(Rule::input_not_live, 4, "op 3 (\"make_c\") needs tensor 1 (\"a\"), which is not live");
+}
+
+TEST_F(VerifyTest, ViewsDieWithTheirStorage) {
+  plan.actions = {run(0), run(1), free_of(1), run(0), run(2), run(3), free_of(1), run(4)};
+  plan.layout.reset();
+  expect(Rule::input_not_live, 4, "needs tensor 2 (\"v\")");
+}
+
+TEST_F(VerifyTest, OutputAlreadyLive) {
+  plan.actions[1] = run(0);
+  expect(Rule::output_already_live, 1, "op 0 (\"make_a\") runs while its output tensor 1");
+}
+
+TEST_F(VerifyTest, RunsTwice) {
+  plan.actions.push_back(run(4));
+  plan.layout.reset();
+  expect(Rule::runs_twice, 6, "op 4 (\"update\") may run only once");
+}
+
+TEST_F(VerifyTest, StaleInput) {
+  plan.actions.push_back(run(0));
+  plan.layout.reset();
+  expect(Rule::stale_input, 6, "reads tensor 0 (\"x\") after op 4 (\"update\") overwrote it");
+}
+
+TEST_F(VerifyTest, InputThatIsNotYetWritten) {
+  GraphData data = sample();
+  data.tensors.push_back(value("late", 8));
+  data.ops.push_back(op("read_x", {0}, {5}));
+  graph = Graph(std::move(data));
+  plan.actions.insert(plan.actions.begin(), run(5));
+  plan.layout.reset();
+  expect(Rule::stale_input, 0, "before op 4 (\"update\") wrote it");
+}
+
+TEST_F(VerifyTest, AViewMayBeMadeAfterAnOverwrite) {
+  GraphData data = sample();
+  data.tensors.push_back(view("x_view", 0));
+  data.ops.insert(data.ops.begin(), op("view_x", {0}, {5}, 0));
+  graph = Graph(std::move(data));
+  plan.layout.reset();
+  for (Action& action : plan.actions) action.index += action.verb == Verb::run;
+  plan.actions.push_back(run(0));
+  EXPECT_TRUE(testing::is_valid_plan(graph, plan));
+}
+
+TEST_F(VerifyTest, InPlaceWithoutPermission) {
+  plan.actions[2].in_place = {0};
+  expect(Rule::bad_in_place, 2, "may not write its output 0 in place");
+}
+
+TEST_F(VerifyTest, InPlaceOverAResident) {
+  GraphData data = sample();
+  data.ops[0].inplace = {{0, 0}};
+  graph = Graph(std::move(data));
+  plan.actions[0].in_place = {0};
+  expect(Rule::bad_in_place, 0, "is resident");
+}
+
+TEST_F(VerifyTest, InPlaceOverSomethingSmaller) {
+  GraphData data = sample();
+  data.ops[3].inplace = {{0, 0}};
+  graph = Graph(std::move(data));
+  expect(Rule::bad_in_place, 3, "which is smaller");
+}
+
+TEST_F(VerifyTest, InPlaceTwice) {
+  plan.actions[3].in_place = {0, 0};
+  expect(Rule::bad_in_place, 3, "written already");
+}
+
+TEST_F(VerifyTest, FreeOfWhatIsNotLive) {
+  plan.actions[4] = free_of(3);
+  expect(Rule::not_live, 4, "tensor 3 (\"b\") is freed, but it is not live");
+}
+
+TEST_F(VerifyTest, FreeOfAResident) {
+  plan.actions[4] = free_of(0);
+  expect(Rule::not_live, 4, "it is resident");
+}
+
+TEST_F(VerifyTest, OffloadOfWhatIsNotLive) {
+  plan.actions[4] = {Verb::offload, 3, {}};
+  expect(Rule::not_live, 4, "offloaded");
+}
+
+TEST_F(VerifyTest, ViewOfWhatIsNotLive) {
+  // An op that makes a view of a storage that it does not read.
+  GraphData data = sample();
+  data.tensors.push_back(view("other", 3));
+  data.ops.push_back(op("make_other", {0}, {5}));
+  data.ops.back().recomputable = true;
+  graph = Graph(std::move(data));
+  plan.actions.push_back(run(5));
+  plan.layout.reset();
+  expect(Rule::not_live, 6, "a view of tensor 3 (\"b\"), which is not live");
+}
+
+TEST_F(VerifyTest, PrefetchOfWhatIsLive) {
+  plan.actions[4] = {Verb::prefetch, 1, {}};
+  expect(Rule::bad_prefetch, 4, "is live or was never offloaded");
+}
+
+TEST_F(VerifyTest, OffloadAndPrefetch) {
+  plan.actions = {run(0), run(1), run(2), {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}},
+                  run(3, {0}), free_of(1), run(4)};
+  plan.layout = assign_addresses(graph, plan);
+  EXPECT_TRUE(testing::is_valid_plan(graph, plan));
+}
+
+TEST_F(VerifyTest, MissingEffect) {
+  plan.actions.pop_back();
+  plan.layout->placements.pop_back();
+  expect(Rule::missing_effect, kNone, "op 4 (\"update\") has an effect and never runs");
+}
+
+TEST_F(VerifyTest, OutputNotLive) {
+  plan.actions.push_back(free_of(4));
+  plan.layout->placements.emplace_back();
+  expect(Rule::output_not_live, kNone, "output tensor 4 (\"c\") is not live at the end");
+}
+
+TEST_F(VerifyTest, OverBudget) {
+  plan.budget_bytes = plan.peak_bytes - 1;
+  expect(Rule::over_budget, kNone, "the peak of 288 bytes exceeds the budget of 287");
+}
+
+TEST_F(VerifyTest, TheBudgetGivenComesBeforeThePlansOwn) {
+  EXPECT_FALSE(verify(graph, plan, plan.layout->arena_bytes));
+  EXPECT_TRUE(verify(graph, plan, plan.peak_bytes - 1));
+}
+
+TEST_F(VerifyTest, NoAddressOfAStorage) {
+  plan.layout->placements[2].erase(plan.layout->placements[2].begin());
+  expect(Rule::no_address, 2, "tensor 3 (\"b\") has no address");
+}
+
+TEST_F(VerifyTest, NoAddressOfAWorkspace) {
+  plan.layout->placements[2].pop_back();
+  expect(Rule::no_address, 2, "the workspace of op 2 (\"make_b\") has no address");
+}
+
+TEST_F(VerifyTest, NegativeAddress) {
+  address(2).offset = -64;
+  expect(Rule::negative_address, 2, "tensor 3 (\"b\") has the address -64");
+}
+
+TEST_F(VerifyTest, AddressBeyondAllMemory) {
+  address(2).offset = std::numeric_limits<Bytes>::max() - 1;
+  ASSERT_TRUE(verify(graph, plan));
+  EXPECT_EQ(verify(graph, plan)->rule, Rule::negative_address);
+}
+
+TEST_F(VerifyTest, OverlapOfStorages) {
+  address(2).offset = address(0).offset;
+  expect(Rule::overlap, 2, "overlaps tensor 1 (\"a\")");
+}
+
+TEST_F(VerifyTest, OverlapWithAWorkspace) {
+  address(2, 1).offset = address(2, 0).offset + 100;
+  expect(Rule::overlap, 2, "the workspace of op 2 (\"make_b\") at");
+}
+
+TEST_F(VerifyTest, OverlapWithAnInPlaceOutput) {
+  GraphData data = sample();
+  data.tensors.push_back(value("late", 8));
+  data.ops.push_back(op("make_late", {4}, {5}));
+  graph = Graph(std::move(data));
+  plan.actions.push_back(run(5));
+  plan.layout->placements.push_back({{false, 5, address(2).offset}});  // b's, where c now lies
+  expect(Rule::overlap, 6, "overlaps tensor 4 (\"c\")");
+}
+
+TEST_F(VerifyTest, ArenaOverBudget) {
+  address(2).offset = 640;
+  plan.layout->arena_bytes = 64 + 640 + 128;
+  plan.budget_bytes = 800;
+  expect(Rule::arena_over_budget, kNone, "the arena of 832 bytes exceeds the budget of 800");
+}
+
+TEST_F(VerifyTest, WrongClaims) {
+  plan.cost = 5;
+  expect(Rule::wrong_claim, kNone, "says that it costs 5, but it costs 4");
+  plan = good_plan(graph);
+  plan.peak_bytes -= 1;
+  expect(Rule::wrong_claim, kNone, "its peak is 287 bytes, but it is 288");
+  plan = good_plan(graph);
+  plan.layout->arena_bytes += 1;
+  expect(Rule::wrong_claim, kNone, "arena");
+}
+
+TEST_F(VerifyTest, LowerBoundAboveTheCost) {
+  plan.lower_bound = 4.5;
+  const auto violation = verify(graph, plan);
+  ASSERT_TRUE(violation);
+  EXPECT_EQ(violation->rule, Rule::wrong_claim);
+  EXPECT_EQ(violation->message, "the plan's lower bound of 4.5 is above its cost of 4");
+  plan.lower_bound = 4;
+  EXPECT_FALSE(verify(graph, plan));
+}
+
+// ---- Agreement with the Python checker ---------------------------------------------------------
+
+class Corrupter {
+ public:
+  Corrupter(const Graph& graph, std::uint64_t seed) : graph_(graph), random_(seed) {}
+
+  void corrupt(Plan& plan) {
+    switch (below(9)) {
+      case 0: erase(plan); break;
+      case 1: plan.actions.insert(some(plan), *some(plan)); break;
+      case 2: std::iter_swap(some(plan), some(plan)); break;
+      case 3: reindex(*some(plan)); break;
+      case 4: some(plan)->verb = static_cast<Verb>(below(4)); break;
+      case 5: toggle_in_place(*some(plan)); break;
+      case 6: plan.budget_bytes = plan.peak_bytes + 32 * (below(3) - 1); break;
+      case 7: move(plan); break;
+      default: forget(plan); break;
+    }
+    for (Action& action : plan.actions) clamp(action);
+    plan.layout->placements.resize(plan.actions.size());
+  }
+
+ private:
+  int below(std::size_t n) { return static_cast<int>(random_() % n); }
+  std::vector<Action>::iterator some(Plan& plan) {
+    return plan.actions.begin() + below(plan.actions.size());
+  }
+
+  /// With or without the addresses that belong to the action.
+  void erase(Plan& plan) {
+    const int at = below(plan.actions.size());
+    plan.actions.erase(plan.actions.begin() + at);
+    if (below(2)) plan.layout->placements.erase(plan.layout->placements.begin() + at);
+  }
+
+  void reindex(Action& action) { action.index += below(5) - 2; }
+
+  void toggle_in_place(Action& action) {
+    if (action.in_place.empty()) {
+      action.in_place = {0};
+    } else {
+      action.in_place.clear();
+    }
+  }
+
+  void move(Plan& plan) {
+    auto& born = plan.layout->placements[below(plan.layout->placements.size())];
+    if (!born.empty()) born[below(born.size())].offset += 64 * (below(7) - 3);
+  }
+
+  void forget(Plan& plan) {
+    auto& born = plan.layout->placements[below(plan.layout->placements.size())];
+    if (!born.empty()) born.erase(born.begin() + below(born.size()));
+  }
+
+  /// Indices stay in range: Python reads others as it likes.
+  void clamp(Action& action) const {
+    const int count = action.verb == Verb::run ? graph_.num_ops() : graph_.num_tensors();
+    action.index = ((action.index % count) + count) % count;
+    if (action.verb != Verb::run) action.in_place.clear();
+  }
+
+  const Graph& graph_;
+  std::mt19937_64 random_;
+};
+
+TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
+  std::deque<Graph> graphs;
+  std::deque<Plan> plans;
+  std::vector<testing::PlanCase> cases;
+  for (std::uint64_t seed = 0; seed < 1500; ++seed) {
+    const Graph& graph = graphs.emplace_back(random_graph(seed, {.ops = 12}));
+    Plan& plan = plans.emplace_back(
+        with_in_place(graph, lower(graph, random_executions(graph, seed))));
+    plan.layout = assign_addresses(graph, plan);
+    Corrupter(graph, seed).corrupt(plan);
+    cases.push_back({&graph, &plan});
+  }
+  const auto verdicts = testing::python_verdicts(cases);
+  std::map<std::string_view, int> seen;
+  for (std::size_t seed = 0; seed < cases.size(); ++seed) {
+    const auto violation = verify(graphs[seed], plans[seed]);
+    const bool valid = !violation;
+    ++seen[violation ? name(violation->rule) : "valid"];
+    EXPECT_EQ(valid, verdicts[seed].valid)
+        << "seed " << seed << ": the verifier says "
+        << (violation ? fmt::format("{} at {}: {}", name(violation->rule), violation->action,
+                                    violation->message)
+                      : "valid")
+        << ", check_plan.py says " << (valid ? verdicts[seed].error : "valid");
+  }
+  EXPECT_GE(seen.size(), 12u) << "the corruptions reach too few rules";
+  for (const auto& [rule, count] : seen) RecordProperty(std::string(rule), count);
+}
+
+}  // namespace
+}  // namespace lowtide
