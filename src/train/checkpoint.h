@@ -1,0 +1,51 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "train/options.h"
+
+namespace lowtide {
+
+/// A training run after a whole step, apart from its tensors.
+struct RunState {
+  TrainOptions options;  ///< the recorded part
+  std::string data;      ///< Batches::identity()
+  std::int64_t step = 0; ///< steps done
+};
+
+/// A resident of the training step that a checkpoint holds.
+struct NamedTensor {
+  std::string name;
+  DType dtype;
+  at::Tensor tensor;  ///< contiguous
+};
+
+/// Residents that make up the state of a run: parameters, buffers, optimizer state.
+bool is_state(const Tensor& tensor);
+
+/// Writes a safetensors file: the tensors, the state of the framework's random generator, and the
+/// run's options in the metadata, with a hash over all of it. Written beside and renamed, so the
+/// last checkpoint survives whatever happens meanwhile. Throws Error when the disk is full.
+void save_checkpoint(const std::filesystem::path& path, const RunState& state,
+                     const std::vector<NamedTensor>& tensors);
+
+/// The options and the step of a checkpoint, without its tensors. Throws InputError when the file
+/// is cut short or is no checkpoint of Lowtide.
+RunState read_run_state(const std::filesystem::path& path);
+
+/// Fills `tensors` and sets the framework's generator. Throws InputError that names what differs
+/// when the checkpoint holds other tensors than these, and when its content is damaged; the
+/// tensors are then undefined.
+void load_checkpoint(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+
+/// State of the framework's default generator, and back.
+at::Tensor generator_state();
+void set_generator_state(const at::Tensor& state);
+
+}  // namespace lowtide

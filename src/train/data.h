@@ -1,0 +1,53 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "models/model.h"
+#include "train/options.h"
+
+namespace lowtide {
+
+/// What a model's step wants of its data.
+struct BatchShape {
+  Task task;
+  std::int64_t classes;  ///< targets are in [0, classes); for tokens the vocabulary
+};
+
+/// A source of batches. A batch depends on the seed and the step alone, so a resumed run goes on
+/// with exactly the batches that an uninterrupted one would have seen.
+class Batches {
+ public:
+  virtual ~Batches() = default;
+  /// Writes the batch of `step` into the residents of the training step, in place. Images are
+  /// N x C x H x W, tokens N x T; targets i64. Throws Error when the data cannot be read any more.
+  virtual void fill(std::int64_t step, const at::Tensor& input, const at::Tensor& target) = 0;
+  /// What data this is ("text of 1115394 bytes"): a resumption with other data is refused.
+  virtual std::string identity() const = 0;
+};
+
+/// Opens the data and checks that it fits the model: its task, its classes, and whether a whole
+/// batch (as large as `input`) can be had. Throws InputError otherwise.
+std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape& shape,
+                                      const at::Tensor& input, std::uint64_t seed);
+
+/// What one step counts: "tokens", or "images" for everything else.
+std::string_view item_name(Task task);
+std::int64_t items_per_step(Task task, const at::Tensor& input);
+
+// One per kind of source; see open_batches.
+std::unique_ptr<Batches> synthetic_batches(const BatchShape& shape, std::uint64_t seed);
+std::unique_ptr<Batches> text_batches(const std::filesystem::path& file, const BatchShape& shape,
+                                      const at::Tensor& input, std::uint64_t seed);
+std::unique_ptr<Batches> mnist_batches(const std::filesystem::path& folder, const BatchShape& shape,
+                                       std::uint64_t seed);
+std::unique_ptr<Batches> cifar10_batches(const std::filesystem::path& folder,
+                                         const BatchShape& shape, std::uint64_t seed);
+
+/// A seed of its own for each (seed, step), by SplitMix64 (Steele et al., OOPSLA 2014).
+std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t step);
+
+}  // namespace lowtide

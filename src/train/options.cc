@@ -1,0 +1,141 @@
+#include "train/options.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace lowtide {
+using nlohmann::json;
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ModelOptions, batch, image, classes, layers, width,
+                                                heads, sequence, vocabulary, dropout)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerOptions, name, learning_rate, momentum,
+                                                beta1, beta2, epsilon, weight_decay)
+
+namespace {
+
+using Data = DataSource::Kind;
+constexpr std::array kKinds = {std::pair{Data::synthetic, "synthetic"}, std::pair{Data::text, "text"},
+                               std::pair{Data::mnist, "mnist"}, std::pair{Data::cifar10, "cifar10"}};
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const auto& [kind, text] : kKinds) names.emplace_back(text);
+  return names;
+}
+
+Data parse_kind(std::string_view text) {
+  for (const auto& [kind, known] : kKinds) {
+    if (text == known) return kind;
+  }
+  throw InputError(fmt::format("unknown data \"{}\".{} Data is synthetic, text:FILE, mnist:FOLDER or "
+                               "cifar10:FOLDER.",
+                               text, did_you_mean(text, kind_names())));
+}
+
+json to_json(const Recipe& recipe) {
+  return {{"model", recipe.model},
+          {"sizes", recipe.sizes},
+          {"optimizer", recipe.optimizer},
+          {"data", name(recipe.data.kind)},
+          {"data_path", recipe.data.path.string()},
+          {"seed", recipe.seed},
+          {"threads", recipe.threads}};
+}
+
+Recipe recipe_from(const json& j) {
+  Recipe recipe;
+  j.at("model").get_to(recipe.model);
+  j.at("sizes").get_to(recipe.sizes);
+  j.at("optimizer").get_to(recipe.optimizer);
+  recipe.data = {parse_kind(j.at("data").get<std::string>()), j.at("data_path").get<std::string>()};
+  j.at("seed").get_to(recipe.seed);
+  j.at("threads").get_to(recipe.threads);
+  return recipe;
+}
+
+json to_json(const Fitting& fitting) {
+  return {{"budget", fitting.budget},
+          {"strategy", fitting.strategy},
+          {"strategy_options", fitting.strategy_options},
+          {"planning_seconds", fitting.planning_seconds},
+          {"pool", fitting.memory == ExecutorOptions::Memory::pool},
+          {"reserve", fitting.overrun == ExecutorOptions::Overrun::reserve},
+          {"reserve_bytes", fitting.reserve_bytes}};
+}
+
+Fitting fitting_from(const json& j) {
+  using Memory = ExecutorOptions::Memory;
+  using Overrun = ExecutorOptions::Overrun;
+  Fitting fitting;
+  j.at("budget").get_to(fitting.budget);
+  j.at("strategy").get_to(fitting.strategy);
+  j.at("strategy_options").get_to(fitting.strategy_options);
+  j.at("planning_seconds").get_to(fitting.planning_seconds);
+  fitting.memory = j.at("pool").get<bool>() ? Memory::pool : Memory::arena;
+  fitting.overrun = j.at("reserve").get<bool>() ? Overrun::reserve : Overrun::stop;
+  j.at("reserve_bytes").get_to(fitting.reserve_bytes);
+  return fitting;
+}
+
+}  // namespace
+
+std::string_view name(DataSource::Kind kind) {
+  return kKinds[static_cast<std::size_t>(kind)].second;
+}
+
+DataSource parse_data_source(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const Data kind = parse_kind(text.substr(0, colon));
+  const bool has_path = colon != std::string_view::npos && colon + 1 < text.size();
+  if (has_path == (kind == Data::synthetic)) {
+    throw InputError(kind == Data::synthetic
+                         ? "synthetic data takes no path: write --data synthetic."
+                         : fmt::format("data {0} needs a path: write --data {0}:PATH.", name(kind)));
+  }
+  if (!has_path) return {kind, {}};
+  return {kind, std::filesystem::absolute(text.substr(colon + 1))};
+}
+
+std::string format_options(const TrainOptions& options) {
+  return json{{"recipe", to_json(options.recipe)},
+              {"fitting", to_json(options.fitting)},
+              {"steps", options.steps},
+              {"save_every", options.save_every}}
+      .dump();
+}
+
+TrainOptions parse_options(std::string_view text) {
+  try {
+    const json j = json::parse(text);
+    TrainOptions options;
+    options.recipe = recipe_from(j.at("recipe"));
+    options.fitting = fitting_from(j.at("fitting"));
+    j.at("steps").get_to(options.steps);
+    j.at("save_every").get_to(options.save_every);
+    return options;
+  } catch (const json::exception&) {
+    throw InputError("the options recorded in it cannot be read.");
+  }
+}
+
+std::optional<std::string> first_difference(const Recipe& then, const Recipe& now) {
+  json a = to_json(then), b = to_json(now);
+  a.erase("data_path");
+  b.erase("data_path");
+  a = a.flatten();
+  b = b.flatten();
+  for (const auto& [key, value] : a.items()) {
+    if (value == b[key]) continue;
+    const std::string what = key.substr(key.rfind('/') + 1);
+    return fmt::format("{}: {}, now {}", what, value.dump(), b[key].dump());
+  }
+  return std::nullopt;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/dtype.h"
+#include "graph/graph.h"
+
+namespace lowtide {
+
+/// A tensor to be written to a safetensors file. `bytes` is row-major and outlives the call.
+struct StoredTensor {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::string_view bytes;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+/// Writes the format of huggingface/safetensors (8 bytes of header length, JSON header, raw data)
+/// beside `path`, then renames, as base/file.h. Throws Error when the disk is full.
+void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
+                       const Metadata& metadata);
+
+/// A safetensors file open for reading. The header is checked at once: its tensors must fill the
+/// file exactly.
+class SafetensorsReader {
+ public:
+  struct Entry {
+    std::string name;
+    DType dtype;
+    Shape shape;
+    std::uint64_t begin, end;  ///< in the data section
+  };
+
+  /// Throws InputError that names the file and what is wrong with it.
+  explicit SafetensorsReader(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  const Metadata& metadata() const { return metadata_; }
+  /// In the order of their data.
+  const std::vector<Entry>& entries() const { return entries_; }
+  /// Reads one tensor's data; `to` has its size.
+  void read(const Entry& entry, std::span<char> to);
+
+ private:
+  [[noreturn]] void fail(std::string_view why) const;
+  void parse_header(std::string_view header);
+  void check_extent(std::uint64_t data_bytes) const;
+
+  std::filesystem::path path_;
+  std::ifstream stream_;
+  std::uint64_t data_begin_ = 0;
+  Metadata metadata_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace lowtide
