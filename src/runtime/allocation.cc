@@ -108,6 +108,8 @@ OwnedRange::OwnedRange(const void* data, Bytes bytes, MemorySource::Release rele
 
 OwnedRange::~OwnedRange() { Hook::instance().remove(begin_); }
 
+void keep(void*) {}
+
 MemorySource::Grant system_memory(std::size_t bytes) {
   c10::DataPtr memory = Hook::instance().system().allocate(bytes);
   const c10::DeleterFnPtr release = memory.get_deleter();

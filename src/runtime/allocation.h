@@ -58,6 +58,9 @@ class OwnedRange {
   const std::byte* begin_;
 };
 
+/// The Release of memory that lives as long as its block.
+void keep(void* data);
+
 /// Memory from the allocator that the framework had before: what serves where no source does.
 MemorySource::Grant system_memory(std::size_t bytes);
 

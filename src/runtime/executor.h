@@ -24,8 +24,8 @@ struct ExecutorOptions {
   /// What happens when an op asks for more than was profiled: stop with an Error that names the op
   /// and the bytes, or take it from `reserve_bytes` and go on (and say so in the report).
   Overrun overrun = Overrun::stop;
-  Bytes reserve_bytes = 0;
-  bool record_times = false;  ///< fill StepReport::action_seconds
+  Bytes reserve_bytes = 0;    ///< rounded down to a multiple of 64
+  bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
 };
 
 /// What one step really did.
@@ -35,17 +35,27 @@ struct StepReport {
   std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
   Bytes outside_bytes = 0;            ///< peak of what the framework's allocator gave besides: 0
   std::vector<std::string> overruns;  ///< one line per op that asked for more than was profiled
-  std::vector<double> action_seconds; ///< per action; views and frees included
-  std::vector<Bytes> action_memory;   ///< bytes in use after each action
+  /// Per action. Arena: views are made in the first step only, and cost nothing after it.
+  std::vector<double> action_seconds;
+  std::vector<Bytes> action_memory;   ///< bytes of live tensors after each action
 };
+
+/// Bytes that an Executor needs for a plan of this graph beside the plan's arena: the saved states
+/// of the random generator, at most one for each random op that may run again.
+Bytes generator_state_bytes(const Graph& graph);
 
 /// Runs a plan on real tensors. Everything the step holds lies in one block taken at construction:
 /// residents first, then values and workspaces where the plan's layout puts them.
 ///
 /// A second execution of a random op draws what the first one drew; a second execution of an op
 /// with effects leaves them out; so a step computes bit for bit what keep-all computes.
-/// Not thread-safe; one Executor at a time may run in a process (it serves the framework's
-/// allocator while it runs).
+///
+/// A step runs to its end: whoever wants to stop on a signal asks between two steps, since a step
+/// cut short would leave parameters half updated. Not thread-safe; one Executor at a time may run
+/// in a process (it serves the framework's allocator for its own thread while it runs).
+///
+/// The pool allocates what the plan makes when it is made, and releases it when the plan frees it;
+/// it ignores addresses and in-place writes.
 class Executor {
  public:
   /// `plan` must be verified and carry a layout (memory = arena); `graph` must be executable and,
@@ -64,11 +74,11 @@ class Executor {
   using Watcher = std::function<void(TensorId, const at::Tensor&)>;
   void watch(std::vector<TensorId> watched, Watcher watcher);
   /// One training step. Throws Error when an op fails, naming the op; the residents are then in an
-  /// undefined state.
+  /// undefined state, but once they are set again the Executor can go on.
   StepReport step();
   /// A graph output, after a step and until the next.
   at::Tensor output(TensorId id);
-  /// Bytes of the block.
+  /// Bytes of the block; for the pool, of what it has grown to.
   Bytes block_bytes() const;
 
  private:

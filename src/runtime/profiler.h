@@ -7,12 +7,15 @@
 
 namespace lowtide {
 
-/// "AMD EPYC, 2 threads, LibTorch 2.13.0": what a profile is valid for.
+/// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": what a profile is valid for.
 std::string device_name();
 
-/// Runs each distinct op of `graph` that `profile` lacks, on random data through the real kernels,
-/// and adds its time, workspace and allocation sequence. Only one op's tensors exist at a time.
-/// Stops early, keeping what it has, when `control` says so. Returns how many ops were measured.
+/// Runs each distinct op of `graph` that `profile` lacks, on made-up data through the real kernels,
+/// and adds its time, workspace and allocation sequence. Only one op's tensors exist at a time; the
+/// global generator is left as it was. View ops are entered as free: the executor makes views once,
+/// before the steps. Stops between two ops, keeping what it has, when `control` says so. Returns
+/// how many ops were measured. Throws InputError when the profile is another device's or the graph
+/// has no arguments, Error that names the op when one fails.
 int profile_ops(const Graph& graph, Profile& profile, const Control& control);
 
 }  // namespace lowtide

@@ -2,7 +2,18 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include "ops/op_def.h"
+
 namespace lowtide {
+namespace {
+
+at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
+                const at::TensorOptions& options, std::shared_ptr<void> owner) {
+  if (owner == nullptr) return at::from_blob(data, shape, strides, options);
+  return at::from_blob(data, shape, strides, [owner = std::move(owner)](void*) {}, options);
+}
+
+}  // namespace
 
 c10::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
@@ -20,10 +31,15 @@ c10::ScalarType scalar_type(DType dtype) {
   return c10::ScalarType::Undefined;
 }
 
-at::Tensor tensor_over(void* data, const Tensor& type) {
-  const auto options = at::TensorOptions().dtype(scalar_type(type.dtype.value()));
-  if (type.strides.empty()) return at::from_blob(data, type.shape, options);
-  return at::from_blob(data, type.shape, type.strides, options);
+at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
+                       std::shared_ptr<void> owner) {
+  const auto options = at::TensorOptions().dtype(scalar_type(type.dtype.value())).device(device);
+  const Shape strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  return wrap(data, type.shape, strides, options, std::move(owner));
+}
+
+at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<void> owner) {
+  return wrap(data, type.sizes(), type.strides(), type.options(), std::move(owner));
 }
 
 }  // namespace lowtide

@@ -2,13 +2,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "graph/graph.h"
 
 namespace lowtide {
 
 c10::ScalarType scalar_type(DType dtype);
 
-/// A tensor of this dtype, shape and strides over memory that someone else owns.
-at::Tensor tensor_over(void* data, const Tensor& type);
+/// A tensor of this dtype, shape and strides over memory at `data`, which it keeps alive through
+/// `owner` (null when someone else does). Asks no allocator.
+at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
+                       std::shared_ptr<void> owner = nullptr);
+
+/// The same for the dtype, shape and strides of another tensor.
+at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<void> owner = nullptr);
 
 }  // namespace lowtide

@@ -9,7 +9,7 @@
 namespace lowtide {
 
 /// Serves from the system and writes down every request and release in order.
-class Recorder final : public MemorySource {
+class AllocationRecorder final : public MemorySource {
  public:
   /// One request. Times count requests and releases together; `end` is `events()` while it lives.
   struct Request {
@@ -19,10 +19,10 @@ class Recorder final : public MemorySource {
     std::int32_t end;
   };
 
-  Recorder() = default;
-  ~Recorder() override;
-  Recorder(const Recorder&) = delete;
-  Recorder& operator=(const Recorder&) = delete;
+  AllocationRecorder() = default;
+  ~AllocationRecorder() override;
+  AllocationRecorder(const AllocationRecorder&) = delete;
+  AllocationRecorder& operator=(const AllocationRecorder&) = delete;
 
   Grant allocate(std::size_t bytes) override;
 

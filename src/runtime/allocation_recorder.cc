@@ -1,4 +1,4 @@
-#include "runtime/recorder.h"
+#include "runtime/allocation_recorder.h"
 
 #include <algorithm>
 #include <memory>
@@ -13,47 +13,47 @@ constexpr std::int32_t kAlive = -1;
 }  // namespace
 
 /// Where recorded memory came from: what is released may outlive its recorder.
-struct Recorder::Followed {
+struct AllocationRecorder::Followed {
   struct Origin {
     Release release;     ///< of the system
-    Recorder* recorder;  ///< null once that is gone or cleared
+    AllocationRecorder* recorder;  ///< null once that is gone or cleared
     std::size_t request;
     std::unique_ptr<OwnedRange> range;
   };
   std::mutex mutex;
   std::unordered_map<void*, Origin> origins;
 
-  void forget(const Recorder* recorder) {
+  void forget(const AllocationRecorder* recorder) {
     for (auto& [data, origin] : origins) {
       if (origin.recorder == recorder) origin.recorder = nullptr;
     }
   }
 };
 
-Recorder::Followed& Recorder::followed() {
+AllocationRecorder::Followed& AllocationRecorder::followed() {
   static Followed* const followed = new Followed;  // outlives every tensor of the program
   return *followed;
 }
 
-Recorder::~Recorder() { clear(); }
+AllocationRecorder::~AllocationRecorder() { clear(); }
 
-MemorySource::Grant Recorder::allocate(std::size_t bytes) {
+MemorySource::Grant AllocationRecorder::allocate(std::size_t bytes) {
   const Grant grant = system_memory(bytes);
   const std::scoped_lock lock(followed().mutex);
   followed().origins[grant.data] = {
       grant.release, this, requests_.size(),
-      std::make_unique<OwnedRange>(grant.data, static_cast<Bytes>(bytes), &Recorder::release)};
+      std::make_unique<OwnedRange>(grant.data, static_cast<Bytes>(bytes), &AllocationRecorder::release)};
   requests_.push_back({grant.data, static_cast<Bytes>(bytes), now_++, kAlive});
   live_bytes_ += static_cast<Bytes>(bytes);
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);
-  return {grant.data, &Recorder::release};
+  return {grant.data, &AllocationRecorder::release};
 }
 
-void Recorder::release(void* data) {
+void AllocationRecorder::release(void* data) {
   const std::scoped_lock lock(followed().mutex);
   const auto node = followed().origins.extract(data);
   const Followed::Origin& origin = node.mapped();
-  if (Recorder* recorder = origin.recorder) {
+  if (AllocationRecorder* recorder = origin.recorder) {
     Request& request = recorder->requests_[origin.request];
     request.end = recorder->now_++;
     recorder->live_bytes_ -= request.bytes;
@@ -61,7 +61,7 @@ void Recorder::release(void* data) {
   origin.release(data);
 }
 
-std::vector<Recorder::Request> Recorder::requests() const {
+std::vector<AllocationRecorder::Request> AllocationRecorder::requests() const {
   const std::scoped_lock lock(followed().mutex);
   std::vector<Request> result = requests_;
   for (Request& request : result) {
@@ -70,22 +70,22 @@ std::vector<Recorder::Request> Recorder::requests() const {
   return result;
 }
 
-std::int64_t Recorder::count() const {
+std::int64_t AllocationRecorder::count() const {
   const std::scoped_lock lock(followed().mutex);
   return static_cast<std::int64_t>(requests_.size());
 }
 
-Bytes Recorder::live_bytes() const {
+Bytes AllocationRecorder::live_bytes() const {
   const std::scoped_lock lock(followed().mutex);
   return live_bytes_;
 }
 
-Bytes Recorder::peak_bytes() const {
+Bytes AllocationRecorder::peak_bytes() const {
   const std::scoped_lock lock(followed().mutex);
   return peak_bytes_;
 }
 
-void Recorder::clear() {
+void AllocationRecorder::clear() {
   const std::scoped_lock lock(followed().mutex);
   followed().forget(this);
   requests_.clear();

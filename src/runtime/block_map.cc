@@ -1,0 +1,62 @@
+#include "runtime/block_map.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "layout/layout.h"
+
+namespace lowtide {
+namespace {
+
+/// The largest power of two up to 64 that divides the size.
+Bytes natural_alignment(Bytes bytes) {
+  if (bytes == 0) return kArenaAlignment;
+  return std::min<Bytes>(Bytes{1} << std::countr_zero(static_cast<std::uint64_t>(bytes)),
+                         kArenaAlignment);
+}
+
+std::vector<TensorId> residents_by_alignment(const Graph& graph) {
+  std::vector<TensorId> ids;
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    if (tensor.kind == Kind::resident && tensor.alias_of == kNone) ids.push_back(id);
+  }
+  std::ranges::stable_sort(
+      ids, {}, [&](TensorId id) { return natural_alignment(graph.tensor(id).bytes); });
+  return ids;
+}
+
+std::vector<int> executions(const Graph& graph, const Plan& plan) {
+  std::vector<int> count(static_cast<std::size_t>(graph.num_ops()));
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run) ++count[static_cast<std::size_t>(action.index)];
+  }
+  return count;
+}
+
+}  // namespace
+
+BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
+                   Bytes reserve_bytes) {
+  BlockMap map;
+  map.lead = align_up(graph.resident_bytes(), kArenaAlignment) - graph.resident_bytes();
+  Bytes end = map.lead;
+  map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
+  for (TensorId id : residents_by_alignment(graph)) {
+    map.residents[static_cast<std::size_t>(id)] = end;
+    end += graph.tensor(id).bytes;
+  }
+  const std::vector<int> count = executions(graph, plan);
+  map.generator_states.assign(count.size(), -1);
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
+    map.generator_states[static_cast<std::size_t>(id)] = end;
+    end += align_up(generator_state_bytes, kArenaAlignment);
+  }
+  map.reserve = end;
+  map.arena = end + reserve_bytes;
+  map.end = map.arena + plan.layout.value().arena_bytes - graph.resident_bytes();
+  return map;
+}
+
+}  // namespace lowtide

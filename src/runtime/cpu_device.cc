@@ -1,0 +1,102 @@
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <type_traits>
+
+#include "layout/layout.h"
+#include "runtime/block.h"
+#include "runtime/device.h"
+
+namespace lowtide {
+namespace {
+
+/// All of the generator's state, without the allocations of its own get_state().
+struct GeneratorState {
+  at::mt19937_data_pod engine;
+  std::optional<float> next_float;
+  std::optional<double> next_double;
+};
+static_assert(std::is_trivially_copyable_v<GeneratorState>);
+
+at::CPUGeneratorImpl& generator() {
+  return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
+}
+
+/// What /proc/cpuinfo calls the processor.
+std::string processor() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const std::size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "CPU";
+}
+
+struct OwnedBlock {
+  explicit OwnedBlock(Bytes bytes) : block(bytes), range(block.data(), block.bytes(), &keep) {}
+  Block block;
+  OwnedRange range;
+};
+
+struct Service {
+  Service(MemorySource& source, MemorySource& unordered) : thread(source), workers(unordered) {}
+  Serving thread;
+  ServingWorkers workers;
+};
+
+class CpuDevice final : public ComputeDevice {
+ public:
+  std::string name() const override {
+    return fmt::format("{} ({}), {} threads, LibTorch {}", processor(), at::get_cpu_capability(),
+                       at::get_num_threads(), TORCH_VERSION);
+  }
+
+  c10::Device torch_device() const override { return c10::Device(c10::DeviceType::CPU); }
+
+  std::shared_ptr<std::byte> allocate_block(Bytes bytes) const override {
+    auto owned = std::make_shared<OwnedBlock>(bytes);
+    std::byte* const data = owned->block.data();
+    return {std::move(owned), data};
+  }
+
+  std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const override {
+    return std::make_shared<Service>(source, unordered);
+  }
+
+  Bytes generator_state_bytes() const override { return sizeof(GeneratorState); }
+
+  void save_generator(std::byte* state) const override {
+    const std::scoped_lock lock(generator().mutex_);
+    const GeneratorState now{generator().engine().data(), generator().next_float_normal_sample(),
+                             generator().next_double_normal_sample()};
+    std::memcpy(state, &now, sizeof now);
+  }
+
+  void restore_generator(const std::byte* state) const override {
+    GeneratorState then;
+    std::memcpy(&then, state, sizeof then);
+    at::mt19937 engine;
+    engine.set_data(then.engine);
+    const std::scoped_lock lock(generator().mutex_);
+    generator().set_engine(engine);
+    generator().set_next_float_normal_sample(then.next_float);
+    generator().set_next_double_normal_sample(then.next_double);
+  }
+
+  void synchronize() const override {}
+};
+
+}  // namespace
+
+const ComputeDevice& cpu_device() {
+  static const CpuDevice device;
+  return device;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,118 @@
+#include "runtime/executor.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "layout/layout.h"
+#include "runtime/device.h"
+#include "runtime/initialize.h"
+#include "runtime/memory_mode.h"
+
+namespace lowtide {
+namespace {
+
+void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
+  if (!graph.executable()) {
+    throw InputError(fmt::format(
+        "graph \"{}\" can be planned but not run: its ops carry no arguments", graph.name()));
+  }
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run || action.verb == Verb::free) continue;
+    throw InputError(fmt::format("the plan moves \"{}\" between memories, which the executor does "
+                                 "not do",
+                                 graph.tensor(action.index).name));
+  }
+  const bool addressed = plan.layout && plan.layout->placements.size() == plan.actions.size();
+  if (options.memory == ExecutorOptions::Memory::arena && !addressed) {
+    throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");
+  }
+}
+
+std::unique_ptr<MemoryMode> make_mode(const Graph& graph, const Plan& plan,
+                                      const ExecutorOptions& options) {
+  check(graph, plan, options);
+  return options.memory == ExecutorOptions::Memory::arena ? arena_mode(graph, plan, options)
+                                                          : pool_mode(graph, plan, options);
+}
+
+/// By op: the action that runs it first; -1 for none.
+std::vector<std::int32_t> first_actions(const Graph& graph, const Plan& plan) {
+  std::vector<std::int32_t> first(static_cast<std::size_t>(graph.num_ops()), -1);
+  for (std::size_t a = plan.actions.size(); a-- > 0;) {
+    const Action& action = plan.actions[a];
+    if (action.verb != Verb::run) continue;
+    first[static_cast<std::size_t>(action.index)] = static_cast<std::int32_t>(a);
+  }
+  return first;
+}
+
+}  // namespace
+
+struct Executor::Impl {
+  const Graph& graph;
+  std::unique_ptr<MemoryMode> mode;
+  std::vector<std::int32_t> first_action;
+  ResultListener listener;
+};
+
+Executor::Executor(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
+    : impl_(std::make_unique<Impl>(
+          Impl{graph, make_mode(graph, plan, options), first_actions(graph, plan), {}})) {}
+
+Executor::~Executor() = default;
+
+at::Tensor Executor::resident(TensorId id) {
+  const Tensor& tensor = impl_->graph.tensor(id);
+  if (tensor.kind != Kind::resident || tensor.alias_of != kNone) {
+    throw InputError(fmt::format("\"{}\" is not a resident tensor", tensor.name));
+  }
+  return impl_->mode->resident(id);
+}
+
+void Executor::initialize(std::uint64_t seed) {
+  const at::Generator generator = at::detail::createCPUGenerator(seed);
+  for (TensorId id = 0; id < impl_->graph.num_tensors(); ++id) {
+    const Tensor& tensor = impl_->graph.tensor(id);
+    if (tensor.kind == Kind::resident && tensor.init) fill(resident(id), *tensor.init, generator);
+  }
+}
+
+void Executor::watch(std::vector<TensorId> watched, Watcher watcher) {
+  std::vector<bool> chosen(static_cast<std::size_t>(impl_->graph.num_tensors()));
+  for (TensorId id : watched) chosen[static_cast<std::size_t>(id)] = true;
+  impl_->listener = [this, chosen = std::move(chosen), watcher = std::move(watcher)](
+                        std::int32_t action, TensorId id, const at::Tensor& tensor) {
+    if (!chosen[static_cast<std::size_t>(id)]) return;
+    const auto op = static_cast<std::size_t>(impl_->graph.producer(id));
+    if (impl_->first_action[op] == action) watcher(id, tensor);
+  };
+  if (watched.empty()) impl_->listener = nullptr;
+}
+
+StepReport Executor::step() { return impl_->mode->step(impl_->listener); }
+
+at::Tensor Executor::output(TensorId id) {
+  const at::Tensor result = impl_->mode->output(id);
+  if (result.defined()) return result;
+  throw InputError(fmt::format("\"{}\" is not there after a step; make it an output of the graph",
+                               impl_->graph.tensor(id).name));
+}
+
+Bytes Executor::block_bytes() const { return impl_->mode->block_bytes(); }
+
+Bytes generator_state_bytes(const Graph& graph) {
+  const auto states = std::ranges::count_if(
+      graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
+  return states * align_up(cpu_device().generator_state_bytes(), kArenaAlignment);
+}
+
+void require_results(const Op& op, std::size_t results) {
+  if (results == op.outputs.size()) return;
+  throw Error(fmt::format("op \"{}\" ({}) gives {} results, but the graph has {}", op.name, op.type,
+                          results, op.outputs.size()));
+}
+
+}  // namespace lowtide

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include "graph/initializer.h"
+
+namespace lowtide {
+
+/// Fills the tensor as the initializer says, drawing from `generator` alone.
+void fill(const at::Tensor& tensor, const Initializer& initializer, at::Generator generator);
+
+}  // namespace lowtide

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <memory>
+
+#include "cost/profile.h"
+#include "runtime/block.h"
+#include "runtime/device.h"
+
+namespace lowtide {
+
+/// Room for one op's tensors at a time, used again for each trial.
+class TrialRoom {
+ public:
+  TrialRoom();
+  /// So many bytes from the start of the room. Throws Error when the system has no more.
+  std::byte* take(Bytes bytes);
+  /// Puts what the trial left out of the nearer caches.
+  void flush();
+
+ private:
+  Block block_;
+  OwnedRange range_;
+  std::vector<std::byte> other_;
+};
+
+/// Runs one op of an executable graph on synthetic inputs: what it allocates, and how long it takes
+/// at planned addresses, as in a step. Leaves the global generator as it was. Throws Error that
+/// names the op when it fails.
+OpProfile try_op(const Graph& graph, OpId op, const ComputeDevice& device, TrialRoom& room);
+
+}  // namespace lowtide

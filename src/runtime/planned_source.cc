@@ -1,0 +1,48 @@
+#include "runtime/planned_source.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "layout/layout.h"
+
+namespace lowtide {
+void PlannedSource::begin(std::span<const Slot> slots) {
+  slots_ = slots;
+  next_ = 0;
+  overrun_ = 0;
+}
+
+void PlannedSource::reset() {
+  begin({});
+  requests_ = 0;
+  highest_ = nullptr;
+}
+
+MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
+  ++requests_;
+  const auto wanted = static_cast<Bytes>(bytes);
+  const Slot slot = next_ < slots_.size() ? slots_[next_] : Slot{};
+  ++next_;
+  if (wanted > slot.bytes) return overrun(wanted, slot.bytes);
+  highest_ = std::max<const std::byte*>(highest_, slot.data + wanted);
+  return {slot.data, &keep};
+}
+
+MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
+  const Bytes taken = align_up(overrun_, kArenaAlignment);
+  if (taken + bytes > reserve_.bytes) {
+    const std::string asked = fmt::format(
+        "asks for {} bytes in request {}, where its profile has {}", bytes, next_, planned);
+    throw Error(reserve_.bytes == 0
+                    ? asked + "; profile again, or set a reserve to go on"
+                    : fmt::format("{}, and {} of the reserve of {} are taken; set a larger one",
+                                  asked, taken, reserve_.bytes));
+  }
+  overrun_ = taken + bytes;
+  highest_ = std::max<const std::byte*>(highest_, reserve_.data + overrun_);
+  return {reserve_.data + taken, &keep};
+}
+
+}  // namespace lowtide

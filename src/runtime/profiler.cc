@@ -1,0 +1,61 @@
+#include "runtime/profiler.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "runtime/device.h"
+#include "runtime/op_trial.h"
+
+namespace lowtide {
+namespace {
+
+struct Wanted {
+  std::string key;
+  OpId op;
+};
+
+/// One op for each key that the profile lacks, in the order of the graph. View ops cost nothing:
+/// the executor makes views once, before the steps.
+std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile) {
+  std::vector<Wanted> wanted;
+  std::set<std::string> seen;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    std::string key = profile_key(graph, id);
+    if (profile.ops.contains(key)) continue;
+    if (graph.is_view_op(id)) {
+      profile.ops[key] = {};
+    } else if (seen.insert(key).second) {
+      wanted.push_back({std::move(key), id});
+    }
+  }
+  return wanted;
+}
+
+}  // namespace
+
+std::string device_name() { return cpu_device().name(); }
+
+int profile_ops(const Graph& graph, Profile& profile, const Control& control) {
+  if (!graph.executable()) {
+    throw InputError(fmt::format(
+        "graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
+  }
+  const ComputeDevice& device = cpu_device();
+  require_device(profile, device.name());
+  profile.device = device.name();
+  const std::vector<Wanted> wanted = wanted_ops(graph, profile);
+  TrialRoom room;
+  int measured = 0;
+  for (const Wanted& next : wanted) {
+    if (control.should_stop()) break;
+    control.report(fmt::format("profiling op {} of {}: {}", measured + 1, wanted.size(),
+                               graph.op(next.op).type));
+    profile.ops[next.key] = try_op(graph, next.op, device, room);
+    ++measured;
+  }
+  return measured;
+}
+
+}  // namespace lowtide

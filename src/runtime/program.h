@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/block_map.h"
+#include "runtime/device.h"
+#include "runtime/kernel.h"
+#include "runtime/planned_source.h"
+
+namespace lowtide {
+
+/// A plan resolved to addresses: what is left to do in a step is a loop over `runs`.
+///
+/// Each execution has its own place in `values` for each output, so an input is a pointer fixed at
+/// compile time. As addresses are the same in every step, a tensor over them stays valid: the
+/// first step fills `values`, later ones need no view op at all.
+struct Program {
+  /// Where a result belongs.
+  struct Output {
+    TensorId tensor;
+    at::Tensor* value;
+    std::byte* data;     ///< the address of its storage; for a view that of its base
+    bool view;
+    bool allocated;      ///< the profile saw the op allocate it; else it is copied to its address
+  };
+  enum class Draw : std::uint8_t {
+    freely,
+    first,  ///< save the generator's state before
+    again   ///< draw from the saved state, then put the present one back
+  };
+  struct Run {
+    std::int32_t action;
+    OpId op;
+    const Kernel* kernel;
+    std::span<const at::Tensor* const> inputs;
+    std::span<const Slot> slots;
+    std::span<const Output> outputs;
+    std::byte* generator_state;
+    Draw draw;
+    bool withhold_mutated;
+    bool view;
+  };
+
+  std::vector<Run> runs;
+  std::vector<at::Tensor> values;      ///< residents by tensor id, then results
+  std::vector<Bytes> memory;           ///< bytes of live tensors after each action
+  std::vector<const at::Tensor*> ends; ///< by tensor: its value after the last action, or null
+
+  std::vector<std::unique_ptr<const Kernel>> kernels;  ///< by op
+  std::vector<const at::Tensor*> inputs;
+  std::vector<Slot> slots;
+  std::vector<Output> outputs;
+};
+
+/// One kernel per op that the plan runs. Throws InputError for an op that cannot run, or not as
+/// often as the plan wants.
+std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan);
+
+/// Resolves a verified plan of runs and frees with a layout to addresses in the block at `block`.
+/// Throws InputError for an op that was not profiled.
+std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
+                                 std::byte* block, c10::Device device);
+
+}  // namespace lowtide

@@ -1,0 +1,149 @@
+#include "runtime/synthetic_inputs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "layout/layout.h"
+#include "ops/op_def.h"
+#include "runtime/tensors.h"
+
+namespace lowtide {
+namespace {
+
+constexpr Bytes kTileBytes = Bytes{1} << 18;
+
+Shape strides_of(const Tensor& tensor) {
+  return tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
+}
+
+/// From the first element to behind the last, gaps included.
+Bytes extent_bytes(const Tensor& tensor) {
+  const Shape strides = strides_of(tensor);
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (tensor.shape[d] == 0) return 0;
+    last += (tensor.shape[d] - 1) * strides[d];
+  }
+  return (last + 1) * element_bytes(tensor.dtype.value());
+}
+
+std::vector<TensorId> distinct(const Op& op) {
+  std::vector<TensorId> ids = op.inputs;
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  return ids;
+}
+
+/// Which argument of an op holds indices, and into which dimension of which argument.
+struct IndexRule {
+  std::string_view type;
+  std::size_t indices;
+  std::size_t source;       ///< the tensor that is indexed, or the number that bounds the indices
+  std::int64_t dim;         ///< of the source; kByArgument: given by argument 1; kPlane: the last two
+};
+constexpr std::int64_t kByArgument = 100;
+constexpr std::int64_t kPlane = 101;
+
+constexpr std::array kIndexRules = {
+    IndexRule{"aten::embedding", 1, 0, 0},
+    IndexRule{"aten::embedding_dense_backward", 1, 2, 0},
+    IndexRule{"aten::nll_loss_forward", 1, 0, 1},
+    IndexRule{"aten::nll_loss_backward", 2, 1, 1},
+    IndexRule{"aten::nll_loss2d_forward", 1, 0, 1},
+    IndexRule{"aten::nll_loss2d_backward", 2, 1, 1},
+    IndexRule{"aten::gather", 2, 0, kByArgument},
+    IndexRule{"aten::scatter_add", 2, 0, kByArgument},
+    IndexRule{"aten::scatter.src", 2, 0, kByArgument},
+    IndexRule{"aten::scatter.value", 2, 0, kByArgument},
+    IndexRule{"aten::index_select", 2, 0, kByArgument},
+    IndexRule{"aten::index_add", 2, 0, kByArgument},
+    IndexRule{"aten::max_pool2d_with_indices_backward", 7, 1, kPlane},
+    IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
+};
+
+const Tensor* tensor_argument(const Graph& graph, const Op& op, std::size_t index) {
+  if (index >= op.args.size()) return nullptr;
+  const auto* arg = std::get_if<TensorArg>(&op.args[index]);
+  return arg == nullptr ? nullptr
+                        : &graph.tensor(op.inputs[static_cast<std::size_t>(arg->position)]);
+}
+
+std::int64_t integer_argument(const Op& op, std::size_t index) {
+  const auto* value = index < op.args.size() ? std::get_if<std::int64_t>(&op.args[index]) : nullptr;
+  return value == nullptr ? 0 : *value;
+}
+
+/// One more than the largest valid index.
+std::int64_t index_limit(const Graph& graph, const Op& op, const IndexRule& rule) {
+  const Tensor* source = tensor_argument(graph, op, rule.source);
+  if (source == nullptr) return std::max<std::int64_t>(1, integer_argument(op, rule.source));
+  const auto rank = static_cast<std::int64_t>(source->shape.size());
+  if (rank == 0) return 1;
+  const auto size = [&](std::int64_t dim) {
+    return source->shape[static_cast<std::size_t>(std::clamp<std::int64_t>(
+        dim < 0 ? dim + rank : dim, 0, rank - 1))];
+  };
+  if (rule.dim == kPlane) return size(-1) * size(-2);
+  return size(rule.dim == kByArgument ? integer_argument(op, 1) : rule.dim);
+}
+
+/// The bound of the indices in this input; nothing when it holds no indices.
+std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId input) {
+  for (const IndexRule& rule : kIndexRules) {
+    if (rule.type == op.type && tensor_argument(graph, op, rule.indices) == &graph.tensor(input)) {
+      return index_limit(graph, op, rule);
+    }
+  }
+  return std::nullopt;
+}
+
+/// A small piece of random data of a dtype, repeated over every input of that dtype.
+at::Tensor tile(DType dtype, std::optional<std::int64_t> limit) {
+  const auto count = kTileBytes / element_bytes(dtype);
+  const at::Tensor uniform =
+      at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
+  if (limit) return (uniform * *limit).floor().to(scalar_type(dtype));
+  if (is_floating(dtype)) return (uniform * 0.9 + 0.1).to(scalar_type(dtype));
+  if (dtype == DType::boolean) return uniform < 0.5;
+  return at::zeros({count}, scalar_type(dtype));
+}
+
+void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
+  const auto size = static_cast<Bytes>(tile.nbytes());
+  for (Bytes at = 0; at < bytes; at += size) {
+    std::memcpy(data + at, tile.data_ptr(), static_cast<std::size_t>(std::min(size, bytes - at)));
+  }
+}
+
+}  // namespace
+
+Bytes synthetic_bytes(const Graph& graph, const Op& op) {
+  Bytes bytes = 0;
+  for (TensorId id : distinct(op)) {
+    bytes += align_up(extent_bytes(graph.tensor(id)), kArenaAlignment);
+  }
+  return bytes;
+}
+
+std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
+                                         c10::Device device) {
+  std::map<TensorId, at::Tensor> made;
+  for (TensorId id : distinct(op)) {
+    const Tensor& tensor = graph.tensor(id);
+    const Bytes bytes = extent_bytes(tensor);
+    repeat(tile(tensor.dtype.value(), limit_of(graph, op, id)), data, bytes);
+    made[id] = tensor_over(data, tensor, device);
+    data += align_up(bytes, kArenaAlignment);
+  }
+  std::vector<at::Tensor> inputs;
+  for (TensorId id : op.inputs) inputs.push_back(made.at(id));
+  return inputs;
+}
+
+}  // namespace lowtide

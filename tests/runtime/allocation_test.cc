@@ -1,0 +1,130 @@
+#include "runtime/allocation.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/allocation_recorder.h"
+#include "runtime/planned_source.h"
+
+namespace lowtide {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+TEST(AllocationRecorder, SeesRequestsAndReleasesInOrder) {
+  AllocationRecorder recorder;
+  const Serving serving(recorder);
+  {
+    const at::Tensor a = at::ones({100});
+    { const at::Tensor b = at::ones({50}); }
+    const at::Tensor c = at::ones({25});
+    EXPECT_EQ(recorder.live_bytes(), 500);
+  }
+  const auto requests = recorder.requests();
+  ASSERT_EQ(requests.size(), 3U);
+  EXPECT_EQ(requests[0].bytes, 400);
+  EXPECT_EQ(requests[1].bytes, 200);
+  EXPECT_LE(requests[1].end, requests[2].begin);
+  EXPECT_GT(requests[0].end, requests[2].begin);
+  EXPECT_EQ(recorder.peak_bytes(), 600);
+  EXPECT_EQ(recorder.live_bytes(), 0);
+}
+
+TEST(AllocationRecorder, MemoryOutlivesIt) {
+  at::Tensor x;
+  {
+    AllocationRecorder recorder;
+    const Serving serving(recorder);
+    x = at::full({10}, 2.0);
+  }
+  EXPECT_EQ(x.sum().item<float>(), 20.0F);
+}
+
+TEST(AllocationRecorder, SeesTheScratchMemoryOfConvolutions) {
+  const at::Tensor x = at::ones({2, 8, 16, 16});
+  const at::Tensor w = at::ones({8, 8, 3, 3});
+  AllocationRecorder recorder;
+  const Serving serving(recorder);
+  const at::Tensor y = at::conv2d(x, w, {}, 1, 1);
+  EXPECT_GT(recorder.peak_bytes(), static_cast<Bytes>(y.nbytes()));
+  EXPECT_EQ(recorder.live_bytes(), static_cast<Bytes>(y.nbytes()));
+}
+
+TEST(Serving, OtherThreadsAreServedByTheSystem) {
+  AllocationRecorder recorder;
+  const Serving serving(recorder);
+  std::thread([] { at::ones({1000}); }).join();
+  EXPECT_EQ(recorder.count(), 0);
+}
+
+TEST(Serving, Nests) {
+  AllocationRecorder outer;
+  AllocationRecorder inner;
+  const Serving first(outer);
+  {
+    const Serving second(inner);
+    at::ones({10});
+  }
+  at::ones({10});
+  EXPECT_EQ(outer.count(), 1);
+  EXPECT_EQ(inner.count(), 1);
+}
+
+TEST(Serving, AddressesAloneAreReleasedWhereTheyBelong) {
+  c10::Allocator& before = *c10::GetCPUAllocator();
+  void* const old = before.raw_allocate(100);
+  AllocationRecorder recorder;
+  {
+    const Serving serving(recorder);
+    c10::Allocator& now = *c10::GetCPUAllocator();
+    void* const data = now.raw_allocate(1000);
+    now.raw_deallocate(old);
+    EXPECT_EQ(recorder.live_bytes(), 1000);
+    now.raw_deallocate(data);
+  }
+  EXPECT_EQ(recorder.live_bytes(), 0);
+}
+
+class PlannedSourceTest : public ::testing::Test {
+ protected:
+  alignas(64) std::byte room_[1024];
+};
+
+TEST_F(PlannedSourceTest, ServesTheKthRequestFromTheKthSlot) {
+  PlannedSource source({});
+  const std::array slots{Slot{room_ + 128, 64}, Slot{room_, 64}};
+  source.begin(slots);
+  EXPECT_EQ(source.allocate(64).data, room_ + 128);
+  EXPECT_EQ(source.allocate(10).data, room_);
+  EXPECT_EQ(source.highest(), room_ + 192);
+  EXPECT_EQ(source.requests(), 2);
+}
+
+TEST_F(PlannedSourceTest, RefusesWhatWasNotPlanned) {
+  PlannedSource source({});
+  const std::array slots{Slot{room_, 64}};
+  source.begin(slots);
+  EXPECT_THAT([&] { source.allocate(65); },
+              ThrowsMessage<Error>(HasSubstr("65 bytes in request 1, where its profile has 64")));
+  EXPECT_THAT([&] { source.allocate(8); }, ThrowsMessage<Error>(HasSubstr("has 0")));
+}
+
+TEST_F(PlannedSourceTest, TakesOverrunsFromTheReserveUntilItIsUsedUp) {
+  PlannedSource source({room_ + 512, 128});
+  source.begin({});
+  EXPECT_EQ(source.allocate(60).data, room_ + 512);
+  EXPECT_EQ(source.allocate(60).data, room_ + 576);
+  EXPECT_EQ(source.overrun_bytes(), 124);
+  EXPECT_THAT([&] { source.allocate(1); }, ThrowsMessage<Error>(HasSubstr("reserve")));
+  source.begin({});
+  EXPECT_EQ(source.allocate(60).data, room_ + 512);
+}
+
+}  // namespace
+}  // namespace lowtide
