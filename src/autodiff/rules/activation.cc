@@ -2,6 +2,7 @@
 #include <numbers>
 
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Activations and their backward ops. First derivatives call LibTorch's own backward kernels and
@@ -13,57 +14,57 @@ using Result = std::vector<InputAdjoint>;
 
 Result tanh_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::tanh_backward", {c.adjoint(), c.output()});
+    return apply("aten::tanh_backward", {c.adjoint(), c.output()});
   });
 }
 
 Result tanh_backward(const RuleContext& c) {
   return Adjoints(c)
-      .add(0, [&] { return c.builder.call1("aten::tanh_backward", {c.adjoint(), c.arg(1)}); })
+      .add(0, [&] { return apply("aten::tanh_backward", {c.adjoint(), c.arg(1)}); })
       .add(1, [&] { return c.adjoint() * (-2 * c.arg(1) * c.arg(0)); });
 }
 
 Result sigmoid_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::sigmoid_backward", {c.adjoint(), c.output()});
+    return apply("aten::sigmoid_backward", {c.adjoint(), c.output()});
   });
 }
 
 Result sigmoid_backward(const RuleContext& c) {
   return Adjoints(c)
-      .add(0, [&] { return c.builder.call1("aten::sigmoid_backward", {c.adjoint(), c.arg(1)}); })
+      .add(0, [&] { return apply("aten::sigmoid_backward", {c.adjoint(), c.arg(1)}); })
       .add(1, [&] { return c.adjoint() * c.arg(0) * (-2 * c.arg(1) + 1); });
 }
 
 Result relu_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::threshold_backward", {c.adjoint(), c.output(), 0});
+    return apply("aten::threshold_backward", {c.adjoint(), c.output(), 0});
   });
 }
 
 Result threshold_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::threshold_backward", {c.adjoint(), c.arg(1), c.pass(2)});
+    return apply("aten::threshold_backward", {c.adjoint(), c.arg(1), c.pass(2)});
   });
 }
 
 Result hardtanh_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::hardtanh_backward",
+    return apply("aten::hardtanh_backward",
                            {c.adjoint(), c.arg(0), c.pass(1), c.pass(2)});
   });
 }
 
 Result hardtanh_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::hardtanh_backward",
+    return apply("aten::hardtanh_backward",
                            {c.adjoint(), c.arg(1), c.pass(2), c.pass(3)});
   });
 }
 
 Result silu_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::silu_backward", {c.adjoint(), c.arg(0)});
+    return apply("aten::silu_backward", {c.adjoint(), c.arg(0)});
   });
 }
 
@@ -76,7 +77,7 @@ Result silu_backward(const RuleContext& c) { return differentiate_as(c, silu_bac
 
 Result gelu_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::gelu_backward", {c.adjoint(), c.arg(0), c.pass(1)});
+    return apply("aten::gelu_backward", {c.adjoint(), c.arg(0), c.pass(1)});
   });
 }
 
@@ -102,7 +103,7 @@ Result gelu_backward(const RuleContext& c) {
   const bool approximate = mode && *mode == "tanh";
   return Adjoints(c)
       .add(0, [&] {
-        return c.builder.call1("aten::gelu_backward", {c.adjoint(), c.arg(1), c.pass(2)});
+        return apply("aten::gelu_backward", {c.adjoint(), c.arg(1), c.pass(2)});
       })
       .add(1, [&] {
         const Value x = c.arg(1);

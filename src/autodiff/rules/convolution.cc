@@ -1,6 +1,7 @@
 #include <array>
 
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Convolution and its backward op, which are closed under differentiation.
@@ -60,11 +61,11 @@ class ConvolutionBackward {
   static Value plus(Value sum, Value term) { return sum ? sum + term : term; }
 
   Value forward(Value x, Value w) const {
-    return c_.builder.call1("aten::convolution", {x, w, Value(), c_.pass(4), c_.pass(5), c_.pass(6),
+    return apply("aten::convolution", {x, w, Value(), c_.pass(4), c_.pass(5), c_.pass(6),
                                                   c_.pass(7), c_.pass(8), c_.pass(9)});
   }
   Value backward(Value x, Value w, std::vector<std::int64_t> mask) const {
-    return c_.builder.call1("aten::convolution_backward",
+    return apply("aten::convolution_backward",
                             {c_.arg(0), x, w, NoneArg(), c_.pass(4), c_.pass(5), c_.pass(6),
                              c_.pass(7), c_.pass(8), c_.pass(9), mask});
   }

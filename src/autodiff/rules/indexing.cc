@@ -1,4 +1,5 @@
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "base/error.h"
 #include "build/functions.h"
 
@@ -39,7 +40,7 @@ Result stacked(const RuleContext& c) {
 /// embedding(weight, indices, padding_idx, scale_grad_by_freq, sparse)
 Result embedded(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::embedding_dense_backward",
+    return apply("aten::embedding_dense_backward",
                            {c.adjoint(), c.arg(1), c.arg(0).size(0), c.integer(2, -1),
                             c.flag(3, false)});
   });
@@ -65,7 +66,7 @@ Result padded(const RuleContext& c) {
 Result gathered(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     const Value zeros = full(c.builder, c.arg(0).shape(), 0, c.arg(0).dtype());
-    return c.builder.call1("aten::scatter_add", {zeros, c.pass(1), c.arg(2), c.adjoint()});
+    return apply("aten::scatter_add", {zeros, c.pass(1), c.arg(2), c.adjoint()});
   });
 }
 
@@ -74,7 +75,7 @@ Result scattered(const RuleContext& c) {
   return Adjoints(c)
       .add(0, [&] { return c.adjoint(); })
       .add(3, [&] {
-        return c.builder.call1("aten::gather", {c.adjoint(), c.pass(1), c.arg(2)});
+        return apply("aten::gather", {c.adjoint(), c.pass(1), c.arg(2)});
       });
 }
 

@@ -1,5 +1,5 @@
 #include "autodiff/rule.h"
-#include "base/error.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Losses. Reductions are LibTorch's: 0 none, 1 mean, 2 sum.
@@ -17,7 +17,7 @@ Value over_count(Value x, std::int64_t reduction, Value per_element) {
 /// nll_loss_forward(self, target, weight, reduction, ignore_index)
 Result nll(const RuleContext& c, std::string_view backward) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1(backward, {c.adjoint(), c.arg(0), c.arg(1), c.pass(2), c.pass(3),
+    return apply(backward, {c.adjoint(), c.arg(0), c.arg(1), c.pass(2), c.pass(3),
                                       c.pass(4), c.outputs[1]});
   });
 }
@@ -41,7 +41,7 @@ Result nll_2d_backward(const RuleContext& c) { return nll_backward(c, "aten::nll
 Result squared_error(const RuleContext& c) {
   const std::int64_t reduction = c.integer(2, kMean);
   const auto of = [&](Value x, Value other) {
-    return c.builder.call1("aten::mse_loss_backward", {c.adjoint(), x, other, reduction});
+    return apply("aten::mse_loss_backward", {c.adjoint(), x, other, reduction});
   };
   return Adjoints(c)
       .add(0, [&] { return of(c.arg(0), c.arg(1)); })
@@ -57,19 +57,6 @@ Result squared_error_backward(const RuleContext& c) {
   return differentiate_as(c, squared_error_backward_primitives);
 }
 
-/// binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction)
-Result logistic(const RuleContext& c) {
-  if (c.arg(2) || c.arg(3)) {
-    throw InputError("aten::binary_cross_entropy_with_logits has no gradient rule with weights: "
-                     "multiply the losses of reduction 0 by them");
-  }
-  const std::int64_t reduction = c.integer(4, kMean);
-  const Value x = c.arg(0), target = c.arg(1);
-  return Adjoints(c)
-      .add(0, [&] { return over_count((sigmoid(x) - target) * c.adjoint(), reduction, x); })
-      .add(1, [&] { return over_count(-x * c.adjoint(), reduction, x); });
-}
-
 constexpr GradientRule kRules[] = {
     {"aten::nll_loss_forward", nll_1d},
     {"aten::nll_loss_backward", nll_1d_backward},
@@ -77,7 +64,6 @@ constexpr GradientRule kRules[] = {
     {"aten::nll_loss2d_backward", nll_2d_backward},
     {"aten::mse_loss", squared_error},
     {"aten::mse_loss_backward", squared_error_backward},
-    {"aten::binary_cross_entropy_with_logits", logistic},
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
+#include <numbers>
+
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Arithmetic and elementary functions. The formulas and the order of their operations are those of
@@ -68,6 +71,15 @@ Result cosine(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return c.adjoint() * -sin(c.arg(0)); });
 }
 
+Result logarithm_of_successor(const RuleContext& c) {
+  return Adjoints(c).add(0, [&] { return c.adjoint() / (c.arg(0) + 1); });
+}
+
+Result error_function(const RuleContext& c) {
+  const double scale = 2 * std::numbers::inv_sqrtpi;
+  return Adjoints(c).add(0, [&] { return scale * exp(-pow(c.arg(0), 2)) * c.adjoint(); });
+}
+
 Result square_root(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return c.adjoint() / (2 * c.output()); });
 }
@@ -92,11 +104,30 @@ Result inverse(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return -c.adjoint() * (c.output() * c.output()); });
 }
 
-/// The adjoint of argument `of` of a maximum or minimum that is `loses` where the other one won; a
-/// tie is shared equally.
+/// addcmul(self, tensor1, tensor2, value) = self + value * tensor1 * tensor2
+Result add_product(const RuleContext& c) {
+  const double value = c.number(3, 1);
+  return Adjoints(c)
+      .add(0, [&] { return c.adjoint(); })
+      .add(1, [&] { return c.adjoint() * (c.arg(2) * value); })
+      .add(2, [&] { return c.adjoint() * (c.arg(1) * value); });
+}
+
+/// addcdiv(self, tensor1, tensor2, value) = self + value * tensor1 / tensor2
+Result add_quotient(const RuleContext& c) {
+  const double value = c.number(3, 1);
+  const Value divisor = c.arg(2);
+  return Adjoints(c)
+      .add(0, [&] { return c.adjoint(); })
+      .add(1, [&] { return c.adjoint() * (full(c.builder, {}, value, divisor.dtype()) / divisor); })
+      .add(2, [&] { return -c.adjoint() * (value * c.arg(1) / (divisor * divisor)); });
+}
+
+/// The adjoint of an operand of a maximum or minimum, which is less or greater than the other one
+/// (the comparison `loses`) where it lost; a tie is shared equally.
 Value share_of_winner(const RuleContext& c, std::string_view loses) {
   const Value tie = eq(c.arg(0), c.arg(1));
-  const Value lost = c.builder.call1(loses, {c.arg(0), c.arg(1)});
+  const Value lost = apply(loses, {c.arg(0), c.arg(1)});
   return masked_fill(where(tie, c.adjoint() / 2, c.adjoint()), lost, 0);
 }
 
@@ -122,18 +153,18 @@ Result fill_masked(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return masked_fill(c.adjoint(), c.arg(1), 0); });
 }
 
-/// native_dropout_backward(grad, mask, scale) and native_dropout's own mask share one kernel.
+/// native_dropout(input, probability, train) saves its mask.
 Result dropout_of(const RuleContext& c) {
   const double probability = c.number(1, 0);
   const double scale = probability == 1 ? 0 : 1 / (1 - probability);
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::native_dropout_backward", {c.adjoint(), c.outputs[1], scale});
+    return apply("aten::native_dropout_backward", {c.adjoint(), c.outputs[1], scale});
   });
 }
 
 Result dropout_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::native_dropout_backward", {c.adjoint(), c.arg(1), c.pass(2)});
+    return apply("aten::native_dropout_backward", {c.adjoint(), c.arg(1), c.pass(2)});
   });
 }
 
@@ -156,6 +187,11 @@ constexpr GradientRule kRules[] = {
     {"aten::rsqrt", inverse_square_root},
     {"aten::abs", absolute},
     {"aten::sign", zero_rule},
+    {"aten::sgn", zero_rule},
+    {"aten::log1p", logarithm_of_successor},
+    {"aten::erf", error_function},
+    {"aten::addcmul", add_product},
+    {"aten::addcdiv", add_quotient},
     {"aten::pow.Tensor_Scalar", power},
     {"aten::reciprocal", inverse},
     {"aten::maximum", larger},

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Sums, means, maxima and the softmax family.
@@ -66,7 +67,7 @@ Result maximum_dims(const RuleContext& c) {
 
 Result softmax_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::_softmax_backward_data",
+    return apply("aten::_softmax_backward_data",
                            {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
   });
 }
@@ -83,7 +84,7 @@ Result softmax_backward(const RuleContext& c) {
 
 Result log_softmax_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::_log_softmax_backward_data",
+    return apply("aten::_log_softmax_backward_data",
                            {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
   });
 }

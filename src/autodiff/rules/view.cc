@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "autodiff/rule.h"
+#include "build/apply.h"
 #include "build/functions.h"
 
 // Views: the adjoint of a view goes back to the tensor that it views.
@@ -18,7 +19,7 @@ Result reshaped(const RuleContext& c) {
 }
 
 Result transposed_matrix(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] { return c.builder.call1("aten::t", {c.adjoint()}); });
+  return Adjoints(c).add(0, [&] { return apply("aten::t", {c.adjoint()}); });
 }
 
 Result transposed(const RuleContext& c) {
@@ -50,7 +51,7 @@ Result squeezed(const RuleContext& c) {
 Result sliced(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     const std::int64_t end = c.integer(3, std::numeric_limits<std::int64_t>::max());
-    return c.builder.call1("aten::slice_backward",
+    return apply("aten::slice_backward",
                            {c.adjoint(), c.arg(0).shape(), c.integer(1, 0), c.integer(2, 0), end,
                             c.integer(4, 1)});
   });
@@ -58,21 +59,21 @@ Result sliced(const RuleContext& c) {
 
 Result slice_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::slice.Tensor",
+    return apply("aten::slice.Tensor",
                            {c.adjoint(), c.pass(2), c.pass(3), c.pass(4), c.pass(5)});
   });
 }
 
 Result selected(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return c.builder.call1("aten::select_backward",
+    return apply("aten::select_backward",
                            {c.adjoint(), c.arg(0).shape(), c.pass(1), c.pass(2)});
   });
 }
 
 Result select_backward(const RuleContext& c) {
   return Adjoints(c).add(
-      0, [&] { return c.builder.call1("aten::select.int", {c.adjoint(), c.pass(2), c.pass(3)}); });
+      0, [&] { return apply("aten::select.int", {c.adjoint(), c.pass(2), c.pass(3)}); });
 }
 
 std::vector<Value> all_adjoints(const RuleContext& c) {
@@ -91,8 +92,8 @@ Result unbound(const RuleContext& c) {
 
 constexpr GradientRule kRules[] = {
     {"aten::alias", same},
+    {"aten::detach", zero_rule},
     {"aten::view", reshaped},
-    {"aten::_unsafe_view", reshaped},
     {"aten::t", transposed_matrix},
     {"aten::transpose.int", transposed},
     {"aten::permute", permuted},
