@@ -32,14 +32,15 @@ std::int64_t channels_of(const OpCall& call, const TensorType& input) {
   return input.shape[1];
 }
 
-/// Result, means and inverse deviations per channel.
+/// Result, means and inverse deviations per channel; in inference no statistics.
 Outputs batch_norm(const OpCall& call) {
   const TensorType& input = call.tensor(0);
   const std::int64_t channels = channels_of(call, input);
   for (std::size_t i = 1; i <= 4; ++i) check_channels(call, i, channels);
   const DType dtype = statistics_dtype(input);
+  const std::int64_t saved = call.boolean(5) ? channels : 0;
   return {fresh(input.dtype, input.shape, suggested_strides(input.shape, input)),
-          fresh(dtype, {channels}), fresh(dtype, {channels})};
+          fresh(dtype, {saved}), fresh(dtype, {saved})};
 }
 
 /// The wanted among the gradients of the input and of two tensors of `parameters`.
