@@ -109,6 +109,8 @@ Value max_unpool2d(Value x, Value indices, std::int64_t height, std::int64_t wid
 Value avg_pool2d(Value x, const PoolOptions& options);
 /// Mean over all of H x W, kept as 1 x 1.
 Value global_avg_pool2d(Value x);
+/// Means over height x width windows that cover the plane, whatever its size.
+Value adaptive_avg_pool2d(Value x, std::int64_t height, std::int64_t width);
 Value upsample_bilinear2d(Value x, std::int64_t height, std::int64_t width);
 Value upsample_nearest2d(Value x, std::int64_t height, std::int64_t width);
 

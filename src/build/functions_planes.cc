@@ -47,6 +47,10 @@ Value avg_pool2d(Value x, const PoolOptions& options) {
 
 Value global_avg_pool2d(Value x) { return mean(x, {-1, -2}, true); }
 
+Value adaptive_avg_pool2d(Value x, std::int64_t height, std::int64_t width) {
+  return apply("aten::_adaptive_avg_pool2d", {x, std::vector{height, width}});
+}
+
 Value upsample_bilinear2d(Value x, std::int64_t height, std::int64_t width) {
   return apply("aten::upsample_bilinear2d", {x, std::vector{height, width}, false});
 }

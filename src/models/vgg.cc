@@ -33,7 +33,7 @@ namespace {
 Value to_head_size(Value x) {
   constexpr std::int64_t kSide = 7;
   if (x.size(2) == kSide && x.size(3) == kSide) return x;
-  return x.builder().call1("aten::_adaptive_avg_pool2d", {x, std::vector{kSide, kSide}});
+  return adaptive_avg_pool2d(x, kSide, kSide);
 }
 
 Value head_layer(Value x, std::string_view name, std::int64_t width) {

@@ -1,0 +1,100 @@
+"""Runs a graph file op by op through torch.ops.aten: a second, independent reading of the format.
+
+Nothing is planned: each op runs once, in the listed order.
+"""
+
+import json
+
+import torch
+
+DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16,
+          "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32, "i16": torch.int16,
+          "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
+
+
+def argument(value, inputs):
+    """A value of an op's `args`, as PyTorch takes it."""
+    if not isinstance(value, dict):
+        return value
+    (kind, content), = value.items()
+    if kind == "tensor":
+        return inputs[content]
+    if kind == "tensors":
+        return [inputs[position] for position in content]
+    if kind == "float":
+        return float(content)
+    if kind == "floats":
+        return [float(number) for number in content]
+    if kind == "dtype":
+        return DTYPES[content]
+    raise ValueError(f"an argument of the unknown kind {kind!r}")
+
+
+def first_value(tensor):
+    """What a resident tensor holds at first, for the initializers that draw nothing. The batch has
+    none and starts as zeros."""
+    kind, *numbers = tensor.get("init", ["zeros"])
+    shape, dtype = tensor["shape"], DTYPES[tensor["dtype"]]
+    if kind == "zeros":
+        return torch.zeros(shape, dtype=dtype)
+    if kind == "constant":
+        return torch.full(shape, numbers[0], dtype=dtype)
+    if kind == "arange":
+        return torch.arange(shape[0], dtype=dtype)
+    if kind == "causal":
+        return torch.ones(shape, dtype=dtype).tril()
+    raise ValueError(f"{tensor['name']} needs a value: its initializer {kind!r} draws one")
+
+
+class Interpreter:
+    """`residents` maps names to first values; the rest come from the graph's initializers."""
+
+    def __init__(self, path, residents):
+        with open(path) as file:
+            self.graph = json.load(file)
+        self.tensors = self.graph["tensors"]
+        self.values = {}  # by index
+        for index, tensor in enumerate(self.tensors):
+            if tensor["kind"] != "resident":
+                continue
+            given = residents.get(tensor["name"])
+            self.values[index] = first_value(tensor) if given is None else given.detach().clone()
+
+    def named(self, *roles):
+        """The tensors of these roles that have values now, by name."""
+        return {self.tensors[index]["name"]: value for index, value in self.values.items()
+                if self.tensors[index].get("role") in roles}
+
+    def gradients(self):
+        """By the name of the parameter."""
+        return {self.tensors[self.tensors[index]["gradient_of"]]["name"]: value
+                for index, value in self.values.items()
+                if self.tensors[index].get("role") == "gradient"}
+
+    def value(self, name):
+        return next(v for i, v in self.values.items() if self.tensors[i]["name"] == name)
+
+    @torch.no_grad()
+    def step(self):
+        for op in self.graph["ops"]:
+            self._run(op)
+
+    def _run(self, op):
+        namespace, name = op["type"].split("::")
+        name, _, overload = name.partition(".")
+        function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+        inputs = [self.values[index] for index in op["inputs"]]
+        arguments = [argument(value, inputs) for value in op["args"]]
+        schema = function._schema.arguments
+        positional = [a for a, s in zip(arguments, schema) if not s.kwarg_only]
+        keywords = {s.name: a for a, s in zip(arguments, schema) if s.kwarg_only}
+        results = function(*positional, **keywords)
+        if not op["outputs"]:
+            return  # an op that only writes its inputs; some return aliases of them
+        results = [results] if isinstance(results, torch.Tensor) else results
+        results = [result for result in results if result is not None]  # masked out
+        for index, result in zip(op["outputs"], results, strict=True):
+            expected = self.tensors[index]
+            assert list(result.shape) == expected["shape"], (op["name"], result.shape)
+            assert result.dtype == DTYPES[expected["dtype"]], (op["name"], result.dtype)
+            self.values[index] = result

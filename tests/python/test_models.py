@@ -1,0 +1,141 @@
+"""Every model of the zoo against the same model written in PyTorch.
+
+Both start from the same weights, see the same batches and draw the same random numbers; the graph
+runs through torch.ops.aten. Logits, loss, each gradient, the statistics of batch normalization, and
+the parameters after two steps must be equal to the last bit: the graph calls the kernels that
+autograd calls, and torch.optim(fused=True) calls the kernels of its optimizer ops.
+"""
+
+import inspect
+import pathlib
+import subprocess
+
+import pytest
+import torch
+
+import torch_models
+from interpreter import Interpreter
+
+LOWTIDE = pathlib.Path(__file__).resolve().parents[2] / "build" / "lowtide"
+STEPS = 2
+
+OPTIMIZERS = {
+    "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9, fused=True),
+    "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.001, fused=True),
+    "adamw": lambda parameters: torch.optim.AdamW(parameters, lr=0.001, weight_decay=0,
+                                                  fused=True),
+}
+
+IMAGES = dict(batch=2, image=64, classes=10)
+TOKENS = dict(batch=3, sequence=12, vocabulary=17)
+TRANSFORMER = dict(TOKENS, layers=2, width=24, heads=4)
+GPT3 = dict(TRANSFORMER, layers=1)
+
+# Sizes that take about a second, some of them odd. Each model has an optimizer.
+CASES = {
+    "mlp": ("adam", dict(batch=5, image=9, classes=7, layers=4, width=11, dropout=0.3)),
+    "vgg16": ("sgd", dict(IMAGES, width=64)),
+    "vgg19": ("adamw", dict(IMAGES, image=100, width=48, dropout=0.2)),
+    "resnet18": ("sgd", IMAGES),
+    "resnet50": ("adam", dict(IMAGES, image=75)),
+    "resnet152": ("sgd", IMAGES),
+    "mobilenet": ("sgd", IMAGES),
+    "mobilenetv2": ("adamw", IMAGES),
+    "densenet121": ("adam", IMAGES),
+    "inceptionv3": ("sgd", dict(IMAGES, image=299)),
+    "unet": ("adamw", dict(batch=2, image=40, classes=3, layers=3, width=6)),
+    "fcn8": ("sgd", dict(IMAGES, width=32)),
+    "segnet": ("adam", dict(IMAGES, image=70)),
+    "lstm": ("adamw", dict(TOKENS, layers=2, width=10)),
+    "gpt": ("adamw", TRANSFORMER),
+    "gpt3-small": ("sgd", dict(GPT3, dropout=0.0)),
+    "gpt3-medium": ("adam", GPT3),
+    "gpt3-large": ("adamw", GPT3),
+    "gpt3-xl": ("sgd", GPT3),
+    "gpt3-2.7b": ("adam", GPT3),
+    "gpt3-6.7b": ("adamw", GPT3),
+    "gpt3-13b": ("sgd", GPT3),
+    "gpt3-175b": ("adam", GPT3),
+    "vit-small": ("adamw", dict(IMAGES, layers=2, width=36, heads=3, dropout=0.1)),
+    "vit-base": ("sgd", dict(IMAGES, layers=1, width=32, heads=4)),
+}
+# These small ones run with each optimizer.
+WITH_ALL = ("mlp", "resnet18", "lstm", "gpt")
+RUNS = [(name, optimizer) for name, (own, _) in CASES.items()
+        for optimizer in (OPTIMIZERS if name in WITH_ALL else [own])]
+
+
+def write_graph(path, name, optimizer, sizes):
+    options = [word for option, size in sizes.items() for word in (f"--{option}", str(size))]
+    command = [LOWTIDE, "graph", "--model", name, "--optimizer", optimizer, *options, "-o", path]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+
+
+def build_module(name, sizes):
+    """The PyTorch model; it reads the other sizes off its input."""
+    known = inspect.signature(torch_models.MODELS[name]).parameters
+    torch.manual_seed(0)
+    return torch_models.build(name, **{k: v for k, v in sizes.items() if k in known})
+
+
+def state_of(module):
+    """Parameters and buffers by name, less the counter that no computation reads."""
+    return {name: value for name, value in module.state_dict().items()
+            if not name.endswith("num_batches_tracked")}
+
+
+def draw_batch(interpreter, classes):
+    """Fills the graph's inputs: images are normal, tokens and labels uniform."""
+    inputs = interpreter.named("input", "target")
+    for value in inputs.values():
+        value.normal_() if value.is_floating_point() else value.random_(classes)
+    return inputs["input"], inputs["target"]
+
+
+def eager_step(module, optimizer, images, target):
+    """One step in PyTorch: what there is to compare."""
+    optimizer.zero_grad()
+    output = module(images)
+    loss = torch_models.loss(output, target)
+    loss.backward()
+    gradients = {name: p.grad.clone() for name, p in module.named_parameters()}
+    optimizer.step()
+    logits = output[0] if isinstance(output, tuple) else output
+    return {"logits": logits, "loss": loss}, gradients
+
+
+def assert_equal(ours, theirs, what):
+    assert ours.keys() == theirs.keys()
+    different = [f"{name}: largest difference {(ours[name] - theirs[name]).abs().max():.3g}"
+                 f" of {theirs[name].abs().max():.3g}"
+                 for name in theirs if not torch.equal(ours[name], theirs[name])]
+    assert not different, f"{what}: {len(different)} of {len(theirs)} differ:\n" + "\n".join(
+        different[:10])
+
+
+def test_every_model_has_a_case():
+    listed = subprocess.run([LOWTIDE, "models", "--json"], capture_output=True, text=True)
+    for name in torch_models.MODELS:
+        assert f'"{name}"' in listed.stdout
+    assert CASES.keys() == torch_models.MODELS.keys()
+
+
+@pytest.mark.parametrize("name, optimizer_name", RUNS)
+def test_training_equals_pytorch(name, optimizer_name, tmp_path):
+    sizes = CASES[name][1]
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)
+    module = build_module(name, sizes)
+    optimizer = OPTIMIZERS[optimizer_name](module.parameters())
+    graph = Interpreter(tmp_path / "graph.json", state_of(module))
+    assert graph.named("parameter", "buffer").keys() == state_of(module).keys()
+
+    for step in range(STEPS):
+        batch = draw_batch(graph, sizes.get("classes") or sizes["vocabulary"])
+        torch.manual_seed(step)
+        results, gradients = eager_step(module, optimizer, *batch)
+        torch.manual_seed(step)
+        graph.step()
+        assert_equal({key: graph.value(key) for key in results}, results, f"step {step}, results")
+        assert_equal(graph.gradients(), gradients, f"step {step}, gradients")
+        assert_equal(graph.named("parameter", "buffer"), state_of(module), f"state after {step}")
