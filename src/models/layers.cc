@@ -12,6 +12,16 @@ Value bias_parameter(Builder& builder, const ParameterInit& bias, std::int64_t w
   return bias ? builder.parameter("bias", {width}, bias(weight_shape)) : Value();
 }
 
+/// Throws InputError when each channel of x has one value only.
+void require_variance(Value x, Value weight) {
+  if (x.type().elements() / x.size(1) > 1) return;
+  const auto& tensors = x.builder().data().tensors;
+  throw InputError(fmt::format(
+      "the batch normalization by \"{}\" would see one value per channel, which has no variance: "
+      "use a larger batch or larger images",
+      tensors[static_cast<std::size_t>(weight.id())].name));
+}
+
 ConvOptions conv_options(const ConvSpec& spec) {
   return {.stride = spec.stride.list(), .padding = spec.padding.list(), .groups = spec.groups};
 }
@@ -50,13 +60,8 @@ Value batch_norm(Value x, std::string_view name, double epsilon) {
   Builder& builder = x.builder();
   Builder::Scope scope(builder, name);
   const Shape channels = {x.size(1)};
-  if (x.size(0) * x.size(2) * x.size(3) < 2) {
-    throw InputError(fmt::format(
-        "batch normalization \"{}\" would see one value per channel, which has no variance: "
-        "use a larger batch or larger images",
-        name));
-  }
   Value weight = builder.parameter("weight", channels, init::ones());
+  require_variance(x, weight);
   Value bias = builder.parameter("bias", channels, init::zeros());
   Value mean = builder.buffer("running_mean", channels, init::zeros());
   Value variance = builder.buffer("running_var", channels, init::ones());

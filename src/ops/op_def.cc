@@ -54,7 +54,7 @@ Shape contiguous_strides(const Shape& shape) {
   std::int64_t step = 1;
   for (std::size_t i = shape.size(); i-- > 0;) {
     strides[i] = step;
-    step *= std::max<std::int64_t>(shape[i], 1);
+    step = checked_times(step, std::max<std::int64_t>(shape[i], 1), shape);
   }
   return strides;
 }

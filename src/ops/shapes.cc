@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 
@@ -46,9 +47,18 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
   return result;
 }
 
+std::int64_t checked_times(std::int64_t count, std::int64_t size, const Shape& shape) {
+  constexpr std::int64_t kLargestElementBytes = 8;
+  constexpr std::int64_t kMost = std::numeric_limits<Bytes>::max() / kLargestElementBytes;
+  std::int64_t product = 0;
+  if (!__builtin_mul_overflow(count, size, &product) && product <= kMost) return product;
+  throw InputError(fmt::format("a tensor of shape {} has more bytes than can be counted",
+                               format_shape(shape)));
+}
+
 std::int64_t count_elements(const Shape& shape) {
   std::int64_t product = 1;
-  for (std::int64_t size : shape) product *= size;
+  for (std::int64_t size : shape) product = checked_times(product, size, shape);
   return product;
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <numeric>
 
+#include "ops/shapes.h"
+
 namespace lowtide {
 namespace {
 
@@ -21,7 +23,7 @@ Shape packed_strides(const Shape& shape, std::span<const std::size_t> order) {
   std::int64_t step = 1;
   for (std::size_t dim : order) {
     strides[dim] = step;
-    step *= std::max<std::int64_t>(shape[dim], 1);
+    step = checked_times(step, std::max<std::int64_t>(shape[dim], 1), shape);
   }
   return strides;
 }
