@@ -8,6 +8,7 @@
 
 // One line per strategy; the first is the default.
 #define LOWTIDE_STRATEGIES(USE) \
+  USE(search)                   \
   USE(keep_all)                 \
   USE(segments)                 \
   USE(chen_sqrt)                \

@@ -33,7 +33,6 @@ EventPlan::EventPlan(const StageGraph& graph, Bytes limit)
     memory_.add(value.producer + 1, value.last_reader() + 1, value.bytes);
   }
   memory_.add(0, graph.num_stages(), graph.resident_bytes());
-  settle();
 }
 
 bool EventPlan::contains(Event event) const {
@@ -54,7 +53,6 @@ void EventPlan::add(Event event) {
   touch(event.stage);
   split_outputs(event, k);
   read_inputs(event);
-  settle();
 }
 
 void EventPlan::remove(Event event) {
@@ -75,7 +73,6 @@ void EventPlan::remove(Event event) {
   touch(event.stage);
   join_outputs(event, k);
   unread_inputs(event);
-  settle();
 }
 
 /// The new run k takes over what the run before it served from event.stage on.
@@ -153,6 +150,12 @@ bool EventPlan::is_useless(Event event) const {
   });
 }
 
+bool EventPlan::stretches(Event run, int input) const {
+  const int k = instance_at(input, run.stage);
+  return runs_[graph_.value(input).producer][k] < run.stage &&
+         last_use_[input][k] == moment(run.stage, run.op);
+}
+
 int EventPlan::next_use(int value, int k, int from) const {
   const StageValue& v = graph_.value(value);
   const int last = last_stage(value, k);
@@ -172,7 +175,7 @@ void EventPlan::touch(int stage) {
   touched_.push_back(stage);
 }
 
-void EventPlan::settle() {
+void EventPlan::settle() const {
   for (int stage : touched_) {
     is_touched_[stage] = false;
     const Bytes top = top_of(stage);

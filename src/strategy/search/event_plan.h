@@ -18,7 +18,7 @@ struct Event {
 
 /// A plan as a set of events (strategy/stage_graph.h), with its cost and its memory in every stage
 /// kept up to date under adding and removing single events. Memory is exact: the peak is that of
-/// the lowered plan.
+/// the lowered plan. What happens inside a stage is worked out when memory is asked for.
 class EventPlan {
  public:
   EventPlan(const StageGraph& graph, Bytes limit);
@@ -30,9 +30,12 @@ class EventPlan {
 
   /// Of the stages' ops, reruns included; views are not counted.
   double cost() const { return cost_; }
-  const Timeline& memory() const { return memory_; }
+  const Timeline& memory() const {
+    settle();
+    return memory_;
+  }
   void set_limit(Bytes limit) { memory_.set_limit(limit); }
-  bool fits() const { return memory_.stages_over() == 0; }
+  bool fits() const { return memory().stages_over() == 0; }
 
   /// In no particular order, which depends on what was added and removed.
   const std::vector<Event>& events() const { return events_; }
@@ -43,6 +46,9 @@ class EventPlan {
   int last_stage(int value, int k) const { return stage_of(last_use_[value][k]); }
   /// Whether nothing reads what the event makes.
   bool is_useless(Event event) const;
+  /// Whether the op's run in that stage is what holds an input since an earlier stage: the last to
+  /// read what another stage's run made.
+  bool stretches(Event run, int input) const;
   /// The first stage from `from` on in which some run reads that instance; -1 when none does.
   int next_use(int value, int k, int from) const;
   /// Which run of the value's producer a use in `stage` reads.
@@ -63,7 +69,7 @@ class EventPlan {
   void read_inputs(Event event);
   void unread_inputs(Event event);
   void touch(int stage);
-  void settle();
+  void settle() const;
   Bytes top_of(int stage) const;
   void step(int stage, int op, Bytes& live, Bytes& top) const;
 
@@ -74,10 +80,10 @@ class EventPlan {
   std::vector<std::vector<Moment>> last_use_;   // per value and run of its producer
   std::vector<std::vector<int>> stage_events_;  // per stage: ops, ascending
   std::vector<Event> events_;
-  std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
-  std::vector<int> touched_;
-  std::vector<bool> is_touched_;
-  Timeline memory_;  // per stage: the highest use in it
+  mutable std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
+  mutable std::vector<int> touched_;
+  mutable std::vector<char> is_touched_;
+  mutable Timeline memory_;  // per stage: the highest use in it
 };
 
 }  // namespace lowtide

@@ -7,7 +7,8 @@
 namespace lowtide {
 
 /// Bytes in use per stage, under changes of whole ranges of stages, and by how much they exceed a
-/// limit. Blocks of stages carry pending changes, so a change of r stages takes O(r / 64 + 128).
+/// limit. Blocks of stages carry pending changes, so a change of r stages takes O(r / 64 + 128);
+/// sums are brought up to date, block by block, when they are asked for.
 class Timeline {
  public:
   Timeline(int stages, Bytes limit);
@@ -17,9 +18,9 @@ class Timeline {
   Bytes at(int stage) const;
   Bytes peak() const;
   /// Sum over the stages of what is above the limit.
-  Bytes excess() const { return excess_; }
+  Bytes excess() const;
   /// Number of stages above the limit.
-  int stages_over() const { return over_; }
+  int stages_over() const;
   Bytes limit() const { return limit_; }
   void set_limit(Bytes limit);
   /// The first stage above the limit from `from` on, going around; -1 when there is none.
@@ -32,16 +33,20 @@ class Timeline {
     Bytes top = 0;  ///< pending included
     Bytes excess = 0;
     int over = 0;
+    bool stale = false;
   };
 
   int block_end(int block) const;
-  void refresh(int block);
+  void mark_stale(int block);
+  void refresh(int block) const;
+  void refresh() const;
 
   std::vector<Bytes> bytes_;
-  std::vector<Block> blocks_;
   Bytes limit_;
-  Bytes excess_ = 0;
-  int over_ = 0;
+  mutable std::vector<Block> blocks_;
+  mutable std::vector<int> stale_;
+  mutable Bytes excess_ = 0;
+  mutable int over_ = 0;
 };
 
 }  // namespace lowtide

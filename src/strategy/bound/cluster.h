@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "strategy/stage_graph.h"
+
+namespace lowtide {
+
+/// Prices per byte of memory while each stage's op first runs, with their prefix sums.
+class Prices {
+ public:
+  explicit Prices(int stages) : price_(stages), sum_(stages + 1) {}
+  explicit Prices(std::vector<double> price);
+
+  /// Of one byte over the stages [begin, end).
+  double over(int begin, int end) const { return sum_[end] - sum_[begin]; }
+  const std::vector<double>& each() const { return price_; }
+
+ private:
+  std::vector<double> price_;
+  std::vector<double> sum_;
+};
+
+/// The value is held while the first runs of the stages [begin, end) go on.
+struct Hold {
+  int value;
+  int begin, end;
+  bool free;  ///< a stage that reads or makes the value: part of what that stage needs in any case
+};
+
+/// A few neighbouring stages whose outputs are decided together and exactly: which of them are held
+/// and which are made again, for every stage that reads one of them, at given prices. Values made
+/// elsewhere are taken to be there for nothing, and memory inside a stage does not count; both only
+/// lower the result.
+///
+/// The program runs over the subsets of the cluster's values that are held, from each stage that
+/// touches them to the next: O(readers x values x 2^values).
+class Cluster {
+ public:
+  static constexpr int kMostValues = 12;
+
+  /// `values`: at most kMostValues of what `stages` (ascending) make; others count as free.
+  Cluster(const StageGraph& graph, std::vector<int> stages, std::vector<int> values);
+
+  /// Subsets that solve() looks at.
+  double work() const { return static_cast<double>(steps_.size() * bytes_.size()); }
+
+  /// Room that solve() works in; to be used again.
+  struct Scratch;
+
+  /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
+  double solve(const Prices& prices, Scratch& scratch, std::vector<Hold>& holds) const;
+
+ private:
+  using Subset = std::uint16_t;
+  enum class Kind : std::uint8_t {
+    make,  ///< the first run: `out` is there from now on
+    run,   ///< the op may run again: makes `out` from `in`
+    drop,  ///< `out` may be dropped
+    pay,   ///< what is there is paid for over [begin, end); `in` is there in any case
+    need   ///< `in` must be there
+  };
+  struct Step {
+    Kind kind;
+    Subset in = 0;
+    Subset out = 0;
+    double cost = 0;
+    int begin = 0;
+    int end = 0;
+  };
+
+  std::vector<int> touching_stages(const StageGraph& graph) const;
+  Subset subset(std::span<const int> values) const;
+  Subset useful_after(const StageGraph& graph, int stage) const;
+  void add_choices(const StageGraph& graph, int stage, Subset useful);
+  void add_gap(const StageGraph& graph, int before, int after);
+  void add_first_run(const StageGraph& graph, int stage);
+  void take(const Step& step, const Prices& prices, Scratch& scratch) const;
+  void trace_back(const Scratch& scratch, std::vector<Hold>& holds) const;
+
+  std::vector<int> stages_;
+  std::vector<int> values_;
+  std::vector<Step> steps_;
+  std::vector<double> bytes_;  // per subset
+  Subset made_ = 0;            // while the steps are laid out
+};
+
+struct Cluster::Scratch {
+  std::vector<double> least;  ///< per subset: the least cost so far
+  std::vector<Subset> from;   ///< per step that chooses and subset: the subset before it
+};
+
+}  // namespace lowtide

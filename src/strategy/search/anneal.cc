@@ -1,0 +1,231 @@
+#include "strategy/search/anneal.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace lowtide {
+namespace {
+
+/// Values below this share of the largest are not worth a move of their own.
+constexpr double kSmallShare = 1e-3;
+constexpr int kTries = 12;
+
+}  // namespace
+
+Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
+    : graph_(graph), plan_(graph, limit), byte_price_(byte_price), random_(seed) {
+  Bytes largest = 0;
+  for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
+  step_bytes_ = 1 + largest / 100;
+  for (int v = 0; v < graph.num_values(); ++v) {
+    const StageValue& value = graph.value(v);
+    const bool may_rerun = graph.stage(value.producer).deadline > value.producer;
+    const bool matters =
+        static_cast<double>(value.bytes) >= kSmallShare * static_cast<double>(largest);
+    if (may_rerun && matters && !value.readers.empty()) choices_.push_back(v);
+  }
+}
+
+double Annealer::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
+
+Bytes Annealer::bytes_over() const {
+  const Timeline& memory = plan_.memory();
+  return memory.excess() + step_bytes_ * memory.stages_over();
+}
+
+double Annealer::rating() const {
+  return plan_.cost() + byte_price_ * static_cast<double>(bytes_over());
+}
+
+void Annealer::load(const std::vector<Event>& events) {
+  while (!plan_.events().empty()) plan_.remove(plan_.events().back());
+  for (Event event : events) plan_.add(event);
+  for (auto event = events.rbegin(); event != events.rend(); ++event) prune(*event);
+  changes_.clear();
+  over_ = bytes_over();
+  remember();
+}
+
+void Annealer::add(Event event) {
+  plan_.add(event);
+  changes_.push_back({event, true});
+}
+
+void Annealer::remove(Event event) {
+  plan_.remove(event);
+  changes_.push_back({event, false});
+}
+
+/// Removes the event when nothing reads what it makes, and then those that made its inputs.
+void Annealer::prune(Event event) {
+  if (!plan_.contains(event) || !plan_.is_useless(event)) return;
+  remove(event);
+  prune_inputs(event);
+}
+
+void Annealer::prune_inputs(Event event) {
+  for (int v : graph_.stage(event.op).inputs) {
+    const int producer = graph_.value(v).producer;
+    const int stage = plan_.runs(producer)[plan_.instance_at(v, event.stage)];
+    if (stage != producer) prune({stage, producer});
+  }
+}
+
+/// Adds the event. Each input that would have to be held for it alone is made again too, with
+/// probability `deep`.
+void Annealer::add_with_inputs(Event event, double deep) {
+  if (plan_.contains(event) || !graph_.may_rerun(event.op, event.stage)) return;
+  add(event);
+  for (int v : graph_.stage(event.op).inputs) {
+    if (is_too_dear()) return;
+    const int producer = graph_.value(v).producer;
+    if (plan_.stretches(event, v) && chance(deep)) add_with_inputs({event.stage, producer}, deep);
+  }
+  const std::vector<int>& runs = plan_.runs(event.op);
+  const auto here = std::ranges::lower_bound(runs, event.stage);
+  const int previous = *(here - 1);
+  if (previous != event.op) prune({previous, event.op});
+}
+
+/// A use of a value, at random, gets its own run of the value's op.
+void Annealer::drop_random() {
+  const StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
+  const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
+  const std::vector<int>& runs = plan_.runs(reader);
+  const int stage = runs[pick(static_cast<int>(runs.size()))];
+  add_with_inputs({stage, value.producer}, chance(0.8) ? 0.9 : 0.3);
+}
+
+void Annealer::hold_random() {
+  const auto& events = plan_.events();
+  if (events.empty()) return;
+  const Event event = events[pick(static_cast<int>(events.size()))];
+  remove(event);
+  prune_inputs(event);
+}
+
+/// An event moves to another stage nearby.
+void Annealer::shift_random() {
+  constexpr int kFar = 8;
+  const auto& events = plan_.events();
+  if (events.empty()) return;
+  const Event event = events[pick(static_cast<int>(events.size()))];
+  const Event moved{event.stage + pick(2 * kFar + 1) - kFar, event.op};
+  if (moved.stage == event.stage || moved.stage >= graph_.num_stages()) return;
+  if (!graph_.may_rerun(moved.op, moved.stage) || plan_.contains(moved)) return;
+  remove(event);
+  prune_inputs(event);
+  add_with_inputs(moved, 0.5);
+}
+
+/// Drops some value that is held over the stage until its next use.
+void Annealer::relieve(int stage) {
+  for (int i = 0; i < kTries; ++i) {
+    const int v = choices_[pick(static_cast<int>(choices_.size()))];
+    const StageValue& value = graph_.value(v);
+    if (value.producer >= stage || value.last_reader() < value.producer) continue;
+    const int k = plan_.instance_at(v, stage);
+    if (plan_.runs(value.producer)[k] >= stage || plan_.last_stage(v, k) <= stage) continue;
+    const int use = plan_.next_use(v, k, stage);
+    if (use == stage) continue;
+    return add_with_inputs({use, value.producer}, chance(0.8) ? 0.9 : 0.3);
+  }
+}
+
+/// One value is held instead of another.
+void Annealer::exchange_random() {
+  hold_random();
+  for (int i = 0; i < 2 && !is_too_dear() && !plan_.fits(); ++i) {
+    relieve(plan_.memory().over_after(pick(graph_.num_stages())));
+  }
+}
+
+void Annealer::change_something() {
+  if (over_ > 0 && chance(0.4)) {
+    return relieve(plan_.memory().over_after(pick(graph_.num_stages())));
+  }
+  const int kind = pick(10);
+  if (kind < 3) return drop_random();
+  if (kind < 6) return hold_random();
+  if (kind < 8) return exchange_random();
+  shift_random();
+}
+
+void Annealer::undo() {
+  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
+    if (change->added) {
+      plan_.remove(change->event);
+    } else {
+      plan_.add(change->event);
+    }
+  }
+  changes_.clear();
+}
+
+/// One move, taken back unless the Metropolis rule takes it.
+void Annealer::move(double temperature) {
+  const double before = plan_.cost() + byte_price_ * static_cast<double>(over_);
+  const double most = before - temperature * std::log1p(-uniform());
+  most_cost_ = most;
+  change_something();
+  if (!is_too_dear()) {
+    const Bytes over = bytes_over();
+    if (plan_.cost() + byte_price_ * static_cast<double>(over) <= most) {
+      over_ = over;
+      if (over == 0 && !changes_.empty()) remember();
+      changes_.clear();
+      return;
+    }
+  }
+  undo();
+}
+
+void Annealer::remember() {
+  if (!plan_.fits() || (best_ && plan_.cost() >= best_cost_)) return;
+  best_ = plan_.events();
+  best_cost_ = plan_.cost();
+}
+
+/// Keeps the search near the limit: now within it, now above.
+void Annealer::adapt_weight(int moves, int fitting) {
+  if (fitting * 5 < moves) byte_price_ *= 1.1;
+  if (fitting * 5 > moves * 3) byte_price_ /= 1.1;
+}
+
+void Annealer::run(const Cooling& cooling, const Control& control) {
+  constexpr int kBatch = 256;
+  if (choices_.empty()) return;
+  const double ratio = cooling.last_temperature / cooling.first_temperature;
+  for (std::int64_t done = 0; done < cooling.moves && !control.should_stop(); done += kBatch) {
+    const double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
+    const double temperature = cooling.first_temperature * std::pow(ratio, share);
+    int fitting = 0;
+    for (int i = 0; i < kBatch; ++i) {
+      move(temperature);
+      fitting += over_ == 0;
+    }
+    adapt_weight(kBatch, fitting);
+  }
+}
+
+void Annealer::descend(std::int64_t moves, const Control& control) {
+  const Bytes limit = plan_.memory().limit();
+  Bytes peak = plan_.memory().peak();
+  std::int64_t idle = 0;
+  while (peak > limit && idle < moves && !choices_.empty()) {
+    if (idle == 0) {
+      plan_.set_limit(peak - 1 - peak / 256);
+      over_ = bytes_over();
+    }
+    if (idle % 256 == 0 && control.should_stop()) break;
+    move(0);
+    const Bytes now = plan_.memory().peak();
+    idle = now < peak ? 0 : idle + 1;
+    peak = std::min(peak, now);
+  }
+  plan_.set_limit(limit);
+  over_ = bytes_over();
+  remember();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/search/event_plan.h"
+
+namespace lowtide {
+
+/// How one run of simulated annealing goes about it.
+struct Cooling {
+  std::int64_t moves = 0;
+  double first_temperature = 0;  ///< in the graph's cost unit
+  double last_temperature = 0;
+};
+
+/// Local search over event sets: simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on
+/// cost plus a penalty for memory above the limit, whose weight follows how often the search is
+/// above it. A move drops a value until its next use, with what it then takes to make it again, or
+/// holds one that is made again, or changes one for another; events that nothing reads any more go
+/// at once. Same seed, same result.
+class Annealer {
+ public:
+  /// `byte_price`: about what a byte above the limit in one stage is worth, in cost.
+  Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed);
+
+  /// Starts again from these events.
+  void load(const std::vector<Event>& events);
+  /// Moves on from where it is.
+  void run(const Cooling& cooling, const Control& control);
+  /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The way
+  /// down does not depend on the limit, only where it ends.
+  void descend(std::int64_t moves, const Control& control);
+
+  const EventPlan& plan() const { return plan_; }
+  /// Cost plus penalty of the plan as it is.
+  double rating() const;
+  /// The cheapest plan within the limit that was seen.
+  bool any_fits() const { return best_.has_value(); }
+  const std::vector<Event>& best() const { return *best_; }
+  double best_cost() const { return best_cost_; }
+
+ private:
+  struct Change {
+    Event event;
+    bool added;
+  };
+
+  int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
+  double uniform();  ///< in [0, 1)
+  bool chance(double probability) { return uniform() < probability; }
+  Bytes bytes_over() const;
+  bool is_too_dear() const { return plan_.cost() > most_cost_; }
+
+  void add(Event event);
+  void remove(Event event);
+  void prune(Event event);
+  void prune_inputs(Event event);
+  void add_with_inputs(Event event, double deep);
+  void drop_random();
+  void hold_random();
+  void shift_random();
+  void exchange_random();
+  void relieve(int stage);
+  void change_something();
+  void undo();
+  void move(double temperature);
+  void adapt_weight(int moves, int fitting);
+  void remember();
+
+  const StageGraph& graph_;
+  EventPlan plan_;
+  std::vector<int> choices_;  // values that may be dropped, worth it
+  Bytes step_bytes_;          // counted for each stage above the limit, however little
+  double byte_price_;
+  std::mt19937_64 random_;
+  std::vector<Change> changes_;
+  Bytes over_ = 0;        // of the plan before the move: bytes above the limit, as penalised
+  double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
+  std::optional<std::vector<Event>> best_;
+  double best_cost_ = 0;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,72 @@
+#include "strategy/search/start.h"
+
+#include <algorithm>
+
+namespace lowtide {
+namespace {
+
+class Unfolding {
+ public:
+  Unfolding(const StageGraph& graph, const PriceBound::Solution& solution)
+      : graph_(graph), decided_(solution.decided), here_(graph.num_values()),
+        spans_(graph.num_values()), next_span_(graph.num_values()), ends_(graph.num_stages() + 1) {
+    for (const Hold& hold : solution.holds) {
+      spans_[hold.value].push_back({hold.begin, hold.end});
+      ends_[hold.end].push_back(hold.value);
+    }
+    for (auto& spans : spans_) std::ranges::sort(spans);
+  }
+
+  std::vector<Event> events() {
+    for (int t = 0; t < graph_.num_stages(); ++t) {
+      run(t, t);
+      for (int v : touched_) drop_unless_held(v, t + 1);
+      for (int v : ends_[t + 1]) drop_unless_held(v, t + 1);
+      touched_.clear();
+    }
+    std::ranges::sort(events_);
+    return std::move(events_);
+  }
+
+ private:
+  using Span = std::pair<int, int>;
+
+  void run(int op, int t) {
+    for (int v : graph_.stage(op).inputs) {
+      touched_.push_back(v);
+      const int producer = graph_.value(v).producer;
+      if (here_[v] || !graph_.may_rerun(producer, t)) continue;
+      events_.push_back({t, producer});
+      run(producer, t);
+    }
+    for (int v : graph_.stage(op).outputs) {
+      touched_.push_back(v);
+      here_[v] = true;
+    }
+  }
+
+  void drop_unless_held(int v, int t) {
+    if (!decided_[v]) return;
+    const std::vector<Span>& spans = spans_[v];
+    std::size_t& next = next_span_[v];
+    while (next < spans.size() && spans[next].second <= t) ++next;
+    here_[v] = here_[v] && next < spans.size() && spans[next].first <= t;
+  }
+
+  const StageGraph& graph_;
+  const std::vector<bool>& decided_;
+  std::vector<bool> here_;                // per value
+  std::vector<std::vector<Span>> spans_;  // per value: stages over which it is held
+  std::vector<std::size_t> next_span_;
+  std::vector<std::vector<int>> ends_;    // per stage: values of which a span ends there
+  std::vector<int> touched_;
+  std::vector<Event> events_;
+};
+
+}  // namespace
+
+std::vector<Event> events_of(const StageGraph& graph, const PriceBound::Solution& solution) {
+  return Unfolding(graph, solution).events();
+}
+
+}  // namespace lowtide
