@@ -55,10 +55,7 @@ class Search {
   /// Coarse clusters first: their prices tell the finer ones where to cut. Takes at most a share
   /// of the time limit, so that the search has its own.
   void raise_bound() {
-    constexpr double kShare = 0.3;
-    const Control& whole = request_.control;
-    const double left = whole.limit_seconds() - whole.elapsed_seconds();
-    const Control part(whole.limit_seconds() > 0 ? std::max(1e-3, kShare * left) : 0);
+    const Control part = share_of_time(0.3);
     for (int values : {1, 4, 6, 8, 10}) {
       bound_.raise(values, kBoundWork, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
@@ -73,8 +70,9 @@ class Search {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       seed_);
     load_best_start(annealer);
-    for (double heat : {kHeat, kHeat / 5}) {
-      annealer.run({moves_ / 2, heat * unit, kCold * unit}, request_.control);
+    for (double share : {0.5, 1.0}) {
+      const double heat = share < 1 ? kHeat : kHeat / 5;
+      annealer.run({moves_ / 2, heat * unit, kCold * unit}, share_of_time(share));
       if (!annealer.any_fits()) continue;
       take(annealer);
       if (is_optimal()) break;
@@ -127,6 +125,14 @@ class Search {
                                  stopped ? "reached so far" : "can reach", peak,
                                  format_bytes(peak));
     return result;
+  }
+
+  /// Of what is left of the time limit, if there is one.
+  Control share_of_time(double share) const {
+    const Control& whole = request_.control;
+    if (whole.limit_seconds() <= 0) return Control();
+    const double left = whole.limit_seconds() - whole.elapsed_seconds();
+    return Control(std::max(1e-3, share * left));  // never 0, which means no limit
   }
 
   Decision answer(Outcome outcome, std::vector<OpId> executions) const {

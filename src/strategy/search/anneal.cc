@@ -197,7 +197,10 @@ void Annealer::run(const Cooling& cooling, const Control& control) {
   if (choices_.empty()) return;
   const double ratio = cooling.last_temperature / cooling.first_temperature;
   for (std::int64_t done = 0; done < cooling.moves && !control.should_stop(); done += kBatch) {
-    const double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
+    double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
+    if (control.limit_seconds() > 0) {
+      share = std::max(share, control.elapsed_seconds() / control.limit_seconds());
+    }
     const double temperature = cooling.first_temperature * std::pow(ratio, share);
     int fitting = 0;
     for (int i = 0; i < kBatch; ++i) {

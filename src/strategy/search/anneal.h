@@ -28,7 +28,7 @@ class Annealer {
 
   /// Starts again from these events.
   void load(const std::vector<Event>& events);
-  /// Moves on from where it is.
+  /// Moves on from where it is. Cools with the moves or with the time limit, whichever is ahead.
   void run(const Cooling& cooling, const Control& control);
   /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The way
   /// down does not depend on the limit, only where it ends.
