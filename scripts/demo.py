@@ -13,7 +13,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "demo"
 CASES = {
-    "resnet50": ["--model", "resnet50", "--batch", "16"],
+    "resnet50": ["--model", "resnet50", "--batch", "16", "--lr", "0.01"],
     "gpt": ["--model", "gpt", "--layers", "12", "--width", "512", "--sequence", "512",
             "--batch", "4", "--optimizer", "adamw", "--text", str(OUT / "text.txt")],
 }

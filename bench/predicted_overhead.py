@@ -1,0 +1,55 @@
+"""What a plan costs as measured against what it predicted, and the memory it really took.
+
+Keep-all and the plan take turns in processes of their own; overhead = ratio of median step times - 1.
+Also checks that no byte came from outside the block and that the measured peak is within the budget.
+"""
+
+import argparse
+import statistics
+
+from lowtide import Failed, lowtide
+from report import Table
+
+CASES = {"resnet50": 16, "unet": 4, "gpt": 2, "mobilenetv2": 16}
+COLUMNS = ("model", "budget", "budget_bytes", "arena_bytes", "measured_bytes", "of_arena", "outside_bytes",
+           "predicted", "measured", "points_off")
+
+
+def run(model, batch, steps, *options):
+    return lowtide("train", "--model", model, "--batch", batch, "--steps", steps + 1, "--lr", "0.01", *options)
+
+
+def compare(model, batch, budget, rounds, steps):
+    """(last result within the budget, measured overhead)."""
+    keep_all, planned = [], []
+    for _ in range(rounds):
+        keep_all += run(model, batch, steps)["seconds_of_steps"][1:]
+        result = run(model, batch, steps, "--budget", budget)
+        planned += result["seconds_of_steps"][1:]
+    return result, statistics.median(planned) / statistics.median(keep_all) - 1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--budgets", default="60%,40%")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=3)
+    arguments = parser.parse_args()
+
+    table = Table("predicted_overhead", COLUMNS)
+    for model, batch in CASES.items():
+        for budget in arguments.budgets.split(","):
+            try:
+                result, measured = compare(model, batch, budget, arguments.rounds, arguments.steps)
+            except Failed as failed:
+                print(f"{model} within {budget}: {failed}")
+                continue
+            assert result["measured_peak_bytes"] <= result["budget_bytes"], "the budget was exceeded"
+            table.add(model, budget, result["budget_bytes"], result["arena_bytes"], result["measured_peak_bytes"],
+                      result["measured_peak_bytes"] / result["arena_bytes"], result["outside_bytes"],
+                      result["overhead"], measured, 100 * (measured - result["overhead"]))
+    table.close()
+
+
+if __name__ == "__main__":
+    main()
