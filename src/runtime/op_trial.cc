@@ -15,10 +15,13 @@
 namespace lowtide {
 namespace {
 
-constexpr double kSecondsPerOp = 0.1;  ///< for timing; slower ops get the fewest runs
+constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get the fewest runs
 constexpr int kFewestRuns = 3;
-constexpr int kMostRuns = 15;
-constexpr std::size_t kFlushBytes = std::size_t{4} << 20;
+constexpr int kMostRuns = 9;
+constexpr Bytes kLargestCache = Bytes{32} << 20;
+/// How many times its own bytes an op finds between itself and what it touched before: its
+/// neighbours in a step are about as large as it is.
+constexpr Bytes kNeighbours = 8;
 
 using Request = AllocationRecorder::Request;
 
@@ -96,7 +99,8 @@ class Trial {
       outputs.push_back(end);
       end += align_up(graph_.tensor(out).bytes, kArenaAlignment);
     }
-    std::byte* const base = room_.take(end + profile.workspace_bytes);
+    end_ = end + profile.workspace_bytes;
+    std::byte* const base = room_.take(end_);
     std::vector<Slot> slots;
     for (const Allocation& a : profile.allocations) {
       const Bytes begin =
@@ -125,7 +129,7 @@ class Trial {
     std::vector<double> seconds;
     while (static_cast<int>(seconds.size()) < kFewestRuns ||
            (static_cast<int>(seconds.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
-      room_.flush();
+      room_.disturb(kNeighbours * end_);
       seconds.push_back(once());
     }
     const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
@@ -139,6 +143,7 @@ class Trial {
   TrialRoom& room_;
   Kernel kernel_;
   std::vector<at::Tensor> inputs_;
+  Bytes end_ = 0;  ///< of all that the op touches
 };
 
 /// Puts the generator back where it was.
@@ -159,18 +164,29 @@ class UntouchedGenerator {
 
 }  // namespace
 
+namespace {
+
+/// The last cache, as far as the system knows it.
+std::size_t cache_bytes() {
+  const Bytes cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return static_cast<std::size_t>(cache > 0 ? std::min(cache, kLargestCache) : kLargestCache);
+}
+
+}  // namespace
+
 TrialRoom::TrialRoom()
     : block_(Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE), Block::Access::none),
       range_(block_.data(), block_.bytes(), &keep),
-      other_(kFlushBytes) {}
+      other_(cache_bytes()) {}
 
 std::byte* TrialRoom::take(Bytes bytes) {
   block_.open_to(bytes);
   return block_.data();
 }
 
-void TrialRoom::flush() {
-  for (std::size_t i = 0; i < other_.size(); i += 64) other_[i] ^= std::byte{1};
+void TrialRoom::disturb(Bytes bytes) {
+  const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
+  for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
 }
 
 OpProfile try_op(const Graph& graph, OpId id, const ComputeDevice& device, TrialRoom& room) {

@@ -14,8 +14,9 @@ class TrialRoom {
   TrialRoom();
   /// So many bytes from the start of the room. Throws Error when the system has no more.
   std::byte* take(Bytes bytes);
-  /// Puts what the trial left out of the nearer caches.
-  void flush();
+  /// Reads and writes so many other bytes (at most the last cache), as the rest of a step does
+  /// between two runs of an op.
+  void disturb(Bytes bytes);
 
  private:
   Block block_;

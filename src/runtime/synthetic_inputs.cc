@@ -17,6 +17,7 @@ namespace lowtide {
 namespace {
 
 constexpr Bytes kTileBytes = Bytes{1} << 18;
+constexpr std::int64_t kRun = 32;  ///< equal neighbours; divides the elements of a tile
 
 Shape strides_of(const Tensor& tensor) {
   return tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
@@ -103,14 +104,19 @@ std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId 
   return std::nullopt;
 }
 
-/// A small piece of random data of a dtype, repeated over every input of that dtype.
+at::Tensor uniform(std::int64_t count) {
+  return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
+}
+
+/// A small piece of random data of a dtype, repeated over every input of that dtype. Values and
+/// masks come in runs, as after an activation or under a causal mask: kernels that branch on each
+/// element would be mispredicted on pure noise, and timed far too slow.
 at::Tensor tile(DType dtype, std::optional<std::int64_t> limit) {
   const auto count = kTileBytes / element_bytes(dtype);
-  const at::Tensor uniform =
-      at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
-  if (limit) return (uniform * *limit).floor().to(scalar_type(dtype));
-  if (is_floating(dtype)) return (uniform * 0.9 + 0.1).to(scalar_type(dtype));
-  if (dtype == DType::boolean) return uniform < 0.5;
+  if (limit) return (uniform(count) * *limit).floor().to(scalar_type(dtype));
+  const at::Tensor runs = uniform(count / kRun).repeat_interleave(kRun);
+  if (is_floating(dtype)) return (runs * 0.9 + 0.1).to(scalar_type(dtype));
+  if (dtype == DType::boolean) return runs < 0.5;
   return at::zeros({count}, scalar_type(dtype));
 }
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,6 +62,22 @@ TEST(Serving, OtherThreadsAreServedByTheSystem) {
   const Serving serving(recorder);
   std::thread([] { at::ones({1000}); }).join();
   EXPECT_EQ(recorder.count(), 0);
+}
+
+TEST(Serving, WorkersOfParallelKernelsAreServedApart) {
+  // How compiled kernels enter a parallel region; this file is compiled without OpenMP.
+  using Enter = void (*)(void (*)(void*), void*, unsigned, unsigned);
+  const auto enter = reinterpret_cast<Enter>(dlsym(RTLD_DEFAULT, "GOMP_parallel"));
+  ASSERT_NE(enter, nullptr);
+  AllocationRecorder own;
+  AllocationRecorder workers;
+  {
+    const Serving serving(own);
+    const ServingWorkers serving_workers(workers);
+    enter([](void*) { at::empty({100}); }, nullptr, 2, 0);
+  }
+  EXPECT_EQ(own.count(), 1);
+  EXPECT_EQ(workers.count(), 1);
 }
 
 TEST(Serving, Nests) {
