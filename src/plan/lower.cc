@@ -24,7 +24,10 @@ constexpr std::int32_t kResidentInstance = -2;
 class Binder {
  public:
   explicit Binder(const Graph& graph)
-      : graph_(graph), instance_(graph.num_tensors(), kNever), last_use_(graph.num_tensors()) {
+      : graph_(graph),
+        instance_(graph.num_tensors(), kNever),
+        last_use_(graph.num_tensors()),
+        ran_(graph.num_ops()) {
     for (TensorId id = 0; id < graph.num_tensors(); ++id) {
       if (graph.tensor(id).alias_of == kNone && graph.is_resident(id)) {
         instance_[id] = kResidentInstance;
@@ -96,6 +99,10 @@ class Binder {
   void run(OpId id) {
     const Op& op = graph_.op(id);
     const auto now = static_cast<std::int32_t>(runs_.size());
+    if (ran_[id] && !op.recomputable) {
+      throw std::logic_error(fmt::format("{} may run only once, and runs again", op.name));
+    }
+    ran_[id] = true;
     runs_.push_back(id);
     for (TensorId in : op.inputs) last_use_[graph_.storage(in)] = now;
     for (TensorId out : op.outputs) {
@@ -140,6 +147,7 @@ class Binder {
   const Graph& graph_;
   std::vector<std::int32_t> instance_;  // per tensor
   std::vector<std::int32_t> last_use_;  // per storage: position in runs_
+  std::vector<bool> ran_;               // per op
   std::vector<OpId> runs_;
   std::vector<std::pair<std::int32_t, TensorId>> deaths_;  // last use, storage
   std::vector<OpId> pending_;

@@ -13,8 +13,8 @@ namespace lowtide {
 /// is run right before the first use of its output. A use reads the latest earlier execution of
 /// its producer; each storage is freed right after its last such use (graph outputs stay). A
 /// result that nothing reads is freed at once. A view op whose views are live is not run again.
-/// Throws std::logic_error when an op is executed before an input exists: strategies must not do
-/// that. Cost and peak of the plan are filled in.
+/// Throws std::logic_error when an op is executed before an input exists, or again though it may
+/// run only once: strategies must not do that. Cost and peak of the plan are filled in.
 ///
 /// The memory model is that of docs/reference/graph-format.md. O(executions x arity).
 Plan lower(const Graph& graph, std::span<const OpId> executions);

@@ -71,6 +71,12 @@ TEST(Lower, ThrowsWhenAnInputWasNeverMade) {
   EXPECT_THROW(lower(three_ops(), std::vector<OpId>{0, 1}), std::logic_error);  // no output
 }
 
+TEST(Lower, ThrowsWhenAnOpThatMayRunOnceRunsAgain) {
+  GraphData data = three_ops().data();
+  data.ops[0].recomputable = false;
+  EXPECT_THROW(lower(Graph(data), std::vector<OpId>{0, 1, 0, 2}), std::logic_error);
+}
+
 /// a -> its view v -> a view w of that; two readers of w, the second after a filler.
 Graph viewed() {
   GraphData data;

@@ -1,0 +1,152 @@
+// How the core scales: each step from file to addresses on training graphs of 1k to 100k ops.
+
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <map>
+#include <random>
+
+#include "graph/io.h"
+#include "graph/validate.h"
+#include "layout/layout.h"
+#include "plan/io.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "plan/verify.h"
+
+namespace lowtide {
+namespace {
+
+/// A training step of `ops` ops: a third forward ops, a third views, a third backward ops, with
+/// workspaces, a skip every few layers, and sizes from a fixed seed.
+class StepGraph {
+ public:
+  explicit StepGraph(int ops) {
+    data_.name = fmt::format("step-{}", ops);
+    add(Kind::resident, kNone);
+    const int layers = ops / 3;
+    for (int i = 0; i < layers; ++i) add_forward();
+    for (int i = layers - 1; i >= 0; --i) add_backward(i);
+    data_.outputs = {static_cast<TensorId>(data_.tensors.size()) - 1};
+  }
+
+  Graph make() { return Graph(std::move(data_)); }
+
+ private:
+  TensorId add(Kind kind, TensorId alias_of) {
+    Tensor tensor;
+    tensor.name = fmt::format("t{}", data_.tensors.size());
+    tensor.kind = kind;
+    tensor.alias_of = alias_of;
+    tensor.bytes = alias_of == kNone ? 64 * (1 + static_cast<Bytes>(random_() % 4096)) : 0;
+    data_.tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(data_.tensors.size()) - 1;
+  }
+
+  void add_op(std::vector<TensorId> inputs, TensorId output, Phase phase) {
+    Op op;
+    op.name = fmt::format("op{}", data_.ops.size());
+    op.type = "bench::op";
+    op.inputs = std::move(inputs);
+    op.outputs = {output};
+    op.cost = static_cast<double>(1 + random_() % 100);
+    op.phase = phase;
+    if (random_() % 4 == 0) op.workspace_bytes = 64 * static_cast<Bytes>(random_() % 4096);
+    data_.ops.push_back(std::move(op));
+  }
+
+  void add_forward() {
+    const auto before = static_cast<TensorId>(data_.tensors.size()) - 1;
+    std::vector<TensorId> inputs{before};
+    if (activations_.size() > 4 && random_() % 4 == 0) {
+      inputs.push_back(activations_[activations_.size() - 4]);
+    }
+    const TensorId made = add(Kind::value, kNone);
+    add_op(std::move(inputs), made, Phase::forward);
+    activations_.push_back(made);
+    add_op({made}, add(Kind::value, made), Phase::forward);
+  }
+
+  void add_backward(int layer) {
+    const auto gradient = static_cast<TensorId>(data_.tensors.size()) - 1;
+    add_op({activations_[layer], gradient}, add(Kind::value, kNone), Phase::backward);
+  }
+
+  GraphData data_;
+  std::vector<TensorId> activations_;
+  std::mt19937_64 random_{1};
+};
+
+const Graph& graph_of(benchmark::State& state) {
+  static std::map<std::int64_t, Graph> graphs;
+  const std::int64_t ops = state.range(0);
+  const auto found = graphs.find(ops);
+  if (found != graphs.end()) return found->second;
+  return graphs.emplace(ops, StepGraph(static_cast<int>(ops)).make()).first->second;
+}
+
+void load(benchmark::State& state) {
+  const std::string text = format_graph(graph_of(state));
+  for (auto _ : state) benchmark::DoNotOptimize(parse_graph(text));
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(text.size()));
+}
+
+void check_graph(benchmark::State& state) {
+  const GraphData& data = graph_of(state).data();
+  for (auto _ : state) validate(data);
+}
+
+void lower_keep_all(benchmark::State& state) {
+  const Graph& graph = graph_of(state);
+  for (auto _ : state) benchmark::DoNotOptimize(keep_all(graph));
+}
+
+void replay_keep_all(benchmark::State& state) {
+  const Graph& graph = graph_of(state);
+  const Plan plan = keep_all(graph);
+  for (auto _ : state) benchmark::DoNotOptimize(replay(graph, plan));
+}
+
+void lay_out(benchmark::State& state) {
+  const Graph& graph = graph_of(state);
+  const Plan plan = keep_all(graph);
+  Layout layout;
+  for (auto _ : state) layout = assign_addresses(graph, plan);
+  state.counters["arena/peak"] =
+      static_cast<double>(layout.arena_bytes) / static_cast<double>(plan.peak_bytes);
+}
+
+/// Actions and addresses.
+void verify_keep_all(benchmark::State& state) {
+  const Graph& graph = graph_of(state);
+  Plan plan = keep_all(graph);
+  plan.layout = assign_addresses(graph, plan);
+  for (auto _ : state) {
+    if (const auto violation = verify(graph, plan)) {
+      state.SkipWithError(violation->message.c_str());
+      return;
+    }
+  }
+}
+
+void load_plan(benchmark::State& state) {
+  const std::string text = format_plan(keep_all(graph_of(state)));
+  for (auto _ : state) benchmark::DoNotOptimize(parse_plan(text));
+}
+
+void scales(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK(load)->Apply(scales);
+BENCHMARK(check_graph)->Apply(scales);
+BENCHMARK(lower_keep_all)->Apply(scales);
+BENCHMARK(replay_keep_all)->Apply(scales);
+BENCHMARK(verify_keep_all)->Apply(scales);
+BENCHMARK(lay_out)->Apply(scales);
+BENCHMARK(load_plan)->Apply(scales);
+
+}  // namespace
+}  // namespace lowtide
+
+BENCHMARK_MAIN();
