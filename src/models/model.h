@@ -23,6 +23,14 @@ struct ModelOptions {
   double dropout = -1;        ///< negative: the model's own default
 };
 
+/// A field of ModelOptions that is a size, under the name that users give it.
+struct SizeOption {
+  std::string_view name;  ///< "batch"
+  std::int64_t ModelOptions::*field;
+};
+/// All of them; a model reads those whose default is set.
+std::span<const SizeOption> size_options();
+
 enum class Task { images, tokens, segmentation };
 
 /// The ends of a built model.

@@ -19,11 +19,6 @@ std::vector<Model> all_models() {
   return all;
 }
 
-/// An option that is a size: at least 1, and read by a model when its default is set.
-struct SizeOption {
-  std::string_view name;
-  std::int64_t ModelOptions::*field;
-};
 constexpr SizeOption kSizes[] = {
     {"batch", &ModelOptions::batch},       {"image", &ModelOptions::image},
     {"classes", &ModelOptions::classes},   {"layers", &ModelOptions::layers},
@@ -49,6 +44,8 @@ std::string options_read(const Model& model) {
 }
 
 }  // namespace
+
+std::span<const SizeOption> size_options() { return kSizes; }
 
 std::span<const Model> models() {
   static const std::vector<Model> all = all_models();

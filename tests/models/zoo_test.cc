@@ -70,12 +70,8 @@ std::string documented_row(const Model& model) {
   const auto add = [&options](std::string_view name, auto value) {
     options += fmt::format("{}{} {}", options.empty() ? "" : ", ", name, value);
   };
-  const std::pair<std::string_view, std::int64_t> sizes[] = {
-      {"batch", d.batch},       {"image", d.image},          {"classes", d.classes},
-      {"layers", d.layers},     {"width", d.width},          {"heads", d.heads},
-      {"sequence", d.sequence}, {"vocabulary", d.vocabulary}};
-  for (const auto& [name, value] : sizes) {
-    if (value > 0) add(name, value);
+  for (const SizeOption& size : size_options()) {
+    if (d.*size.field > 0) add(size.name, d.*size.field);
   }
   if (d.dropout >= 0) add("dropout", d.dropout);
   return fmt::format("| `{}` | {} | {} |\n", model.name,
