@@ -22,6 +22,7 @@ double microseconds_per_unit(std::string_view cost_unit) {
 }
 
 int track(Phase phase) { return static_cast<int>(phase) + 1; }
+constexpr int kTransferTrack = 4;
 
 /// Collects the events of one trace; `now_` is the time at which the next action begins.
 class Trace {
@@ -65,16 +66,18 @@ class Trace {
   }
 
   void name_tracks() {
-    const auto name_it = [&](std::string_view what, int thread, std::string_view name) {
-      add({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread},
-           {"args", {{"name", name}}}});
-    };
-    name_it("process_name", 0, plan_.graph.empty() ? graph_.name() : plan_.graph);
+    describe("process_name", 0, "name", plan_.graph.empty() ? graph_.name() : plan_.graph);
     for (Phase phase : {Phase::forward, Phase::backward, Phase::optimizer}) {
-      name_it("thread_name", track(phase), name(phase));
-      add({{"ph", "M"}, {"name", "thread_sort_index"}, {"pid", kProcess}, {"tid", track(phase)},
-           {"args", {{"sort_index", track(phase)}}}});
+      describe("thread_name", track(phase), "name", name(phase));
+      describe("thread_sort_index", track(phase), "sort_index", track(phase));
     }
+    describe("thread_name", kTransferTrack, "name", "transfers");
+    describe("thread_sort_index", kTransferTrack, "sort_index", kTransferTrack);
+  }
+
+  void describe(std::string_view what, int thread, std::string_view key, const Json& value) {
+    add({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread},
+         {"args", {{key, value}}}});
   }
 
   void add_action(const Action& action, double duration) {
@@ -109,7 +112,7 @@ class Trace {
 
   void add_transfer(std::string_view verb, TensorId id, double duration) {
     add({{"ph", "X"}, {"name", std::string(verb) + " " + graph_.tensor(id).name},
-         {"cat", "transfer"}, {"pid", kProcess}, {"tid", track(Phase::optimizer) + 1},
+         {"cat", "transfer"}, {"pid", kProcess}, {"tid", kTransferTrack},
          {"ts", now_}, {"dur", duration}, {"args", {{"tensor", id}}}});
   }
 

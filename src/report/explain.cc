@@ -1,0 +1,111 @@
+#include "report/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <span>
+
+#include "plan/replay.h"
+#include "report/table.h"
+
+namespace lowtide {
+namespace {
+
+std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& plan) {
+  std::vector<int> runs(graph.ops().size());
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run) ++runs[static_cast<std::size_t>(action.index)];
+  }
+  std::vector<Explanation::Again> again;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    const int count = runs[static_cast<std::size_t>(id)];
+    if (count > 1) again.push_back({id, count, (count - 1) * graph.op(id).cost});
+  }
+  std::ranges::stable_sort(again, std::greater<>(), &Explanation::Again::cost);
+  return again;
+}
+
+/// The first of a list, and how many are left out.
+template <typename Item>
+std::span<const Item> head(const std::vector<Item>& items, int most) {
+  return std::span(items).first(std::min(items.size(), static_cast<std::size_t>(most)));
+}
+
+std::string left_out(std::size_t count, std::string_view what) {
+  return count == 0 ? "" : fmt::format("and {} {}\n", count, what);
+}
+
+std::string held_text(const Graph& graph, const Explanation& e, int most) {
+  Table table({"held at the peak", "bytes", "made by"});
+  table.align(2, Table::Align::left);
+  table.add({"(resident tensors)", format_bytes(e.resident_bytes)});
+  if (e.workspace_bytes > 0) table.add({"(workspace)", format_bytes(e.workspace_bytes)});
+  const auto shown = head(e.held, most);
+  for (const Explanation::Held& held : shown) {
+    const Op& maker = graph.op(graph.producer(held.tensor));
+    table.add({graph.tensor(held.tensor).name, format_bytes(held.bytes),
+               fmt::format("{} ({})", maker.name, name(maker.phase))});
+  }
+  Bytes rest = 0;
+  for (std::size_t i = shown.size(); i < e.held.size(); ++i) rest += e.held[i].bytes;
+  return table.text() + left_out(e.held.size() - shown.size(),
+                                 fmt::format("smaller values of {} together", format_bytes(rest)));
+}
+
+std::string again_text(const Graph& graph, const Explanation& e, int most) {
+  if (e.again.empty()) return "Nothing runs again.\n";
+  Table table({"runs again", "type", "times", "share of keep-all"});
+  table.align(1, Table::Align::left);
+  const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
+  const auto shown = head(e.again, most);
+  for (const Explanation::Again& again : shown) {
+    const Op& op = graph.op(again.op);
+    table.add({op.name, op.type, fmt::format("{}", again.runs - 1),
+               fmt::format("{:.2f}%", 100 * again.cost / whole)});
+  }
+  return table.text() + left_out(e.again.size() - shown.size(), "cheaper ones");
+}
+
+}  // namespace
+
+double Explanation::overhead() const {
+  return keep_all_cost > 0 ? cost / keep_all_cost - 1 : 0;
+}
+
+Explanation explain(const Graph& graph, const Plan& plan) {
+  const Replay replayed = replay(graph, plan);
+  const KeepAll reference = keep_all_reference(graph);
+  Explanation e;
+  e.peak_bytes = replayed.peak_bytes;
+  if (!plan.actions.empty()) {
+    const Action& at = plan.actions[static_cast<std::size_t>(replayed.peak_action)];
+    if (at.verb == Verb::run) e.peak_op = at.index;
+  }
+  e.resident_bytes = graph.resident_bytes();
+  e.workspace_bytes = replayed.workspace_at_peak;
+  for (TensorId id : replayed.live_at_peak) {
+    const Bytes bytes = graph.tensor(id).bytes;
+    if (bytes > 0) e.held.push_back({id, bytes});
+  }
+  e.again = recomputations(graph, plan);
+  e.cost = replayed.cost;
+  e.keep_all_cost = reference.cost;
+  e.keep_all_peak_bytes = reference.peak_bytes;
+  return e;
+}
+
+std::string format_explanation(const Graph& graph, const Explanation& e, int most) {
+  const double share = e.keep_all_peak_bytes > 0 ? static_cast<double>(e.peak_bytes) /
+                                                       static_cast<double>(e.keep_all_peak_bytes)
+                                                 : 1;
+  std::string text = fmt::format(
+      "The peak is {}, {:.1f}% of the {} that keep-all needs{}.\n"
+      "A step costs {:.2f}% more than keep-all.\n\n",
+      format_bytes(e.peak_bytes), 100 * share, format_bytes(e.keep_all_peak_bytes),
+      e.peak_op == kNone ? "" : fmt::format("; it is reached in {}", graph.op(e.peak_op).name),
+      100 * e.overhead());
+  return text + held_text(graph, e, most) + "\n" + again_text(graph, e, most);
+}
+
+}  // namespace lowtide

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lowtide {
+
+/// Why a plan needs the memory that it needs, and what it pays.
+struct Explanation {
+  /// A storage that takes bytes at the peak.
+  struct Held {
+    TensorId tensor;
+    Bytes bytes;
+  };
+  /// An op that runs more than once.
+  struct Again {
+    OpId op;
+    int runs;     ///< the first included
+    double cost;  ///< of all but the first
+  };
+
+  Bytes peak_bytes = 0;
+  OpId peak_op = kNone;         ///< that runs at the peak; kNone when no op does
+  Bytes resident_bytes = 0;     ///< held throughout
+  Bytes workspace_bytes = 0;    ///< of the op at the peak
+  std::vector<Held> held;       ///< values at the peak, largest first
+  std::vector<Again> again;     ///< dearest first
+  double cost = 0;
+  double keep_all_cost = 0;
+  Bytes keep_all_peak_bytes = 0;
+
+  double overhead() const;      ///< cost / keep-all cost - 1; 0 when keep-all costs nothing
+};
+
+/// Replays a valid plan; throws InputError when it breaks a rule.
+Explanation explain(const Graph& graph, const Plan& plan);
+
+/// For people, with at most `most` lines for what is held and for what runs again.
+std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10);
+
+}  // namespace lowtide

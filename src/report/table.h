@@ -1,0 +1,39 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace lowtide {
+
+/// Columns of text for people, as wide as their widest cell, two spaces apart. The first column is
+/// left-aligned, the others right-aligned unless said otherwise.
+///
+///     Table table({"budget", "peak"});
+///     table.add({"60%", "1.21 GiB"});
+///     std::string text = table.text();
+class Table {
+ public:
+  enum class Align { left, right };
+
+  explicit Table(std::vector<std::string> header, Align others = Align::right)
+      : rows_{std::move(header)}, aligns_(rows_.front().size(), others) {
+    aligns_.front() = Align::left;
+  }
+
+  Table& align(std::size_t column, Align align) {
+    aligns_[column] = align;
+    return *this;
+  }
+  /// A row shorter than the header leaves its last cells empty; a longer one throws
+  /// std::logic_error.
+  void add(std::vector<std::string> row);
+  /// Each line ends with a newline and has no blanks before it.
+  std::string text() const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<Align> aligns_;
+};
+
+}  // namespace lowtide
