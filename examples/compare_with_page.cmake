@@ -1,5 +1,5 @@
-# Fails unless each paragraph that PROGRAM prints stands in a code block of PAGE (spaces at the ends of
-# lines aside).
+# Fails unless each paragraph that PROGRAM prints stands in a code block of PAGE (spaces at the ends
+# of lines aside).
 execute_process(COMMAND ${PROGRAM} OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 file(READ ${PAGE} page)
 string(REGEX REPLACE " +\n" "\n" printed "${printed}")

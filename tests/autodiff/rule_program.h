@@ -169,7 +169,8 @@ inline Tensors zeros_where_undefined(Tensors gradients, const Tensors& of) {
 }
 
 /// autograd's second derivatives, with zeros where nothing depends on anything.
-inline Tensors autograd_second(const Tensors& gradients, const Tensors& weights, const Tensors& inputs) {
+inline Tensors autograd_second(const Tensors& gradients, const Tensors& weights,
+                               const Tensors& inputs) {
   Tensors outputs, seeds;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined() || !gradients[i].requires_grad()) continue;
@@ -207,7 +208,8 @@ inline Derivatives autograd(const RuleCase& rule, const Data& data) {
   }
   result.first = zeros_where_undefined(result.first, inputs);
   if (!rule.second || !rule.torch_second || differentiable.empty()) return result;
-  const Tensors again = torch::autograd::grad(differentiable, inputs, their_seeds, true, true, true);
+  const Tensors again =
+      torch::autograd::grad(differentiable, inputs, their_seeds, true, true, true);
   inputs.insert(inputs.end(), seeds.begin(), seeds.end());
   result.second = autograd_second(again, data.weights, inputs);
   return result;

@@ -63,7 +63,9 @@ double slope(const Data& data, const Data& direction, Function function) {
 /// Directions along the leaves and the seeds.
 Data draw_direction(const Data& data) {
   Data direction;
-  for (const at::Tensor& t : data.leaves) direction.leaves.push_back(at::randn_like(t.to(at::kDouble)));
+  for (const at::Tensor& t : data.leaves) {
+    direction.leaves.push_back(at::randn_like(t.to(at::kDouble)));
+  }
   for (const at::Tensor& t : data.seeds) direction.seeds.push_back(at::randn_like(t));
   return direction;
 }

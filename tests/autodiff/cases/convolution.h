@@ -5,7 +5,8 @@
 
 namespace lowtide::testing::convolution {
 
-inline RuleCase convolution(const std::string& name, Shape x, Shape weight, const ConvOptions& options) {
+inline RuleCase convolution(const std::string& name, Shape x, Shape weight,
+                            const ConvOptions& options) {
   return {.name = name,
           .operands = {{std::move(x)}, {weight}, {{weight[0]}}},
           .build = [=](const Values& v) { return Values{conv2d(v[0], v[1], v[2], options)}; },

@@ -67,7 +67,8 @@ inline std::vector<RuleCase> with_numbers() {
       unary("rsub", x, [](Value x) { return call(x, "aten::rsub.Scalar", {2, 0.5}); },
             [](auto& x) { return at::rsub(x, 2, 0.5); }),
       unary("2 * x", x, [](Value x) { return 2 * x; }, [](auto& x) { return 2 * x; }),
-      unary("2 / x", away, [](Value x) { return 2 / x; }, [](auto& x) { return x.reciprocal() * 2; }),
+      unary("2 / x", away, [](Value x) { return 2 / x; },
+            [](auto& x) { return x.reciprocal() * 2; }),
       unary("x^3", x, [](Value x) { return pow(x, 3); }, [](auto& x) { return at::pow(x, 3); }),
       unary("x^2", x, [](Value x) { return pow(x, 2); }, [](auto& x) { return at::pow(x, 2); }),
       unary("x^1", x, [](Value x) { return pow(x, 1); }, [](auto& x) { return at::pow(x, 1); }),
@@ -78,7 +79,8 @@ inline std::vector<RuleCase> with_numbers() {
 }
 
 inline std::vector<RuleCase> elementary() {
-  const Operand x = transposed({3, 5}), away = {{2, 7}, Draw::positive}, kinked = {{5, 3}, Draw::spread};
+  const Operand x = transposed({3, 5}), away = {{2, 7}, Draw::positive};
+  const Operand kinked = {{5, 3}, Draw::spread};
   return {
       unary("negate", x, [](Value x) { return -x; }, [](auto& x) { return -x; }),
       unary("exp", x, [](Value x) { return exp(x); }, [](auto& x) { return at::exp(x); }),
