@@ -11,44 +11,55 @@ namespace {
 
 using Outputs = std::vector<OutputType>;
 
-std::vector<TensorType> operands(const OpCall& call) {
+/// The first `count` arguments, all tensors.
+std::vector<TensorType> operands(const OpCall& call, std::size_t count) {
   std::vector<TensorType> types;
-  for (std::size_t i = 0; i < call.size(); ++i) {
-    if (call.holds<TensorArg>(i)) types.push_back(call.tensor(i));
-  }
+  for (std::size_t i = 0; i < count; ++i) types.push_back(call.tensor(i));
   return types;
 }
 
-/// One output over the broadcast shape of all tensor arguments.
-Outputs elementwise(const OpCall& call, DType dtype) {
-  const std::vector<TensorType> types = operands(call);
-  Shape shape = call.tensor(0).shape;
+/// One output over the shape to which all operands broadcast.
+Outputs elementwise(const OpCall& call, std::span<const TensorType> types, DType dtype) {
+  Shape shape = types.front().shape;
   for (const TensorType& t : types) shape = broadcast_shapes(call.type(), shape, t.shape);
   Shape strides = elementwise_strides(shape, types);
   return {fresh(dtype, std::move(shape), std::move(strides))};
 }
 
-Outputs same_type(const OpCall& call) { return elementwise(call, call.tensor(0).dtype); }
-Outputs boolean(const OpCall& call) { return elementwise(call, DType::boolean); }
-Outputs promoted(const OpCall& call) { return elementwise(call, result_dtype(operands(call))); }
+// Rules for ops whose first kCount arguments are tensors.
 
+template <std::size_t kCount>
+Outputs promoted(const OpCall& call) {
+  const std::vector<TensorType> types = operands(call, kCount);
+  return elementwise(call, types, result_dtype(types));
+}
+
+template <std::size_t kCount>
 Outputs floating(const OpCall& call) {
-  return elementwise(call, as_floating(result_dtype(operands(call))));
+  const std::vector<TensorType> types = operands(call, kCount);
+  return elementwise(call, types, as_floating(result_dtype(types)));
 }
 
-DType with_number(const OpCall& call) {
-  return result_dtype(operands(call), number_dtype(call, 1));
+template <std::size_t kCount>
+Outputs boolean(const OpCall& call) {
+  return elementwise(call, operands(call, kCount), DType::boolean);
 }
 
-Outputs promoted_number(const OpCall& call) { return elementwise(call, with_number(call)); }
+DType dtype_with_number(const OpCall& call) {
+  return result_dtype(operands(call, 1), number_dtype(call, 1));
+}
+
+Outputs promoted_number(const OpCall& call) {
+  return elementwise(call, operands(call, 1), dtype_with_number(call));
+}
 
 Outputs floating_number(const OpCall& call) {
-  return elementwise(call, as_floating(with_number(call)));
+  return elementwise(call, operands(call, 1), as_floating(dtype_with_number(call)));
 }
 
 Outputs where(const OpCall& call) {
-  const TensorType choices[] = {call.tensor(1), call.tensor(2)};
-  return elementwise(call, result_dtype(choices));
+  const std::vector<TensorType> types = operands(call, 3);
+  return elementwise(call, types, result_dtype(std::span(types).subspan(1)));
 }
 
 /// A contiguous copy with holes filled.
@@ -100,63 +111,63 @@ OpDef maker(std::string_view type, Rule infer) {
 
 std::span<const OpDef> pointwise_ops() {
   static const OpDef defs[] = {
-      kernel("aten::add.Tensor", promoted),
-      kernel("aten::sub.Tensor", promoted),
-      kernel("aten::mul.Tensor", promoted),
-      kernel("aten::div.Tensor", floating),
-      kernel("aten::maximum", promoted),
-      kernel("aten::minimum", promoted),
+      kernel("aten::add.Tensor", promoted<2>),
+      kernel("aten::sub.Tensor", promoted<2>),
+      kernel("aten::mul.Tensor", promoted<2>),
+      kernel("aten::div.Tensor", floating<2>),
+      kernel("aten::maximum", promoted<2>),
+      kernel("aten::minimum", promoted<2>),
       kernel("aten::add.Scalar", promoted_number),
       kernel("aten::sub.Scalar", promoted_number),
       kernel("aten::mul.Scalar", promoted_number),
       kernel("aten::div.Scalar", floating_number),
       kernel("aten::rsub.Scalar", promoted_number),
       kernel("aten::pow.Tensor_Scalar", promoted_number),
-      kernel("aten::addcmul", promoted),
-      kernel("aten::addcdiv", promoted),
+      kernel("aten::addcmul", promoted<3>),
+      kernel("aten::addcdiv", promoted<3>),
 
-      kernel("aten::neg", same_type),
-      kernel("aten::abs", same_type),
-      kernel("aten::sign", same_type),
-      kernel("aten::sgn", same_type),
-      kernel("aten::exp", floating),
-      kernel("aten::log", floating),
-      kernel("aten::log1p", floating),
-      kernel("aten::sin", floating),
-      kernel("aten::cos", floating),
-      kernel("aten::sqrt", floating),
-      kernel("aten::rsqrt", floating),
-      kernel("aten::reciprocal", floating),
-      kernel("aten::erf", floating),
+      kernel("aten::neg", promoted<1>),
+      kernel("aten::abs", promoted<1>),
+      kernel("aten::sign", promoted<1>),
+      kernel("aten::sgn", promoted<1>),
+      kernel("aten::exp", floating<1>),
+      kernel("aten::log", floating<1>),
+      kernel("aten::log1p", floating<1>),
+      kernel("aten::sin", floating<1>),
+      kernel("aten::cos", floating<1>),
+      kernel("aten::sqrt", floating<1>),
+      kernel("aten::rsqrt", floating<1>),
+      kernel("aten::reciprocal", floating<1>),
+      kernel("aten::erf", floating<1>),
 
-      kernel("aten::tanh", floating),
-      kernel("aten::sigmoid", floating),
-      kernel("aten::relu", same_type),
-      kernel("aten::hardtanh", same_type),
-      kernel("aten::silu", same_type),
-      kernel("aten::gelu", same_type),
-      kernel("aten::threshold_backward", promoted),
-      kernel("aten::tanh_backward", promoted),
-      kernel("aten::sigmoid_backward", promoted),
-      kernel("aten::hardtanh_backward", promoted),
-      kernel("aten::silu_backward", promoted),
-      kernel("aten::gelu_backward", promoted),
+      kernel("aten::tanh", floating<1>),
+      kernel("aten::sigmoid", floating<1>),
+      kernel("aten::relu", promoted<1>),
+      kernel("aten::hardtanh", promoted<1>),
+      kernel("aten::silu", promoted<1>),
+      kernel("aten::gelu", promoted<1>),
+      kernel("aten::threshold_backward", promoted<2>),
+      kernel("aten::tanh_backward", promoted<2>),
+      kernel("aten::sigmoid_backward", promoted<2>),
+      kernel("aten::hardtanh_backward", promoted<2>),
+      kernel("aten::silu_backward", promoted<2>),
+      kernel("aten::gelu_backward", promoted<2>),
 
       kernel("aten::where.self", where),
       maker("aten::masked_fill.Scalar", masked_fill),
-      kernel("aten::logical_not", boolean),
-      kernel("aten::gt.Scalar", boolean),
-      kernel("aten::ge.Scalar", boolean),
-      kernel("aten::lt.Scalar", boolean),
-      kernel("aten::le.Scalar", boolean),
-      kernel("aten::eq.Scalar", boolean),
-      kernel("aten::ne.Scalar", boolean),
-      kernel("aten::gt.Tensor", boolean),
-      kernel("aten::ge.Tensor", boolean),
-      kernel("aten::lt.Tensor", boolean),
-      kernel("aten::le.Tensor", boolean),
-      kernel("aten::eq.Tensor", boolean),
-      kernel("aten::ne.Tensor", boolean),
+      kernel("aten::logical_not", boolean<1>),
+      kernel("aten::gt.Scalar", boolean<1>),
+      kernel("aten::ge.Scalar", boolean<1>),
+      kernel("aten::lt.Scalar", boolean<1>),
+      kernel("aten::le.Scalar", boolean<1>),
+      kernel("aten::eq.Scalar", boolean<1>),
+      kernel("aten::ne.Scalar", boolean<1>),
+      kernel("aten::gt.Tensor", boolean<2>),
+      kernel("aten::ge.Tensor", boolean<2>),
+      kernel("aten::lt.Tensor", boolean<2>),
+      kernel("aten::le.Tensor", boolean<2>),
+      kernel("aten::eq.Tensor", boolean<2>),
+      kernel("aten::ne.Tensor", boolean<2>),
 
       maker("aten::clone", clone),
       maker("aten::_to_copy", to_copy),

@@ -83,7 +83,9 @@ Shape reduced_shape(std::string_view op, const Shape& shape, const std::vector<s
   std::vector<bool> reduced(shape.size(), dims.empty());
   for (std::int64_t dim : dims) {
     const std::size_t i = wrap_dim(op, dim, shape.size());
-    if (i < reduced.size()) reduced[i] = true;
+    if (i >= reduced.size()) continue;  // a scalar takes 0 and -1
+    if (reduced[i]) refuse(op, fmt::format("dimension {} is named twice", i));
+    reduced[i] = true;
   }
   Shape result;
   for (std::size_t i = 0; i < shape.size(); ++i) {

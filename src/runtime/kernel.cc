@@ -65,6 +65,7 @@ struct Kernel::Impl {
 
   void bind(const Op& op);
   void bind_argument(const Op& op, std::size_t index);
+  void drop_unwanted();
   void check_position(const Op& op, int position, bool optional) const;
   void push_arguments(std::span<const at::Tensor* const> inputs, bool withhold_mutated);
   std::string label() const { return fmt::format("op \"{}\" ({})", name, type); }
@@ -75,7 +76,7 @@ struct Kernel::Impl {
   std::vector<c10::IValue> constants;  ///< one per schema argument, None where a tensor goes
   std::vector<TensorSlot> tensors;
   std::vector<ListSlot> lists;
-  std::vector<bool> dropped;  ///< returns that are a mutated input
+  std::vector<bool> dropped;  ///< returns that are a mutated input or were not asked for
   bool can_withhold = true;
   torch::jit::Stack stack;  ///< kept between runs for its memory
 };
@@ -89,6 +90,17 @@ void Kernel::Impl::bind(const Op& op) {
   for (std::size_t i = 0; i < schema.arguments().size(); ++i) bind_argument(op, i);
   for (const c10::Argument& result : schema.returns()) {
     dropped.push_back(result.alias_info() && result.alias_info()->isWrite());
+  }
+  drop_unwanted();
+}
+
+/// Some kernels make gradients that their mask does not ask for, beside those that it does.
+void Kernel::Impl::drop_unwanted() {
+  const std::optional<int> index = handle.schema().argumentIndexWithName("output_mask");
+  if (!index) return;
+  const c10::List<bool> mask = constants[static_cast<std::size_t>(*index)].toBoolList();
+  for (std::size_t i = 0; i < std::min(mask.size(), dropped.size()); ++i) {
+    if (!mask[i]) dropped[i] = true;
   }
 }
 
