@@ -19,8 +19,13 @@ namespace {
 
 /// How often a strategy is asked, at most.
 constexpr int kAttempts = 8;
-/// Of the time that is left, what one attempt may take: others may have to follow.
-constexpr double kShareOfTime = 0.75;
+/// Of the time that is left, what the first attempt and each later one may take.
+constexpr double kFirstShare = 0.5;
+constexpr double kLaterShare = 0.7;
+/// A new layout wastes other bytes than the last one: what was missing, and a quarter more, goes.
+constexpr double kMargin = 1.25;
+/// One part in so many of the budget is not worth another attempt.
+constexpr Bytes kWorthATry = 250;
 
 const StrategyOption* find_option(const Strategy& strategy, std::string_view name) {
   const auto found = std::ranges::find(strategy.options, name, &StrategyOption::name);
@@ -102,43 +107,68 @@ class Attempts {
   }
 
  private:
+  struct Found {
+    Plan plan;
+    Bytes arena_bytes;
+    bool optimal;  ///< no plan within the budget costs less, says the strategy
+  };
+
   /// The strategy sees a plan's peak before in-place writes, and not its layout. So what it is
-  /// asked for is moved until the arena fits: up once if it finds nothing, by what in-place writes
-  /// may save; down by what was missing.
+  /// asked for is moved: up once if it finds nothing, by what in-place writes may save; down by
+  /// what was missing when the arena does not fit; and up again when that was too much.
   bool ask_within_budget() {
     std::optional<Bytes> asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
-      std::optional<Plan> plan = decide(*asked);
-      if (plan && plan->layout->arena_bytes <= budget_) return accept(std::move(*plan));
-      if (stopped_) return false;
-      asked = plan ? after_too_large(*asked, plan->layout->arena_bytes) : after_infeasible(*asked);
+      std::optional<Found> found = decide(*asked);
+      if (stopped_) break;
+      if (!found) {
+        asked = after_infeasible(*asked);
+      } else if (found->arena_bytes > budget_) {
+        asked = after_too_large(*asked, found->arena_bytes - budget_);
+      } else {
+        asked = after_fitting(*asked, std::move(*found));
+      }
     }
-    return accept_leanest();
-  }
-
-  std::optional<Bytes> after_too_large(Bytes asked, Bytes arena_bytes) {
-    const Bytes missing = arena_bytes - budget_;
-    control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
-                                format_bytes(missing)));
-    too_large_ = std::min(too_large_.value_or(asked), asked);
-    if (asked - missing > infeasible_) return asked - missing;
-    return between();
+    if (best_) return accept(std::move(*best_));
+    return !stopped_ && accept_leanest();
   }
 
   std::optional<Bytes> after_infeasible(Bytes asked) {
     const Bytes gain = in_place_gain(graph_);
-    infeasible_ = std::max(infeasible_, asked);
-    if (too_large_) return between();
+    lower_ = std::max(lower_, asked);
+    if (upper_) return between();
     if (asked > budget_ || gain == 0) return std::nullopt;
     return budget_ + gain;
   }
 
-  /// Halfway between what was too little for the strategy and what was too much for the budget,
-  /// as long as that is worth a try.
+  std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
+    control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
+                                format_bytes(missing)));
+    upper_ = std::min(upper_.value_or(asked), asked);
+    const Bytes less = asked - static_cast<Bytes>(kMargin * static_cast<double>(missing)) - 1;
+    return less > lower_ ? less : between();
+  }
+
+  std::optional<Bytes> after_fitting(Bytes asked, Found found) {
+    const Bytes unused = budget_ - found.arena_bytes;
+    lower_ = std::max(lower_, asked);
+    if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
+    const bool no_need = !upper_ || unused < budget_ / kWorthATry;
+    return no_need || is_late() ? std::nullopt : between();
+  }
+
+  /// Halfway between what fits, or was too little for the strategy, and what was too much for the
+  /// budget, as long as that is worth a try.
   std::optional<Bytes> between() const {
-    const Bytes width = *too_large_ - infeasible_;
-    if (width < 2 || width < budget_ / 1000) return std::nullopt;
-    return infeasible_ + width / 2;
+    const Bytes width = *upper_ - lower_;
+    if (width < 2 || width < budget_ / kWorthATry) return std::nullopt;
+    return lower_ + width / 2;
+  }
+
+  /// Whether too little time is left to improve what was found.
+  bool is_late() const {
+    const double limit = control_.limit_seconds();
+    return Control::stop_requested() || (limit > 0 && 2 * control_.elapsed_seconds() > limit);
   }
 
   /// The last resort: the plan that needs the least. Asking for its arena succeeds.
@@ -146,15 +176,15 @@ class Attempts {
     if (!smallest_peak_) decide(0);
     planned_.smallest_budget = smallest_peak_;
     if (!smallest_peak_ || stopped_ || control_.should_stop()) return false;
-    std::optional<Plan> plan = decide(*smallest_peak_);
-    if (plan) planned_.smallest_budget = plan->layout->arena_bytes;
-    if (!plan || plan->layout->arena_bytes > budget_) return false;
-    planned_.smallest_budget.reset();
-    return accept(std::move(*plan));
+    std::optional<Found> found = decide(*smallest_peak_);
+    if (!found) return false;
+    if (found->arena_bytes <= budget_) return accept(std::move(*found));
+    planned_.smallest_budget = found->arena_bytes;
+    return false;
   }
 
   /// A plan with addresses; nothing when the strategy has none.
-  std::optional<Plan> decide(Bytes asked) {
+  std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
     Decision decision = strategy_.decide({graph_, asked, options_, control});
     stopped_ = decision.outcome == Outcome::stopped;
@@ -166,26 +196,26 @@ class Attempts {
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
     }
-    optimal_ = decision.outcome == Outcome::optimal && asked >= budget_;
-    return laid_out(decision.executions);
-  }
-
-  Plan laid_out(const std::vector<OpId>& executions) const {
-    Plan plan = with_in_place(graph_, lower(graph_, executions));
+    Plan plan = with_in_place(graph_, lower(graph_, decision.executions));
     // Bytes of a graph that never runs are mere numbers, and need no alignment.
-    plan.layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
-    return plan;
+    Layout layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
+    const Bytes arena_bytes = layout.arena_bytes;
+    plan.layout = std::move(layout);
+    const bool optimal = decision.outcome == Outcome::optimal && asked >= budget_;
+    return Found{std::move(plan), arena_bytes, optimal};
   }
 
   Control limited_control() const {
     const auto listener = [this](const std::string& message) { control_.report(message); };
     const double limit = control_.limit_seconds();
     if (limit <= 0) return Control(0, listener);
+    const double share = upper_ || lower_ >= 0 ? kLaterShare : kFirstShare;
     // Never 0, which means no limit.
-    return Control(std::max(1e-3, kShareOfTime * (limit - control_.elapsed_seconds())), listener);
+    return Control(std::max(1e-3, share * (limit - control_.elapsed_seconds())), listener);
   }
 
-  bool accept(Plan plan) {
+  bool accept(Found found) {
+    Plan& plan = found.plan;
     plan.strategy = strategy_.name;
     plan.budget_bytes = budget_;
     // In-place writes may reach below a bound that was proved without them.
@@ -196,8 +226,9 @@ class Attempts {
                                          strategy_.name, name(violation->rule),
                                          violation->message));
     }
-    planned_.outcome = closed || (optimal_ && plan.lower_bound) ? Outcome::optimal
-                                                                : Outcome::feasible;
+    planned_.smallest_budget.reset();
+    const bool optimal = closed || (found.optimal && plan.lower_bound);
+    planned_.outcome = optimal ? Outcome::optimal : Outcome::feasible;
     planned_.plan = std::move(plan);
     return true;
   }
@@ -228,9 +259,9 @@ class Attempts {
   Planned planned_;
   std::optional<double> bound_;
   std::optional<Bytes> smallest_peak_;
-  std::optional<Bytes> too_large_;  // the least asked for whose layout did not fit
-  Bytes infeasible_ = -1;           // the most asked for in vain
-  bool optimal_ = false;
+  std::optional<Found> best_;
+  std::optional<Bytes> upper_;  // the least asked for whose layout did not fit
+  Bytes lower_ = -1;            // the most asked for in vain, or whose layout did fit
   bool stopped_ = false;
 };
 
