@@ -59,7 +59,8 @@ const std::map<std::string, std::int64_t, std::less<>> kParameterCounts = {
 /// 1234567 as 1,234,567.
 std::string grouped(std::int64_t count) {
   std::string digits = std::to_string(count);
-  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3) digits.insert(digits.begin() + i, ',');
+  for (int i = static_cast<int>(digits.size()) - 3; i > 0; i -= 3)
+    digits.insert(digits.begin() + i, ',');
   return digits;
 }
 
