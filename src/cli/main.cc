@@ -1,1 +1,41 @@
-int main() { return 0; }
+#include <algorithm>
+#include <exception>
+#include <string_view>
+
+#include "cli/command.h"
+#include "cli/failure.h"
+#include "cli/parse.h"
+#include "cli/signals.h"
+
+namespace lowtide::cli {
+namespace {
+
+constexpr Command kCommands[] = {
+    {"train", "Train a model within a budget of bytes", define_train},
+    {"graph", "Write the training step of a model as a graph", define_graph},
+    {"profile", "Measure the ops of a graph on this machine", define_profile},
+    {"plan", "Decide what to keep and what to recompute within a budget", define_plan},
+    {"verify", "Check a plan against its graph", define_verify},
+    {"compare", "Compare strategies over several budgets", define_compare},
+    {"strategies", "List the planning strategies", define_strategies},
+    {"models", "List the models", define_models}};
+
+/// Known before parsing, so that a fault of parsing is reported in the wanted form too.
+bool wants_json(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view a) { return a == "--json"; });
+}
+
+}  // namespace
+
+int run(int argc, char** argv) {
+  install_stop_handlers();
+  try {
+    return parse_and_run(kCommands, argc, argv);
+  } catch (...) {
+    return report_failure(std::current_exception(), wants_json(argc, argv));
+  }
+}
+
+}  // namespace lowtide::cli
+
+int main(int argc, char** argv) { return lowtide::cli::run(argc, argv); }

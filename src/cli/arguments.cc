@@ -1,0 +1,143 @@
+#include "cli/arguments.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "base/error.h"
+
+namespace lowtide::cli {
+namespace {
+
+struct SizeOption {
+  const char* name;
+  std::int64_t ModelOptions::*field;
+  const char* help;
+};
+constexpr SizeOption kSizes[] = {
+    {"--batch,-b", &ModelOptions::batch, "Images or sequences in a batch"},
+    {"--image", &ModelOptions::image, "Height and width of the images"},
+    {"--classes", &ModelOptions::classes, "Classes to tell apart"},
+    {"--layers", &ModelOptions::layers, "Layers or blocks"},
+    {"--width", &ModelOptions::width, "Width of the hidden layers"},
+    {"--heads", &ModelOptions::heads, "Attention heads"},
+    {"--sequence", &ModelOptions::sequence, "Tokens or time steps of a sequence"},
+    {"--vocabulary", &ModelOptions::vocabulary, "Distinct tokens"}};
+
+struct RateOption {
+  const char* name;
+  double OptimizerOptions::*field;
+  const char* help;
+};
+constexpr RateOption kRates[] = {
+    {"--lr", &OptimizerOptions::learning_rate, "Learning rate [0.1 for sgd, 0.001 for the others]"},
+    {"--momentum", &OptimizerOptions::momentum, "Momentum of sgd [0.9]"},
+    {"--beta1", &OptimizerOptions::beta1, "Decay of adam's first moment [0.9]"},
+    {"--beta2", &OptimizerOptions::beta2, "Decay of adam's second moment [0.999]"},
+    {"--epsilon", &OptimizerOptions::epsilon, "Adam's epsilon [1e-8]"},
+    {"--weight-decay", &OptimizerOptions::weight_decay, "Weight decay [0]"}};
+
+void add_sizes(CLI::App& app, Edits& edits) {
+  for (const SizeOption& size : kSizes) {
+    add_edit<std::int64_t>(app, edits, size.name, size.help,
+                           [field = size.field](TrainOptions& o, std::int64_t value) {
+                             o.recipe.sizes.*field = value;
+                           })
+        ->check(in_range(1, kLargest))
+        ->type_name("N")
+        ->group("Model");
+  }
+  add_edit<double>(app, edits, "--dropout", "Share of activations dropped",
+                   [](TrainOptions& o, double value) { o.recipe.sizes.dropout = value; })
+      ->check(in_range(0, 1))
+      ->type_name("P")
+      ->group("Model");
+}
+
+/// "segments=8"
+void add_strategy_option(TrainOptions& options, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const char* end = text.data() + text.size();
+  double value = 0;
+  const char* begin = text.data() + std::min(equals, text.size() - 1) + 1;
+  const auto [stop, error] = std::from_chars(begin, end, value);
+  if (equals == std::string::npos || begin == end || stop != end || error != std::errc()) {
+    throw InputError(fmt::format("-O {} is not of the form NAME=NUMBER; `lowtide strategies` lists the "
+                                 "options of each strategy.",
+                                 text));
+  }
+  options.fitting.strategy_options[text.substr(0, equals)] = value;
+}
+
+}  // namespace
+
+CLI::Validator in_range(double low, double high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        double value = 0;
+        if (!CLI::detail::lexical_cast(text, value)) return fmt::format("\"{}\" is no number", text);
+        if (value >= low && value <= high) return std::string();
+        return fmt::format("{} is not between {} and {}", text, low, high);
+      },
+      "");
+}
+
+void add_recipe_options(CLI::App& app, Edits& edits) {
+  add_edit<std::string>(app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
+                        [](TrainOptions& o, const std::string& name) { o.recipe.model = name; })
+      ->type_name("NAME")
+      ->group("Model");
+  add_sizes(app, edits);
+  add_edit<std::string>(app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
+                        [](TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
+      ->type_name("NAME")
+      ->group("Optimizer");
+  for (const RateOption& rate : kRates) {
+    add_edit<double>(app, edits, rate.name, rate.help,
+                     [field = rate.field](TrainOptions& o, double value) {
+                       o.recipe.optimizer.*field = value;
+                     })
+        ->type_name("X")
+        ->group("Optimizer");
+  }
+}
+
+void add_planning_options(CLI::App& app, Edits& edits) {
+  add_edit<std::string>(app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
+                        [](TrainOptions& o, const std::string& name) { o.fitting.strategy = name; })
+      ->type_name("NAME")
+      ->group("Planning");
+  add_edit<std::vector<std::string>>(app, edits, "-O", "Option of the strategy, NAME=NUMBER; repeatable",
+                                     [](TrainOptions& o, const std::vector<std::string>& all) {
+                                       for (const auto& text : all) add_strategy_option(o, text);
+                                     })
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("NAME=X")
+      ->group("Planning");
+  add_edit<double>(app, edits, "--time-limit", "Seconds of planning at most; 0: no limit [30]",
+                   [](TrainOptions& o, double seconds) { o.fitting.planning_seconds = seconds; })
+      ->check(in_range(0, kLargest))
+      ->type_name("SECONDS")
+      ->group("Planning");
+}
+
+void add_json_flag(CLI::App& app, bool& json) {
+  app.add_flag("--json", json, "Print one JSON document on standard output instead of a table");
+}
+
+Bytes parse_amount(std::string_view text, std::string_view what) {
+  const Budget budget = parse_budget(text);
+  if (const Bytes* bytes = std::get_if<Bytes>(&budget.value)) return *bytes;
+  throw InputError(fmt::format("{} must be an amount such as 64MB, not the share {}.", what, text));
+}
+
+void add_help(CLI::App& app, const std::string& explanation, const std::string& examples) {
+  app.footer(fmt::format("{}\nExamples:\n{}\n"
+                         "Exit codes: 0 success; 1 failure (an op, the disk, a fault of lowtide); 2 bad "
+                         "input;\n3 no plan within the budget; 4 stopped by Ctrl-C, with what was "
+                         "reached.",
+                         explanation, examples));
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,140 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/planned_json.h"
+#include "cli/progress.h"
+#include "graph/io.h"
+#include "plan/replay.h"
+#include "planner/planner.h"
+
+namespace lowtide::cli {
+namespace {
+
+struct Arguments {
+  std::string graph;
+  std::vector<std::string> budgets;
+  std::vector<std::string> strategies;
+  double time_limit = 30;
+  bool json = false;
+};
+
+/// One strategy at one budget.
+struct Row {
+  std::string budget;  ///< as typed
+  std::string strategy;
+  Planned planned;
+};
+
+std::vector<const Strategy*> chosen(const std::vector<std::string>& names) {
+  std::vector<const Strategy*> found;
+  for (const std::string& name : names) found.push_back(&find_strategy(name));
+  if (!found.empty()) return found;
+  for (const Strategy& strategy : strategies()) found.push_back(&strategy);
+  return found;
+}
+
+/// Every pair, or those before a stop request.
+std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
+  const std::vector<const Strategy*> wanted = chosen(arguments.strategies);
+  std::vector<std::pair<std::string, Bytes>> budgets;
+  const Bytes peak = keep_all_reference(graph).peak_bytes;
+  for (const std::string& text : arguments.budgets) {
+    budgets.emplace_back(text, parse_budget(text).resolve(peak));
+  }
+  Progress progress;
+  std::vector<Row> rows;
+  for (const auto& [text, budget] : budgets) {
+    for (const Strategy* strategy : wanted) {
+      if (Control::stop_requested()) return rows;
+      progress.show(fmt::format("{} at {} ...", strategy->name, text));
+      Control control(arguments.time_limit);
+      rows.push_back({text, std::string(strategy->name), plan_within(graph, *strategy, budget, {}, control)});
+    }
+  }
+  return rows;
+}
+
+std::string remark(const Planned& planned) {
+  if (planned.plan) return std::string(name(planned.outcome));
+  if (planned.smallest_budget) {
+    return fmt::format("{}: needs {}", name(planned.outcome), format_bytes(*planned.smallest_budget));
+  }
+  return std::string(name(planned.outcome));
+}
+
+std::string table_of(const std::vector<Row>& rows) {
+  Table table({"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
+  for (const auto& [budget, strategy, planned] : rows) {
+    const Plan* plan = planned.plan ? &*planned.plan : nullptr;
+    const auto arena = plan && plan->layout ? std::optional(plan->layout->arena_bytes) : std::nullopt;
+    const auto bound = plan && plan->lower_bound
+                           ? std::optional(*plan->lower_bound / planned.keep_all_cost - 1)
+                           : std::nullopt;
+    table.add({budget, strategy, plan ? percent(planned.overhead()) : "-",
+               plan ? format_bytes(plan->peak_bytes) : "-", bytes_or_dash(arena), percent(bound),
+               percent(planned.gap()), fmt::format("{:.2f}", planned.seconds), remark(planned)});
+  }
+  return table.text();
+}
+
+nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
+  nlohmann::json list = nlohmann::json::array();
+  for (const Row& row : rows) {
+    list.push_back(to_json(row.planned, row.strategy));
+    list.back()["budget"] = row.budget;
+  }
+  const KeepAll reference = keep_all_reference(graph);
+  return {{"graph", graph.name()},
+          {"keep_all_cost", reference.cost},
+          {"keep_all_peak_bytes", reference.peak_bytes},
+          {"floor_bytes", structural_floor(graph).bytes},
+          {"status", Control::stop_requested() ? "stopped" : "complete"},
+          {"rows", list}};
+}
+
+int compare(const Arguments& arguments) {
+  const Graph graph = read_graph(arguments.graph);
+  const std::vector<Row> rows = all_rows(graph, arguments);
+  if (arguments.json) {
+    print_json(json_of(graph, rows));
+  } else {
+    print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}", graph.name(),
+                      format_bytes(keep_all_reference(graph).peak_bytes),
+                      format_bytes(structural_floor(graph).bytes), table_of(rows)));
+  }
+  return Control::stop_requested() ? kStopped : kSuccess;
+}
+
+}  // namespace
+
+Action define_compare(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
+  app.add_option("--budgets", arguments->budgets, "Budgets, separated by commas")
+      ->delimiter(',')
+      ->required()
+      ->take_all()
+      ->type_name("LIST");
+  app.add_option("--strategies", arguments->strategies, "Strategies, separated by commas [all]")
+      ->delimiter(',')
+      ->take_all()
+      ->type_name("LIST");
+  app.add_option("--time-limit", arguments->time_limit, "Seconds for each plan; 0: no limit [30]")
+      ->check(in_range(0, kLargest))
+      ->type_name("SECONDS");
+  add_json_flag(app, arguments->json);
+  add_help(app,
+           "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
+           "how far the plan's cost is above it at most. Infeasible pairs say what would do.",
+           "  lowtide compare unet.json --budgets 90%,70%,50%\n"
+           "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
+  return [arguments] { return compare(*arguments); };
+}
+
+}  // namespace lowtide::cli

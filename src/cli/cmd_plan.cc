@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/planned_json.h"
+#include "cli/progress.h"
+#include "graph/io.h"
+#include "plan/io.h"
+#include "plan/replay.h"
+#include "planner/planner.h"
+#include "report/explain.h"
+#include "train/prepare.h"
+
+namespace lowtide::cli {
+namespace {
+
+struct Arguments {
+  std::string graph;
+  std::string budget;
+  Edits edits;
+  std::string output;
+  bool json = false;
+};
+
+const Strategy& chosen(const Fitting& fitting) {
+  return fitting.strategy.empty() ? default_strategy() : find_strategy(fitting.strategy);
+}
+
+std::string summary(const Graph& graph, const Planned& planned) {
+  const Plan& plan = *planned.plan;
+  Table table({"graph", graph.name()}, Table::Align::left);
+  table.add({"strategy", fmt::format("{} ({})", plan.strategy, name(planned.outcome))});
+  table.add({"budget", format_bytes(planned.budget_bytes)});
+  table.add({"arena", bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
+  table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
+  table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
+  table.add({"overhead", percent(planned.overhead())});
+  table.add({"gap to the lower bound", percent(planned.gap())});
+  table.add({"planning time", duration(planned.seconds)});
+  return table.text() + "\n" + format_explanation(graph, explain(graph, plan));
+}
+
+int plan(const Arguments& arguments) {
+  TrainOptions options;
+  for (const auto& edit : arguments.edits) edit(options);
+  const Strategy& strategy = chosen(options.fitting);
+  const Budget asked = parse_budget(arguments.budget);
+  const Graph graph = read_graph(arguments.graph);
+  const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
+  Progress progress;
+  Control control(options.fitting.planning_seconds, progress.messages());
+  const Planned planned =
+      plan_within(graph, strategy, budget, options.fitting.strategy_options, control);
+  if (!planned.plan && Control::stop_requested()) {
+    throw StoppedError("stopped before a plan was found.");
+  }
+  if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
+  if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
+  if (arguments.json) {
+    print_json(to_json(planned, strategy.name));
+  } else {
+    print(summary(graph, planned));
+  }
+  return Control::stop_requested() ? kStopped : kSuccess;
+}
+
+}  // namespace
+
+Action define_plan(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
+  app.add_option("--budget", arguments->budget, "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%)")
+      ->required()
+      ->type_name("BUDGET");
+  add_planning_options(app, arguments->edits);
+  app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
+  add_json_flag(app, arguments->json);
+  add_help(app,
+           "The budget counts everything that the step holds, fragmentation included: the arena of\n"
+           "the plan is within it. Ctrl-C ends the search with the best plan so far.",
+           "  lowtide plan unet.json --budget 60%\n"
+           "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o plan.json\n");
+  return [arguments] { return plan(*arguments); };
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "base/error.h"
+#include "base/nearest.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+#include "cli/train_report.h"
+#include "train/trainer.h"
+
+namespace lowtide::cli {
+namespace {
+
+using Memory = ExecutorOptions::Memory;
+using Overrun = ExecutorOptions::Overrun;
+
+struct Arguments {
+  Edits edits;
+  std::string resume;
+  bool json = false;
+};
+
+/// One of two words.
+bool is_second(const std::string& option, const std::string& value, const std::string& first,
+               const std::string& second) {
+  if (value != first && value != second) {
+    throw InputError(fmt::format("{} is {} or {}, not \"{}\".{}", option, first, second, value,
+                                 did_you_mean(value, {first, second})));
+  }
+  return value == second;
+}
+
+void set_memory(TrainOptions& o, const std::string& value) {
+  o.fitting.memory = is_second("--memory", value, "static", "pool") ? Memory::pool : Memory::arena;
+}
+
+void set_overrun(TrainOptions& o, const std::string& value) {
+  o.fitting.overrun = is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
+}
+
+void set_budget(TrainOptions& o, const std::string& value) {
+  parse_budget(value);  // complains now, not after profiling
+  o.fitting.budget = value;
+}
+
+void add_run_options(CLI::App& app, Edits& edits) {
+  const char* group = "Run";
+  add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
+                         [](TrainOptions& o, std::int64_t n) { o.steps = n; })
+      ->check(in_range(0, kLargest))
+      ->type_name("N")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--data", "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
+                        [](TrainOptions& o, const std::string& t) { o.recipe.data = parse_data_source(t); })
+      ->type_name("DATA")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--text", "The same as --data text:FILE",
+                        [](TrainOptions& o, const std::string& t) {
+                          o.recipe.data = parse_data_source("text:" + t);
+                        })
+      ->type_name("FILE")
+      ->group(group);
+  add_edit<std::uint64_t>(app, edits, "--seed", "Of parameters, dropout and batches [0]",
+                          [](TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
+      ->type_name("N")
+      ->group(group);
+  add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
+                [](TrainOptions& o, int n) { o.recipe.threads = n; })
+      ->check(in_range(1, 4096))
+      ->type_name("N")
+      ->group(group);
+}
+
+void add_memory_options(CLI::App& app, Edits& edits) {
+  const char* group = "Memory";
+  add_edit<std::string>(app, edits, "--budget", "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [what keep-all takes]",
+                        set_budget)
+      ->type_name("BUDGET")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--memory", "static: planned addresses; pool: allocate when needed [static]",
+                        set_memory)
+      ->type_name("KIND")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--overrun", "When an op asks for more than was measured: stop, or take it from the reserve [stop]",
+                        set_overrun)
+      ->type_name("WHAT")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--reserve", "Part of the budget kept for --overrun reserve [0]",
+                        [](TrainOptions& o, const std::string& t) {
+                          o.fitting.reserve_bytes = parse_amount(t, "--reserve");
+                        })
+      ->type_name("BYTES")
+      ->group(group);
+}
+
+void add_path(CLI::App& app, Edits& edits, const std::string& name, const std::string& help,
+              std::filesystem::path TrainOptions::*field) {
+  add_edit<std::string>(app, edits, name, help,
+                        [field](TrainOptions& o, const std::string& path) { o.*field = path; })
+      ->type_name("FILE")
+      ->group("Files");
+}
+
+void add_file_options(CLI::App& app, Edits& edits) {
+  add_path(app, edits, "--save", "Checkpoint to write at the end and when stopped", &TrainOptions::save);
+  add_edit<std::int64_t>(app, edits, "--save-every", "And after every N steps",
+                         [](TrainOptions& o, std::int64_t n) { o.save_every = n; })
+      ->check(in_range(1, kLargest))
+      ->type_name("N")
+      ->group("Files");
+  add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]", &TrainOptions::profile);
+  add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step", &TrainOptions::trace);
+  add_path(app, edits, "--plan-out", "The plan", &TrainOptions::plan_out);
+  add_path(app, edits, "--graph-out", "The measured graph", &TrainOptions::graph_out);
+  add_path(app, edits, "--dump-gradients", "Gradients of the last step (safetensors)", &TrainOptions::gradients_out);
+}
+
+TrainOptions options_from(const Arguments& arguments) {
+  TrainOptions options = arguments.resume.empty() ? TrainOptions{} : resumed_options(arguments.resume);
+  for (const auto& edit : arguments.edits) edit(options);
+  if (options.recipe.model.empty()) {
+    throw InputError("which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
+  }
+  if (options.save_every > 0 && options.save.empty()) {
+    throw InputError("--save-every needs --save FILE.");
+  }
+  return options;
+}
+
+int exit_code(const TrainResult& result) {
+  if (!result.save_error.empty()) return kFailed;
+  return result.stopped ? kStopped : kSuccess;
+}
+
+int train_model(const Arguments& arguments) {
+  const TrainOptions options = options_from(arguments);
+  Progress progress;
+  const TrainResult result = train(options, progress.listener());
+  if (arguments.json) {
+    print_json(to_json(result));
+  } else {
+    print(describe(result));
+  }
+  return exit_code(result);
+}
+
+}  // namespace
+
+Action define_train(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  add_recipe_options(app, arguments->edits);
+  add_run_options(app, arguments->edits);
+  add_memory_options(app, arguments->edits);
+  add_planning_options(app, arguments->edits);
+  add_file_options(app, arguments->edits);
+  app.add_option("--resume", arguments->resume, "Go on from a checkpoint, with its options")
+      ->type_name("FILE")
+      ->group("Files");
+  auto& edits = arguments->edits;
+  app.add_flag_callback("--check", [&edits] { edits.push_back([](TrainOptions& o) { o.check = true; }); },
+                        "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
+                        "generator bit for bit");
+  add_json_flag(app, arguments->json);
+  add_help(app,
+           "Measures the ops of the model (once per device; kept in ~/.cache/lowtide), plans within the\n"
+           "budget, takes one block of memory, and trains in it. The budget counts parameters,\n"
+           "gradients, optimizer state, the batch, activations, workspaces and fragmentation.\n"
+           "Recomputation changes no bit of the result. A resumed run takes everything from its\n"
+           "checkpoint, saves to the same file, and goes on bit for bit; --steps N extends it, and\n"
+           "--budget, --strategy and the like may change. Ctrl-C saves after the step if --save was given.",
+           "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"
+           "  lowtide train --model gpt --layers 12 --width 512 --text FILE --budget 60% --steps 200 --save run.ckpt\n"
+           "  lowtide train --resume run.ckpt --steps 400\n"
+           "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
+  return [arguments] { return train_model(*arguments); };
+}
+
+}  // namespace lowtide::cli

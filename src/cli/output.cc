@@ -1,0 +1,36 @@
+#include "cli/output.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace lowtide::cli {
+
+std::string percent(std::optional<double> share) {
+  return share ? fmt::format("{:.1f}%", 100 * *share) : "-";
+}
+
+std::string duration(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.2f} s", seconds);
+  return seconds >= 1e-3 ? fmt::format("{:.1f} ms", seconds * 1e3)
+                         : fmt::format("{:.1f} us", seconds * 1e6);
+}
+
+std::string bytes_or_dash(std::optional<Bytes> bytes) {
+  return bytes ? format_bytes(*bytes) : "-";
+}
+
+void print(std::string_view text) {
+  std::cout << text << std::flush;
+  if (!std::cout) throw Error("cannot write to standard output.");
+}
+
+void print_json(const nlohmann::json& document) {
+  using nlohmann::json;
+  print(document.dump(2, ' ', false, json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <span>
+
+#include "cli/command.h"
+
+namespace lowtide::cli {
+
+/// Parses the command line and does what it says. Prints help when asked. Throws InputError with
+/// the nearest names for an unknown subcommand or option, and whatever the Action throws.
+int parse_and_run(std::span<const Command> commands, int argc, char** argv);
+
+}  // namespace lowtide::cli

@@ -1,0 +1,35 @@
+#include "cli/planned_json.h"
+
+namespace lowtide::cli {
+namespace {
+
+template <typename T>
+nlohmann::json or_null(const std::optional<T>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+}  // namespace
+
+nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
+  nlohmann::json j = {{"strategy", strategy},
+                      {"budget_bytes", planned.budget_bytes},
+                      {"status", name(planned.outcome)},
+                      {"seconds", planned.seconds},
+                      {"keep_all_cost", planned.keep_all_cost},
+                      {"keep_all_peak_bytes", planned.keep_all_peak_bytes},
+                      {"smallest_budget_bytes", or_null(planned.smallest_budget)}};
+  for (const char* key : {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap"}) {
+    j[key] = nullptr;
+  }
+  if (!planned.plan) return j;
+  const Plan& plan = *planned.plan;
+  j["cost"] = plan.cost;
+  j["overhead"] = planned.overhead();
+  j["peak_bytes"] = plan.peak_bytes;
+  if (plan.layout) j["arena_bytes"] = plan.layout->arena_bytes;
+  j["lower_bound"] = or_null(plan.lower_bound);
+  j["gap"] = or_null(planned.gap());
+  return j;
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "planner/planner.h"
+
+namespace lowtide::cli {
+
+/// What programs want to know of a planning: budget_bytes, strategy, status, cost, overhead,
+/// peak_bytes, arena_bytes, lower_bound, gap, seconds; null for what there is not.
+nlohmann::json to_json(const Planned& planned, std::string_view strategy);
+
+}  // namespace lowtide::cli

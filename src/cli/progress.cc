@@ -1,0 +1,53 @@
+#include "cli/progress.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <iostream>
+
+namespace lowtide::cli {
+namespace {
+
+std::string line(const StepProgress& p) {
+  return fmt::format("step {}/{}  loss {:.4f}  {:.1f} {}/s  memory peak {}, process {}", p.step,
+                     p.steps, p.loss, p.items_per_second, p.items, format_bytes(p.memory_peak_bytes),
+                     format_bytes(p.memory_now_bytes));
+}
+
+}  // namespace
+
+Progress::Progress() : terminal_(::isatty(STDERR_FILENO)) {}
+
+Progress::~Progress() { clear(); }
+
+void Progress::clear() {
+  if (dirty_) std::cerr << "\r\033[K" << std::flush;
+  dirty_ = false;
+}
+
+void Progress::say(const std::string& message) {
+  clear();
+  std::cerr << message << std::endl;
+}
+
+void Progress::show(const std::string& message, bool last) {
+  const auto now = Clock::now();
+  if (now < next_ && !last) return;
+  next_ = now + (terminal_ ? std::chrono::milliseconds(100) : std::chrono::milliseconds(1000));
+  if (!terminal_ || last) return say(message);
+  std::cerr << "\r\033[K" << message << std::flush;
+  dirty_ = true;
+}
+
+std::function<void(const std::string&)> Progress::messages() {
+  return [this](const std::string& message) {
+    const bool stays = message.starts_with("note: ") || message.starts_with("warning: ");
+    stays ? say(message) : show(message);
+  };
+}
+
+TrainListener Progress::listener() {
+  return {.message = messages(), .step = [this](const StepProgress& p) { show(line(p), p.step == p.steps); }};
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "train/trainer.h"
+
+namespace lowtide::cli {
+
+/// Chatter on standard error. On a terminal, progress is one line that is written over; elsewhere
+/// it is plain lines, at most one a second.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// A line that stays.
+  void say(const std::string& message);
+  /// A line that the next one replaces.
+  void show(const std::string& message, bool last = false);
+
+  /// As a listener of a Control: what begins with "note: " or "warning: " stays. The Progress must
+  /// outlive it.
+  std::function<void(const std::string&)> messages();
+  /// The same for training, with a line for each step.
+  TrainListener listener();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void clear();
+
+  bool terminal_;
+  bool dirty_ = false;
+  Clock::time_point next_ = Clock::time_point::min();
+};
+
+}  // namespace lowtide::cli

@@ -1,0 +1,93 @@
+#include "cli/train_report.h"
+
+#include <fmt/format.h>
+
+#include "cli/output.h"
+
+namespace lowtide::cli {
+namespace {
+
+const char* status(const TrainResult& result) {
+  if (!result.save_error.empty()) return "failed";
+  return result.stopped ? "stopped" : "complete";
+}
+
+nlohmann::json or_null(const std::optional<double>& value) {
+  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+}
+
+void add_check(const TrainResult& result, nlohmann::json& j) {
+  if (!result.keep_all_step_seconds) return;
+  j["keep_all_step_seconds"] = *result.keep_all_step_seconds;
+  j["keep_all_measured_peak_bytes"] = *result.keep_all_measured_peak_bytes;
+  if (!result.bit_identical) return;  // stopped before the runs could be compared
+  j["bit_identical"] = *result.bit_identical;
+  if (!*result.bit_identical) j["first_difference"] = result.first_difference;
+}
+
+std::string check_text(const TrainResult& result) {
+  if (!result.bit_identical) return "stopped before the runs could be compared";
+  if (*result.bit_identical) return "bit-identical to keep-all";
+  return "differs from keep-all, first in " + result.first_difference;
+}
+
+std::string loss_text(const TrainResult& result) {
+  return fmt::format("{:.6f} -> {:.6f}", result.losses.front(), result.losses.back());
+}
+
+}  // namespace
+
+nlohmann::json to_json(const TrainResult& r) {
+  nlohmann::json j = {{"status", status(r)},
+                      {"first_step", r.first_step},
+                      {"steps_done", r.first_step + static_cast<std::int64_t>(r.losses.size())},
+                      {"losses", r.losses},
+                      {"strategy", r.strategy},
+                      {"plan_status", name(r.outcome)},
+                      {"budget_bytes", r.budget_bytes},
+                      {"planned_peak_bytes", r.planned_peak_bytes},
+                      {"arena_bytes", r.arena_bytes},
+                      {"measured_peak_bytes", r.measured_peak_bytes},
+                      {"keep_all_peak_bytes", r.keep_all_peak_bytes},
+                      {"outside_bytes", r.outside_bytes},
+                      {"allocations", r.allocations},
+                      {"overruns", r.overruns},
+                      {"overhead", r.overhead},
+                      {"lower_bound_seconds", or_null(r.lower_bound_seconds)},
+                      {"gap", or_null(r.gap)},
+                      {"planning_seconds", r.planning_seconds},
+                      {"step_seconds", r.step_seconds},
+                      {"predicted_step_seconds", r.predicted_step_seconds},
+                      {"items", r.items},
+                      {"items_per_second", r.items_per_second},
+                      {"process_before_bytes", r.process_before_bytes},
+                      {"process_peak_bytes", r.process_peak_bytes}};
+  if (!r.save_error.empty()) j["error"] = r.save_error;
+  add_check(r, j);
+  return j;
+}
+
+std::string describe(const TrainResult& r) {
+  const std::int64_t done = r.first_step + static_cast<std::int64_t>(r.losses.size());
+  if (r.losses.empty() && !r.stopped) {
+    return fmt::format("all {} steps are done already; --steps N goes on to N.\n", done);
+  }
+  Table table({"steps done", fmt::format("{} ({})", done, status(r))}, Table::Align::left);
+  if (!r.losses.empty()) table.add({"loss", loss_text(r)});
+  table.add({"budget", format_bytes(r.budget_bytes)});
+  table.add({"measured peak", format_bytes(r.measured_peak_bytes)});
+  table.add({"planned peak, arena",
+             fmt::format("{}, {}", format_bytes(r.planned_peak_bytes), format_bytes(r.arena_bytes))});
+  table.add({"keep-all peak", format_bytes(r.keep_all_peak_bytes)});
+  table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}", r.strategy,
+                                     name(r.outcome), percent(r.overhead), percent(r.gap),
+                                     duration(r.planning_seconds))});
+  table.add({"step", fmt::format("{} ({} predicted), {:.1f} {}/s", duration(r.step_seconds),
+                                 duration(r.predicted_step_seconds), r.items_per_second, r.items)});
+  table.add({"process", fmt::format("{} at most, {} before the model", format_bytes(r.process_peak_bytes),
+                                    format_bytes(r.process_before_bytes))});
+  if (r.keep_all_step_seconds) table.add({"check", check_text(r)});
+  return table.text();
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <vector>
+
+#include "train/record.h"
+#include "train/run.h"
+#include "train/trainer.h"
+
+namespace lowtide {
+
+/// Takes a Run to its last step, or to a stop request: saves when it is time, reports each step,
+/// and fills the part of a TrainResult that is measured.
+class Loop {
+ public:
+  /// All three must outlive the Loop.
+  Loop(const TrainOptions& options, const TrainListener& listener, TrainResult& result)
+      : options_(options), listener_(listener), result_(result) {}
+
+  /// `recorder` may be null.
+  void drive(Run& run, Recorder* recorder);
+  /// What the last step did.
+  const StepReport& last() const { return last_; }
+
+ private:
+  void step(Run& run, Recorder* recorder);
+  void note(const Run& run);
+  void warn(const Run& run);
+  void finish(const Run& run);
+  bool save(const Run& run);
+  StepProgress progress(const Run& run) const;
+
+  const TrainOptions& options_;
+  const TrainListener& listener_;
+  TrainResult& result_;
+  StepReport last_;
+  std::vector<double> seconds_;
+  bool warned_ = false;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,77 @@
+#include "train/prepare.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "train/profile_cache.h"
+
+namespace lowtide {
+namespace {
+
+constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max() / 4;
+
+Bytes executor_bytes(const Graph& graph, const Fitting& fitting) {
+  const bool reserve = fitting.overrun == ExecutorOptions::Overrun::reserve;
+  return generator_state_bytes(graph) + (reserve ? fitting.reserve_bytes : 0);
+}
+
+Fitted plan_step(const Step& step, const Strategy& strategy, const Division& division,
+                 const Fitting& fitting, const Control::Listener& listener) {
+  Control control(fitting.planning_seconds, listener);
+  return {plan_within(step.graph, strategy, division.plan_bytes(), fitting.strategy_options, control),
+          division};
+}
+
+}  // namespace
+
+Step prepare_step(const Recipe& recipe, const std::filesystem::path& profile, const Control& control) {
+  const Model& model = find_model(recipe.model);
+  Profiled profiled =
+      profile_here(training_graph(model, recipe.sizes, recipe.optimizer), profile, control);
+  if (profiled.measured > 0) {
+    control.report(fmt::format("note: measured {} ops in {:.1f} s, kept in {}", profiled.measured,
+                               control.elapsed_seconds(), profiled.file.string()));
+  }
+  const KeepAll reference = keep_all_reference(profiled.graph);
+  return {std::move(profiled.graph), reference};
+}
+
+Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& listener) {
+  const bool limited = !fitting.budget.empty();
+  const Strategy& strategy = !fitting.strategy.empty() ? find_strategy(fitting.strategy)
+                             : limited                 ? default_strategy()
+                                                       : find_strategy("keep-all");
+  const Bytes budget =
+      limited ? parse_budget(fitting.budget).resolve(step.keep_all.peak_bytes) : kUnlimited;
+  const Division division{budget, executor_bytes(step.graph, fitting)};
+  Fitted fitted = plan_step(step, strategy, division, fitting, listener);
+  if (!fitted.planned.plan) {
+    if (Control::stop_requested()) throw StoppedError("stopped while planning, before a plan was found.");
+    throw DoesNotFit(step.graph, fitted.planned, division);
+  }
+  if (!limited) fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;
+  return fitted;
+}
+
+namespace {
+
+std::string why_not(const Planned& planned, const Division& division) {
+  if (division.executor_bytes == 0) return planned.message;
+  return fmt::format("{} Of the budget of {}, {} are kept for states of the random generator and the "
+                     "reserve.",
+                     planned.message, format_bytes(division.budget_bytes),
+                     format_bytes(division.executor_bytes));
+}
+
+}  // namespace
+
+DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned, const Division& division)
+    : InfeasibleError(why_not(planned, division)),
+      smallest_budget_bytes(planned.smallest_budget),
+      floor_bytes(structural_floor(graph).bytes + division.executor_bytes) {
+  if (smallest_budget_bytes) *smallest_budget_bytes += division.executor_bytes;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,63 @@
+#include "train/profile_cache.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/profiler.h"
+#include "train/hash.h"
+
+namespace lowtide {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
+  if (const char* home = std::getenv("HOME"); home && *home) return fs::path(home) / ".cache";
+  return fs::temp_directory_path();
+}
+
+Profile read_own_profile(const fs::path& file, const std::string& device) {
+  Profile profile = read_profile(file);
+  if (profile.device.empty()) profile.device = device;
+  if (profile.device != device) {
+    throw InputError(fmt::format("the profile {} was measured on another device ({}; this is {}). Give "
+                                 "--profile another file, or leave it out to use this device's own.",
+                                 file.string(), profile.device, device));
+  }
+  return profile;
+}
+
+void keep(const Profile& profile, const fs::path& file, const Control& control) {
+  try {
+    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    write_profile(profile, file);
+  } catch (const std::exception&) {
+    control.report(fmt::format("note: the measurements could not be kept in {}; the next run will "
+                               "measure again.",
+                               file.string()));
+  }
+}
+
+}  // namespace
+
+fs::path default_profile_path(const std::string& device) {
+  return cache_folder() / "lowtide" / fmt::format("profile-{:016x}.json", hash_bytes(device));
+}
+
+Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control) {
+  const std::string device = device_name();
+  const fs::path file = given.empty() ? default_profile_path(device) : given;
+  Profile profile = read_own_profile(file, device);
+  const int measured = profile_ops(graph, profile, control);
+  if (measured > 0) keep(profile, file, control);
+  if (Control::stop_requested()) {
+    throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",
+                                   file.string()));
+  }
+  return {priced(graph, profile), file, measured};
+}
+
+}  // namespace lowtide

@@ -1,0 +1,92 @@
+#include "train/run.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "train/record.h"
+
+namespace lowtide {
+namespace {
+
+ExecutorOptions executor_options(const TrainOptions& options) {
+  const Fitting& fitting = options.fitting;
+  const bool reserve = fitting.overrun == ExecutorOptions::Overrun::reserve;
+  return {.memory = fitting.memory,
+          .overrun = fitting.overrun,
+          .reserve_bytes = reserve ? fitting.reserve_bytes : 0,
+          .record_times = !options.trace.empty()};
+}
+
+BatchShape batch_shape(const Recipe& recipe) {
+  const Task task = find_model(recipe.model).task;
+  return {task, task == Task::tokens ? recipe.sizes.vocabulary : recipe.sizes.classes};
+}
+
+/// A resumption with other data would go on, but not with the run that was begun.
+void require_same_data(const RunState& then, const Batches& now) {
+  if (then.data == now.identity()) return;
+  throw InputError(fmt::format("the run was begun with {}, but the data now is {}. Give the same data "
+                               "with --data.",
+                               then.data, now.identity()));
+}
+
+}  // namespace
+
+Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
+    : graph_(step.graph),
+      fitted_(fitted),
+      options_(options),
+      executor_(step.graph, fitted.plan(), executor_options(options)),
+      input_(only_resident(Role::input)),
+      target_(only_resident(Role::target)),
+      batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,
+                            options.recipe.seed)),
+      loss_id_(step.graph.outputs().front()),
+      items_(lowtide::items_per_step(batch_shape(options.recipe).task, input_)) {
+  executor_.initialize(options.recipe.seed);
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  generator.set_current_seed(options.recipe.seed);
+  if (options.resume.empty()) return;
+  const RunState saved = read_run_state(options.resume);
+  require_same_data(saved, *batches_);
+  load_checkpoint(options.resume, state());
+  done_ = saved.step;
+}
+
+at::Tensor Run::only_resident(Role role) {
+  return executor_.resident(tensors_with_role(graph_, role).at(0));
+}
+
+StepReport Run::advance() {
+  batches_->fill(done_, input_, target_);
+  StepReport report = executor_.step();
+  loss_ = executor_.output(loss_id_).item<double>();
+  ++done_;
+  return report;
+}
+
+Bytes Run::executor_bytes() const {
+  if (options_.fitting.memory == ExecutorOptions::Memory::pool) return fitted_.division.executor_bytes;
+  return executor_.block_bytes() - fitted_.plan().layout->arena_bytes;
+}
+
+std::vector<NamedTensor> Run::state() const {
+  std::vector<NamedTensor> found;
+  for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+    const Tensor& tensor = graph_.tensor(id);
+    if (is_state(tensor)) {
+      found.push_back({tensor.name, tensor.dtype.value_or(DType::f32), executor_.resident(id)});
+    }
+  }
+  return found;
+}
+
+void Run::save(const std::filesystem::path& path) const {
+  save_checkpoint(path, {options_, batches_->identity(), done_}, state());
+}
+
+}  // namespace lowtide

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "runtime/executor.h"
+#include "train/checkpoint.h"
+#include "train/data.h"
+#include "train/options.h"
+#include "train/prepare.h"
+
+namespace lowtide {
+
+/// Training under way: an executor, its data, and how many steps are done.
+class Run {
+ public:
+  /// Takes the memory and sets everything to the seed's start, or to the checkpoint that
+  /// `options.resume` names. `step` and `fitted` must outlive the Run.
+  Run(const Step& step, const Fitted& fitted, const TrainOptions& options);
+
+  /// Fills the batch and runs one step.
+  StepReport advance();
+  /// Of the last step.
+  double loss() const { return loss_; }
+  std::int64_t steps_done() const { return done_; }
+  std::int64_t items_per_step() const { return items_; }
+  /// What the executor holds beside the plan's arena: generator states and the reserve.
+  Bytes executor_bytes() const;
+  void save(const std::filesystem::path& path) const;
+  Executor& executor() { return executor_; }
+
+ private:
+  std::vector<NamedTensor> state() const;
+  at::Tensor only_resident(Role role);
+
+  const Graph& graph_;
+  const Fitted& fitted_;
+  const TrainOptions& options_;
+  mutable Executor executor_;
+  at::Tensor input_, target_;
+  std::unique_ptr<Batches> batches_;
+  TensorId loss_id_;
+  std::int64_t items_;
+  std::int64_t done_ = 0;
+  double loss_ = 0;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,144 @@
+#include "train/trainer.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include "base/error.h"
+#include "graph/io.h"
+#include "plan/io.h"
+#include "report/trace.h"
+#include "train/checkpoint.h"
+#include "train/loop.h"
+#include "train/prepare.h"
+#include "train/process_memory.h"
+#include "train/record.h"
+#include "train/run.h"
+
+namespace lowtide {
+namespace fs = std::filesystem;
+namespace {
+
+/// Finding out after hours of training that the result has no place would be too late.
+void require_folder(const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  if (file.empty() || folder.empty() || fs::is_directory(folder)) return;
+  throw InputError(fmt::format("cannot write {}: there is no folder {}.", file.string(), folder.string()));
+}
+
+void require_folders(const TrainOptions& options) {
+  for (const fs::path& file :
+       {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
+    require_folder(file);
+  }
+}
+
+void require_same_recipe(const RunState& saved, const TrainOptions& options) {
+  if (const auto difference = first_difference(saved.options.recipe, options.recipe)) {
+    throw InputError(fmt::format("{} is a checkpoint of another run ({}). Leave out what the checkpoint "
+                                 "already says, or start anew without --resume.",
+                                 options.resume.string(), *difference));
+  }
+}
+
+/// Fills in what the user left open, so that a checkpoint records what really ran.
+void complete(Recipe& recipe) {
+  recipe.sizes = with_defaults(find_model(recipe.model), recipe.sizes);
+  if (recipe.threads > 0) at::set_num_threads(recipe.threads);
+  recipe.threads = at::get_num_threads();
+}
+
+/// What keep-all computes from the same start, for comparison; its memory is given back before
+/// the planned run takes its own.
+RunRecord reference_record(const Step& step, const TrainOptions& options, const TrainListener& listener,
+                           TrainResult& result) {
+  TrainOptions plain = options;
+  plain.save.clear();
+  plain.trace.clear();
+  plain.fitting = {};
+  const Fitted fitted = fit(step, plain.fitting, listener.message);
+  Run run(step, fitted, plain);
+  Recorder recorder(step.graph, run.executor());
+  TrainResult of_reference;
+  listener.message("note: running keep-all for comparison");
+  Loop(plain, {.message = listener.message, .step = {}}, of_reference).drive(run, &recorder);
+  if (of_reference.stopped) throw StoppedError("stopped during the keep-all run of --check.");
+  result.keep_all_step_seconds = of_reference.step_seconds;
+  result.keep_all_measured_peak_bytes = of_reference.measured_peak_bytes;
+  return recorder.finish();
+}
+
+/// `executor_bytes`: what the executor holds beside the plan's arena.
+void describe(const Step& step, const Fitted& fitted, Bytes executor_bytes, TrainResult& result) {
+  const Plan& plan = fitted.plan();
+  const double to_seconds = 1e-6;  // a profiled graph counts in microseconds
+  result.strategy = plan.strategy;
+  result.outcome = fitted.planned.outcome;
+  result.budget_bytes = fitted.division.budget_bytes;
+  result.planned_peak_bytes = plan.peak_bytes + executor_bytes;
+  result.arena_bytes = plan.layout->arena_bytes + executor_bytes;
+  result.keep_all_peak_bytes = step.keep_all.peak_bytes;
+  result.overhead = fitted.planned.overhead();
+  if (plan.lower_bound) result.lower_bound_seconds = *plan.lower_bound * to_seconds;
+  result.gap = fitted.planned.gap();
+  result.planning_seconds = fitted.planned.seconds;
+  result.predicted_step_seconds = plan.cost * to_seconds;
+}
+
+void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder, TrainResult& result) {
+  if (result.stopped) return;  // the runs are of different lengths
+  const auto difference = first_difference(graph, reference, recorder.finish());
+  result.bit_identical = !difference;
+  result.first_difference = difference.value_or("");
+}
+
+void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& options,
+                 const TrainListener& listener, TrainResult& result) {
+  std::optional<RunRecord> reference;
+  if (options.check) reference = reference_record(step, options, listener, result);
+  Run run(step, fitted, options);
+  describe(step, fitted, run.executor_bytes(), result);
+  std::optional<Recorder> recorder;
+  if (options.check || !options.gradients_out.empty()) recorder.emplace(step.graph, run.executor());
+  Loop loop(options, listener, result);
+  loop.drive(run, recorder ? &*recorder : nullptr);
+  if (reference) compare(step.graph, *reference, *recorder, result);
+  if (result.losses.empty()) return;
+  if (!options.gradients_out.empty()) recorder->save_gradients(options.gradients_out);
+  if (!options.trace.empty()) {
+    const StepReport& last = loop.last();
+    write_trace(step.graph, fitted.plan(), {last.action_seconds, last.action_memory}, options.trace);
+  }
+}
+
+}  // namespace
+
+TrainOptions resumed_options(const fs::path& checkpoint) {
+  TrainOptions options = read_run_state(checkpoint).options;
+  options.resume = options.save = checkpoint;
+  return options;
+}
+
+TrainResult train(TrainOptions options, const TrainListener& listener) {
+  TrainResult result;
+  require_folders(options);
+  if (!options.resume.empty()) {
+    const RunState saved = read_run_state(options.resume);
+    require_same_recipe(saved, options);
+    result.first_step = saved.step;
+    if (saved.step >= options.steps) return result;
+  }
+  complete(options.recipe);
+  result.items = item_name(find_model(options.recipe.model).task);
+  result.process_before_bytes = resident_set_bytes();
+  const Control control(0, listener.message);
+  const Step step = prepare_step(options.recipe, options.profile, control);
+  if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
+  const Fitted fitted = fit(step, options.fitting, listener.message);
+  if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
+  if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
+  run_planned(step, fitted, options, listener, result);
+  result.process_peak_bytes = peak_resident_set_bytes();
+  return result;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,178 @@
+"""Every kind of bad input ends with one clear line and its exit code."""
+
+import json
+import os
+import shutil
+
+import pytest
+from conftest import TINY
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["trian"], ["unknown command", '"train"']),
+    (["train", "--model", "resnet5"], ["unknown model", '"resnet50"']),
+    (["train"], ["which model"]),
+    (["train", *TINY, "--bugdet", "60%"], ["unknown option", '"--budget"']),
+    (["train", *TINY, "--bugdet=60%"], ["unknown option", '"--budget"']),
+    (["train", *TINY, "surplus"], ["unexpected argument", "surplus"]),
+    (["train", *TINY, "--heads", "2"], ["heads"]),
+    (["train", *TINY, "--batch", "0"], ["--batch"]),
+    (["train", *TINY, "--batch", "many"], ["--batch"]),
+    (["train", *TINY, "--batch"], ["--batch"]),
+    (["train", *TINY, "--dropout", "-0.5"], ["--dropout"]),
+    (["train", *TINY, "--steps", "-1"], ["--steps"]),
+    (["train", *TINY, "--budget", "lots"], ["lots", "GiB"]),
+    (["train", *TINY, "--reserve", "10%"], ["--reserve"]),
+    (["train", *TINY, "--memory", "pol"], ['"pool"']),
+    (["train", *TINY, "--overrun", "go"], ["--overrun"]),
+    (["train", *TINY, "--optimizer", "sgdd"], ["sgdd"]),
+    (["train", *TINY, "--momentum", "7"], ["momentum"]),
+    (["train", *TINY, "--data", "mnits:x"], ['"mnist"']),
+    (["train", *TINY, "--data", "mnist:none"], ["none/train-images-idx3-ubyte"]),
+    (["train", *TINY, "--data", "cifar10:none"], ["data_batch_1.bin"]),
+    (["train", *TINY, "--text", "none.txt"], ["learns from images"]),
+    (["train", *TINY, "--save-every", "2"], ["--save"]),
+    (["train", *TINY, "--save", "none/run.ckpt"], ["none"]),
+    (["train", *TINY, "--strategy", "chen-sqr", "--budget", "80%"], ['"chen-sqrt"']),
+    (["train", *TINY, "--strategy", "segments", "-O", "segmets=3"], ['"segments"']),
+    (["train", *TINY, "-O", "segments"], ["NAME=NUMBER"]),
+    (["train", *TINY, "-O", "="], ["NAME=NUMBER"]),
+    (["train", "--resume", "none.ckpt"], ["none.ckpt"]),
+    (["plan", "none.json", "--budget", "60%"], ["none.json"]),
+    (["plan", "--budget", "60%"], ["graph"]),
+    (["graph", "--model", "unet"], ["--output"]),
+    (["graph", "-o", "x.json"], ["which model"]),
+    (["graph", *TINY[:-2], "-o", "none/x.json"], ["none/x.json"]),
+    (["profile", "none.json", "-o", "x.json"], ["none.json"]),
+    (["verify", "none.json", "none.json"], ["none.json"]),
+    (["compare", "none.json", "--budgets", "60%"], ["none.json"]),
+])
+@pytest.mark.parametrize("json_wanted", [False, True])
+def test_bad_arguments(lowtide, arguments, words, json_wanted):
+    done = lowtide(*arguments, *(["--json"] if json_wanted else [])).fails(2, *words)
+    if json_wanted:
+        assert done.json["status"] == "bad_input"
+        assert all(word in done.json["error"] for word in words)
+    else:
+        assert done.out == ""
+
+
+def test_no_command(lowtide):
+    lowtide().fails(2, "which command")
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", "not json", '{"format": "lowtide-graph"}',
+                                     '{"format": "lowtide-graph", "version": 99, "tensors": [], "ops": []}',
+                                     "[" * 100000, "\0\1\2"])
+def test_broken_graph_files(lowtide, content):
+    (lowtide.folder / "g.json").write_text(content)
+    for command in (["plan", "g.json", "--budget", "60%"], ["compare", "g.json", "--budgets", "60%"],
+                    ["verify", "g.json", "g.json"], ["profile", "g.json", "-o", "x.json"]):
+        lowtide(*command).fails(2, "g.json")
+
+
+def test_cut_graph_and_plan_files(lowtide, graph):
+    lowtide("plan", graph, "--budget", "100%", "-o", "p.json")
+    for whole in (graph, lowtide.folder / "p.json"):
+        text = whole.read_text()
+        cut = lowtide.folder / "cut.json"
+        for part in (1, len(text) // 3, len(text) - 3):
+            cut.write_text(text[:part])
+            command = ["plan", cut, "--budget", "60%"] if whole == graph else ["verify", graph, cut]
+            lowtide(*command).fails(2, "cut.json")
+
+
+def test_a_broken_plan_is_named(lowtide, graph):
+    lowtide("plan", graph, "--budget", "100%", "-o", "p.json")
+    plan = json.loads((lowtide.folder / "p.json").read_text())
+    del plan["actions"][0]
+    plan.pop("offsets", None)
+    (lowtide.folder / "p.json").write_text(json.dumps(plan))
+    done = lowtide("verify", graph, "p.json", "--json").fails(2, "breaks the rule")
+    assert done.json["valid"] is False and done.json["rule"]
+
+
+@pytest.mark.parametrize("command", ["train", "plan"])
+def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
+    arguments = ["train", *TINY] if command == "train" else ["plan", graph]
+    done = lowtide(*arguments, "--budget", "1000", "--json").fails(3, "smallest budget", "bytes")
+    assert done.json["status"] == "infeasible"
+    smallest = done.json["smallest_budget_bytes"]
+    assert smallest >= done.json["floor_bytes"] > 1000
+    again = lowtide(*arguments, "--budget", smallest, "--json")
+    assert again.code == 0, again.err
+    assert again.json["arena_bytes"] <= smallest
+
+
+def test_short_text(lowtide):
+    (lowtide.folder / "t.txt").write_text("short")
+    lowtide("train", "--model", "gpt", "--layers", "1", "--width", "16", "--heads", "1", "--sequence", "16",
+            "--batch", "1", "--text", "t.txt", "--threads", "1").fails(2, "t.txt", "shorter than one batch")
+
+
+def test_profile_of_another_device(lowtide, graph):
+    (lowtide.folder / "profile.json").write_text("{}")
+    lowtide("train", *TINY, "--profile", "profile.json").fails(2, "profile.json")
+    shutil.copy(next((lowtide.cache / "lowtide").glob("profile-*.json")), lowtide.folder / "profile.json")
+    profile = (lowtide.folder / "profile.json")
+    document = json.loads(profile.read_text())
+    document["device"] = "a computer far away"
+    profile.write_text(json.dumps(document))
+    lowtide("train", *TINY, "--profile", "profile.json").fails(2, "a computer far away")
+    lowtide("profile", graph, "-o", "x.json", "--profile", "profile.json").fails(2, "a computer far away")
+
+
+@pytest.fixture
+def checkpoint(lowtide):
+    assert lowtide("train", *TINY, "--steps", "2", "--save", "run.ckpt").code == 0
+    return lowtide.folder / "run.ckpt"
+
+
+def test_checkpoint_of_another_model(lowtide, checkpoint):
+    lowtide("train", "--resume", "run.ckpt", "--model", "vgg16", "--steps", "3").fails(2, "mlp", "vgg16")
+    lowtide("train", "--resume", "run.ckpt", "--width", "64", "--steps", "3").fails(2, "width: 32, now 64")
+    lowtide("train", "--resume", "run.ckpt", "--lr", "0.3", "--steps", "3").fails(2, "learning_rate")
+    assert lowtide("train", "--resume", "run.ckpt", "--width", "32", "--steps", "3").code == 0
+
+
+def test_damaged_checkpoints(lowtide, checkpoint):
+    whole = checkpoint.read_bytes()
+    for part in (0, 5, 100, len(whole) // 2, len(whole) - 1):
+        checkpoint.write_bytes(whole[:part])
+        lowtide("train", "--resume", "run.ckpt", "--steps", "3").fails(2, "run.ckpt")
+    checkpoint.write_bytes(whole[:-100] + b"\x55" + whole[-99:])
+    lowtide("train", "--resume", "run.ckpt", "--steps", "3").fails(2, "damaged")
+    checkpoint.write_text("not a checkpoint, but long enough to be one at first sight")
+    lowtide("train", "--resume", "run.ckpt", "--steps", "3").fails(2, "run.ckpt")
+
+
+def test_no_space_on_disk(lowtide, graph):
+    done = lowtide("train", *TINY, "--steps", "2", "--save", "/dev/full", "--json")
+    assert done.code == 1 and done.json["status"] == "failed" and "/dev/full" in done.json["error"]
+    assert len(done.json["losses"]) == 2
+    lowtide("plan", graph, "--budget", "100%", "-o", "/dev/full").fails(1, "/dev/full")
+    with open("/dev/full", "w") as full:
+        import subprocess
+        from conftest import BINARY
+        done = subprocess.run([BINARY, "models"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "standard output" in done.stderr
+
+
+def test_unreadable_files(lowtide, graph):
+    if os.geteuid() == 0:
+        pytest.skip("root may read every file")
+    locked = lowtide.folder / "locked.json"
+    locked.write_text("{}")
+    locked.chmod(0)
+    lowtide("plan", locked, "--budget", "60%").fails(2, "locked.json", "ermission")
+
+
+def test_a_folder_instead_of_a_file(lowtide):
+    lowtide("plan", lowtide.folder, "--budget", "60%").fails(2, str(lowtide.folder))
+    lowtide("train", "--resume", lowtide.folder).fails(2, str(lowtide.folder))
+
+
+def test_an_unwritable_cache_is_no_obstacle(lowtide):
+    lowtide.cache = "/dev/null"
+    done = lowtide("train", *TINY, "--steps", "1")
+    assert done.code == 0 and "could not be kept" in done.err

@@ -1,0 +1,160 @@
+"""What each subcommand does when all goes well."""
+
+import json
+import subprocess
+
+import pytest
+from conftest import BINARY, ROOT, TINY
+
+COMMANDS = ["train", "graph", "profile", "plan", "verify", "compare", "strategies", "models"]
+PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
+             "strategy", "budget_bytes", "status"}
+TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",
+              "keep_all_peak_bytes", "step_seconds", "predicted_step_seconds", "losses"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(lowtide, command):
+    done = lowtide(command, "--help")
+    assert done.code == 0
+    assert "Examples:" in done.out and f"lowtide {command}" in done.out
+    assert "Exit codes:" in done.out and "--json" in done.out
+
+
+def test_general_help_lists_every_command(lowtide):
+    out = lowtide("--help").out
+    assert all(f"  {command} " in out for command in COMMANDS)
+    assert lowtide("--version").out.startswith("lowtide ")
+
+
+def test_every_option_is_documented(lowtide):
+    page = (ROOT / "docs" / "reference" / "command-line.md").read_text()
+    for command in COMMANDS:
+        for word in lowtide(command, "--help").out.replace(",", " ").split():
+            if word.startswith("--") and word != "--":
+                assert f"`{word.rstrip('.:;')}" in page, (command, word)
+
+
+@pytest.mark.parametrize("command, key", [("models", "models"), ("strategies", "strategies")])
+def test_lists(lowtide, command, key):
+    listed = lowtide(command, "--json").json[key]
+    table = lowtide(command)
+    assert table.code == 0
+    assert all(entry["name"] in table.out for entry in listed)
+    assert len(listed) > 5
+
+
+def test_graph_profile_plan_verify(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--json")
+    assert done.code == 0, done.err
+    plan = done.json
+    assert PLAN_KEYS <= plan.keys()
+    assert plan["peak_bytes"] <= plan["arena_bytes"] <= plan["budget_bytes"] < plan["keep_all_peak_bytes"]
+    assert plan["status"] in ("feasible", "optimal")
+    verdict = lowtide("verify", graph, "p.json", "--json")
+    assert verdict.code == 0 and verdict.json["valid"] is True
+    assert verdict.json["arena_bytes"] == plan["arena_bytes"]
+
+
+def test_the_independent_checker_agrees(lowtide, graph):
+    plan = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--json").json
+    checker = ROOT / "tools" / "check_plan.py"
+    done = subprocess.run(["python3", checker, graph, lowtide.folder / "p.json", "--budget",
+                           str(plan["budget_bytes"])], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert str(plan["arena_bytes"]) in done.stdout
+
+
+def test_plan_for_people_explains(lowtide, graph):
+    out = lowtide("plan", graph, "--budget", "75%").out
+    assert "budget" in out and "arena" in out and "overhead" in out
+
+
+def test_every_strategy_answers(lowtide, graph):
+    names = [s["name"] for s in lowtide("strategies", "--json").json["strategies"]]
+    done = lowtide("compare", graph, "--budgets", "100%,80%", "--time-limit", "3", "--json")
+    assert done.code == 0, done.err
+    rows = done.json["rows"]
+    assert [(r["budget"], r["strategy"]) for r in rows] == [(b, n) for b in ("100%", "80%") for n in names]
+    for row in rows:
+        if row["status"] in ("feasible", "optimal"):
+            assert row["arena_bytes"] <= row["budget_bytes"]
+        else:
+            assert row["status"] == "infeasible" and row["smallest_budget_bytes"]
+    assert any(r["budget"] == "80%" and r["arena_bytes"] for r in rows)
+    table = lowtide("compare", graph, "--budgets", "80%", "--strategies", names[0]).out
+    assert "overhead" in table and names[0] in table
+
+
+def test_a_graph_that_cannot_run_can_be_planned(lowtide):
+    chain = {"format": "lowtide-graph", "version": 1, "name": "chain", "cost_unit": "flops",
+             "tensors": [{"name": f"t{i}", "bytes": 10, "kind": "value"} for i in range(12)],
+             "ops": [{"name": f"o{i}", "type": "any", "inputs": inputs, "outputs": [i], "cost": 1}
+                     for i, inputs in enumerate([[]] + [[i] for i in range(5)] +
+                                                [[5]] + [[11 - i, i - 1] for i in range(5, 0, -1)])],
+             "outputs": [11]}
+    for i, op in enumerate(chain["ops"][7:], start=7):
+        op["inputs"] = [i - 1, 11 - i]
+    (lowtide.folder / "c.json").write_text(json.dumps(chain))
+    done = lowtide("plan", "c.json", "--budget", "75%", "--time-limit", "5", "--json")
+    assert done.code == 0, done.err
+    assert done.json["arena_bytes"] <= done.json["budget_bytes"]
+    lowtide("profile", "c.json", "-o", "d.json").fails(2, "cannot be measured")
+
+
+def test_train_with_check(lowtide):
+    done = lowtide("train", *TINY, "--steps", "3", "--budget", "80%", "--check", "--json")
+    assert done.code == 0, done.err
+    result = done.json
+    assert TRAIN_KEYS <= result.keys()
+    assert result["bit_identical"] is True and len(result["losses"]) == 3
+    assert result["measured_peak_bytes"] <= result["budget_bytes"] < result["keep_all_peak_bytes"]
+    assert result["outside_bytes"] == 0
+    assert "bit_identical" not in lowtide("train", *TINY, "--steps", "1", "--json").json
+
+
+def test_train_for_people(lowtide):
+    done = lowtide("train", *TINY, "--steps", "2")
+    assert done.code == 0
+    assert "measured peak" in done.out and "step 2/2" in done.err
+
+
+def test_save_and_resume(lowtide):
+    whole = lowtide("train", *TINY, "--steps", "4", "--json").json["losses"]
+    first = lowtide("train", *TINY, "--steps", "2", "--save", "run.ckpt", "--json").json["losses"]
+    done = lowtide("train", "--resume", "run.ckpt", "--steps", "4", "--json")
+    assert done.code == 0, done.err
+    assert done.json["first_step"] == 2 and first + done.json["losses"] == whole
+    again = lowtide("train", "--resume", "run.ckpt")
+    assert again.code == 0 and "done already" in again.out
+
+
+def test_a_checkpoint_is_a_safetensors_file(lowtide):
+    safetensors = pytest.importorskip("safetensors.numpy", reason="the safetensors package is not installed")
+    assert lowtide("train", *TINY, "--steps", "1", "--save", "run.ckpt").code == 0
+    tensors = safetensors.load_file(lowtide.folder / "run.ckpt")
+    assert tensors["layers.0.weight"].shape == (32, 64)
+
+
+def test_files_of_a_run(lowtide):
+    done = lowtide("train", *TINY, "--steps", "2", "--budget", "80%", "--trace", "t.json", "--plan-out", "p.json",
+                   "--graph-out", "g.json", "--dump-gradients", "d.safetensors")
+    assert done.code == 0, done.err
+    assert lowtide("verify", "g.json", "p.json").code == 0
+    trace = json.loads((lowtide.folder / "t.json").read_text())
+    assert any(event.get("ph") == "X" for event in trace["traceEvents"])
+
+
+def test_learns_from_text(lowtide):
+    (lowtide.folder / "t.txt").write_text("the tide goes out, the tide comes in. " * 50)
+    done = lowtide("train", "--model", "gpt", "--layers", "2", "--width", "32", "--heads", "2", "--sequence", "32",
+                   "--batch", "4", "--dropout", "0", "--optimizer", "adamw", "--lr", "0.01", "--threads", "1",
+                   "--text", "t.txt", "--steps", "30", "--json")
+    assert done.code == 0, done.err
+    losses = done.json["losses"]
+    assert losses[-1] < 0.6 * losses[0]
+    assert done.json["items"] == "tokens"
+
+
+def test_binary_is_where_it_should_be():
+    assert subprocess.run([BINARY, "--version"], capture_output=True).returncode == 0
