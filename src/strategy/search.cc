@@ -57,7 +57,7 @@ class Search {
   void raise_bound() {
     const Control part = share_of_time(0.3);
     for (int values : {1, 4, 6, 8, 10}) {
-      bound_.raise(values, kBoundWork, part);
+      bound_.raise(values, request_.options.at("bound") * kBoundWork, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
     }
   }
@@ -109,9 +109,11 @@ class Search {
   /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
   /// smallest peak that it names is one that it reaches when asked for it.
   Decision descend_only() {
-    Annealer annealer(graph_, request_.budget_bytes, 20 * typical_price(graph_), 1);
+    constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
+    constexpr std::int64_t kPatience = 100'000;
+    Annealer annealer(graph_, request_.budget_bytes, kDear * typical_price(graph_), 1);
     annealer.load({});
-    annealer.descend(20000, request_.control);
+    annealer.descend(kPatience, request_.control);
     if (annealer.any_fits()) {
       take(annealer);
       return answer(Outcome::feasible, best_);
@@ -165,7 +167,8 @@ Strategy search_strategy() {
           .summary = "starts from the solution of a lower bound and anneals the set of reruns",
           .guarantee = "any graph; says how far from the best possible its plan is at most",
           .paper = "Lagrangian bound and local search over recomputation events",
-          .options = {{"moves", "local search, in thousands of moves", 3000, 0, 1e9},
+          .options = {{"moves", "of the local search, in thousands", 3000, 0, 1e9},
+                      {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};
 }

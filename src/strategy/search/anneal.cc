@@ -13,7 +13,7 @@ constexpr int kTries = 12;
 }  // namespace
 
 Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
-    : graph_(graph), plan_(graph, limit), byte_price_(byte_price), random_(seed) {
+    : graph_(graph), limit_(limit), plan_(graph, limit), byte_price_(byte_price), random_(seed) {
   Bytes largest = 0;
   for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
   step_bytes_ = 1 + largest / 100;
@@ -181,6 +181,7 @@ void Annealer::move(double temperature) {
 }
 
 void Annealer::remember() {
+  if (plan_.memory().limit() != limit_) return;  // on the way down
   if (!plan_.fits() || (best_ && plan_.cost() >= best_cost_)) return;
   best_ = plan_.events();
   best_cost_ = plan_.cost();
@@ -212,10 +213,9 @@ void Annealer::run(const Cooling& cooling, const Control& control) {
 }
 
 void Annealer::descend(std::int64_t moves, const Control& control) {
-  const Bytes limit = plan_.memory().limit();
   Bytes peak = plan_.memory().peak();
   std::int64_t idle = 0;
-  while (peak > limit && idle < moves && !choices_.empty()) {
+  while (peak > limit_ && idle < moves && !choices_.empty()) {
     if (idle == 0) {
       plan_.set_limit(peak - 1 - peak / 256);
       over_ = bytes_over();
@@ -226,7 +226,7 @@ void Annealer::descend(std::int64_t moves, const Control& control) {
     idle = now < peak ? 0 : idle + 1;
     peak = std::min(peak, now);
   }
-  plan_.set_limit(limit);
+  plan_.set_limit(limit_);
   over_ = bytes_over();
   remember();
 }

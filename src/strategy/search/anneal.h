@@ -71,6 +71,7 @@ class Annealer {
   void remember();
 
   const StageGraph& graph_;
+  Bytes limit_;
   EventPlan plan_;
   std::vector<int> choices_;  // values that may be dropped, worth it
   Bytes step_bytes_;          // counted for each stage above the limit, however little

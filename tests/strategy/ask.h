@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string_view>
+
+#include "plan/replay.h"
+#include "strategy/strategy.h"
+
+namespace lowtide::testing {
+
+/// Asks a strategy, with its default options apart from those given.
+inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
+                    const StrategyOptions& given = {}) {
+  const Strategy& asked = find_strategy(strategy);
+  StrategyOptions options = given;
+  for (const StrategyOption& option : asked.options) {
+    options.try_emplace(std::string(option.name), option.default_value);
+  }
+  Control control;
+  return asked.decide({graph, budget, options, control});
+}
+
+/// For `search`, which else takes seconds: enough moves for a small graph.
+inline StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
+  if (strategy != "search") return {};
+  return {{"moves", thousand_moves}, {"bound", 0.001}};
+}
+
+inline Bytes share_of_peak(const Graph& graph, double share) {
+  return static_cast<Bytes>(share * static_cast<double>(keep_all_reference(graph).peak_bytes));
+}
+
+}  // namespace lowtide::testing

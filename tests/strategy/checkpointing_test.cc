@@ -1,0 +1,162 @@
+#include "strategy/checkpointing.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "plan/lower.h"
+#include "strategy/ask.h"
+#include "strategy/binomial.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::ask;
+using testing::chain_graph;
+
+/// The forward op i makes a_i; the backward op i reads only a_{i-1} and the gradient behind it. So
+/// nothing reads what the last forward op makes, and strategies leave it out.
+Graph lean_chain(int layers) {
+  GraphData data = chain_graph(layers).data();
+  for (Op& op : data.ops) {
+    if (op.phase == Phase::backward) op.inputs.erase(op.inputs.begin() + 1);
+  }
+  return Graph(std::move(data));
+}
+
+std::int64_t forward_runs(const Graph& graph, const std::vector<OpId>& executions) {
+  return std::ranges::count_if(executions, [&](OpId id) {
+    return graph.op(id).phase == Phase::forward;
+  });
+}
+
+TEST(Binomial, IsTheBestOfAllSchedules) {
+  std::map<std::pair<int, int>, std::int64_t> least;
+  for (int length = 1; length <= 40; ++length) {
+    for (int slots = 1; slots <= 8; ++slots) {
+      std::int64_t& best = least[{length, slots}];
+      best = std::int64_t{length} * (length - 1) / 2;
+      for (int k = 1; slots > 1 && k < length; ++k) {
+        best = std::min(best, k + least[{length - k, slots - 1}] + least[{k, slots}]);
+      }
+      ASSERT_EQ(binomial_steps(length, slots), best) << length << " states, " << slots << " slots";
+      if (length < 2 || slots < 2) continue;
+      const int k = binomial_split(length, slots);
+      ASSERT_GE(k, 1);
+      ASSERT_LT(k, length);
+      const auto split = k + least[{length - k, slots - 1}] + least[{k, slots}];
+      ASSERT_EQ(split, best) << "split of " << length << " states, " << slots << " slots";
+    }
+  }
+}
+
+TEST(Revolve, RunsAUniformChainAsOftenAsTheBinomialsSay) {
+  constexpr int kLayers = 60;
+  const Graph graph = lean_chain(kLayers);
+  const Bytes layer = graph.tensor(0).bytes;
+  int plans = 0;
+  for (double share : {0.9, 0.6, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1}) {
+    const Bytes budget = testing::share_of_peak(graph, share);
+    const Decision decision = ask("revolve", graph, budget);
+    if (decision.executions.empty()) continue;
+    ++plans;
+    const Plan plan = lower(graph, decision.executions);
+    const std::int64_t runs = forward_runs(graph, decision.executions);
+    int slots = 1;  // the input is stored for nothing; the last state costs one run
+    while (slots < kLayers && binomial_steps(kLayers - 1, slots) + 1 != runs) ++slots;
+    ASSERT_LT(slots, kLayers) << runs << " forward runs are those of no number of slots";
+    // Besides the stored states: input, state on the way, its successor, two gradients.
+    EXPECT_LE(plan.peak_bytes, (slots - 1 + 5) * layer) << "budget " << share;
+  }
+  EXPECT_GE(plans, 6);
+}
+
+TEST(ChenSqrt, TakesTwoSquareRootsOfMemoryForOneForwardPass) {
+  for (int layers : {25, 100, 400}) {
+    const Graph graph = chain_graph(layers);
+    const Bytes layer = graph.tensor(0).bytes;
+    const Decision leanest = ask("chen-sqrt", graph, 0);
+    ASSERT_TRUE(leanest.smallest_peak);
+    const Decision decision = ask("chen-sqrt", graph, *leanest.smallest_peak);
+    const double in_layers = static_cast<double>(*leanest.smallest_peak) / layer;
+    EXPECT_LE(in_layers, 2 * std::sqrt(layers) + 4) << layers << " layers";
+    EXPECT_LE(forward_runs(graph, decision.executions), 2 * layers);
+  }
+}
+
+TEST(ChenGreedy, NeverNeedsMoreThanChenSqrtOnAUniformChain) {
+  const Graph graph = chain_graph(100);
+  EXPECT_LE(*ask("chen-greedy", graph, 0).smallest_peak, *ask("chen-sqrt", graph, 0).smallest_peak);
+}
+
+TEST(Segments, RunsEachForwardOpAtMostTwiceAndNotTheLastSegment) {
+  const Graph graph = chain_graph(40);
+  for (int segments : {1, 2, 4, 8}) {
+    const StrategyOptions options{{"segments", static_cast<double>(segments)}};
+    const Bytes least = *ask("segments", graph, 0, options).smallest_peak;
+    const Decision decision = ask("segments", graph, least, options);
+    // What enters a segment is kept, so what it ends with need not be made again.
+    const int again = 40 - 40 / segments - (segments - 1);
+    EXPECT_EQ(forward_runs(graph, decision.executions), 40 + again) << segments << " segments";
+  }
+}
+
+TEST(Segments, TriesAllCountsAndTakesTheCheapestThatFits) {
+  const Graph graph = chain_graph(40);
+  const Bytes budget = testing::share_of_peak(graph, 0.5);
+  const double chosen = lower(graph, ask("segments", graph, budget).executions).cost;
+  for (int segments = 1; segments <= 8; ++segments) {
+    const StrategyOptions options{{"segments", static_cast<double>(segments)}};
+    const Decision decision = ask("segments", graph, budget, options);
+    if (decision.executions.empty()) continue;
+    EXPECT_LE(chosen, lower(graph, decision.executions).cost) << segments << " segments";
+  }
+}
+
+TEST(Selective, RunsOnlyCheapOpsAgain) {
+  GraphData data = chain_graph(40).data();
+  for (std::size_t i = 0; i < data.ops.size(); ++i) {
+    if (data.ops[i].phase == Phase::forward && i % 2 == 0) data.ops[i].cost = 50;
+  }
+  const Graph graph(std::move(data));
+  const Decision decision = ask("selective", graph, testing::share_of_peak(graph, 0.7));
+  ASSERT_FALSE(decision.executions.empty()) << decision.message;
+  std::map<OpId, int> runs;
+  for (OpId id : decision.executions) ++runs[id];
+  for (const auto& [id, count] : runs) {
+    if (graph.op(id).cost > 2) {
+      EXPECT_EQ(count, 1) << graph.op(id).name;
+    }
+  }
+}
+
+TEST(ArticulationCuts, AreWhereOneValueCrosses) {
+  const StageGraph chain(chain_graph(5));
+  std::vector<int> stages;
+  for (const Cut& cut : articulation_cuts(chain, forward_end(chain))) stages.push_back(cut.stage);
+  EXPECT_EQ(forward_end(chain), 5);
+  EXPECT_THAT(stages, ::testing::ElementsAre(1, 2, 3, 4));
+
+  // A value that is read at the very end of the forward pass leaves no other single crossing.
+  GraphData data = chain_graph(5).data();
+  data.ops[4].inputs.push_back(1);
+  const Graph skip(std::move(data));
+  const StageGraph skipped(skip);
+  stages.clear();
+  for (const Cut& cut : articulation_cuts(skipped, 5)) stages.push_back(cut.stage);
+  EXPECT_THAT(stages, ::testing::ElementsAre(1));
+}
+
+TEST(ForwardEnd, IsWhereKeepAllPeaksInAGraphWithoutPhases) {
+  GraphData data = chain_graph(10).data();
+  for (Op& op : data.ops) op.phase = Phase::forward;
+  const Graph graph(std::move(data));
+  EXPECT_NEAR(forward_end(StageGraph(graph)), 10, 1);
+}
+
+}  // namespace
+}  // namespace lowtide

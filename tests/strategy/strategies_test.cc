@@ -1,0 +1,158 @@
+// Every strategy of the registry, on random graphs and on real ones.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <set>
+#include <string>
+
+#include "base/error.h"
+#include "graph/io.h"
+#include "plan/lower.h"
+#include "strategy/ask.h"
+#include "support/check_plan.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::ask;
+using testing::random_graph;
+using testing::share_of_peak;
+using testing::short_search;
+
+/// Plans of one strategy, checked at the end by the verifier and by the checker in Python.
+class Answers {
+ public:
+  explicit Answers(std::string name) : name_(std::move(name)) {}
+
+  /// Asks for `budget`; when that is infeasible, asks for what the answer names, which must do.
+  void check(const Graph& graph, Bytes budget, double thousand_moves) {
+    const StrategyOptions options = short_search(name_, thousand_moves);
+    const Decision decision = ask(name_, graph, budget, options);
+    if (decision.outcome != Outcome::infeasible) return accept(graph, decision, budget);
+    ASSERT_TRUE(decision.smallest_peak);
+    ASSERT_GT(*decision.smallest_peak, budget);
+    EXPECT_THAT(decision.message, ::testing::HasSubstr(std::to_string(*decision.smallest_peak)));
+    const Decision again = ask(name_, graph, *decision.smallest_peak, options);
+    ASSERT_NE(again.outcome, Outcome::infeasible) << again.message;
+    accept(graph, again, *decision.smallest_peak);
+  }
+
+  void expect_valid() const {
+    EXPECT_TRUE(testing::are_valid_plans(std::vector(cases_.begin(), cases_.end())));
+  }
+
+ private:
+  void accept(const Graph& graph, const Decision& decision, Bytes budget) {
+    ASSERT_TRUE(decision.outcome == Outcome::feasible || decision.outcome == Outcome::optimal);
+    Plan plan = lower(graph, decision.executions);
+    EXPECT_LE(plan.peak_bytes, budget);
+    plan.strategy = name_;
+    plan.budget_bytes = budget;
+    if (decision.lower_bound) {
+      EXPECT_LE(*decision.lower_bound, plan.cost * (1 + 1e-9));
+    }
+    cases_.push_back({&graph, &plans_.emplace_back(std::move(plan))});
+  }
+
+  std::string name_;
+  std::deque<Plan> plans_;
+  std::vector<testing::PlanCase> cases_;
+};
+
+class EveryStrategy : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryStrategy, PlansRandomGraphs) {
+  Answers answers(GetParam());
+  std::deque<Graph> graphs;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph& graph =
+        graphs.emplace_back(random_graph(seed, {.ops = 12 + static_cast<int>(seed)}));
+    for (double share : {1.0, 0.8, 0.6, 0.3}) answers.check(graph, share_of_peak(graph, share), 5);
+  }
+  answers.expect_valid();
+}
+
+TEST_P(EveryStrategy, PlansRealGraphs) {
+  Answers answers(GetParam());
+  std::deque<Graph> graphs;
+  for (const char* name : {"chain-20s0", "chain-29s3", "checkmate-unet", "checkmate-resnet50",
+                           "layered-100", "torch-unet", "torch-resnet50"}) {
+    SCOPED_TRACE(name);
+    const Graph& graph = graphs.emplace_back(
+        read_graph(std::string(LOWTIDE_SOURCE_DIR "/data/graphs/") + name + ".json"));
+    for (double share : {0.8, 0.5, 0.2}) answers.check(graph, share_of_peak(graph, share), 20);
+  }
+  answers.expect_valid();
+}
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : strategies()) names.emplace_back(strategy.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryStrategy, ::testing::ValuesIn(strategy_names()),
+                         [](const auto& info) {
+                           std::string name = info.param;
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST(Registry, DescribesEachStrategyOnce) {
+  std::set<std::string_view> names;
+  for (const Strategy& strategy : strategies()) {
+    EXPECT_TRUE(names.insert(strategy.name).second) << strategy.name;
+    EXPECT_FALSE(strategy.summary.empty());
+    EXPECT_FALSE(strategy.guarantee.empty());
+    EXPECT_FALSE(strategy.paper.empty());
+    for (const StrategyOption& option : strategy.options) {
+      EXPECT_LE(option.low, option.default_value) << option.name;
+      EXPECT_LE(option.default_value, option.high) << option.name;
+    }
+  }
+  EXPECT_EQ(default_strategy().name, "search");
+}
+
+TEST(Registry, NamesTheNearestOfAnUnknownStrategy) {
+  try {
+    find_strategy("chen-sqr");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("chen-sqrt"));
+  }
+}
+
+TEST(Search, GivesTheSamePlanAgain) {
+  const Graph graph = random_graph(7, {.ops = 60});
+  const Bytes budget = share_of_peak(graph, 0.8);
+  const StrategyOptions options{{"moves", 30}, {"bound", 0.001}};
+  EXPECT_EQ(ask("search", graph, budget, options).executions,
+            ask("search", graph, budget, options).executions);
+}
+
+TEST(Search, KeepsAllWhenThatFitsAndSaysThatThisIsOptimal) {
+  const Graph graph = testing::chain_graph(10);
+  const Decision decision = ask("search", graph, share_of_peak(graph, 1));
+  EXPECT_EQ(decision.outcome, Outcome::optimal);
+  EXPECT_EQ(lower(graph, decision.executions).cost, keep_all_reference(graph).cost);
+}
+
+TEST(Search, EndsWhenTheUserSaysSo) {
+  const Graph graph = testing::chain_graph(50);
+  Control::request_stop();
+  const Decision decision = ask("search", graph, share_of_peak(graph, 0.3));
+  Control::clear_stop();
+  // What the bound's solution gives without any search may already do.
+  if (decision.outcome == Outcome::stopped) {
+    EXPECT_TRUE(decision.executions.empty());
+  } else {
+    EXPECT_LE(lower(graph, decision.executions).peak_bytes, share_of_peak(graph, 0.3));
+  }
+}
+
+}  // namespace
+}  // namespace lowtide
