@@ -149,6 +149,7 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
     const int viewed = outputs[i].view_of;
     if (viewed != kNone) tensor.alias_of = storage(op.inputs[at(viewed)]);
     op.outputs.push_back(add_tensor(std::move(tensor), outputs[i].type));
+    if (outputs[i].storage_bytes != 0) data_.tensors.back().bytes = outputs[i].storage_bytes;
     results.emplace_back(this, op.outputs.back());
   }
   if (def.pointwise) permit_in_place(op);

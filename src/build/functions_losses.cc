@@ -16,6 +16,7 @@ Value cross_entropy(Value logits, Value target) { return nll_loss(log_softmax(lo
 
 Value nll_loss(Value log_probabilities, Value target) {
   const bool places = log_probabilities.dim() > 2;
+  if (places) log_probabilities = contiguous(log_probabilities);  // as the gradient's kernel needs
   if (places && log_probabilities.dim() != 4) {
     log_probabilities = as_planes(log_probabilities);
     target = reshape(target, {target.size(0), 1, -1});

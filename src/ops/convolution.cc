@@ -54,6 +54,13 @@ Shape chosen_strides(const Shape& shape, const TensorType& input, const TensorTy
   return suggested_strides(shape, suggests_channels_last(weight) ? weight : input);
 }
 
+/// The layout of the weight's gradient: a weight that reads both ways is left as it is.
+Shape weight_strides(const TensorType& input, const TensorType& weight) {
+  const Shape chosen = chosen_strides(weight.shape, input, weight);
+  const TensorType same_memory{weight.dtype, weight.shape, chosen};
+  return weight.contiguous() && same_memory.contiguous() ? weight.strides : chosen;
+}
+
 Outputs convolution(const OpCall& call) {
   const TensorType& input = call.tensor(0);
   const TensorType& weight = call.tensor(1);
@@ -83,8 +90,7 @@ Outputs convolution_backward(const OpCall& call) {
     outputs.push_back(fresh(input.dtype, input.shape, chosen_strides(input.shape, input, weight)));
   }
   if (mask.at(1)) {
-    outputs.push_back(
-        fresh(weight.dtype, weight.shape, chosen_strides(weight.shape, input, weight)));
+    outputs.push_back(fresh(weight.dtype, weight.shape, weight_strides(input, weight)));
   }
   if (mask.at(2)) outputs.push_back(fresh(weight.dtype, {geometry.channels_out(weight.shape)}));
   return outputs;

@@ -43,7 +43,11 @@ Outputs mse_loss(const OpCall& call) {
   const TensorType types[] = {call.tensor(0), call.tensor(1)};
   const Shape shape = broadcast_shapes(call.type(), types[0].shape, types[1].shape);
   const DType dtype = result_dtype(types);
-  if (call.integer_or(2, 1) != kNoReduction) return {fresh(dtype, {})};
+  if (call.integer_or(2, 1) != kNoReduction) {
+    OutputType loss = fresh(dtype, {});
+    loss.storage_bytes = contiguous_type(dtype, shape).bytes();  // the addends were in it
+    return {loss};
+  }
   return {fresh(dtype, shape, elementwise_strides(shape, types))};
 }
 

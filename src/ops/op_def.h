@@ -61,6 +61,8 @@ struct OutputType {
   TensorType type;
   /// Position of the op's input whose storage this output shares; -1 for a fresh tensor.
   int view_of = -1;
+  /// Memory of a fresh tensor, where that is more than its elements take; 0 where it is not.
+  Bytes storage_bytes = 0;
 };
 
 /// Everything that planning and building know of one ATen op. One entry per op, in the file of

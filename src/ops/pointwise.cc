@@ -57,6 +57,12 @@ Outputs floating_number(const OpCall& call) {
   return elementwise(call, operands(call, 1), as_floating(dtype_with_number(call)));
 }
 
+/// The kernel takes the input before the gradient.
+Outputs threshold_backward(const OpCall& call) {
+  const TensorType types[] = {call.tensor(1), call.tensor(0)};
+  return elementwise(call, types, result_dtype(types));
+}
+
 Outputs where(const OpCall& call) {
   const std::vector<TensorType> types = operands(call, 3);
   return elementwise(call, types, result_dtype(std::span(types).subspan(1)));
@@ -146,7 +152,7 @@ std::span<const OpDef> pointwise_ops() {
       kernel("aten::hardtanh", promoted<1>),
       kernel("aten::silu", promoted<1>),
       kernel("aten::gelu", promoted<1>),
-      kernel("aten::threshold_backward", promoted<2>),
+      kernel("aten::threshold_backward", threshold_backward),
       kernel("aten::tanh_backward", promoted<2>),
       kernel("aten::sigmoid_backward", promoted<2>),
       kernel("aten::hardtanh_backward", promoted<2>),

@@ -23,7 +23,7 @@ Shape packed_strides(const Shape& shape, std::span<const std::size_t> order) {
   std::int64_t step = 1;
   for (std::size_t dim : order) {
     strides[dim] = step;
-    step = checked_times(step, std::max<std::int64_t>(shape[dim], 1), shape);
+    step = checked_times(step, shape[dim], shape);
   }
   return strides;
 }
@@ -151,7 +151,9 @@ Shape elementwise_strides(const Shape& shape, std::span<const TensorType> operan
   if (auto common = common_strides(shape, operands)) return *common;
   std::vector<Shape> strides;
   for (const TensorType& t : operands) strides.push_back(broadcast_strides(t, shape));
-  return packed_strides(shape, iteration_order(shape, strides));
+  const std::vector<std::size_t> order = iteration_order(shape, strides);
+  const bool plain = order == dims_from_last(shape.size());
+  return plain ? contiguous_strides(shape) : packed_strides(shape, order);
 }
 
 Shape preserved_strides(const TensorType& type) {
