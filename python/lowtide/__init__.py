@@ -1,0 +1,98 @@
+"""Lowtide: training within a budget of bytes.
+
+Load a graph, plan within a budget, look at the plan:
+
+    import lowtide
+
+    graph = lowtide.Graph.load("resnet50.json")
+    found = lowtide.plan(graph, "60%", time_limit=10)
+    print(found.outcome, found.overhead, found.gap)
+    print(lowtide.explain(graph, found.plan))
+    found.plan.save("plan.json")
+
+What is wrong with a file or a value is an ``InputError`` that says where and what to do. That no
+plan was found is no error: ``Planned.outcome`` and ``Planned.message`` say so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from . import _core
+from ._core import (
+    Error,
+    Graph,
+    InfeasibleError,
+    InputError,
+    Op,
+    Plan,
+    Planned,
+    Replay,
+    StoppedError,
+    Strategy,
+    StrategyOption,
+    Tensor,
+    Violation,
+    default_strategy,
+    explain,
+    format_bytes,
+    keep_all,
+    memory_plot,
+    replay,
+    strategies,
+    structural_floor_bytes,
+    verify,
+    write_trace,
+)
+
+__all__ = [
+    "Error", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned", "Replay",
+    "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation", "default_strategy",
+    "explain", "format_bytes", "keep_all", "memory_plot", "plan", "replay", "strategies",
+    "structural_floor_bytes", "verify", "write_trace",
+]
+
+
+def plan(
+    graph: Graph,
+    budget: int | str,
+    strategy: str | None = None,
+    *,
+    options: Mapping[str, float] | None = None,
+    time_limit: float = 0.0,
+) -> Planned:
+    """Plans within a budget: bytes (``800_000_000``), ``"1.5GiB"`` or ``"60%"`` of keep-all's peak.
+
+    ``strategy`` is a name of ``strategies()``; the default one when it is None. ``time_limit`` is
+    in seconds; 0 is none. Other threads run meanwhile. Ctrl-C ends the search and raises
+    KeyboardInterrupt.
+    """
+    arguments = (graph, str(budget), strategy, dict(options or {}), time_limit)
+    if threading.current_thread() is not threading.main_thread():
+        return _core.plan(*arguments)
+    return _interruptible(lambda: _core.plan(*arguments))
+
+
+def _interruptible(work):
+    """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it."""
+    outcome = {}
+
+    def run():
+        try:
+            outcome["result"] = work()
+        except BaseException as error:  # handed on to the caller below
+            outcome["error"] = error
+
+    thread = threading.Thread(target=run, name="lowtide-plan")
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        _core.request_stop()
+        thread.join()
+        _core.clear_stop()
+        raise
+    if "error" in outcome:
+        raise outcome["error"]
+    return outcome["result"]

@@ -1,0 +1,70 @@
+#include "planner/planner.h"
+
+#include <fmt/format.h>
+
+#include "bindings.h"
+#include "plan/replay.h"
+
+namespace lowtide::python {
+namespace {
+
+Planned plan(const Graph& graph, std::string_view budget, std::optional<std::string> strategy,
+             const StrategyOptions& options, double time_limit) {
+  const Budget parsed = parse_budget(budget);
+  const Strategy& chosen = strategy ? find_strategy(*strategy) : default_strategy();
+  const Bytes bytes = parsed.resolve(keep_all_reference(graph).peak_bytes);
+  Control control(time_limit);
+  return plan_within(graph, chosen, bytes, options, control);
+}
+
+void bind_strategies(py::module_& module) {
+  py::class_<StrategyOption>(module, "StrategyOption")
+      .def_readonly("name", &StrategyOption::name)
+      .def_readonly("help", &StrategyOption::help)
+      .def_readonly("default", &StrategyOption::default_value)
+      .def_readonly("low", &StrategyOption::low)
+      .def_readonly("high", &StrategyOption::high);
+  py::class_<Strategy>(module, "Strategy")
+      .def_readonly("name", &Strategy::name)
+      .def_readonly("summary", &Strategy::summary)
+      .def_readonly("guarantee", &Strategy::guarantee)
+      .def_readonly("paper", &Strategy::paper)
+      .def_readonly("options", &Strategy::options)
+      .def("__repr__",
+           [](const Strategy& s) { return fmt::format("<lowtide.Strategy {}>", s.name); });
+  module.def("strategies", [] {
+    return std::vector<Strategy>(strategies().begin(), strategies().end());
+  });
+  module.def("default_strategy", [] { return default_strategy(); });
+}
+
+}  // namespace
+
+void bind_planner(py::module_& module) {
+  bind_strategies(module);
+  py::class_<Planned>(module, "Planned", "What planning within a budget found.")
+      .def_property_readonly("outcome", [](const Planned& p) { return name(p.outcome); })
+      .def_readonly("plan", &Planned::plan)
+      .def_readonly("budget_bytes", &Planned::budget_bytes)
+      .def_readonly("keep_all_cost", &Planned::keep_all_cost)
+      .def_readonly("keep_all_peak_bytes", &Planned::keep_all_peak_bytes)
+      .def_readonly("smallest_budget", &Planned::smallest_budget)
+      .def_readonly("seconds", &Planned::seconds)
+      .def_readonly("message", &Planned::message)
+      .def_property_readonly("overhead",
+                             [](const Planned& p) {
+                               return p.plan ? std::optional(p.overhead()) : std::nullopt;
+                             })
+      .def_property_readonly("gap", &Planned::gap)
+      .def("__repr__", [](const Planned& p) {
+        return fmt::format("<lowtide.Planned within {}: {}>", format_bytes(p.budget_bytes),
+                           name(p.outcome));
+      });
+  module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
+             py::arg("options"), py::arg("time_limit"), py::call_guard<py::gil_scoped_release>());
+  module.def("request_stop", &Control::request_stop);
+  module.def("clear_stop", &Control::clear_stop);
+  module.def("format_bytes", &format_bytes, py::arg("bytes"));
+}
+
+}  // namespace lowtide::python
