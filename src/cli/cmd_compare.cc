@@ -12,6 +12,7 @@
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "planner/planner.h"
+#include "report/table.h"
 
 namespace lowtide::cli {
 namespace {

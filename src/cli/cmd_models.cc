@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "models/model.h"
+#include "report/table.h"
 
 namespace lowtide::cli {
 namespace {

@@ -11,9 +11,12 @@
 #include "cli/progress.h"
 #include "graph/io.h"
 #include "plan/io.h"
+#include "plan/lower.h"
 #include "plan/replay.h"
 #include "planner/planner.h"
 #include "report/explain.h"
+#include "report/memory_plot.h"
+#include "report/table.h"
 #include "train/prepare.h"
 
 namespace lowtide::cli {
@@ -24,8 +27,23 @@ struct Arguments {
   std::string budget;
   Edits edits;
   std::string output;
+  std::string picture;
   bool json = false;
 };
+
+constexpr int kExplainedRows = 8;
+
+/// Bytes in use over a step: the plan beside keep-all.
+void draw(const Graph& graph, const Planned& planned, const std::string& path) {
+  MemoryCurve within = memory_curve(graph, *planned.plan, "within the budget");
+  within.budget_bytes = planned.budget_bytes;
+  write_memory_plot({.title = "Bytes in use over one step",
+                     .subtitle = fmt::format("{}, {} of {}", graph.name(), format_bytes(planned.budget_bytes),
+                                             format_bytes(planned.keep_all_peak_bytes)),
+                     .curves = {memory_curve(graph, keep_all(graph), "keep-all"), within},
+                     .resident_bytes = graph.resident_bytes()},
+                    path);
+}
 
 const Strategy& chosen(const Fitting& fitting) {
   return fitting.strategy.empty() ? default_strategy() : find_strategy(fitting.strategy);
@@ -42,7 +60,7 @@ std::string summary(const Graph& graph, const Planned& planned) {
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});
   table.add({"planning time", duration(planned.seconds)});
-  return table.text() + "\n" + format_explanation(graph, explain(graph, plan));
+  return table.text();
 }
 
 int plan(const Arguments& arguments) {
@@ -61,10 +79,12 @@ int plan(const Arguments& arguments) {
   }
   if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
+  if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
   if (arguments.json) {
     print_json(to_json(planned, strategy.name));
   } else {
     print(summary(graph, planned));
+    print("\n" + format_explanation(graph, explain(graph, *planned.plan), kExplainedRows));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }
@@ -79,6 +99,7 @@ Action define_plan(CLI::App& app) {
       ->type_name("BUDGET");
   add_planning_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
+  app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")->type_name("FILE");
   add_json_flag(app, arguments->json);
   add_help(app,
            "The budget counts everything that the step holds, fragmentation included: the arena of\n"

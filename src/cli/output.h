@@ -6,7 +6,6 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "report/table.h"
 
 namespace lowtide::cli {
 

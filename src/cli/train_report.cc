@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/output.h"
+#include "report/table.h"
 
 namespace lowtide::cli {
 namespace {
@@ -56,6 +57,7 @@ nlohmann::json to_json(const TrainResult& r) {
                       {"lower_bound_seconds", or_null(r.lower_bound_seconds)},
                       {"gap", or_null(r.gap)},
                       {"planning_seconds", r.planning_seconds},
+                      {"seconds_of_steps", r.seconds_of_steps},
                       {"step_seconds", r.step_seconds},
                       {"predicted_step_seconds", r.predicted_step_seconds},
                       {"items", r.items},

@@ -41,6 +41,7 @@ void Loop::drive(Run& run, Recorder* recorder) {
 
 void Loop::finish(const Run& run) {
   result_.stopped = run.steps_done() < options_.steps;
+  result_.seconds_of_steps = seconds_;
   result_.step_seconds = typical(seconds_);
   if (result_.step_seconds > 0) {
     result_.items_per_second = static_cast<double>(run.items_per_step()) / result_.step_seconds;

@@ -49,6 +49,7 @@ struct TrainResult {
   std::optional<double> lower_bound_seconds;  ///< of a step of any plan within the budget
   std::optional<double> gap;
   double planning_seconds = 0;
+  std::vector<double> seconds_of_steps;  ///< of the steps done now
   double step_seconds = 0;  ///< median, the first step left out when there are more
   double predicted_step_seconds = 0;
   double items_per_second = 0;
