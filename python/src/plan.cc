@@ -27,8 +27,9 @@ std::string_view verb_name(Verb verb) {
 py::list actions(const Plan& plan) {
   py::list list;
   for (const Action& a : plan.actions) {
-    list.append(a.in_place.empty() ? py::make_tuple(verb_name(a.verb), a.index)
-                                   : py::make_tuple(verb_name(a.verb), a.index, a.in_place));
+    py::tuple action = py::make_tuple(verb_name(a.verb), a.index);
+    if (!a.in_place.empty()) action = action + py::make_tuple(a.in_place);
+    list.append(action);
   }
   return list;
 }

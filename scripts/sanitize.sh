@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Builds the core with the address and undefined-behaviour sanitizers and runs its tests.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+scripts/build.sh build-sanitize -DLOWTIDE_SANITIZE=address,undefined -DLOWTIDE_RUNTIME=OFF \
+  -DLOWTIDE_PYTHON=OFF -DLOWTIDE_BENCH=OFF
+ctest --test-dir build-sanitize --output-on-failure -j "$(nproc)"
