@@ -21,7 +21,8 @@ using ::testing::ElementsAre;
 std::vector<Json> events(const std::string& trace, std::string_view phase,
                          std::string_view name = "") {
   std::vector<Json> found;
-  for (const Json& event : Json::parse(trace)["traceEvents"]) {
+  const Json document = Json::parse(trace);
+  for (const Json& event : document["traceEvents"]) {
     if (event["ph"] == phase && (name.empty() || event["name"] == name)) found.push_back(event);
   }
   return found;
