@@ -3,22 +3,22 @@
 # make sanitize  the core's tests again under the address and undefined-behaviour sanitizers
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test sanitize bench build setup clean
+.PHONY: demo test sanitize bench setup clean
 
-demo: build
+demo: setup
+	scripts/build.sh lowtide lowtide_python
 	.venv/bin/python scripts/demo.py
 
-test: build
+test: setup
+	scripts/build.sh
 	scripts/test.sh
 
 sanitize: setup
 	scripts/sanitize.sh
 
-bench: build
-	.venv/bin/python bench/run_all.py
-
-build: setup
+bench: setup
 	scripts/build.sh
+	.venv/bin/python bench/run_all.py
 
 setup:
 	scripts/setup.sh

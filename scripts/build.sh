@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
-# Configures and builds into build/ (or $1, with further CMake options behind it).
+# Configures build/ and builds the given targets there; all of them when none is given.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
-folder=${1:-build}
-torch=$(python -c 'import torch; print(torch.utils.cmake_prefix_path)' 2>/dev/null)
-if [ ! -f "$folder/build.ninja" ] || [ $# -gt 1 ]; then
-  cmake -G Ninja -B "$folder" -DCMAKE_PREFIX_PATH="$torch" -DLOWTIDE_PYTHON=ON \
-    -DPython_EXECUTABLE="$PWD/.venv/bin/python" "${@:2}" >"/tmp/lowtide-cmake.$$" 2>&1 || {
-    cat "/tmp/lowtide-cmake.$$" >&2
-    exit 1
-  }
-  rm -f "/tmp/lowtide-cmake.$$"
+
+if [ ! -f build/build.ninja ]; then
+  torch=$(python -c 'import torch; print(torch.utils.cmake_prefix_path)')
+  log=$(mktemp)
+  trap 'rm -f "$log"' EXIT
+  cmake -G Ninja -B build -DCMAKE_PREFIX_PATH="$torch" -DLOWTIDE_PYTHON=ON \
+    -DPython_EXECUTABLE="$PWD/.venv/bin/python" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
-cmake --build "$folder"
+cmake --build build --target "${@:-all}"

@@ -10,6 +10,8 @@ import pathlib
 import subprocess
 import sys
 
+import lowtide
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 OUT = ROOT / "out" / "demo"
 CASES = {
@@ -38,6 +40,15 @@ def train(name, budget, steps):
     if run.returncode != 0:
         sys.exit(run.returncode)
     return json.loads(run.stdout)
+
+
+def draw(name, budgets):
+    """Bytes in use over a step: without a limit, and within each budget."""
+    graph = lowtide.Graph.load(OUT / f"{name}.graph.json")
+    plans = [(budget, lowtide.Plan.load(OUT / f"{name}-{budget.rstrip('%')}.plan.json")) for budget in budgets]
+    picture = lowtide.memory_plot(graph, [("keep-all", lowtide.keep_all(graph)), *plans],
+                                  f"Bytes in use over one training step of {name}")
+    (OUT / f"{name}.svg").write_text(picture)
 
 
 def mebibytes(count):
@@ -75,17 +86,18 @@ def main():
     OUT.mkdir(parents=True, exist_ok=True)
     gather_text()
 
-    rows, kept = [], True
+    rows, kept, budgets = [], True, arguments.budgets.split(",")
     for name in CASES:
-        for number, budget in enumerate(arguments.budgets.split(",")):
+        for number, budget in enumerate(budgets):
             result = train(name, budget, arguments.steps)
             if number == 0:
                 rows.append(keep_all_row(name, result))
             rows.append(budget_row(name, budget, result))
             kept = kept and result["bit_identical"] and result["measured_peak_bytes"] <= result["budget_bytes"]
+        draw(name, budgets)
     print()
     print_table(rows)
-    print(f"\nGraphs, plans and traces are in {OUT.relative_to(ROOT)}/ ; open a trace at https://ui.perfetto.dev")
+    print(f"\nGraphs, plans, traces and pictures are in {OUT.relative_to(ROOT)}/ ; open a trace at https://ui.perfetto.dev")
     if not kept:
         sys.exit("a budget was exceeded, or a run differs from keep-all: see the table")
 

@@ -4,6 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
-scripts/build.sh build-sanitize -DLOWTIDE_SANITIZE=address,undefined -DLOWTIDE_RUNTIME=OFF \
-  -DLOWTIDE_PYTHON=OFF -DLOWTIDE_BENCH=OFF
+cmake -G Ninja -B build-sanitize -DLOWTIDE_SANITIZE=address,undefined -DLOWTIDE_RUNTIME=OFF \
+  -DLOWTIDE_BENCH=OFF
+cmake --build build-sanitize
 ctest --test-dir build-sanitize --output-on-failure -j "$(nproc)"
