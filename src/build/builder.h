@@ -61,9 +61,9 @@ class Builder {
   Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
 
   /// Appends an op with the arguments of its ATen schema in order; trailing ones that keep their
-  /// defaults may be left out. Results in the order of its outputs (none for an op that only mutates).
-  /// Throws InputError for an op that the library does not know (with the nearest names) and for
-  /// arguments that do not fit.
+  /// defaults may be left out. Results in the order of its outputs (none for an op that only
+  /// mutates). Throws InputError for an op that the library does not know (with the nearest names)
+  /// and for arguments that do not fit.
   std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
   /// The same for an op with one output.
   Value call1(std::string_view type, std::vector<CallArg> args);

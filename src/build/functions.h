@@ -121,7 +121,8 @@ Value batch_norm(Value x, Value weight, Value bias, Value running_mean, Value ru
 /// Over the last `weight.dim()` dimensions.
 Value layer_norm(Value x, Value weight, Value bias, double epsilon = 1e-5);
 
-// ---- Reductions -----------------------------------------------------------------------------------
+// ---- Reductions
+// -----------------------------------------------------------------------------------
 /// Over `dims` (all when empty).
 Value sum(Value x, std::vector<std::int64_t> dims = {}, bool keep_dims = false);
 Value mean(Value x, std::vector<std::int64_t> dims = {}, bool keep_dims = false);
@@ -131,7 +132,8 @@ Value log_softmax(Value x, std::int64_t dim);
 /// Sums away the dimensions that broadcasting `shape` to x's shape added.
 Value sum_to(Value x, const Shape& shape);
 
-// ---- Joining and indexing ---------------------------------------------------------------------------
+// ---- Joining and indexing
+// ---------------------------------------------------------------------------
 Value cat(std::vector<Value> parts, std::int64_t dim);
 Value stack(std::vector<Value> parts, std::int64_t dim);
 /// Rows of `weight` (count, width) at `indices` (i64).
@@ -139,11 +141,13 @@ Value embedding(Value weight, Value indices);
 /// x padded with zeros; {left, right, top, bottom, ...} from the last dimension on.
 Value pad(Value x, std::vector<std::int64_t> padding);
 
-// ---- Random -------------------------------------------------------------------------------------------
+// ---- Random
+// -------------------------------------------------------------------------------------------
 /// Training mode: zeroes each element with `probability`, scales the rest. x itself when it is 0.
 Value dropout(Value x, double probability);
 
-// ---- Losses, means over the batch ------------------------------------------------------------------------
+// ---- Losses, means over the batch
+// ------------------------------------------------------------------------
 /// logits (N, C, ...), target (N, ...) of class indices.
 Value cross_entropy(Value logits, Value target);
 Value nll_loss(Value log_probabilities, Value target);

@@ -9,21 +9,6 @@
 namespace lowtide::cli {
 namespace {
 
-struct SizeOption {
-  const char* name;
-  std::int64_t ModelOptions::*field;
-  const char* help;
-};
-constexpr SizeOption kSizes[] = {
-    {"--batch,-b", &ModelOptions::batch, "Images or sequences in a batch"},
-    {"--image", &ModelOptions::image, "Height and width of the images"},
-    {"--classes", &ModelOptions::classes, "Classes to tell apart"},
-    {"--layers", &ModelOptions::layers, "Layers or blocks"},
-    {"--width", &ModelOptions::width, "Width of the hidden layers"},
-    {"--heads", &ModelOptions::heads, "Attention heads"},
-    {"--sequence", &ModelOptions::sequence, "Tokens or time steps of a sequence"},
-    {"--vocabulary", &ModelOptions::vocabulary, "Distinct tokens"}};
-
 struct RateOption {
   const char* name;
   double OptimizerOptions::*field;
@@ -38,8 +23,9 @@ constexpr RateOption kRates[] = {
     {"--weight-decay", &OptimizerOptions::weight_decay, "Weight decay [0]"}};
 
 void add_sizes(CLI::App& app, Edits& edits) {
-  for (const SizeOption& size : kSizes) {
-    add_edit<std::int64_t>(app, edits, size.name, size.help,
+  for (const SizeOption& size : size_options()) {
+    const std::string flag = fmt::format("--{}{}", size.name, size.name == "batch" ? ",-b" : "");
+    add_edit<std::int64_t>(app, edits, flag, std::string(size.help),
                            [field = size.field](TrainOptions& o, std::int64_t value) {
                              o.recipe.sizes.*field = value;
                            })
@@ -62,9 +48,10 @@ void add_strategy_option(TrainOptions& options, const std::string& text) {
   const char* begin = text.data() + std::min(equals, text.size() - 1) + 1;
   const auto [stop, error] = std::from_chars(begin, end, value);
   if (equals == std::string::npos || begin == end || stop != end || error != std::errc()) {
-    throw InputError(fmt::format("-O {} is not of the form NAME=NUMBER; `lowtide strategies` lists the "
-                                 "options of each strategy.",
-                                 text));
+    throw InputError(
+        fmt::format("-O {} is not of the form NAME=NUMBER; `lowtide strategies` lists the "
+                    "options of each strategy.",
+                    text));
   }
   options.fitting.strategy_options[text.substr(0, equals)] = value;
 }
@@ -75,7 +62,8 @@ CLI::Validator in_range(double low, double high) {
   return CLI::Validator(
       [low, high](const std::string& text) {
         double value = 0;
-        if (!CLI::detail::lexical_cast(text, value)) return fmt::format("\"{}\" is no number", text);
+        if (!CLI::detail::lexical_cast(text, value))
+          return fmt::format("\"{}\" is no number", text);
         if (value >= low && value <= high) return std::string();
         return fmt::format("{} is not between {} and {}", text, low, high);
       },
@@ -88,8 +76,9 @@ void add_recipe_options(CLI::App& app, Edits& edits) {
       ->type_name("NAME")
       ->group("Model");
   add_sizes(app, edits);
-  add_edit<std::string>(app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
-                        [](TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
+  add_edit<std::string>(
+      app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
+      [](TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
       ->type_name("NAME")
       ->group("Optimizer");
   for (const RateOption& rate : kRates) {
@@ -107,7 +96,8 @@ void add_planning_options(CLI::App& app, Edits& edits) {
                         [](TrainOptions& o, const std::string& name) { o.fitting.strategy = name; })
       ->type_name("NAME")
       ->group("Planning");
-  add_edit<std::vector<std::string>>(app, edits, "-O", "Option of the strategy, NAME=NUMBER; repeatable",
+  add_edit<std::vector<std::string>>(app, edits, "-O",
+                                     "Option of the strategy, NAME=NUMBER; repeatable",
                                      [](TrainOptions& o, const std::vector<std::string>& all) {
                                        for (const auto& text : all) add_strategy_option(o, text);
                                      })
@@ -133,11 +123,12 @@ Bytes parse_amount(std::string_view text, std::string_view what) {
 }
 
 void add_help(CLI::App& app, const std::string& explanation, const std::string& examples) {
-  app.footer(fmt::format("{}\nExamples:\n{}\n"
-                         "Exit codes: 0 success; 1 failure (an op, the disk, a fault of lowtide); 2 bad "
-                         "input;\n3 no plan within the budget; 4 stopped by Ctrl-C, with what was "
-                         "reached.",
-                         explanation, examples));
+  app.footer(
+      fmt::format("{}\nExamples:\n{}\n"
+                  "Exit codes: 0 success; 1 failure (an op, the disk, a fault of lowtide); 2 bad "
+                  "input;\n3 no plan within the budget; 4 stopped by Ctrl-C, with what was "
+                  "reached.",
+                  explanation, examples));
 }
 
 }  // namespace lowtide::cli

@@ -55,7 +55,8 @@ std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
       if (Control::stop_requested()) return rows;
       progress.show(fmt::format("{} at {} ...", strategy->name, text));
       Control control(arguments.time_limit);
-      rows.push_back({text, std::string(strategy->name), plan_within(graph, *strategy, budget, {}, control)});
+      rows.push_back(
+          {text, std::string(strategy->name), plan_within(graph, *strategy, budget, {}, control)});
     }
   }
   return rows;
@@ -64,16 +65,19 @@ std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
 std::string remark(const Planned& planned) {
   if (planned.plan) return std::string(name(planned.outcome));
   if (planned.smallest_budget) {
-    return fmt::format("{}: needs {}", name(planned.outcome), format_bytes(*planned.smallest_budget));
+    return fmt::format("{}: needs {}", name(planned.outcome),
+                       format_bytes(*planned.smallest_budget));
   }
   return std::string(name(planned.outcome));
 }
 
 std::string table_of(const std::vector<Row>& rows) {
-  Table table({"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
+  Table table(
+      {"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
   for (const auto& [budget, strategy, planned] : rows) {
     const Plan* plan = planned.plan ? &*planned.plan : nullptr;
-    const auto arena = plan && plan->layout ? std::optional(plan->layout->arena_bytes) : std::nullopt;
+    const auto arena =
+        plan && plan->layout ? std::optional(plan->layout->arena_bytes) : std::nullopt;
     const auto bound = plan && plan->lower_bound
                            ? std::optional(*plan->lower_bound / planned.keep_all_cost - 1)
                            : std::nullopt;
@@ -130,11 +134,12 @@ Action define_compare(CLI::App& app) {
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
-           "how far the plan's cost is above it at most. Infeasible pairs say what would do.",
-           "  lowtide compare unet.json --budgets 90%,70%,50%\n"
-           "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
+  add_help(
+      app,
+      "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
+      "how far the plan's cost is above it at most. Infeasible pairs say what would do.",
+      "  lowtide compare unet.json --budgets 90%,70%,50%\n"
+      "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
   return [arguments] { return compare(*arguments); };
 }
 

@@ -24,7 +24,8 @@ int write_training_graph(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
   const Recipe& recipe = options.recipe;
-  if (recipe.model.empty()) throw InputError("which model? Give --model; `lowtide models` lists them.");
+  if (recipe.model.empty())
+    throw InputError("which model? Give --model; `lowtide models` lists them.");
   const Graph graph =
       roofline_priced(training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer));
   write_graph(graph, arguments.output);
@@ -38,12 +39,12 @@ int write_training_graph(const Arguments& arguments) {
                 {"keep_all_peak_bytes", reference.peak_bytes},
                 {"estimated", true}});
   } else if (arguments.output != "/dev/stdout") {
-    print(fmt::format("{}: {} ops, {} tensors, {} held throughout, keep-all peak {} without workspaces.\n"
-                      "Times are estimates: `lowtide profile {} -o {}` measures them and the "
-                      "workspaces.\n",
-                      graph.name(), graph.num_ops(), graph.num_tensors(),
-                      format_bytes(graph.resident_bytes()), format_bytes(reference.peak_bytes),
-                      arguments.output, arguments.output));
+    print(fmt::format(
+        "{}: {} ops, {} tensors, {} held throughout, keep-all peak {} without workspaces.\n"
+        "Times are estimates: `lowtide profile {} -o {}` measures them and the "
+        "workspaces.\n",
+        graph.name(), graph.num_ops(), graph.num_tensors(), format_bytes(graph.resident_bytes()),
+        format_bytes(reference.peak_bytes), arguments.output, arguments.output));
   }
   return kSuccess;
 }

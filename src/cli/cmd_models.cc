@@ -47,7 +47,8 @@ int list_models(bool json) {
   Table table({"model", "learns", "what", "options and their defaults"}, Table::Align::left);
   for (const Model& model : models()) {
     const auto defaults = defaults_of(model);
-    table.add({std::string(model.name), name(model.task), std::string(model.summary), listed(defaults)});
+    table.add(
+        {std::string(model.name), name(model.task), std::string(model.summary), listed(defaults)});
     all.push_back({{"name", model.name},
                    {"summary", model.summary},
                    {"paper", model.paper},

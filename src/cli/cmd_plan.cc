@@ -37,12 +37,13 @@ constexpr int kExplainedRows = 8;
 void draw(const Graph& graph, const Planned& planned, const std::string& path) {
   MemoryCurve within = memory_curve(graph, *planned.plan, "within the budget");
   within.budget_bytes = planned.budget_bytes;
-  write_memory_plot({.title = "Bytes in use over one step",
-                     .subtitle = fmt::format("{}, {} of {}", graph.name(), format_bytes(planned.budget_bytes),
-                                             format_bytes(planned.keep_all_peak_bytes)),
-                     .curves = {memory_curve(graph, keep_all(graph), "keep-all"), within},
-                     .resident_bytes = graph.resident_bytes()},
-                    path);
+  write_memory_plot(
+      {.title = "Bytes in use over one step",
+       .subtitle = fmt::format("{}, {} of {}", graph.name(), format_bytes(planned.budget_bytes),
+                               format_bytes(planned.keep_all_peak_bytes)),
+       .curves = {memory_curve(graph, keep_all(graph), "keep-all"), within},
+       .resident_bytes = graph.resident_bytes()},
+      path);
 }
 
 const Strategy& chosen(const Fitting& fitting) {
@@ -54,7 +55,8 @@ std::string summary(const Graph& graph, const Planned& planned) {
   Table table({"graph", graph.name()}, Table::Align::left);
   table.add({"strategy", fmt::format("{} ({})", plan.strategy, name(planned.outcome))});
   table.add({"budget", format_bytes(planned.budget_bytes)});
-  table.add({"arena", bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
+  table.add({"arena",
+             bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
   table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
   table.add({"overhead", percent(planned.overhead())});
@@ -94,18 +96,22 @@ int plan(const Arguments& arguments) {
 Action define_plan(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
   app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
-  app.add_option("--budget", arguments->budget, "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%)")
+  app.add_option("--budget", arguments->budget,
+                 "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%)")
       ->required()
       ->type_name("BUDGET");
   add_planning_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
-  app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")->type_name("FILE");
+  app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
+      ->type_name("FILE");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "The budget counts everything that the step holds, fragmentation included: the arena of\n"
-           "the plan is within it. Ctrl-C ends the search with the best plan so far.",
-           "  lowtide plan unet.json --budget 60%\n"
-           "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o plan.json\n");
+  add_help(
+      app,
+      "The budget counts everything that the step holds, fragmentation included: the arena of\n"
+      "the plan is within it. Ctrl-C ends the search with the best plan so far.",
+      "  lowtide plan unet.json --budget 60%\n"
+      "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
+      "plan.json\n");
   return [arguments] { return plan(*arguments); };
 }
 

@@ -26,9 +26,10 @@ struct Arguments {
 
 void require_executable(const Graph& graph, const std::string& file) {
   if (graph.executable()) return;
-  throw InputError(fmt::format("{} cannot be measured: its ops carry no arguments, so they can be planned "
-                               "but not run. `lowtide graph` writes graphs that can.",
-                               file));
+  throw InputError(
+      fmt::format("{} cannot be measured: its ops carry no arguments, so they can be planned "
+                  "but not run. `lowtide graph` writes graphs that can.",
+                  file));
 }
 
 int profile(const Arguments& arguments) {
@@ -63,22 +64,27 @@ int profile(const Arguments& arguments) {
 
 Action define_profile(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  app.add_option("graph", arguments->graph, "Graph to measure")->required()->type_name("GRAPH.json");
-  app.add_option("-o,--output", arguments->output, "File to write the priced graph to (may be GRAPH.json)")
+  app.add_option("graph", arguments->graph, "Graph to measure")
+      ->required()
+      ->type_name("GRAPH.json");
+  app.add_option("-o,--output", arguments->output,
+                 "File to write the priced graph to (may be GRAPH.json)")
       ->required()
       ->type_name("FILE");
-  app.add_option("--profile", arguments->profile, "File of measurements [this device's, in the cache]")
+  app.add_option("--profile", arguments->profile,
+                 "File of measurements [this device's, in the cache]")
       ->type_name("FILE");
   app.add_option("--threads", arguments->threads, "Threads of the kernels")
       ->check(in_range(1, 4096))
       ->type_name("N");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "Runs each distinct op (type, shapes, dtypes) once on random data through the real kernels\n"
-           "and writes the graph with times, workspaces and allocation sequences. Measurements are\n"
-           "kept in ~/.cache/lowtide, one file per device and number of threads, and reused; Ctrl-C\n"
-           "keeps what was measured so far.",
-           "  lowtide profile unet.json -o unet.json\n");
+  add_help(
+      app,
+      "Runs each distinct op (type, shapes, dtypes) once on random data through the real kernels\n"
+      "and writes the graph with times, workspaces and allocation sequences. Measurements are\n"
+      "kept in ~/.cache/lowtide, one file per device and number of threads, and reused; Ctrl-C\n"
+      "keeps what was measured so far.",
+      "  lowtide profile unet.json -o unet.json\n");
   return [arguments] { return profile(*arguments); };
 }
 

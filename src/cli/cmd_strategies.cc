@@ -27,11 +27,13 @@ nlohmann::json to_json(const Strategy& strategy) {
 
 std::string described(const Strategy& strategy) {
   const bool is_default = &strategy == &default_strategy();
-  std::string text = fmt::format("{}{}\n  {}\n  guarantee: {}\n", strategy.name,
-                                 is_default ? " (default)" : "", strategy.summary, strategy.guarantee);
+  std::string text =
+      fmt::format("{}{}\n  {}\n  guarantee: {}\n", strategy.name, is_default ? " (default)" : "",
+                  strategy.summary, strategy.guarantee);
   if (!strategy.paper.empty()) text += fmt::format("  paper: {}\n", strategy.paper);
   for (const StrategyOption& o : strategy.options) {
-    text += fmt::format("  -O {}={}   {} ({} to {})\n", o.name, o.default_value, o.help, o.low, o.high);
+    text +=
+        fmt::format("  -O {}={}   {} ({} to {})\n", o.name, o.default_value, o.help, o.low, o.high);
   }
   return text + "\n";
 }
@@ -56,8 +58,11 @@ int list_strategies(bool json) {
 Action define_strategies(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   add_json_flag(app, *json);
-  add_help(app, "A strategy decides which ops run again. Choose one with --strategy, its options with -O.",
-           "  lowtide strategies\n  lowtide plan g.json --budget 60% --strategy segments -O segments=8\n");
+  add_help(
+      app,
+      "A strategy decides which ops run again. Choose one with --strategy, its options with -O.",
+      "  lowtide strategies\n  lowtide plan g.json --budget 60% --strategy segments -O "
+      "segments=8\n");
   return [json] { return list_strategies(*json); };
 }
 

@@ -38,7 +38,8 @@ void set_memory(TrainOptions& o, const std::string& value) {
 }
 
 void set_overrun(TrainOptions& o, const std::string& value) {
-  o.fitting.overrun = is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
+  o.fitting.overrun =
+      is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
 }
 
 void set_budget(TrainOptions& o, const std::string& value) {
@@ -53,8 +54,9 @@ void add_run_options(CLI::App& app, Edits& edits) {
       ->check(in_range(0, kLargest))
       ->type_name("N")
       ->group(group);
-  add_edit<std::string>(app, edits, "--data", "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
-                        [](TrainOptions& o, const std::string& t) { o.recipe.data = parse_data_source(t); })
+  add_edit<std::string>(
+      app, edits, "--data", "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
+      [](TrainOptions& o, const std::string& t) { o.recipe.data = parse_data_source(t); })
       ->type_name("DATA")
       ->group(group);
   add_edit<std::string>(app, edits, "--text", "The same as --data text:FILE",
@@ -76,19 +78,25 @@ void add_run_options(CLI::App& app, Edits& edits) {
 
 void add_memory_options(CLI::App& app, Edits& edits) {
   const char* group = "Memory";
-  add_edit<std::string>(app, edits, "--budget", "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [what keep-all takes]",
-                        set_budget)
+  add_edit<std::string>(
+      app, edits, "--budget",
+      "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [what keep-all takes]",
+      set_budget)
       ->type_name("BUDGET")
       ->group(group);
-  add_edit<std::string>(app, edits, "--memory", "static: planned addresses; pool: allocate when needed [static]",
+  add_edit<std::string>(app, edits, "--memory",
+                        "static: planned addresses; pool: allocate when needed [static]",
                         set_memory)
       ->type_name("KIND")
       ->group(group);
-  add_edit<std::string>(app, edits, "--overrun", "When an op asks for more than was measured: stop, or take it from the reserve [stop]",
-                        set_overrun)
+  add_edit<std::string>(
+      app, edits, "--overrun",
+      "When an op asks for more than was measured: stop, or take it from the reserve [stop]",
+      set_overrun)
       ->type_name("WHAT")
       ->group(group);
-  add_edit<std::string>(app, edits, "--reserve", "Part of the budget kept for --overrun reserve [0]",
+  add_edit<std::string>(app, edits, "--reserve",
+                        "Part of the budget kept for --overrun reserve [0]",
                         [](TrainOptions& o, const std::string& t) {
                           o.fitting.reserve_bytes = parse_amount(t, "--reserve");
                         })
@@ -105,24 +113,29 @@ void add_path(CLI::App& app, Edits& edits, const std::string& name, const std::s
 }
 
 void add_file_options(CLI::App& app, Edits& edits) {
-  add_path(app, edits, "--save", "Checkpoint to write at the end and when stopped", &TrainOptions::save);
+  add_path(app, edits, "--save", "Checkpoint to write at the end and when stopped",
+           &TrainOptions::save);
   add_edit<std::int64_t>(app, edits, "--save-every", "And after every N steps",
                          [](TrainOptions& o, std::int64_t n) { o.save_every = n; })
       ->check(in_range(1, kLargest))
       ->type_name("N")
       ->group("Files");
-  add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]", &TrainOptions::profile);
+  add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",
+           &TrainOptions::profile);
   add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step", &TrainOptions::trace);
   add_path(app, edits, "--plan-out", "The plan", &TrainOptions::plan_out);
   add_path(app, edits, "--graph-out", "The measured graph", &TrainOptions::graph_out);
-  add_path(app, edits, "--dump-gradients", "Gradients of the last step (safetensors)", &TrainOptions::gradients_out);
+  add_path(app, edits, "--dump-gradients", "Gradients of the last step (safetensors)",
+           &TrainOptions::gradients_out);
 }
 
 TrainOptions options_from(const Arguments& arguments) {
-  TrainOptions options = arguments.resume.empty() ? TrainOptions{} : resumed_options(arguments.resume);
+  TrainOptions options =
+      arguments.resume.empty() ? TrainOptions{} : resumed_options(arguments.resume);
   for (const auto& edit : arguments.edits) edit(options);
   if (options.recipe.model.empty()) {
-    throw InputError("which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
+    throw InputError(
+        "which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
   }
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");
@@ -160,21 +173,26 @@ Action define_train(CLI::App& app) {
       ->type_name("FILE")
       ->group("Files");
   auto& edits = arguments->edits;
-  app.add_flag_callback("--check", [&edits] { edits.push_back([](TrainOptions& o) { o.check = true; }); },
-                        "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
-                        "generator bit for bit");
+  app.add_flag_callback(
+      "--check", [&edits] { edits.push_back([](TrainOptions& o) { o.check = true; }); },
+      "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
+      "generator bit for bit");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "Measures the ops of the model (once per device; kept in ~/.cache/lowtide), plans within the\n"
-           "budget, takes one block of memory, and trains in it. The budget counts parameters,\n"
-           "gradients, optimizer state, the batch, activations, workspaces and fragmentation.\n"
-           "Recomputation changes no bit of the result. A resumed run takes everything from its\n"
-           "checkpoint, saves to the same file, and goes on bit for bit; --steps N extends it, and\n"
-           "--budget, --strategy and the like may change. Ctrl-C saves after the step if --save was given.",
-           "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"
-           "  lowtide train --model gpt --layers 12 --width 512 --text FILE --budget 60% --steps 200 --save run.ckpt\n"
-           "  lowtide train --resume run.ckpt --steps 400\n"
-           "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
+  add_help(
+      app,
+      "Measures the ops of the model (once per device; kept in ~/.cache/lowtide), plans within "
+      "the\n"
+      "budget, takes one block of memory, and trains in it. The budget counts parameters,\n"
+      "gradients, optimizer state, the batch, activations, workspaces and fragmentation.\n"
+      "Recomputation changes no bit of the result. A resumed run takes everything from its\n"
+      "checkpoint, saves to the same file, and goes on bit for bit; --steps N extends it, and\n"
+      "--budget, --strategy and the like may change. Ctrl-C saves after the step if --save was "
+      "given.",
+      "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"
+      "  lowtide train --model gpt --layers 12 --width 512 --text FILE --budget 60% --steps 200 "
+      "--save run.ckpt\n"
+      "  lowtide train --resume run.ckpt --steps 400\n"
+      "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
   return [arguments] { return train_model(*arguments); };
 }
 

@@ -28,8 +28,8 @@ std::optional<Bytes> budget_of(const Arguments& arguments, const Graph& graph) {
 int report(const Violation& violation, bool json) {
   const std::string where =
       violation.action == kNone ? "" : fmt::format(" at action {}", violation.action);
-  const std::string message =
-      fmt::format("the plan breaks the rule {}{}: {}", name(violation.rule), where, violation.message);
+  const std::string message = fmt::format("the plan breaks the rule {}{}: {}", name(violation.rule),
+                                          where, violation.message);
   std::cerr << "lowtide: " << message << std::endl;
   if (json) {
     print_json({{"valid", false},
@@ -55,7 +55,8 @@ int report(const Graph& graph, const Plan& plan, bool json) {
   } else {
     print(fmt::format("valid: peak {}, arena {}, cost {} {} ({} over keep-all)\n",
                       format_bytes(replayed.peak_bytes), bytes_or_dash(arena), replayed.cost,
-                      graph.cost_unit(), percent(replayed.cost / keep_all_reference(graph).cost - 1)));
+                      graph.cost_unit(),
+                      percent(replayed.cost / keep_all_reference(graph).cost - 1)));
   }
   return kSuccess;
 }
@@ -76,10 +77,11 @@ Action define_verify(CLI::App& app) {
   app.add_option("--budget", arguments->budget, "Budget to hold it to [the plan's own]")
       ->type_name("BUDGET");
   add_json_flag(app, arguments->json);
-  add_help(app,
-           "Replays the plan by code that no planner shares and names the first rule that it breaks.\n"
-           "A plan that breaks one ends with exit code 2.",
-           "  lowtide verify unet.json plan.json --budget 1.5GiB\n");
+  add_help(
+      app,
+      "Replays the plan by code that no planner shares and names the first rule that it breaks.\n"
+      "A plan that breaks one ends with exit code 2.",
+      "  lowtide verify unet.json plan.json --budget 1.5GiB\n");
   return [arguments] { return verify_files(*arguments); };
 }
 

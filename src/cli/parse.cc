@@ -23,7 +23,8 @@ std::vector<std::string> option_names(const CLI::App& app) {
 }
 
 /// Throws when the command line has something that nothing took.
-void refuse_unknown(const CLI::App& app, const CLI::App* chosen, std::span<const Command> commands) {
+void refuse_unknown(const CLI::App& app, const CLI::App* chosen,
+                    std::span<const Command> commands) {
   const std::vector<std::string> left = app.remaining(true);
   if (left.empty()) return;
   const std::string name = left.front().substr(0, left.front().find('='));
@@ -56,9 +57,10 @@ void set_up(CLI::App& app) {
 }  // namespace
 
 int parse_and_run(std::span<const Command> commands, int argc, char** argv) {
-  CLI::App app("Trains neural networks within a budget of bytes: decides what to keep and what to "
-               "recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
-               "lowtide");
+  CLI::App app(
+      "Trains neural networks within a budget of bytes: decides what to keep and what to "
+      "recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
+      "lowtide");
   set_up(app);
   std::map<const CLI::App*, Action> actions;
   for (const Command& command : commands) {

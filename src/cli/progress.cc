@@ -10,8 +10,8 @@ namespace {
 
 std::string line(const StepProgress& p) {
   return fmt::format("step {}/{}  loss {:.4f}  {:.1f} {}/s  memory peak {}, process {}", p.step,
-                     p.steps, p.loss, p.items_per_second, p.items, format_bytes(p.memory_peak_bytes),
-                     format_bytes(p.memory_now_bytes));
+                     p.steps, p.loss, p.items_per_second, p.items,
+                     format_bytes(p.memory_peak_bytes), format_bytes(p.memory_now_bytes));
 }
 
 }  // namespace
@@ -47,7 +47,8 @@ std::function<void(const std::string&)> Progress::messages() {
 }
 
 TrainListener Progress::listener() {
-  return {.message = messages(), .step = [this](const StepProgress& p) { show(line(p), p.step == p.steps); }};
+  return {.message = messages(),
+          .step = [this](const StepProgress& p) { show(line(p), p.step == p.steps); }};
 }
 
 }  // namespace lowtide::cli

@@ -78,16 +78,17 @@ std::string describe(const TrainResult& r) {
   if (!r.losses.empty()) table.add({"loss", loss_text(r)});
   table.add({"budget", format_bytes(r.budget_bytes)});
   table.add({"measured peak", format_bytes(r.measured_peak_bytes)});
-  table.add({"planned peak, arena",
-             fmt::format("{}, {}", format_bytes(r.planned_peak_bytes), format_bytes(r.arena_bytes))});
+  table.add({"planned peak, arena", fmt::format("{}, {}", format_bytes(r.planned_peak_bytes),
+                                                format_bytes(r.arena_bytes))});
   table.add({"keep-all peak", format_bytes(r.keep_all_peak_bytes)});
-  table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}", r.strategy,
-                                     name(r.outcome), percent(r.overhead), percent(r.gap),
-                                     duration(r.planning_seconds))});
+  table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}",
+                                     r.strategy, name(r.outcome), percent(r.overhead),
+                                     percent(r.gap), duration(r.planning_seconds))});
   table.add({"step", fmt::format("{} ({} predicted), {:.1f} {}/s", duration(r.step_seconds),
                                  duration(r.predicted_step_seconds), r.items_per_second, r.items)});
-  table.add({"process", fmt::format("{} at most, {} before the model", format_bytes(r.process_peak_bytes),
-                                    format_bytes(r.process_before_bytes))});
+  table.add(
+      {"process", fmt::format("{} at most, {} before the model", format_bytes(r.process_peak_bytes),
+                              format_bytes(r.process_before_bytes))});
   if (r.keep_all_step_seconds) table.add({"check", check_text(r)});
   return table.text();
 }

@@ -14,7 +14,8 @@ enum class Fit : std::uint8_t { first, best };
 using Order = std::vector<std::int32_t>;
 
 /// Places the listed buffers as an allocator would: in the order in which they begin, each into
-/// what the ended ones gave back. Sizes must be multiples of the alignment. O(n log n) for best fit.
+/// what the ended ones gave back. Sizes must be multiples of the alignment. O(n log n) for best
+/// fit.
 Packing sweep(const std::vector<Buffer>& buffers, Order by_begin, Fit fit);
 
 }  // namespace lowtide

@@ -27,6 +27,7 @@ struct ModelOptions {
 struct SizeOption {
   std::string_view name;  ///< "batch"
   std::int64_t ModelOptions::*field;
+  std::string_view help;
 };
 /// All of them; a model reads those whose default is set.
 std::span<const SizeOption> size_options();

@@ -20,10 +20,14 @@ std::vector<Model> all_models() {
 }
 
 constexpr SizeOption kSizes[] = {
-    {"batch", &ModelOptions::batch},       {"image", &ModelOptions::image},
-    {"classes", &ModelOptions::classes},   {"layers", &ModelOptions::layers},
-    {"width", &ModelOptions::width},       {"heads", &ModelOptions::heads},
-    {"sequence", &ModelOptions::sequence}, {"vocabulary", &ModelOptions::vocabulary}};
+    {"batch", &ModelOptions::batch, "Images or sequences in a batch"},
+    {"image", &ModelOptions::image, "Height and width of the images"},
+    {"classes", &ModelOptions::classes, "Classes to tell apart"},
+    {"layers", &ModelOptions::layers, "Layers or blocks"},
+    {"width", &ModelOptions::width, "Width of the hidden layers"},
+    {"heads", &ModelOptions::heads, "Attention heads"},
+    {"sequence", &ModelOptions::sequence, "Tokens or time steps of a sequence"},
+    {"vocabulary", &ModelOptions::vocabulary, "Distinct tokens"}};
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 31;
 
 std::string options_read(const Model& model) {
@@ -31,7 +35,7 @@ std::string options_read(const Model& model) {
   const auto add = [&list](std::string_view name) {
     list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
   };
-  for (const auto& [name, field] : kSizes) {
+  for (const auto& [name, field, help] : kSizes) {
     if (model.defaults.*field > 0) add(name);
   }
   if (model.defaults.dropout >= 0) add("dropout");
@@ -64,7 +68,7 @@ const Model& find_model(std::string_view name) {
 
 ModelOptions with_defaults(const Model& model, const ModelOptions& given) {
   ModelOptions complete = model.defaults;
-  for (const auto& [name, field] : kSizes) {
+  for (const auto& [name, field, help] : kSizes) {
     const std::int64_t value = given.*field;
     if (value == 0) continue;
     if (model.defaults.*field == 0) refuse_unread(model, name);

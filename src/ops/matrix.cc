@@ -15,7 +15,8 @@ Shape product_shape(const OpCall& call, const TensorType& a, const TensorType& b
   const std::size_t rank = a.shape.size();
   Shape shape = a.shape;
   shape[rank - 1] = b.shape[rank - 1];
-  const bool fits = a.shape[rank - 1] == b.shape[rank - 2] && (rank == 2 || a.shape[0] == b.shape[0]);
+  const bool fits =
+      a.shape[rank - 1] == b.shape[rank - 2] && (rank == 2 || a.shape[0] == b.shape[0]);
   if (!fits) {
     refuse(call.type(), fmt::format("matrices of shapes {} and {} cannot be multiplied",
                                     format_shape(a.shape), format_shape(b.shape)));

@@ -90,12 +90,14 @@ Outputs clone(const OpCall& call) {
 
 Outputs to_copy(const OpCall& call) {
   const TensorType& self = call.tensor(0);
-  return {fresh(call.dtype(1, self.dtype), self.shape, copied_strides(self, call.integer_or(6, 1)))};
+  return {
+      fresh(call.dtype(1, self.dtype), self.shape, copied_strides(self, call.integer_or(6, 1)))};
 }
 
 Outputs filled_like(const OpCall& call) {
   const TensorType& self = call.tensor(0);
-  return {fresh(call.dtype(1, self.dtype), self.shape, copied_strides(self, call.integer_or(5, 1)))};
+  return {
+      fresh(call.dtype(1, self.dtype), self.shape, copied_strides(self, call.integer_or(5, 1)))};
 }
 
 Outputs full(const OpCall& call) {

@@ -21,8 +21,8 @@ std::size_t wrap_dim(std::string_view op, std::int64_t dim, std::size_t rank);
 /// The shape to which both broadcast. Throws InputError that shows both.
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b);
 
-/// count * size. Throws InputError that shows the shape when the bytes of so many elements cannot be
-/// counted.
+/// count * size. Throws InputError that shows the shape when the bytes of so many elements cannot
+/// be counted.
 std::int64_t checked_times(std::int64_t count, std::int64_t size, const Shape& shape);
 std::int64_t count_elements(const Shape& shape);
 

@@ -163,7 +163,8 @@ void append_placements(std::string& text, std::size_t at, const std::vector<Plac
   text += fmt::format("[{}, [", at);
   const char* separator = "";
   for (const Placement& p : born) {
-    text += fmt::format("{}[\"{}\", {}, {}]", separator, p.workspace ? "w" : "t", p.index, p.offset);
+    text +=
+        fmt::format("{}[\"{}\", {}, {}]", separator, p.workspace ? "w" : "t", p.index, p.offset);
     separator = ", ";
   }
   text += "]]";

@@ -121,8 +121,9 @@ class Binder {
   void make_view(TensorId id, std::int32_t now) {
     const TensorId storage = graph_.storage(id);
     if (is_live(id) || instance_[storage] == kNever) {
-      throw std::logic_error(fmt::format("{} runs while its view {} is live, or without its storage",
-                                         graph_.op(runs_.back()).name, graph_.tensor(id).name));
+      throw std::logic_error(
+          fmt::format("{} runs while its view {} is live, or without its storage",
+                      graph_.op(runs_.back()).name, graph_.tensor(id).name));
     }
     instance_[id] = instance_[storage];
     last_use_[storage] = now;

@@ -54,8 +54,8 @@ class Machine {
 
   void require(bool holds, std::string_view what) const {
     if (!holds) {
-      throw InputError(
-          fmt::format("action {} of the plan cannot be done: {}. Verify the plan first.", time_, what));
+      throw InputError(fmt::format(
+          "action {} of the plan cannot be done: {}. Verify the plan first.", time_, what));
     }
   }
 

@@ -42,7 +42,8 @@ MemorySource::Grant AllocationRecorder::allocate(std::size_t bytes) {
   const std::scoped_lock lock(followed().mutex);
   followed().origins[grant.data] = {
       grant.release, this, requests_.size(),
-      std::make_unique<OwnedRange>(grant.data, static_cast<Bytes>(bytes), &AllocationRecorder::release)};
+      std::make_unique<OwnedRange>(grant.data, static_cast<Bytes>(bytes),
+                                   &AllocationRecorder::release)};
   requests_.push_back({grant.data, static_cast<Bytes>(bytes), now_++, kAlive});
   live_bytes_ += static_cast<Bytes>(bytes);
   peak_bytes_ = std::max(peak_bytes_, live_bytes_);

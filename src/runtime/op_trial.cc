@@ -45,7 +45,8 @@ OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& r
     const int request = tensor.alias_of == kNone && results[i].numel() > 0
                             ? storage_request(requests, results[i], tensor.bytes)
                             : -1;
-    if (request >= 0) profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
+    if (request >= 0)
+      profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
   }
   std::vector<Buffer> scratch;
   for (std::size_t i = 0; i < requests.size(); ++i) {

@@ -48,7 +48,8 @@ c10::IValue list_value(const std::vector<From>& values, const c10::Argument& exp
   if (!element) refuse(expected, "a list");
   if (element->kind() == TypeKind::FloatType) return list_of<double>(values);
   if (std::is_integral_v<From> && is_integer(element->kind())) return list_of<int64_t>(values);
-  if (std::is_integral_v<From> && element->kind() == TypeKind::BoolType) return list_of<bool>(values);
+  if (std::is_integral_v<From> && element->kind() == TypeKind::BoolType)
+    return list_of<bool>(values);
   refuse(expected, "a list of numbers");
 }
 

@@ -46,7 +46,7 @@ struct IndexRule {
   std::string_view type;
   std::size_t indices;
   std::size_t source;       ///< the tensor that is indexed, or the number that bounds the indices
-  std::int64_t dim;         ///< of the source; kByArgument: given by argument 1; kPlane: the last two
+  std::int64_t dim;  ///< of the source; kByArgument: given by argument 1; kPlane: the last two
 };
 constexpr std::int64_t kByArgument = 100;
 constexpr std::int64_t kPlane = 101;

@@ -16,6 +16,7 @@ at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
                        std::shared_ptr<void> owner = nullptr);
 
 /// The same for the dtype, shape and strides of another tensor.
-at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<void> owner = nullptr);
+at::Tensor tensor_over(std::byte* data, const at::Tensor& type,
+                       std::shared_ptr<void> owner = nullptr);
 
 }  // namespace lowtide

@@ -36,7 +36,7 @@ std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, C
 /// A position at which the forward pass can be cut: before the stage.
 struct Cut {
   int stage = 0;
-  Bytes crossing = 0;      ///< bytes of forward values made before and read by the forward pass after
+  Bytes crossing = 0;  ///< bytes of forward values made before and read by the forward pass after
   int large_crossing = 0;  ///< how many of them are not small beside the largest forward value
   int value = kNone;       ///< the large one, when it is the only one
 };

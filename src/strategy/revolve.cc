@@ -24,7 +24,8 @@ class Chain {
   int begin(int segment) const { return begins_[segment]; }
   int end(int segment) const { return begins_[segment + 1]; }
   const std::vector<int>& state(int j) const { return states_[j]; }
-  /// The segment whose backward part needs the value: the one it enters, else the one it is made in.
+  /// The segment whose backward part needs the value: the one it enters, else the one it is made
+  /// in.
   int segment_of(int value) const {
     if (state_of_[value] != kNone) return state_of_[value];
     const auto after = std::ranges::upper_bound(begins_, graph_.value(value).producer);

@@ -77,7 +77,8 @@ using Entries = std::map<std::string, const SafetensorsReader::Entry*>;
 void check_same_tensors(const SafetensorsReader& file, const Entries& entries,
                         const std::vector<NamedTensor>& tensors) {
   const auto differs = [&](const std::string& what) {
-    throw InputError(fmt::format("{} is a checkpoint of another model: {}.", file.path().string(), what));
+    throw InputError(
+        fmt::format("{} is a checkpoint of another model: {}.", file.path().string(), what));
   };
   for (const NamedTensor& named : tensors) {
     const auto it = entries.find(named.name);
@@ -141,13 +142,15 @@ void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tenso
   std::uint64_t hash = hash_of(file.metadata());
   for (const NamedTensor& named : all) {
     const std::string_view bytes = bytes_of(named.tensor);
-    file.read(*entries[named.name], {static_cast<char*>(named.tensor.mutable_data_ptr()), bytes.size()});
+    file.read(*entries[named.name],
+              {static_cast<char*>(named.tensor.mutable_data_ptr()), bytes.size()});
     hash = hash_bytes(bytes, hash);
   }
   if (written(hash) != entry(file, "hash")) {
-    throw InputError(fmt::format("{} is damaged: its content does not match its own hash. Resume from "
-                                 "another checkpoint.",
-                                 path.string()));
+    throw InputError(
+        fmt::format("{} is damaged: its content does not match its own hash. Resume from "
+                    "another checkpoint.",
+                    path.string()));
   }
   set_generator_state(all.back().tensor);
 }

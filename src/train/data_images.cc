@@ -47,8 +47,9 @@ class Cifar10 : public torch::data::datasets::Dataset<Cifar10> {
     for (std::size_t at = 0; at < records.size(); at += kRecord) {
       const auto label = static_cast<unsigned char>(records[at]);
       if (label > 9) {
-        throw InputError(fmt::format("{} is not a CIFAR-10 binary file: record {} has the label {}.",
-                                     file.string(), at / kRecord, label));
+        throw InputError(
+            fmt::format("{} is not a CIFAR-10 binary file: record {} has the label {}.",
+                        file.string(), at / kRecord, label));
       }
     }
     records_ += records;
@@ -72,7 +73,8 @@ class EpochOrder {
   void shuffle(std::uint64_t epoch) {
     std::iota(order_.begin(), order_.end(), std::size_t{0});
     std::mt19937_64 random(mixed_seed(seed_, epoch));
-    for (std::size_t i = order_.size() - 1; i > 0; --i) std::swap(order_[i], order_[random() % (i + 1)]);
+    for (std::size_t i = order_.size() - 1; i > 0; --i)
+      std::swap(order_[i], order_[random() % (i + 1)]);
     epoch_ = epoch;
   }
 
@@ -92,7 +94,8 @@ class Images : public Batches {
   void fill(std::int64_t step, const at::Tensor& input, const at::Tensor& target) override {
     const std::int64_t batch = input.size(0);
     for (std::int64_t row = 0; row < batch; ++row) {
-      const Example<> example = dataset_.get(order_.at(static_cast<std::uint64_t>(step * batch + row)));
+      const Example<> example =
+          dataset_.get(order_.at(static_cast<std::uint64_t>(step * batch + row)));
       place(example.data, input[row]);
       target[row].copy_(example.target);
     }
@@ -116,9 +119,10 @@ constexpr std::int64_t kDigits = 10;  // classes of both data sets
 
 void require_images(const BatchShape& shape, std::string_view data) {
   if (shape.task != Task::images) {
-    throw InputError(fmt::format("{} has one label per image, which this model does not learn from: "
-                                 "give a model that classifies images, or other data.",
-                                 data));
+    throw InputError(
+        fmt::format("{} has one label per image, which this model does not learn from: "
+                    "give a model that classifies images, or other data.",
+                    data));
   }
   if (shape.classes < kDigits) {
     throw InputError(fmt::format("{} has 10 classes, the model only {}: give --classes 10.", data,

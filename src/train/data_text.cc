@@ -29,7 +29,11 @@ std::int64_t size_of(const fs::path& file) {
 class Text : public Batches {
  public:
   Text(const fs::path& file, std::int64_t size, std::int64_t vocabulary, std::uint64_t seed)
-      : file_(file), size_(size), vocabulary_(vocabulary), seed_(seed), stream_(file, std::ios::binary) {
+      : file_(file),
+        size_(size),
+        vocabulary_(vocabulary),
+        seed_(seed),
+        stream_(file, std::ios::binary) {
     if (!stream_) throw InputError(fmt::format("cannot read {}.", file_.string()));
   }
 
@@ -88,9 +92,10 @@ std::unique_ptr<Batches> text_batches(const fs::path& file, const BatchShape& sh
   }
   const std::int64_t size = size_of(file), needed = input.numel() + 1;
   if (size < needed) {
-    throw InputError(fmt::format("{} is shorter than one batch: it has {} bytes, and {} x {} tokens "
-                                 "need {}. Give a longer file, or a smaller --batch or --sequence.",
-                                 file.string(), size, input.size(0), input.size(1), needed));
+    throw InputError(
+        fmt::format("{} is shorter than one batch: it has {} bytes, and {} x {} tokens "
+                    "need {}. Give a longer file, or a smaller --batch or --sequence.",
+                    file.string(), size, input.size(0), input.size(1), needed));
   }
   return std::make_unique<Text>(file, size, shape.classes, seed);
 }

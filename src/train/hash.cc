@@ -22,7 +22,8 @@ std::uint64_t finished(std::uint64_t hash) {
 
 /// Calls `visit` on each contiguous run of elements, in row-major order.
 template <typename Visit>
-void for_each_run(const at::Tensor& tensor, std::int64_t dim, const char* data, const Visit& visit) {
+void for_each_run(const at::Tensor& tensor, std::int64_t dim, const char* data,
+                  const Visit& visit) {
   const auto element = static_cast<std::int64_t>(tensor.element_size());
   if (dim == tensor.dim()) return visit(std::string_view(data, static_cast<std::size_t>(element)));
   const std::int64_t size = tensor.size(dim), stride = tensor.stride(dim) * element;

@@ -59,8 +59,8 @@ void Loop::step(Run& run, Recorder* recorder) {
 
 void Loop::warn(const Run& run) {
   if (!std::isfinite(run.loss()) && !warned_) {
-    listener_.message(fmt::format("note: the loss of step {} is not finite; a smaller --lr may help",
-                                  run.steps_done()));
+    listener_.message(fmt::format(
+        "note: the loss of step {} is not finite; a smaller --lr may help", run.steps_done()));
     warned_ = true;
   }
   for (const std::string& overrun : last_.overruns) {

@@ -20,8 +20,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerOptions, name, learning
 namespace {
 
 using Data = DataSource::Kind;
-constexpr std::array kKinds = {std::pair{Data::synthetic, "synthetic"}, std::pair{Data::text, "text"},
-                               std::pair{Data::mnist, "mnist"}, std::pair{Data::cifar10, "cifar10"}};
+constexpr std::array kKinds = {std::pair{Data::synthetic, "synthetic"},
+                               std::pair{Data::text, "text"}, std::pair{Data::mnist, "mnist"},
+                               std::pair{Data::cifar10, "cifar10"}};
 
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
@@ -33,9 +34,10 @@ Data parse_kind(std::string_view text) {
   for (const auto& [kind, known] : kKinds) {
     if (text == known) return kind;
   }
-  throw InputError(fmt::format("unknown data \"{}\".{} Data is synthetic, text:FILE, mnist:FOLDER or "
-                               "cifar10:FOLDER.",
-                               text, did_you_mean(text, kind_names())));
+  throw InputError(
+      fmt::format("unknown data \"{}\".{} Data is synthetic, text:FILE, mnist:FOLDER or "
+                  "cifar10:FOLDER.",
+                  text, did_you_mean(text, kind_names())));
 }
 
 json to_json(const Recipe& recipe) {
@@ -94,9 +96,10 @@ DataSource parse_data_source(std::string_view text) {
   const Data kind = parse_kind(text.substr(0, colon));
   const bool has_path = colon != std::string_view::npos && colon + 1 < text.size();
   if (has_path == (kind == Data::synthetic)) {
-    throw InputError(kind == Data::synthetic
-                         ? "synthetic data takes no path: write --data synthetic."
-                         : fmt::format("data {0} needs a path: write --data {0}:PATH.", name(kind)));
+    throw InputError(
+        kind == Data::synthetic
+            ? "synthetic data takes no path: write --data synthetic."
+            : fmt::format("data {0} needs a path: write --data {0}:PATH.", name(kind)));
   }
   if (!has_path) return {kind, {}};
   return {kind, std::filesystem::absolute(text.substr(colon + 1))};

@@ -20,13 +20,15 @@ Bytes executor_bytes(const Graph& graph, const Fitting& fitting) {
 Fitted plan_step(const Step& step, const Strategy& strategy, const Division& division,
                  const Fitting& fitting, const Control::Listener& listener) {
   Control control(fitting.planning_seconds, listener);
-  return {plan_within(step.graph, strategy, division.plan_bytes(), fitting.strategy_options, control),
-          division};
+  return {
+      plan_within(step.graph, strategy, division.plan_bytes(), fitting.strategy_options, control),
+      division};
 }
 
 }  // namespace
 
-Step prepare_step(const Recipe& recipe, const std::filesystem::path& profile, const Control& control) {
+Step prepare_step(const Recipe& recipe, const std::filesystem::path& profile,
+                  const Control& control) {
   const Model& model = find_model(recipe.model);
   Profiled profiled =
       profile_here(training_graph(model, recipe.sizes, recipe.optimizer), profile, control);
@@ -48,10 +50,12 @@ Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& li
   const Division division{budget, executor_bytes(step.graph, fitting)};
   Fitted fitted = plan_step(step, strategy, division, fitting, listener);
   if (!fitted.planned.plan) {
-    if (Control::stop_requested()) throw StoppedError("stopped while planning, before a plan was found.");
+    if (Control::stop_requested())
+      throw StoppedError("stopped while planning, before a plan was found.");
     throw DoesNotFit(step.graph, fitted.planned, division);
   }
-  if (!limited) fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;
+  if (!limited)
+    fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;
   return fitted;
 }
 
@@ -59,10 +63,10 @@ namespace {
 
 std::string why_not(const Planned& planned, const Division& division) {
   if (division.executor_bytes == 0) return planned.message;
-  return fmt::format("{} Of the budget of {}, {} are kept for states of the random generator and the "
-                     "reserve.",
-                     planned.message, format_bytes(division.budget_bytes),
-                     format_bytes(division.executor_bytes));
+  return fmt::format(
+      "{} Of the budget of {}, {} are kept for states of the random generator and the "
+      "reserve.",
+      planned.message, format_bytes(division.budget_bytes), format_bytes(division.executor_bytes));
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ Profile read_own_profile(const fs::path& file, const std::string& device) {
   Profile profile = read_profile(file);
   if (profile.device.empty()) profile.device = device;
   if (profile.device != device) {
-    throw InputError(fmt::format("the profile {} was measured on another device ({}; this is {}). Give "
-                                 "--profile another file, or leave it out to use this device's own.",
-                                 file.string(), profile.device, device));
+    throw InputError(
+        fmt::format("the profile {} was measured on another device ({}; this is {}). Give "
+                    "--profile another file, or leave it out to use this device's own.",
+                    file.string(), profile.device, device));
   }
   return profile;
 }

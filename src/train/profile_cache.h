@@ -23,6 +23,7 @@ struct Profiled {
 /// back, also when the user asks to stop meanwhile. Throws InputError for a file that was made on
 /// another device, StoppedError when stopped before every op was measured. A file that cannot be
 /// written is reported through `control` and does no harm.
-Profiled profile_here(const Graph& graph, const std::filesystem::path& file, const Control& control);
+Profiled profile_here(const Graph& graph, const std::filesystem::path& file,
+                      const Control& control);
 
 }  // namespace lowtide

@@ -29,9 +29,10 @@ BatchShape batch_shape(const Recipe& recipe) {
 /// A resumption with other data would go on, but not with the run that was begun.
 void require_same_data(const RunState& then, const Batches& now) {
   if (then.data == now.identity()) return;
-  throw InputError(fmt::format("the run was begun with {}, but the data now is {}. Give the same data "
-                               "with --data.",
-                               then.data, now.identity()));
+  throw InputError(
+      fmt::format("the run was begun with {}, but the data now is {}. Give the same data "
+                  "with --data.",
+                  then.data, now.identity()));
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ StepReport Run::advance() {
 }
 
 Bytes Run::executor_bytes() const {
-  if (options_.fitting.memory == ExecutorOptions::Memory::pool) return fitted_.division.executor_bytes;
+  if (options_.fitting.memory == ExecutorOptions::Memory::pool)
+    return fitted_.division.executor_bytes;
   return executor_.block_bytes() - fitted_.plan().layout->arena_bytes;
 }
 

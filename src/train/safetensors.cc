@@ -42,7 +42,8 @@ std::optional<DType> stored_dtype(std::string_view text) {
 std::optional<std::uint64_t> bytes_of_shape(DType dtype, const Shape& shape) {
   auto bytes = static_cast<std::uint64_t>(element_bytes(dtype));
   for (const std::int64_t size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) return {};
+    if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes))
+      return {};
   }
   return bytes;
 }

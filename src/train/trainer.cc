@@ -22,7 +22,8 @@ namespace {
 void require_folder(const fs::path& file) {
   const fs::path folder = file.parent_path();
   if (file.empty() || folder.empty() || fs::is_directory(folder)) return;
-  throw InputError(fmt::format("cannot write {}: there is no folder {}.", file.string(), folder.string()));
+  throw InputError(
+      fmt::format("cannot write {}: there is no folder {}.", file.string(), folder.string()));
 }
 
 void require_folders(const TrainOptions& options) {
@@ -34,9 +35,10 @@ void require_folders(const TrainOptions& options) {
 
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {
   if (const auto difference = first_difference(saved.options.recipe, options.recipe)) {
-    throw InputError(fmt::format("{} is a checkpoint of another run ({}). Leave out what the checkpoint "
-                                 "already says, or start anew without --resume.",
-                                 options.resume.string(), *difference));
+    throw InputError(
+        fmt::format("{} is a checkpoint of another run ({}). Leave out what the checkpoint "
+                    "already says, or start anew without --resume.",
+                    options.resume.string(), *difference));
   }
 }
 
@@ -49,8 +51,8 @@ void complete(Recipe& recipe) {
 
 /// What keep-all computes from the same start, for comparison; its memory is given back before
 /// the planned run takes its own.
-RunRecord reference_record(const Step& step, const TrainOptions& options, const TrainListener& listener,
-                           TrainResult& result) {
+RunRecord reference_record(const Step& step, const TrainOptions& options,
+                           const TrainListener& listener, TrainResult& result) {
   TrainOptions plain = options;
   plain.save.clear();
   plain.trace.clear();
@@ -84,7 +86,8 @@ void describe(const Step& step, const Fitted& fitted, Bytes executor_bytes, Trai
   result.predicted_step_seconds = plan.cost * to_seconds;
 }
 
-void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder, TrainResult& result) {
+void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder,
+             TrainResult& result) {
   if (result.stopped) return;  // the runs are of different lengths
   const auto difference = first_difference(graph, reference, recorder.finish());
   result.bit_identical = !difference;
@@ -106,7 +109,8 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   if (!options.gradients_out.empty()) recorder->save_gradients(options.gradients_out);
   if (!options.trace.empty()) {
     const StepReport& last = loop.last();
-    write_trace(step.graph, fitted.plan(), {last.action_seconds, last.action_memory}, options.trace);
+    write_trace(step.graph, fitted.plan(), {last.action_seconds, last.action_memory},
+                options.trace);
   }
 }
 

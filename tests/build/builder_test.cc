@@ -167,7 +167,8 @@ TEST(Calls, RefuseTensorsThatAreEmptyOrOfAnotherGraph) {
   Builder a("one"), b("two");
   const Value x = a.input("x", {2});
   const Value y = b.input("y", {2});
-  EXPECT_THROWS_INPUT_ERROR(x + y, AllOf(HasSubstr("aten::add.Tensor"), HasSubstr("another graph")));
+  EXPECT_THROWS_INPUT_ERROR(x + y,
+                            AllOf(HasSubstr("aten::add.Tensor"), HasSubstr("another graph")));
   EXPECT_THROWS_INPUT_ERROR(a.build({y}), HasSubstr("another graph"));
   EXPECT_THROWS_INPUT_ERROR(exp(Value()), HasSubstr("empty"));
   EXPECT_THROWS_INPUT_ERROR(x + Value(), HasSubstr("argument 1"));

@@ -116,7 +116,8 @@ TEST_F(Functions, PlanesArePyTorchs) {
   const ConvOptions grouped{.stride = {2, 1}, .padding = {1, 0}, .dilation = {1, 2}, .groups = 2};
   const Value conv = conv2d(x, w, bias, grouped);
   const Value transposed = conv_transpose2d(x, wt, {}, {.stride = {2, 2}});
-  const PoolOptions window{.kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true};
+  const PoolOptions window{
+      .kernel = {3, 2}, .stride = {2, 2}, .padding = {1, 1}, .ceil_mode = true};
   const auto [values, indices] = max_pool2d_with_indices(x, {.kernel = {2, 2}});
   const Value pools[] = {max_pool2d(x, window), avg_pool2d(x, window), global_avg_pool2d(x),
                          max_unpool2d(values, indices, 9, 8), upsample_bilinear2d(x, 18, 16),

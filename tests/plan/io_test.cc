@@ -87,8 +87,9 @@ std::string error_of(std::string_view text) {
 
 /// A good plan with one key set to something else.
 std::string error_with(const std::string& key, const std::string& json) {
-  nlohmann::json plan = {{"format", "lowtide-plan"}, {"version", 1}, {"cost", 1},
-                         {"peak_bytes", 2}, {"arena_bytes", 64}, {"offsets", nlohmann::json::array()}};
+  nlohmann::json plan = {
+      {"format", "lowtide-plan"}, {"version", 1},      {"cost", 1},
+      {"peak_bytes", 2},          {"arena_bytes", 64}, {"offsets", nlohmann::json::array()}};
   plan["actions"] = nlohmann::json::parse(R"([["run", 0], ["free", 1]])");
   if (json.empty()) {
     plan.erase(key);

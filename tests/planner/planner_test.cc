@@ -166,7 +166,8 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
 TEST(PlanWithin, AllowsForWhatInPlaceWritesSave) {
   GraphData data = chain_graph(10).data();
   for (Op& backward : data.ops) {
-    if (backward.phase == Phase::backward) backward.inplace = {{0, backward.inputs.size() == 3 ? 2 : 1}};
+    if (backward.phase == Phase::backward)
+      backward.inplace = {{0, backward.inputs.size() == 3 ? 2 : 1}};
   }
   const Graph graph(std::move(data));
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -202,8 +203,8 @@ Decision demand_defaults(const PlanRequest& request) {
   return decision;
 }
 
-const Strategy kWithOptions =
-    strategy_of(demand_defaults, {{"segments", "how many", 4, 1, 100}, {"rounds", "how often", 3, 0, 9}});
+const Strategy kWithOptions = strategy_of(
+    demand_defaults, {{"segments", "how many", 4, 1, 100}, {"rounds", "how often", 3, 0, 9}});
 
 TEST(PlanWithinOptions, FillsInDefaults) {
   EXPECT_TRUE(plan_with(chain_graph(3), kWithOptions, 1 << 20, {{"segments", 7}}).plan);

@@ -51,8 +51,10 @@ class GraphMaker {
     op.name = type.substr(6) + "_" + std::to_string(data_.ops.size());
     op.type = type;
     for (const MakerArg& arg : args) op.args.push_back(bind(op, arg));
-    for (std::size_t index : mutates) op.mutates.push_back(std::get<TensorArg>(op.args[index]).position);
-    op.random = type.find("dropout") != std::string::npos && type.find("backward") == std::string::npos;
+    for (std::size_t index : mutates)
+      op.mutates.push_back(std::get<TensorArg>(op.args[index]).position);
+    op.random =
+        type.find("dropout") != std::string::npos && type.find("backward") == std::string::npos;
     op.recomputable = !type.ends_with("_") && type.find("_.") == std::string::npos;
     if (type == "aten::relu" || type == "aten::tanh" || type == "aten::mul.Scalar") {
       op.inplace.push_back({0, 0});
@@ -108,9 +110,10 @@ class GraphMaker {
     tensor.name = "t" + std::to_string(data_.tensors.size());
     tensor.shape = result.sizes().vec();
     if (!result.is_contiguous()) tensor.strides = result.strides().vec();
-    tensor.dtype = parse_dtype(c10::toString(result.scalar_type()) == std::string("Float")  ? "f32"
-                               : c10::toString(result.scalar_type()) == std::string("Long") ? "i64"
-                                                                                            : "bool");
+    tensor.dtype =
+        parse_dtype(c10::toString(result.scalar_type()) == std::string("Float")  ? "f32"
+                    : c10::toString(result.scalar_type()) == std::string("Long") ? "i64"
+                                                                                 : "bool");
     tensor.bytes = static_cast<Bytes>(result.nbytes());
     for (TensorId in : op.inputs) {
       if (values_[static_cast<std::size_t>(in)].storage().is_alias_of(result.storage())) {

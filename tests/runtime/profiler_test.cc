@@ -108,8 +108,9 @@ TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
 
 TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
   Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
-  EXPECT_THAT([&] { profile_ops(network(), profile, Control()); },
-              ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device_name()))));
+  EXPECT_THAT(
+      [&] { profile_ops(network(), profile, Control()); },
+      ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device_name()))));
 }
 
 TEST(Profiler, NamesTheOpThatFails) {

@@ -57,7 +57,8 @@ TEST_F(CheckpointTest, BringsBackTensorsOptionsAndGenerator) {
   auto loaded = tensors(0);
   load_checkpoint(file_, loaded);
   const auto saved = tensors(2);
-  for (std::size_t i = 0; i < saved.size(); ++i) EXPECT_TRUE(loaded[i].tensor.equal(saved[i].tensor));
+  for (std::size_t i = 0; i < saved.size(); ++i)
+    EXPECT_TRUE(loaded[i].tensor.equal(saved[i].tensor));
   EXPECT_TRUE(at::randn({9}).equal(next));
   const RunState state = read_run_state(file_);
   EXPECT_EQ(state.step, 6);
@@ -90,36 +91,45 @@ TEST_F(CheckpointTest, IsRefusedWithAnyBitFlippedOrMoreAtTheEnd) {
     }
   }
   put(file_, whole + "x");
-  EXPECT_THAT([&] { load_checkpoint(file_, tensors(0)); }, ThrowsMessage<InputError>(HasSubstr("more in it")));
+  EXPECT_THAT([&] { load_checkpoint(file_, tensors(0)); },
+              ThrowsMessage<InputError>(HasSubstr("more in it")));
 }
 
 TEST_F(CheckpointTest, OfAnotherModelIsRefusedByName) {
   save();
-  const auto load = [&](std::vector<NamedTensor> into) { return [this, into] { load_checkpoint(file_, into); }; };
+  const auto load = [&](std::vector<NamedTensor> into) {
+    return [this, into] { load_checkpoint(file_, into); };
+  };
   auto missing = tensors(0);
   missing.push_back({"v", DType::f32, at::zeros({1})});
-  EXPECT_THAT(load(missing), ThrowsMessage<InputError>(AllOf(HasSubstr("another model"), HasSubstr("no tensor v"))));
+  EXPECT_THAT(load(missing), ThrowsMessage<InputError>(
+                                 AllOf(HasSubstr("another model"), HasSubstr("no tensor v"))));
   auto surplus = tensors(0);
   surplus.erase(surplus.begin());
   EXPECT_THAT(load(surplus), ThrowsMessage<InputError>(HasSubstr("this model has no tensor w")));
   auto reshaped = tensors(0);
   reshaped[0].tensor = at::zeros({5, 3});
-  EXPECT_THAT(load(reshaped), ThrowsMessage<InputError>(AllOf(HasSubstr("f32[3, 5]"), HasSubstr("f32[5, 3]"))));
+  EXPECT_THAT(load(reshaped),
+              ThrowsMessage<InputError>(AllOf(HasSubstr("f32[3, 5]"), HasSubstr("f32[5, 3]"))));
 }
 
 TEST_F(CheckpointTest, OtherSafetensorsFilesAreRefused) {
   write_safetensors(file_, {}, {{"format", "pt"}});
-  EXPECT_THAT([&] { read_run_state(file_); }, ThrowsMessage<InputError>(HasSubstr("format \"pt\"")));
+  EXPECT_THAT([&] { read_run_state(file_); },
+              ThrowsMessage<InputError>(HasSubstr("format \"pt\"")));
   write_safetensors(file_, {}, {});
-  EXPECT_THAT([&] { read_run_state(file_); }, ThrowsMessage<InputError>(HasSubstr("not a checkpoint")));
-  EXPECT_THAT([&] { read_run_state(folder_ / "none"); }, ThrowsMessage<InputError>(HasSubstr("no such file")));
+  EXPECT_THAT([&] { read_run_state(file_); },
+              ThrowsMessage<InputError>(HasSubstr("not a checkpoint")));
+  EXPECT_THAT([&] { read_run_state(folder_ / "none"); },
+              ThrowsMessage<InputError>(HasSubstr("no such file")));
 }
 
 TEST_F(CheckpointTest, AFullDiskLeavesTheOldOne) {
   save(1, 1);
   const std::string before = content_of(file_);
   EXPECT_THROW(save_checkpoint("/dev/full", state_at(2), tensors(2)), Error);
-  std::filesystem::create_directory(folder_ / "run.ckpt.partial");  // nothing can be written beside it
+  std::filesystem::create_directory(folder_ /
+                                    "run.ckpt.partial");  // nothing can be written beside it
   EXPECT_THROW(save(2, 2), Error);
   EXPECT_EQ(content_of(file_), before);
 }

@@ -49,7 +49,8 @@ TEST(DataSource, RefusesOthersWithTheNearest) {
 }
 
 TEST(Synthetic, DependsOnSeedAndStepAlone) {
-  const auto a = synthetic_batches({Task::images, 5}, 1), b = synthetic_batches({Task::images, 5}, 1);
+  const auto a = synthetic_batches({Task::images, 5}, 1),
+             b = synthetic_batches({Task::images, 5}, 1);
   const auto other_seed = synthetic_batches({Task::images, 5}, 2);
   filled(*a, images(4, 3, 8), 0);  // what was drawn before does not matter
   const Batch third = filled(*a, images(4, 3, 8), 3);
@@ -100,8 +101,9 @@ TEST(Text, RefusesWhatIsShorterThanABatch) {
   const Batch batch = tokens(4, 8);
   put(folder / "short", std::string(32, 'a'));
   put(folder / "enough", std::string(33, 'a'));
-  EXPECT_THAT([&] { text_batches(folder / "short", kTokens, batch.input, 0); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("shorter than one batch"), HasSubstr("33"))));
+  EXPECT_THAT(
+      [&] { text_batches(folder / "short", kTokens, batch.input, 0); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("shorter than one batch"), HasSubstr("33"))));
   EXPECT_NO_THROW(text_batches(folder / "enough", kTokens, batch.input, 0));
 }
 
@@ -166,7 +168,8 @@ TEST(Cifar10, RefusesFilesThatAreCutShortOrOfAnotherKind) {
   put_cifar(folder);
   const auto open = [&] { cifar10_batches(folder.path(), kImages, 0); };
   std::filesystem::resize_file(folder / "data_batch_3.bin", 3072);
-  EXPECT_THAT(open, ThrowsMessage<InputError>(AllOf(HasSubstr("data_batch_3.bin"), HasSubstr("cut short"))));
+  EXPECT_THAT(open, ThrowsMessage<InputError>(
+                        AllOf(HasSubstr("data_batch_3.bin"), HasSubstr("cut short"))));
   put(folder / "data_batch_3.bin", std::string(3073, 'a'));
   EXPECT_THAT(open, ThrowsMessage<InputError>(HasSubstr("label 97")));
   std::filesystem::remove(folder / "data_batch_3.bin");
@@ -184,8 +187,8 @@ TEST(Cifar10, RefusesModelsThatDoNotFit) {
 /// The training set's files: image i has the label i % 10 and all pixels i % 256.
 void put_mnist(const TempFolder& folder) {
   const auto big_endian = [](std::uint32_t n) {
-    return std::string{static_cast<char>(n >> 24), static_cast<char>(n >> 16), static_cast<char>(n >> 8),
-                       static_cast<char>(n)};
+    return std::string{static_cast<char>(n >> 24), static_cast<char>(n >> 16),
+                       static_cast<char>(n >> 8), static_cast<char>(n)};
   };
   std::string pixels = big_endian(0x0803) + big_endian(60000) + big_endian(28) + big_endian(28);
   std::string labels = big_endian(0x0801) + big_endian(60000);
@@ -204,7 +207,8 @@ TEST(Mnist, FillsImagesAndLabelsAndRefusesShortFiles) {
   put_mnist(folder);
   const auto batches = mnist_batches(folder.path(), kImages, 0);
   const Batch batch = filled(*batches, images(16, 3, 32), 5);
-  EXPECT_TRUE(at::allclose(batch.input.mean({1, 2, 3}) * 255, batch.target.to(at::kFloat) * 20, 1e-4));
+  EXPECT_TRUE(
+      at::allclose(batch.input.mean({1, 2, 3}) * 255, batch.target.to(at::kFloat) * 20, 1e-4));
   std::filesystem::resize_file(folder / "train-images-idx3-ubyte", 1000);
   EXPECT_THAT(open, ThrowsMessage<InputError>(HasSubstr("cut short")));
 }

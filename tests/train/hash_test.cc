@@ -21,7 +21,8 @@ TEST(Hash, TellsEverySingleBitApart) {
 
 TEST(Hash, TellsLengthsOfZerosApart) {
   std::set<std::uint64_t> seen;
-  for (std::size_t length = 0; length < 40; ++length) seen.insert(hash_bytes(std::string(length, '\0')));
+  for (std::size_t length = 0; length < 40; ++length)
+    seen.insert(hash_bytes(std::string(length, '\0')));
   EXPECT_EQ(seen.size(), 40u);
 }
 
@@ -41,8 +42,9 @@ TEST(Hash, SeesOnlyTheElementsOfAView) {
 TEST(Hash, PacksAnyStridesInRowMajorOrder) {
   const at::Tensor base = at::arange(2 * 3 * 4 * 5, at::kInt).reshape({2, 3, 4, 5});
   for (const at::Tensor& view :
-       {base, base.permute({3, 1, 0, 2}), base.transpose(0, 3), base.select(2, 1), base.slice(3, 1, 5, 2),
-        base.select(0, 0).unsqueeze(1).expand({3, 7, 4, 5}), base.flatten()[3]}) {
+       {base, base.permute({3, 1, 0, 2}), base.transpose(0, 3), base.select(2, 1),
+        base.slice(3, 1, 5, 2), base.select(0, 0).unsqueeze(1).expand({3, 7, 4, 5}),
+        base.flatten()[3]}) {
     const at::Tensor expected = view.contiguous();
     EXPECT_EQ(packed_bytes(view), bytes_of(expected)) << view.sizes() << view.strides();
   }

@@ -35,9 +35,11 @@ class TrainerTest : public ::testing::Test {
   TrainOptions gpt(std::int64_t steps) const {
     TrainOptions options;
     options.recipe.model = "gpt";
-    options.recipe.sizes = {.batch = 2, .layers = 4, .width = 32, .heads = 2, .sequence = 48, .dropout = 0.1};
+    options.recipe.sizes = {
+        .batch = 2, .layers = 4, .width = 32, .heads = 2, .sequence = 48, .dropout = 0.1};
     options.recipe.optimizer.name = "adamw";
-    options.recipe.data = {DataSource::Kind::text, LOWTIDE_SOURCE_DIR "/tests/train/trainer_test.cc"};
+    options.recipe.data = {DataSource::Kind::text,
+                           LOWTIDE_SOURCE_DIR "/tests/train/trainer_test.cc"};
     return small(options, steps);
   }
   TrainResult run(const TrainOptions& options) {
@@ -157,8 +159,8 @@ TEST_F(TrainerTest, ACheckpointOfAnotherRunIsRefused) {
   other.profile = options.profile;
   other.steps = 4;
   other.recipe.sizes.width = 128;
-  EXPECT_THAT([&] { run(other); },
-              ThrowsMessage<InputError>(AllOf(HasSubstr("another run"), HasSubstr("width: 64, now 128"))));
+  EXPECT_THAT([&] { run(other); }, ThrowsMessage<InputError>(AllOf(
+                                       HasSubstr("another run"), HasSubstr("width: 64, now 128"))));
 }
 
 TEST_F(TrainerTest, OtherDataIsRefused) {
@@ -178,8 +180,8 @@ TEST_F(TrainerTest, OtherDataIsRefused) {
 TEST_F(TrainerTest, AnImpossibleBudgetIsRefusedBeforeTheFirstOp) {
   TrainOptions options = mlp(1);
   options.fitting.budget = "1KiB";
-  EXPECT_THAT([&] { run(options); },
-              ThrowsMessage<InfeasibleError>(AllOf(HasSubstr("smallest budget"), HasSubstr("alone needs"))));
+  EXPECT_THAT([&] { run(options); }, ThrowsMessage<InfeasibleError>(AllOf(
+                                         HasSubstr("smallest budget"), HasSubstr("alone needs"))));
 }
 
 TEST_F(TrainerTest, AnUnsavableCheckpointDoesNotEndTheRun) {

@@ -1,0 +1,168 @@
+"""The Python package: files go round, plans hold by the independent checker, errors teach."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import pickle
+import signal
+import threading
+import time
+import xml.etree.ElementTree
+
+import lowtide
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_graphs import graphs
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LAYERED = ROOT / "data" / "graphs" / "layered-100.json"
+
+
+def _checker():
+    spec = importlib.util.spec_from_file_location("check_plan", ROOT / "tools" / "check_plan.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+check_plan = _checker()
+
+
+def parse(document):
+    return lowtide.Graph.parse(json.dumps(document))
+
+
+def contents(document):
+    """Of a graph file, without what may be left out."""
+    return {"outputs": document["outputs"],
+            "tensors": [(t["name"], t["bytes"], t["kind"], t.get("alias_of"))
+                        for t in document["tensors"]],
+            "ops": [(o["name"], o["type"], o["inputs"], o["outputs"], o["cost"],
+                     o.get("workspace_bytes", 0), o.get("recomputable", True))
+                    for o in document["ops"]]}
+
+
+@given(graphs())
+def test_a_graph_goes_round(document):
+    graph = parse(document)
+    assert contents(json.loads(graph.format())) == contents(document)
+    assert graph.format() == pickle.loads(pickle.dumps(graph)).format()
+    assert [op.name for op in graph.ops] == [op["name"] for op in document["ops"]]
+    assert graph.resident_bytes == document["tensors"][0]["bytes"]
+
+
+@given(graphs())
+def test_keep_all_is_that_of_the_checker(document):
+    graph = parse(document)
+    theirs = check_plan.replay(document, check_plan.keep_all(document))
+    ours = lowtide.replay(graph, lowtide.keep_all(graph))
+    assert theirs["valid"]
+    assert (ours.cost, ours.peak_bytes) == (theirs["cost"], theirs["peak_bytes"])
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.sampled_from([s.name for s in lowtide.strategies()]), st.integers(30, 100))
+def test_every_plan_holds_by_the_checker(document, strategy, percent):
+    graph = parse(document)
+    found = lowtide.plan(graph, f"{percent}%", strategy, time_limit=5)
+    if found.plan is None:
+        assert found.outcome in ("infeasible", "stopped")
+        assert found.message
+        return
+    plan = json.loads(found.plan.format())
+    checked = check_plan.replay(document, plan, found.budget_bytes)
+    assert checked["valid"], checked
+    assert checked["cost"] == pytest.approx(found.plan.cost)
+    assert checked["peak_bytes"] == found.plan.peak_bytes
+    assert checked["arena_bytes"] <= found.budget_bytes
+    assert lowtide.verify(graph, found.plan) is None
+    if found.plan.lower_bound is not None:
+        assert found.plan.lower_bound <= found.plan.cost * (1 + 1e-9)
+
+
+@given(graphs(), st.data())
+def test_a_plan_that_lacks_an_action_is_refused_by_both(document, data):
+    graph = parse(document)
+    plan = json.loads(lowtide.keep_all(graph).format())
+    runs = [i for i, action in enumerate(plan["actions"]) if action[0] == "run"]
+    del plan["actions"][data.draw(st.sampled_from(runs))]
+    for claim in ("cost", "peak_bytes"):
+        plan.pop(claim, None)
+    ours = lowtide.verify(graph, lowtide.Plan.parse(json.dumps(plan)))
+    assert (ours is None) == check_plan.replay(document, plan)["valid"]
+
+
+def test_files_go_round(tmp_path):
+    graph = lowtide.Graph.load(LAYERED)
+    found = lowtide.plan(graph, "80%", options={"moves": 20}, time_limit=20)
+    assert found.outcome == "feasible" and found.overhead > 0 and found.gap > 0
+    graph.save(tmp_path / "graph.json")
+    found.plan.save(tmp_path / "plan.json")
+    plan = lowtide.Plan.load(tmp_path / "plan.json")
+    assert plan.actions == found.plan.actions
+    assert pickle.loads(pickle.dumps(plan)).actions == plan.actions
+    assert lowtide.verify(lowtide.Graph.load(tmp_path / "graph.json"), plan) is None
+
+
+def test_reports_are_made(tmp_path):
+    graph = lowtide.Graph.load(LAYERED)
+    plan = lowtide.keep_all(graph)
+    assert lowtide.format_bytes(plan.peak_bytes) in lowtide.explain(graph, plan)
+    picture = lowtide.memory_plot(graph, [("keep-all", plan)], "layered")
+    assert xml.etree.ElementTree.fromstring(picture).tag.endswith("svg")
+    lowtide.write_trace(graph, plan, tmp_path / "trace.json")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == len(graph.ops)
+
+
+def test_an_infeasible_budget_names_the_smallest():
+    graph = lowtide.Graph.load(LAYERED)
+    found = lowtide.plan(graph, lowtide.structural_floor_bytes(graph) - 1, "keep-all")
+    assert found.outcome == "infeasible" and found.plan is None
+    assert str(found.smallest_budget) in found.message
+    again = lowtide.plan(graph, found.smallest_budget, "keep-all")
+    assert again.plan.arena_bytes <= found.smallest_budget
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda g: lowtide.plan(g, "80%", "serch"), ("serch", "search")),
+    (lambda g: lowtide.plan(g, "80%", options={"move": 3}), ("move", "moves")),
+    (lambda g: lowtide.plan(g, "1.5GiBs"), ("1.5GiBs",)),
+    (lambda g: lowtide.Graph.load("no/such/file.json"), ("no/such/file.json",)),
+    (lambda g: lowtide.Graph.parse("{", "mine.json"), ("mine.json",)),
+    (lambda g: lowtide.Plan.parse('{"format": "lowtide-graph"}'), ("lowtide-plan",)),
+])
+def test_what_is_wrong_is_said(call, words):
+    with pytest.raises(lowtide.InputError) as error:
+        call(lowtide.Graph.load(LAYERED))
+    for word in words:
+        assert word in str(error.value)
+
+
+def test_other_threads_run_while_planning():
+    graph = lowtide.Graph.load(LAYERED)
+    counted = 0
+    planning = threading.Thread(target=lowtide.plan, args=(graph, "60%"),
+                                kwargs={"time_limit": 1.0})
+    planning.start()
+    while planning.is_alive():
+        counted += 1
+        time.sleep(0.001)
+    assert counted > 10
+
+
+def test_ctrl_c_ends_the_search_and_the_next_one_runs():
+    graph = lowtide.Graph.load(LAYERED)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        lowtide.plan(graph, "60%", options={"moves": 1e9})
+    assert lowtide.plan(graph, "100%").outcome == "optimal"
+
+
+def test_every_name_has_its_type():
+    stub = (ROOT / "python" / "lowtide" / "_core.pyi").read_text()
+    for name in dir(lowtide._core):
+        if not name.startswith("_"):
+            assert f"class {name}" in stub or f"def {name}(" in stub, name

@@ -1,0 +1,170 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cost/profile.h"
+#include "layout/layout.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "plan/verify.h"
+#include "runtime/executor.h"
+#include "runtime/graph_maker.h"
+#include "runtime/profiler.h"
+
+namespace lowtide {
+
+using Integers = std::vector<std::int64_t>;
+using Memory = ExecutorOptions::Memory;
+
+inline constexpr Initializer kNormal{Initializer::Kind::normal, 0, 0.1};
+inline constexpr Initializer kOnes{Initializer::Kind::constant, 1, 0};
+inline constexpr Initializer kZeros{};
+
+/// A step with a convolution, batch norm with statistics, an activation that may be in place,
+/// dropout, views, a matrix product, layer norm, an embedding and an update in place.
+struct Sample {
+  Graph graph;
+  TensorId weight, mean, variance, loss;
+  OpId conv, norm, relu, dropout;
+};
+
+inline Sample sample() {
+  GraphMaker m("sample");
+  const TensorId image = m.resident("image", {2, 3, 12, 12}, kNormal, DType::f32, Role::input);
+  const TensorId tokens = m.resident("tokens", {2, 5}, kZeros, DType::i64, Role::input);
+  const TensorId weight = m.resident("weight", {8, 3, 3, 3}, kNormal);
+  const TensorId gain = m.resident("gain", {8}, kOnes);
+  const TensorId shift = m.resident("shift", {8}, kZeros);
+  const TensorId mean = m.resident("mean", {8}, kZeros, DType::f32, Role::buffer);
+  const TensorId variance = m.resident("variance", {8}, kOnes, DType::f32, Role::buffer);
+  const TensorId table = m.resident("table", {7, 8}, kNormal);
+  const TensorId count = m.resident("count", {}, kZeros, DType::i64, Role::buffer);
+
+  const TensorId conv = m.op1("aten::convolution",
+                              {T{image}, T{weight}, NoneArg(), Integers{1, 1}, Integers{1, 1},
+                               Integers{1, 1}, false, Integers{0, 0}, std::int64_t{1}});
+  const OpId conv_op = 0;
+  const TensorId norm = m.op("aten::native_batch_norm",
+                             {T{conv}, T{gain}, T{shift}, T{mean}, T{variance}, true, 0.1, 1e-5},
+                             {3, 4})[0];
+  const TensorId relu = m.op1("aten::relu", {T{norm}});
+  const auto dropped = m.op("aten::native_dropout", {T{relu}, 0.4, true});
+  const TensorId flat = m.op1("aten::view", {T{dropped[0]}, Integers{-1, 8}});
+  const TensorId turned = m.op1("aten::t", {T{flat}});
+  const TensorId product = m.op1("aten::mm", {T{turned}, T{flat}});
+  const TensorId layer =
+      m.op("aten::native_layer_norm", {T{product}, Integers{8}, T{gain}, T{shift}, 1e-5})[0];
+  const TensorId rows = m.op1("aten::embedding", {T{table}, T{tokens}});
+  const TensorId rows_flat = m.op1("aten::view", {T{rows}, Integers{-1, 8}});
+  const TensorId scores = m.op1("aten::mm", {T{rows_flat}, T{layer}});
+  const TensorId squash = m.op1("aten::tanh", {T{scores}});
+  const TensorId loss = m.op1("aten::sum", {T{squash}});
+  const TensorId grad = m.op1("aten::tanh_backward", {T{scores}, T{squash}});
+  const TensorId again = m.op1("aten::mul.Tensor", {T{conv}, T{relu}});
+  const TensorId masked = m.op1("aten::mul.Tensor", {T{again}, T{dropped[1]}});
+  const TensorId total = m.op1("aten::sum.dim_IntList", {T{masked}, Integers{0, 2, 3}});
+  m.op("aten::add_.Tensor", {T{shift}, T{total}}, {0});
+  m.op("aten::add_.Scalar", {T{count}, std::int64_t{1}}, {0});
+  const TensorId spread = m.op1("aten::mean", {T{grad}});
+  return {m.build({loss, spread}), weight, mean, variance, loss, conv_op, 1, 2, 3};
+}
+
+inline const Sample& profiled_sample() {
+  static const Sample* const result = [] {
+    Sample s = sample();
+    Profile profile;
+    profile_ops(s.graph, profile, Control());
+    return new Sample{priced(s.graph, profile), s.weight, s.mean,    s.variance, s.loss,
+                      s.conv,                   s.norm,   s.relu,    s.dropout};
+  }();
+  return *result;
+}
+
+inline Plan with_layout(const Graph& graph, Plan plan) {
+  plan.layout = assign_addresses(graph, plan);
+  const auto violation = verify(graph, plan);
+  if (violation) throw std::logic_error(violation->message);
+  return plan;
+}
+
+inline Plan keep_all_plan(const Graph& graph) { return with_layout(graph, keep_all(graph)); }
+
+/// Convolution, batch norm, activation and dropout once more before their later uses.
+inline Plan recomputing_plan(const Sample& s) {
+  std::vector<OpId> order;
+  for (OpId id = 0; id < s.graph.num_ops(); ++id) {
+    if (s.graph.op(id).type == "aten::mul.Tensor") {
+      for (OpId again : {s.conv, s.norm, s.relu, s.dropout}) order.push_back(again);
+    }
+    order.push_back(id);
+  }
+  return with_layout(s.graph, with_in_place(s.graph, lower(s.graph, order)));
+}
+
+/// Everything that a training step leaves behind.
+struct State {
+  std::vector<at::Tensor> residents;
+  std::vector<at::Tensor> outputs;
+  at::Tensor generator;
+};
+
+inline at::Tensor generator_state() {
+  return at::Tensor(at::detail::getDefaultCPUGenerator().get_state()).clone();
+}
+
+inline std::vector<TensorId> resident_ids(const Graph& graph) {
+  std::vector<TensorId> ids;
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    if (graph.tensor(id).kind == Kind::resident) ids.push_back(id);
+  }
+  return ids;
+}
+
+inline State run_steps(const Sample& s, const Plan& plan, int steps, const ExecutorOptions& options = {}) {
+  Executor executor(s.graph, plan, options);
+  executor.initialize(5);
+  at::manual_seed(11);
+  for (int i = 0; i < steps; ++i) {
+    const StepReport report = executor.step();
+    EXPECT_EQ(report.outside_bytes, 0);
+    EXPECT_THAT(report.overruns, ::testing::IsEmpty());
+  }
+  State state;
+  for (TensorId id : resident_ids(s.graph))
+    state.residents.push_back(executor.resident(id).clone());
+  for (TensorId id : s.graph.outputs()) state.outputs.push_back(executor.output(id).clone());
+  state.generator = generator_state();
+  return state;
+}
+
+inline State interpret_steps(const Sample& s, int steps) {
+  Executor executor(s.graph, keep_all_plan(s.graph));
+  executor.initialize(5);
+  std::map<TensorId, at::Tensor> residents;
+  for (TensorId id : resident_ids(s.graph)) residents[id] = executor.resident(id).clone();
+  at::manual_seed(11);
+  State state;
+  for (int i = 0; i < steps; ++i) {
+    const auto values = interpret(s.graph, residents);
+    state.outputs.clear();
+    for (TensorId id : s.graph.outputs()) state.outputs.push_back(values.at(id));
+  }
+  for (const auto& [id, tensor] : residents) state.residents.push_back(tensor);
+  state.generator = generator_state();
+  return state;
+}
+
+inline void expect_equal(const State& a, const State& b) {
+  ASSERT_EQ(a.residents.size(), b.residents.size());
+  for (std::size_t i = 0; i < a.residents.size(); ++i) {
+    EXPECT_TRUE(at::equal(a.residents[i], b.residents[i])) << "resident " << i;
+  }
+  for (std::size_t i = 0; i < a.outputs.size(); ++i) {
+    EXPECT_TRUE(at::equal(a.outputs[i], b.outputs[i])) << "output " << i;
+  }
+  EXPECT_TRUE(at::equal(a.generator, b.generator)) << "generator";
+}
+
+}  // namespace lowtide
