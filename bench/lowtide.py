@@ -20,5 +20,6 @@ def lowtide(*arguments):
     """The JSON document that `lowtide ARGUMENTS --json` prints. Raises Failed."""
     run = subprocess.run([COMMAND, *map(str, arguments), "--json"], capture_output=True, text=True)
     if run.returncode != 0:
-        raise Failed(run.returncode, run.stderr.strip().splitlines()[-1] if run.stderr else "")
+        said = run.stderr.strip().splitlines()
+        raise Failed(run.returncode, said[-1] if said else f"exit code {run.returncode}, no message")
     return json.loads(run.stdout)

@@ -6,11 +6,14 @@ Also checks that no byte came from outside the block and that the measured peak 
 
 import argparse
 import statistics
+import sys
 
 from lowtide import Failed, lowtide
 from report import Table
 
-CASES = {"resnet50": 16, "unet": 4, "gpt": 2, "mobilenetv2": 16}
+# Model: batch, and shares of keep-all's peak. One convolution of U-Net alone needs 40%.
+CASES = {"resnet50": (16, ("60%", "40%")), "unet": (4, ("60%", "45%")), "gpt": (2, ("60%", "40%")),
+         "mobilenetv2": (16, ("60%", "40%"))}
 COLUMNS = ("model", "budget", "budget_bytes", "arena_bytes", "measured_bytes", "of_arena", "outside_bytes",
            "predicted", "measured", "points_off")
 
@@ -31,24 +34,27 @@ def compare(model, batch, budget, rounds, steps):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--budgets", default="60%,40%")
+    parser.add_argument("--models", default=",".join(CASES))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=3)
     arguments = parser.parse_args()
 
-    table = Table("predicted_overhead", COLUMNS)
-    for model, batch in CASES.items():
-        for budget in arguments.budgets.split(","):
+    table, failures = Table("predicted_overhead", COLUMNS), 0
+    for model in arguments.models.split(","):
+        batch, budgets = CASES[model]
+        for budget in budgets:
             try:
                 result, measured = compare(model, batch, budget, arguments.rounds, arguments.steps)
             except Failed as failed:
-                print(f"{model} within {budget}: {failed}")
+                print(f"{model} within {budget}: {failed}", flush=True)
+                failures += 1
                 continue
             assert result["measured_peak_bytes"] <= result["budget_bytes"], "the budget was exceeded"
             table.add(model, budget, result["budget_bytes"], result["arena_bytes"], result["measured_peak_bytes"],
                       result["measured_peak_bytes"] / result["arena_bytes"], result["outside_bytes"],
                       result["overhead"], measured, 100 * (measured - result["overhead"]))
     table.close()
+    sys.exit(f"{failures} cases failed" if failures else 0)
 
 
 if __name__ == "__main__":

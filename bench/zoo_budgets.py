@@ -5,7 +5,9 @@ and less the gradients of the parameters, which no plan can do without until the
 """
 
 import argparse
+import json
 import pathlib
+import sys
 import tempfile
 
 from lowtide import Failed, lowtide
@@ -25,7 +27,6 @@ COLUMNS = ("model", "keep_all_bytes", "activation_bytes", "budget_bytes", "measu
 
 def fixed_bytes(graph):
     """Residents and gradients of a graph file."""
-    import json
     tensors = json.loads(pathlib.Path(graph).read_text())["tensors"]
     return sum(t["bytes"] for t in tensors if t["kind"] == "resident" or t.get("role") == "gradient")
 
@@ -47,7 +48,7 @@ def main():
     parser.add_argument("--models", default=",".join(CASES))
     arguments = parser.parse_args()
 
-    table = Table("zoo_budgets", COLUMNS)
+    table, failures = Table("zoo_budgets", COLUMNS), 0
     for model in arguments.models.split(","):
         with tempfile.TemporaryDirectory() as folder:
             keep_all, activations, budget = budget_for(model, CASES[model], arguments.share, folder)
@@ -58,7 +59,9 @@ def main():
                       result["overhead"], result["bit_identical"])
         except Failed as failed:
             table.add(model, keep_all, activations, budget, 0, str(failed), float("nan"), False)
+            failures += 1
     table.close()
+    sys.exit(f"{failures} cases failed" if failures else 0)
 
 
 if __name__ == "__main__":

@@ -36,9 +36,10 @@ if ! cmp -s scripts/requirements.txt "$stamp"; then
   echo "setup: installing Python packages in .venv"
   [ -x .venv/bin/python ] || python3 -m venv .venv
   .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
-  # .venv's Python finds the package, and its bin has the command, wherever the checkout lies.
-  site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
-  echo "$PWD/python" >"$site/lowtide.pth"
-  ln -sf ../../build/lowtide .venv/bin/lowtide
   cp scripts/requirements.txt "$stamp"
 fi
+
+# .venv's Python finds the package, and its bin has the command, wherever the checkout lies now.
+site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
+echo "$PWD/python" >"$site/lowtide.pth"
+ln -sf ../../build/lowtide .venv/bin/lowtide
