@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import sys
 
-from lowtide import lowtide
+from lowtide_command import lowtide
 from report import Table
 
 CASES = {"resnet50": 16, "unet": 8, "gpt": 4}

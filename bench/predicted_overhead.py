@@ -8,7 +8,7 @@ import argparse
 import statistics
 import sys
 
-from lowtide import Failed, lowtide
+from lowtide_command import Failed, lowtide
 from report import Table
 
 # Model: batch, and shares of keep-all's peak. One convolution of U-Net alone needs 40%.
