@@ -154,55 +154,6 @@ class Binder {
   std::vector<OpId> pending_;
 };
 
-/// Whether the bytes of `id` are those of its storage, element by element in the same order, so
-/// that writing over the storage is writing over `id`.
-bool covers_storage(const Graph& graph, TensorId id) {
-  const Tensor& tensor = graph.tensor(id);
-  if (tensor.alias_of == kNone) return true;
-  if (!tensor.dtype || !tensor.strides.empty()) return false;
-  const auto elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
-                                        std::multiplies<>());
-  return elements * element_bytes(*tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
-}
-
-/// Whether the op may write over that input without harm to what else it reads or makes.
-bool is_safe_in_place(const Graph& graph, const Op& op, const InPlace& pair) {
-  const TensorId input = op.inputs[pair.input];
-  const TensorId target = op.outputs[pair.output];
-  const TensorId source = graph.storage(input);
-  const auto shares = [&](TensorId id) { return graph.storage(id) == source; };
-  // Sizes are equal, not only small enough: the rest of a larger source would be given away while
-  // the op still reads it.
-  return graph.tensor(target).alias_of == kNone && !graph.is_resident(source) &&
-         graph.tensor(target).bytes == graph.tensor(source).bytes && covers_storage(graph, input) &&
-         std::ranges::count_if(op.inputs, shares) == 1 && std::ranges::none_of(op.outputs, shares);
-}
-
-/// Storages that the frees right after action `at` end: [first, last) of the frees.
-std::pair<std::size_t, std::size_t> frees_after(const Plan& plan, std::size_t at) {
-  std::size_t end = at + 1;
-  while (end < plan.actions.size() && plan.actions[end].verb == Verb::free) ++end;
-  return {at + 1, end};
-}
-
-/// Marks what the run at `at` can write in place; the frees that this makes needless are marked
-/// in `dropped`.
-void mark_in_place(const Graph& graph, Plan& plan, std::size_t at, std::vector<bool>& dropped) {
-  const Op& op = graph.op(plan.actions[at].index);
-  const auto [begin, end] = frees_after(plan, at);
-  for (const InPlace& pair : op.inplace) {
-    std::vector<int>& marked = plan.actions[at].in_place;
-    if (std::ranges::count(marked, pair.output) || !is_safe_in_place(graph, op, pair)) continue;
-    const TensorId source = graph.storage(op.inputs[pair.input]);
-    for (std::size_t i = begin; i < end; ++i) {
-      if (dropped[i] || graph.storage(plan.actions[i].index) != source) continue;
-      dropped[i] = true;
-      marked.push_back(pair.output);
-      break;
-    }
-  }
-}
-
 Plan priced(const Graph& graph, Plan plan) {
   const Replay replayed = replay(graph, plan);
   plan.cost = replayed.cost;
@@ -227,21 +178,6 @@ Plan keep_all(const Graph& graph) {
   Plan plan = lower(graph, order);
   plan.strategy = "keep-all";
   return plan;
-}
-
-Plan with_in_place(const Graph& graph, Plan plan) {
-  std::vector<bool> dropped(plan.actions.size());
-  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
-    if (plan.actions[at].verb == Verb::run) mark_in_place(graph, plan, at, dropped);
-  }
-  std::vector<Action> kept;
-  kept.reserve(plan.actions.size());
-  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
-    if (!dropped[at]) kept.push_back(std::move(plan.actions[at]));
-  }
-  plan.actions = std::move(kept);
-  plan.layout.reset();
-  return priced(graph, std::move(plan));
 }
 
 }  // namespace lowtide

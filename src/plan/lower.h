@@ -22,8 +22,4 @@ Plan lower(const Graph& graph, std::span<const OpId> executions);
 /// keep-all: each op once in the listed order, each value freed right after its last use.
 Plan keep_all(const Graph& graph);
 
-/// Marks runs that can write an output over an input that dies there, where the graph allows it,
-/// and drops the frees that this makes needless. Cost stays, memory does not grow.
-Plan with_in_place(const Graph& graph, Plan plan);
-
 }  // namespace lowtide

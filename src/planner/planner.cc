@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"

@@ -84,7 +84,14 @@ struct StageGraph::Builder {
         pin(id, out);
       }
     }
-    for (const InPlace& pair : op.inplace) stage.in_place += overwritable(op, pair);
+    for (const InPlace& pair : op.inplace) {
+      stage.in_place += overwritable(op, pair);
+      if (may_overwrite(graph, op, pair)) stage.overlays.push_back(overlay(op, pair));
+    }
+  }
+
+  Stage::Overlay overlay(const Op& op, const InPlace& pair) const {
+    return {value_of[op.outputs[pair.output]], value_of[graph.storage(op.inputs[pair.input])]};
   }
 
   Bytes overwritable(const Op& op, const InPlace& pair) const {

@@ -15,12 +15,17 @@ namespace lowtide {
 /// reads the latest earlier execution, so any set of events is a plan, apart from memory.
 /// The last stage stands for the end of the sequence: it runs nothing and reads the graph outputs.
 struct Stage {
+  /// The output value lies over the input value when that dies here.
+  struct Overlay {
+    int output, input;
+  };
   OpId op = kNone;           ///< kNone for the end
   double cost = 0;
   Bytes workspace = 0;
   Bytes in_place = 0;        ///< at most so many bytes of outputs may lie over dying inputs
   std::vector<int> inputs = {};   ///< values, each once; through views too
   std::vector<int> outputs = {};  ///< values
+  std::vector<Overlay> overlays = {};  ///< what plans write in place, in order of preference
   int deadline = 0;          ///< the last stage in which the op may run again; its own if none
   Phase phase = Phase::forward;
 };

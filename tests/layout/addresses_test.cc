@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "layout/layout.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "layout/layout.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "support/random_graph.h"
 

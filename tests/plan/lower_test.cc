@@ -8,6 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "plan/in_place.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "support/check_plan.h"

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "graph/io.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "layout/layout.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"

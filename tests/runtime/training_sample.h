@@ -6,6 +6,7 @@
 
 #include "cost/profile.h"
 #include "layout/layout.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "strategy/bound/price_bound.h"
