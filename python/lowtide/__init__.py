@@ -22,6 +22,7 @@ from collections.abc import Mapping
 from . import _core
 from ._core import (
     Error,
+    Frontier,
     Graph,
     InfeasibleError,
     InputError,
@@ -47,10 +48,10 @@ from ._core import (
 )
 
 __all__ = [
-    "Error", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned", "Replay",
-    "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation", "default_strategy",
-    "explain", "format_bytes", "keep_all", "memory_plot", "plan", "replay", "strategies",
-    "structural_floor_bytes", "verify", "write_trace",
+    "Error", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned",
+    "Replay", "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation",
+    "default_strategy", "explain", "format_bytes", "frontier", "keep_all", "memory_plot", "plan",
+    "replay", "strategies", "structural_floor_bytes", "verify", "write_trace",
 ]
 
 
@@ -69,13 +70,33 @@ def plan(
     KeyboardInterrupt.
     """
     arguments = (graph, str(budget), strategy, dict(options or {}), time_limit)
-    if threading.current_thread() is not threading.main_thread():
-        return _core.plan(*arguments)
     return _interruptible(lambda: _core.plan(*arguments))
 
 
+def frontier(
+    graph: Graph,
+    points: int = 9,
+    strategy: str | None = None,
+    *,
+    options: Mapping[str, float] | None = None,
+    time_limit: float = 0.0,
+) -> Frontier:
+    """What every budget costs, from keep-all's peak down to the smallest that ``strategy`` reaches.
+
+    ``points`` budgets, evenly spaced; ``time_limit`` is for all of them together. Ctrl-C raises
+    KeyboardInterrupt.
+    """
+    arguments = (graph, points, strategy, dict(options or {}), time_limit)
+    return _interruptible(lambda: _core.frontier(*arguments))
+
+
 def _interruptible(work):
-    """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it."""
+    """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it.
+
+    Another thread than the main one never hears of it, and does the work itself.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return work()
     outcome = {}
 
     def run():

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "bindings.h"
 #include "plan/replay.h"
+#include "planner/frontier.h"
 
 namespace lowtide::python {
 namespace {
@@ -15,6 +17,26 @@ Planned plan(const Graph& graph, std::string_view budget, std::optional<std::str
   const Bytes bytes = parsed.resolve(keep_all_reference(graph).peak_bytes);
   Control control(time_limit);
   return plan_within(graph, chosen, bytes, options, control);
+}
+
+Frontier walk(const Graph& graph, int points, std::optional<std::string> strategy,
+              const StrategyOptions& options, double time_limit) {
+  if (points < 2) throw InputError(fmt::format("points must be at least 2, not {}", points));
+  Control control(time_limit);
+  return frontier(graph, strategy ? find_strategy(*strategy) : default_strategy(), points, options,
+                  control);
+}
+
+void bind_frontier(py::module_& module) {
+  py::class_<Frontier>(module, "Frontier", "Cost against budget, budgets descending.")
+      .def_readonly("points", &Frontier::points)
+      .def_readonly("smallest_budget", &Frontier::smallest_budget)
+      .def_readonly("stopped", &Frontier::stopped)
+      .def("__repr__", [](const Frontier& f) {
+        return fmt::format("<lowtide.Frontier of {} budgets>", f.points.size());
+      });
+  module.def("frontier", &walk, py::arg("graph"), py::arg("points"), py::arg("strategy"),
+             py::arg("options"), py::arg("time_limit"), py::call_guard<py::gil_scoped_release>());
 }
 
 void bind_strategies(py::module_& module) {
@@ -62,6 +84,7 @@ void bind_planner(py::module_& module) {
       });
   module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
              py::arg("options"), py::arg("time_limit"), py::call_guard<py::gil_scoped_release>());
+  bind_frontier(module);
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);
   module.def("format_bytes", &format_bytes, py::arg("bytes"));

@@ -21,6 +21,7 @@ struct Arguments {
   std::string output;
   std::string profile;
   int threads = 0;
+  bool again = false;
   bool json = false;
 };
 
@@ -38,7 +39,8 @@ int profile(const Arguments& arguments) {
   require_executable(graph, arguments.graph);
   Progress progress;
   const Control control(0, progress.messages());
-  const Profiled profiled = profile_here(graph, arguments.profile, control);
+  const Profiled profiled = profile_here(graph, arguments.profile, control,
+                                         arguments.again ? Measure::again : Measure::lacking);
   write_graph(profiled.graph, arguments.output);
   const KeepAll reference = keep_all_reference(profiled.graph);
   if (arguments.json) {
@@ -77,13 +79,16 @@ Action define_profile(CLI::App& app) {
   app.add_option("--threads", arguments->threads, "Threads of the kernels")
       ->check(in_range(1, 4096))
       ->type_name("N");
+  app.add_flag("--measure-again", arguments->again,
+               "Measure all ops once more and keep the smaller times");
   add_json_flag(app, arguments->json);
   add_help(
       app,
       "Runs each distinct op (type, shapes, dtypes) once on random data through the real kernels\n"
       "and writes the graph with times, workspaces and allocation sequences. Measurements are\n"
       "kept in ~/.cache/lowtide, one file per device and number of threads, and reused; Ctrl-C\n"
-      "keeps what was measured so far.",
+      "keeps what was measured so far. Times from a busy machine are too long: --measure-again\n"
+      "mends them.",
       "  lowtide profile unet.json -o unet.json\n");
   return [arguments] { return profile(*arguments); };
 }

@@ -122,6 +122,11 @@ void add_file_options(CLI::App& app, Edits& edits) {
       ->group("Files");
   add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",
            &TrainOptions::profile);
+  app.add_flag_callback(
+         "--measure-again",
+         [&edits] { edits.push_back([](TrainOptions& o) { o.measure_again = true; }); },
+         "Measure all ops once more and keep the smaller times")
+      ->group("Files");
   add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step", &TrainOptions::trace);
   add_path(app, edits, "--plan-out", "The plan", &TrainOptions::plan_out);
   add_path(app, edits, "--graph-out", "The measured graph", &TrainOptions::graph_out);

@@ -17,6 +17,7 @@ constexpr Command kCommands[] = {
     {"plan", "Decide what to keep and what to recompute within a budget", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
     {"compare", "Compare strategies over several budgets", define_compare},
+    {"frontier", "Show what every budget costs, down to the smallest", define_frontier},
     {"strategies", "List the planning strategies", define_strategies},
     {"models", "List the models", define_models}};
 

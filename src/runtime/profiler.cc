@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/device.h"
@@ -16,14 +18,14 @@ struct Wanted {
   OpId op;
 };
 
-/// One op for each key that the profile lacks, in the order of the graph. View ops cost nothing:
+/// One op for each key that is to be measured, in the order of the graph. View ops cost nothing:
 /// the executor makes views once, before the steps.
-std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile) {
+std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile, Measure measure) {
   std::vector<Wanted> wanted;
   std::set<std::string> seen;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     std::string key = profile_key(graph, id);
-    if (profile.ops.contains(key)) continue;
+    if (measure == Measure::lacking && profile.ops.contains(key)) continue;
     if (graph.is_view_op(id)) {
       profile.ops[key] = {};
     } else if (seen.insert(key).second) {
@@ -33,11 +35,18 @@ std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile) {
   return wanted;
 }
 
+void enter(Profile& profile, const std::string& key, OpProfile measured) {
+  const auto [entry, is_new] = profile.ops.try_emplace(key, measured);
+  if (is_new) return;
+  measured.microseconds = std::min(measured.microseconds, entry->second.microseconds);
+  entry->second = std::move(measured);
+}
+
 }  // namespace
 
 std::string device_name() { return cpu_device().name(); }
 
-int profile_ops(const Graph& graph, Profile& profile, const Control& control) {
+int profile_ops(const Graph& graph, Profile& profile, const Control& control, Measure measure) {
   if (!graph.executable()) {
     throw InputError(fmt::format(
         "graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
@@ -45,14 +54,14 @@ int profile_ops(const Graph& graph, Profile& profile, const Control& control) {
   const ComputeDevice& device = cpu_device();
   require_device(profile, device.name());
   profile.device = device.name();
-  const std::vector<Wanted> wanted = wanted_ops(graph, profile);
+  const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
   TrialRoom room;
   int measured = 0;
   for (const Wanted& next : wanted) {
     if (control.should_stop()) break;
     control.report(fmt::format("profiling op {} of {}: {}", measured + 1, wanted.size(),
                                graph.op(next.op).type));
-    profile.ops[next.key] = try_op(graph, next.op, device, room);
+    enter(profile, next.key, try_op(graph, next.op, device, room));
     ++measured;
   }
   return measured;

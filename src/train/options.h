@@ -57,6 +57,7 @@ struct TrainOptions {
   // The rest concerns one invocation and is not part of a checkpoint.
   std::filesystem::path resume;
   std::filesystem::path profile;  ///< empty: the device's own file in the user's cache
+  bool measure_again = false;     ///< measure the ops that the profile has once more
   bool check = false;             ///< run keep-all as well and compare every bit
   std::filesystem::path trace, plan_out, graph_out, gradients_out;
 };

@@ -27,11 +27,11 @@ Fitted plan_step(const Step& step, const Strategy& strategy, const Division& div
 
 }  // namespace
 
-Step prepare_step(const Recipe& recipe, const std::filesystem::path& profile,
-                  const Control& control) {
-  const Model& model = find_model(recipe.model);
-  Profiled profiled =
-      profile_here(training_graph(model, recipe.sizes, recipe.optimizer), profile, control);
+Step prepare_step(const TrainOptions& options, const Control& control) {
+  const Recipe& recipe = options.recipe;
+  const Graph graph = training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer);
+  Profiled profiled = profile_here(graph, options.profile, control,
+                                   options.measure_again ? Measure::again : Measure::lacking);
   if (profiled.measured > 0) {
     control.report(fmt::format("note: measured {} ops in {:.1f} s, kept in {}", profiled.measured,
                                control.elapsed_seconds(), profiled.file.string()));

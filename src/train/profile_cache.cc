@@ -6,7 +6,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "runtime/profiler.h"
 #include "train/hash.h"
 
 namespace lowtide {
@@ -48,11 +47,12 @@ fs::path default_profile_path(const std::string& device) {
   return cache_folder() / "lowtide" / fmt::format("profile-{:016x}.json", hash_bytes(device));
 }
 
-Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control) {
+Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,
+                      Measure measure) {
   const std::string device = device_name();
   const fs::path file = given.empty() ? default_profile_path(device) : given;
   Profile profile = read_own_profile(file, device);
-  const int measured = profile_ops(graph, profile, control);
+  const int measured = profile_ops(graph, profile, control, measure);
   if (measured > 0) keep(profile, file, control);
   if (Control::stop_requested()) {
     throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",

@@ -4,6 +4,7 @@
 
 #include "base/control.h"
 #include "cost/profile.h"
+#include "runtime/profiler.h"
 
 namespace lowtide {
 
@@ -19,11 +20,11 @@ struct Profiled {
   int measured = 0;  ///< ops that had to be run; the others were in the file
 };
 
-/// Measures what `file` (empty: the default one) lacks of `graph` on this machine and writes it
-/// back, also when the user asks to stop meanwhile. Throws InputError for a file that was made on
+/// Measures what `file` (empty: the default one) lacks of `graph` on this machine, or all of it
+/// once more, and writes it back, also when the user asks to stop meanwhile. Throws InputError for a file that was made on
 /// another device, StoppedError when stopped before every op was measured. A file that cannot be
 /// written is reported through `control` and does no harm.
 Profiled profile_here(const Graph& graph, const std::filesystem::path& file,
-                      const Control& control);
+                      const Control& control, Measure measure = Measure::lacking);
 
 }  // namespace lowtide

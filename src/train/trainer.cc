@@ -94,6 +94,20 @@ void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder,
   result.first_difference = difference.value_or("");
 }
 
+/// A profile measured while the machine was busy plans for other ops than are slow.
+void remark_on_prediction(const TrainResult& result, const TrainListener& listener) {
+  constexpr double kFar = 1.5;
+  constexpr double kShort = 0.05;  // seconds; there the calls of the ops count, not their work
+  const double ratio = result.predicted_step_seconds / result.step_seconds;
+  const bool is_near = ratio < kFar && ratio > 1 / kFar;
+  if (!listener.message || result.step_seconds < kShort || is_near) return;
+  listener.message(
+      fmt::format("note: a step took {:.3g} s, but {:.3g} s were predicted. Either the machine is "
+                  "busy now, or it was when its ops were measured: --measure-again measures them "
+                  "once more.",
+                  result.step_seconds, result.predicted_step_seconds));
+}
+
 void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& options,
                  const TrainListener& listener, TrainResult& result) {
   std::optional<RunRecord> reference;
@@ -106,6 +120,7 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   loop.drive(run, recorder ? &*recorder : nullptr);
   if (reference) compare(step.graph, *reference, *recorder, result);
   if (result.losses.empty()) return;
+  remark_on_prediction(result, listener);
   if (!options.gradients_out.empty()) recorder->save_gradients(options.gradients_out);
   if (!options.trace.empty()) {
     const StepReport& last = loop.last();
@@ -135,7 +150,7 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   result.items = item_name(find_model(options.recipe.model).task);
   result.process_before_bytes = resident_set_bytes();
   const Control control(0, listener.message);
-  const Step step = prepare_step(options.recipe, options.profile, control);
+  const Step step = prepare_step(options, control);
   if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
   const Fitted fitted = fit(step, options.fitting, listener.message);
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);

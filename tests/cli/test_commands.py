@@ -6,7 +6,8 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT, TINY
 
-COMMANDS = ["train", "graph", "profile", "plan", "verify", "compare", "strategies", "models"]
+COMMANDS = ["train", "graph", "profile", "plan", "verify", "compare", "frontier",
+            "strategies", "models"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
 TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",
@@ -84,6 +85,18 @@ def test_every_strategy_answers(lowtide, graph):
     assert any(r["budget"] == "80%" and r["arena_bytes"] for r in rows)
     table = lowtide("compare", graph, "--budgets", "80%", "--strategies", names[0]).out
     assert "overhead" in table and names[0] in table
+
+
+def test_frontier_falls_to_the_smallest_budget(lowtide, graph):
+    done = lowtide("frontier", graph, "--points", 4, "--time-limit", 8, "--plans", "plans", "--json").json
+    assert done["status"] == "complete"
+    points = done["points"]
+    assert all(a["budget_bytes"] > b["budget_bytes"] and a["cost"] <= b["cost"]
+               for a, b in zip(points, points[1:]))
+    assert points[-1]["budget_bytes"] == done["smallest_budget_bytes"]
+    for point in points:
+        plan = lowtide.folder / "plans" / f"{point['budget_bytes']}.json"
+        assert lowtide("verify", graph, plan).code == 0
 
 
 def test_a_graph_that_cannot_run_can_be_planned(lowtide):

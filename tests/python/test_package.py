@@ -114,6 +114,16 @@ def test_reports_are_made(tmp_path):
     assert sum(event["ph"] == "X" for event in events) == len(graph.ops)
 
 
+def test_the_frontier_is_monotone():
+    graph = lowtide.Graph.load(ROOT / "data" / "graphs" / "chain-20s3.json")
+    found = lowtide.frontier(graph, 5, options={"moves": 10}, time_limit=20)
+    assert len(found.points) == 5 and not found.stopped
+    assert found.points[-1].budget_bytes == found.smallest_budget
+    for more, less in zip(found.points, found.points[1:]):
+        assert less.budget_bytes < more.budget_bytes and less.plan.cost >= more.plan.cost
+        assert lowtide.verify(graph, less.plan, less.budget_bytes) is None
+
+
 def test_an_infeasible_budget_names_the_smallest():
     graph = lowtide.Graph.load(LAYERED)
     found = lowtide.plan(graph, lowtide.structural_floor_bytes(graph) - 1, "keep-all")

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "cli/planned_json.h"
+#include "cli/progress.h"
+#include "graph/io.h"
+#include "plan/io.h"
+#include "plan/replay.h"
+#include "planner/frontier.h"
+#include "report/table.h"
+
+namespace lowtide::cli {
+namespace {
+
+constexpr double kDefaultSeconds = 120;
+
+struct Arguments {
+  std::string graph;
+  int points = 9;
+  Edits edits;
+  std::string plans;
+  bool json = false;
+};
+
+std::string table_of(const Frontier& found) {
+  Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
+  for (const Planned& point : found.points) {
+    const auto bound = point.plan->lower_bound
+                           ? std::optional(*point.plan->lower_bound / point.keep_all_cost - 1)
+                           : std::nullopt;
+    const double share = static_cast<double>(point.budget_bytes) /
+                         static_cast<double>(point.keep_all_peak_bytes);
+    table.add({format_bytes(point.budget_bytes), percent(share), percent(point.overhead()),
+               percent(bound), percent(point.gap()), std::string(name(point.outcome))});
+  }
+  return table.text();
+}
+
+nlohmann::json json_of(const Graph& graph, const Strategy& strategy, const Frontier& found) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const Planned& point : found.points) points.push_back(to_json(point, strategy.name));
+  const KeepAll reference = keep_all_reference(graph);
+  return {{"graph", graph.name()},
+          {"strategy", strategy.name},
+          {"keep_all_cost", reference.cost},
+          {"keep_all_peak_bytes", reference.peak_bytes},
+          {"floor_bytes", structural_floor(graph).bytes},
+          {"smallest_budget_bytes",
+           found.smallest_budget ? nlohmann::json(*found.smallest_budget) : nlohmann::json()},
+          {"status", found.stopped ? "stopped" : "complete"},
+          {"points", points}};
+}
+
+void write_plans(const Frontier& found, const std::filesystem::path& folder) {
+  std::filesystem::create_directories(folder);
+  for (const Planned& point : found.points) {
+    write_plan(*point.plan, folder / fmt::format("{}.json", point.budget_bytes));
+  }
+}
+
+int walk(const Arguments& arguments) {
+  TrainOptions options;
+  options.fitting.planning_seconds = kDefaultSeconds;
+  for (const auto& edit : arguments.edits) edit(options);
+  const Fitting& fitting = options.fitting;
+  const Strategy& strategy =
+      fitting.strategy.empty() ? default_strategy() : find_strategy(fitting.strategy);
+  const Graph graph = read_graph(arguments.graph);
+  Progress progress;
+  Control control(fitting.planning_seconds, progress.messages());
+  const Frontier found =
+      frontier(graph, strategy, arguments.points, fitting.strategy_options, control);
+  if (found.points.empty()) throw StoppedError("stopped before a plan was found.");
+  if (!arguments.plans.empty()) write_plans(found, arguments.plans);
+  if (arguments.json) {
+    print_json(json_of(graph, strategy, found));
+  } else {
+    print(fmt::format("{}: the smallest budget that {} reaches is {}; no plan needs less than {}"
+                      "\n\n{}",
+                      graph.name(), strategy.name, bytes_or_dash(found.smallest_budget),
+                      format_bytes(structural_floor(graph).bytes), table_of(found)));
+  }
+  return found.stopped ? kStopped : kSuccess;
+}
+
+}  // namespace
+
+Action define_frontier(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
+  app.add_option("--points", arguments->points, "Budgets to plan within [9]")
+      ->check(in_range(2, 1000))
+      ->type_name("N");
+  add_planning_options(app, arguments->edits);
+  app.add_option("--plans", arguments->plans, "Folder to write the plans to, named by budget")
+      ->type_name("FOLDER");
+  add_json_flag(app, arguments->json);
+  add_help(app,
+           "What every budget costs, from keep-all's peak down to the smallest budget that the\n"
+           "strategy reaches. --time-limit is for all points together [120]. The curve is monotone:\n"
+           "a plan for less is also one for more, and a bound for more is also one for less.",
+           "  lowtide frontier unet.json\n"
+           "  lowtide frontier unet.json --points 20 --plans plans/ --json\n");
+  return [arguments] { return walk(*arguments); };
+}
+
+}  // namespace lowtide::cli

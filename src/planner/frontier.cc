@@ -1,0 +1,107 @@
+#include "planner/frontier.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "plan/replay.h"
+
+namespace lowtide {
+namespace {
+
+class Walk {
+ public:
+  Walk(const Graph& graph, const Strategy& strategy, int points, const StrategyOptions& options,
+       Control& control)
+      : graph_(graph), strategy_(strategy), options_(options), control_(control), left_(points) {}
+
+  Frontier run() {
+    const Bytes peak = keep_all_reference(graph_).peak_bytes;
+    add(leanest());
+    if (found_.points.empty()) return std::move(found_);
+    for (Bytes budget : budgets_above(found_.points.front().budget_bytes, peak)) {
+      if (!Control::stop_requested()) add(plan(budget));
+    }
+    found_.stopped = Control::stop_requested();
+    sort_and_straighten();
+    return std::move(found_);
+  }
+
+ private:
+  /// Evenly spaced, descending, each once.
+  std::vector<Bytes> budgets_above(Bytes low, Bytes peak) const {
+    std::vector<Bytes> budgets;
+    for (int i = left_; i > 0; --i) {
+      const double share = static_cast<double>(i) / left_;
+      const Bytes budget = low + static_cast<Bytes>(share * static_cast<double>(peak - low));
+      if (budget > low && (budgets.empty() || budget < budgets.back())) budgets.push_back(budget);
+    }
+    return budgets;
+  }
+
+  /// The plan that needs the least, within what it needs.
+  Planned leanest() {
+    Planned planned = plan(structural_floor(graph_).bytes);
+    if (planned.plan || !planned.smallest_budget) return planned;
+    return plan(*planned.smallest_budget);
+  }
+
+  Planned plan(Bytes budget) {
+    control_.report(fmt::format("{} within {} ...", strategy_.name, format_bytes(budget)));
+    const auto listener = [this](const std::string& message) { control_.report(message); };
+    const double limit = control_.limit_seconds();
+    const double left = limit - control_.elapsed_seconds();
+    Control part(limit <= 0 ? 0 : std::max(1e-3, left / (left_ + 1)), listener);
+    return plan_within(graph_, strategy_, budget, options_, part);
+  }
+
+  void add(Planned planned) {
+    --left_;
+    if (!planned.plan) return;
+    if (found_.points.empty()) found_.smallest_budget = planned.budget_bytes;
+    found_.points.push_back(std::move(planned));
+  }
+
+  void sort_and_straighten() {
+    std::vector<Planned>& points = found_.points;
+    std::ranges::sort(points, std::ranges::greater(), &Planned::budget_bytes);
+    for (std::size_t i = points.size() - 1; i > 0; --i) take_plan(points[i], points[i - 1]);
+    for (std::size_t i = 1; i < points.size(); ++i) take_bound(points[i - 1], points[i]);
+  }
+
+  /// What is within less is within more.
+  static void take_plan(const Planned& less, Planned& more) {
+    if (less.plan->cost >= more.plan->cost) return;
+    const std::optional<double> bound = more.plan->lower_bound;
+    more.plan = less.plan;
+    more.plan->budget_bytes = more.budget_bytes;
+    more.plan->lower_bound = bound;
+    more.outcome = Outcome::feasible;
+  }
+
+  /// What costs so much within more costs so much within less.
+  static void take_bound(const Planned& more, Planned& less) {
+    if (!more.plan->lower_bound) return;
+    Plan& plan = *less.plan;
+    plan.lower_bound = std::max(plan.lower_bound.value_or(0), *more.plan->lower_bound);
+    if (plan.cost <= *plan.lower_bound * (1 + 1e-9)) less.outcome = Outcome::optimal;
+  }
+
+  const Graph& graph_;
+  const Strategy& strategy_;
+  const StrategyOptions& options_;
+  Control& control_;
+  int left_;  // points still to plan
+  Frontier found_;
+};
+
+}  // namespace
+
+Frontier frontier(const Graph& graph, const Strategy& strategy, int points,
+                  const StrategyOptions& options, Control& control) {
+  if (points < 2) throw std::logic_error("a frontier has at least two points");
+  return Walk(graph, strategy, points, options, control).run();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <vector>
+
+#include "planner/planner.h"
+
+namespace lowtide {
+
+/// Cost against budget, from keep-all's peak down to the smallest budget that a strategy reaches.
+struct Frontier {
+  /// Budgets descending; each has a plan within its budget. A smaller budget never has a smaller
+  /// cost or a smaller lower bound.
+  std::vector<Planned> points;
+  /// The smallest budget within which the strategy has a plan: that of the last point.
+  std::optional<Bytes> smallest_budget;
+  /// Whether Ctrl-C ended it before all points were planned.
+  bool stopped = false;
+};
+
+/// Plans within `points` budgets (at least 2), evenly spaced. A time limit of `control` is shared
+/// among them. A plan for less also is a plan for more, and a bound for more also is one for less:
+/// so the curve is monotone whatever the strategy gives. Errors as for plan_within().
+Frontier frontier(const Graph& graph, const Strategy& strategy, int points,
+                  const StrategyOptions& options, Control& control);
+
+}  // namespace lowtide

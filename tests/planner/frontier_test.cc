@@ -1,0 +1,74 @@
+#include "planner/frontier.h"
+
+#include <gtest/gtest.h>
+
+#include "graph/io.h"
+#include "plan/replay.h"
+#include "plan/verify.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+const StrategyOptions kShort{{"moves", 5}, {"bound", 0.001}};
+
+void expect_monotone(const Graph& graph, const Frontier& found) {
+  for (std::size_t i = 0; i < found.points.size(); ++i) {
+    const Planned& point = found.points[i];
+    ASSERT_TRUE(point.plan);
+    EXPECT_FALSE(verify(graph, *point.plan, point.budget_bytes));
+    EXPECT_LE(point.plan->layout->arena_bytes, point.budget_bytes);
+    if (point.plan->lower_bound) {
+      EXPECT_LE(*point.plan->lower_bound, point.plan->cost * (1 + 1e-9));
+    }
+    if (i == 0) continue;
+    const Planned& more = found.points[i - 1];
+    EXPECT_LT(point.budget_bytes, more.budget_bytes);
+    EXPECT_GE(point.plan->cost, more.plan->cost);
+    EXPECT_GE(point.plan->lower_bound.value_or(0), more.plan->lower_bound.value_or(0));
+  }
+}
+
+TEST(Frontier, FallsFromTheSmallestBudgetToKeepAll) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s3.json");
+  Control control;
+  const Frontier found = frontier(graph, default_strategy(), 6, kShort, control);
+  ASSERT_EQ(found.points.size(), 6U);
+  expect_monotone(graph, found);
+  const KeepAll reference = keep_all_reference(graph);
+  EXPECT_EQ(found.points.front().budget_bytes, reference.peak_bytes);
+  EXPECT_EQ(found.points.front().plan->cost, reference.cost);
+  EXPECT_EQ(found.points.back().budget_bytes, found.smallest_budget);
+  EXPECT_GT(found.points.back().plan->cost, reference.cost);
+  EXPECT_GE(*found.smallest_budget, structural_floor(graph).bytes);
+}
+
+TEST(Frontier, IsMonotoneOnRandomGraphs) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = testing::random_graph(seed);
+    for (const char* strategy : {"search", "revolve"}) {
+      Control control;
+      const StrategyOptions options =
+          strategy == default_strategy().name ? kShort : StrategyOptions{};
+      expect_monotone(graph, frontier(graph, find_strategy(strategy), 4, options, control));
+    }
+  }
+}
+
+TEST(Frontier, EndsWhenStoppedWithWhatItHas) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s3.json");
+  int messages = 0;
+  Control control(0, [&messages](const std::string& message) {
+    if (message.starts_with("search within") && ++messages == 4) Control::request_stop();
+  });
+  const Frontier found = frontier(graph, default_strategy(), 8, kShort, control);
+  Control::clear_stop();
+  EXPECT_TRUE(found.stopped);
+  EXPECT_GE(found.points.size(), 2U);
+  EXPECT_LT(found.points.size(), 8U);
+  expect_monotone(graph, found);
+}
+
+}  // namespace
+}  // namespace lowtide
