@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/in_place.h"
+
 namespace lowtide {
 namespace {
 
