@@ -65,6 +65,14 @@ void write_plans(const Frontier& found, const std::filesystem::path& folder) {
   }
 }
 
+[[noreturn]] void refuse(const Strategy& strategy) {
+  if (Control::stop_requested()) throw StoppedError("stopped before a plan was found.");
+  throw InfeasibleError(
+      fmt::format("{} finds no plan within keep-all's peak or less in the time given. Raise "
+                  "--time-limit, or choose another --strategy.",
+                  strategy.name));
+}
+
 int walk(const Arguments& arguments) {
   TrainOptions options;
   options.fitting.planning_seconds = kDefaultSeconds;
@@ -77,7 +85,7 @@ int walk(const Arguments& arguments) {
   Control control(fitting.planning_seconds, progress.messages());
   const Frontier found =
       frontier(graph, strategy, arguments.points, fitting.strategy_options, control);
-  if (found.points.empty()) throw StoppedError("stopped before a plan was found.");
+  if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans);
   if (arguments.json) {
     print_json(json_of(graph, strategy, found));

@@ -19,9 +19,10 @@ class Walk {
   Frontier run() {
     const Bytes peak = keep_all_reference(graph_).peak_bytes;
     add(leanest());
-    if (found_.points.empty()) return std::move(found_);
-    for (Bytes budget : budgets_above(found_.points.front().budget_bytes, peak)) {
-      if (!Control::stop_requested()) add(plan(budget));
+    const Bytes low = found_.points.empty() ? structural_floor(graph_).bytes
+                                            : found_.points.front().budget_bytes;
+    for (Bytes budget : budgets_above(low, peak)) {
+      if (!Control::stop_requested()) add(plan(budget, 1.0 / left_));
     }
     found_.stopped = Control::stop_requested();
     sort_and_straighten();
@@ -42,30 +43,31 @@ class Walk {
 
   /// The plan that needs the least, within what it needs.
   Planned leanest() {
-    Planned planned = plan(structural_floor(graph_).bytes);
+    Planned planned = plan(structural_floor(graph_).bytes, 0.3);
     if (planned.plan || !planned.smallest_budget) return planned;
-    return plan(*planned.smallest_budget);
+    return plan(*planned.smallest_budget, 0.3);
   }
 
-  Planned plan(Bytes budget) {
+  /// `share`: of the time that is left.
+  Planned plan(Bytes budget, double share) {
     control_.report(fmt::format("{} within {} ...", strategy_.name, format_bytes(budget)));
     const auto listener = [this](const std::string& message) { control_.report(message); };
     const double limit = control_.limit_seconds();
     const double left = limit - control_.elapsed_seconds();
-    Control part(limit <= 0 ? 0 : std::max(1e-3, left / (left_ + 1)), listener);
+    Control part(limit <= 0 ? 0 : std::max(1e-3, share * left), listener);
     return plan_within(graph_, strategy_, budget, options_, part);
   }
 
   void add(Planned planned) {
     --left_;
-    if (!planned.plan) return;
-    if (found_.points.empty()) found_.smallest_budget = planned.budget_bytes;
-    found_.points.push_back(std::move(planned));
+    if (planned.plan) found_.points.push_back(std::move(planned));
   }
 
   void sort_and_straighten() {
     std::vector<Planned>& points = found_.points;
+    if (points.empty()) return;
     std::ranges::sort(points, std::ranges::greater(), &Planned::budget_bytes);
+    found_.smallest_budget = points.back().budget_bytes;
     for (std::size_t i = points.size() - 1; i > 0; --i) take_plan(points[i], points[i - 1]);
     for (std::size_t i = 1; i < points.size(); ++i) take_bound(points[i - 1], points[i]);
   }

@@ -11,7 +11,7 @@ struct Frontier {
   /// Budgets descending; each has a plan within its budget. A smaller budget never has a smaller
   /// cost or a smaller lower bound.
   std::vector<Planned> points;
-  /// The smallest budget within which the strategy has a plan: that of the last point.
+  /// The smallest budget within which a plan was found: that of the last point.
   std::optional<Bytes> smallest_budget;
   /// Whether Ctrl-C ended it before all points were planned.
   bool stopped = false;
