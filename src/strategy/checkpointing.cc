@@ -196,11 +196,16 @@ Decision Trials::stopped() const {
   return result;
 }
 
-Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
-                               const std::string& why) {
+Decision decide_at_articulation_points(
+    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide) {
+  CutGraph cut{StageGraph(request.graph)};
+  cut.forward_end = forward_end(cut.graph);
+  cut.points = articulation_cuts(cut.graph, cut.forward_end);
   Trials trials(request);
-  trials.offer(stage_order(graph));
+  trials.offer(stage_order(cut.graph));
+  if (!cut.points.empty()) return decide(cut, trials);
   Decision result = trials.decision("keep-all");
+  const std::string why = "the forward pass has no articulation points";
   result.message = trials.any_fits() ? why : why + "; " + result.message;
   return result;
 }

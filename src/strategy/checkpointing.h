@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -71,8 +72,16 @@ class Trials {
   std::optional<Bytes> leanest_;
 };
 
-/// For graphs on which a strategy has nothing to work with: each op once, if that fits, else `why`.
-Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
-                               const std::string& why);
+/// A graph whose forward pass can be cut where a single value crosses.
+struct CutGraph {
+  StageGraph graph;
+  int forward_end = 0;
+  std::vector<Cut> points = {};  ///< its articulation points, at least one
+};
+
+/// What strategies that cut at articulation points have in common: `decide` is given the points
+/// and trials in which keep-all is one. A graph without such points is run once, if that fits.
+Decision decide_at_articulation_points(
+    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide);
 
 }  // namespace lowtide
