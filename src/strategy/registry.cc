@@ -14,7 +14,8 @@
   USE(chen_sqrt)                \
   USE(chen_greedy)              \
   USE(selective)                \
-  USE(revolve)
+  USE(revolve)                  \
+  USE(dtr)
 
 namespace lowtide {
 

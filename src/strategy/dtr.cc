@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "strategy/checkpointing.h"
+#include "strategy/dtr/simulation.h"
+
+namespace lowtide {
+namespace {
+
+/// Halves the range between a limit that is too low and one that does until it is this share of
+/// the latter.
+constexpr double kResolution = 0.005;
+
+class Dtr {
+ public:
+  explicit Dtr(const PlanRequest& request)
+      : request_(request), graph_(request.graph), trials_(request),
+        options_{.heuristic = static_cast<Heuristic>(request.options.at("heuristic")),
+                 .limit = 0,
+                 .most_cost = request.options.at("thrash") * graph_.required_cost()} {}
+
+  Decision decide() {
+    try_limit(request_.budget_bytes);
+    if (!trials_.any_fits()) find_leanest();
+    return request_.control.should_stop() ? trials_.stopped() : trials_.decision("DTR");
+  }
+
+ private:
+  /// Both ways to treat what is made again: each wins on some graphs.
+  bool try_limit(Bytes limit) {
+    options_.limit = limit;
+    bool any = false;
+    for (bool drop : {false, true}) {
+      options_.drop_remade = drop;
+      auto executions = simulate(graph_, options_, request_.control);
+      if (!executions) continue;
+      trials_.offer(std::move(*executions));
+      any = true;
+    }
+    return any;
+  }
+
+  /// Does not depend on the budget, so that what it names can be reached when asked for.
+  void find_leanest() {
+    trials_.offer(stage_order(graph_));
+    Bytes low = graph_.resident_bytes();
+    Bytes high = std::ranges::max(keep_all_profile(graph_));
+    while (static_cast<double>(high - low) > kResolution * static_cast<double>(high)) {
+      if (request_.control.should_stop()) return;
+      const Bytes middle = low + (high - low) / 2;
+      (try_limit(middle) ? high : low) = middle;
+    }
+  }
+
+  const PlanRequest& request_;
+  StageGraph graph_;
+  Trials trials_;
+  SimulationOptions options_;
+};
+
+Decision decide(const PlanRequest& request) { return Dtr(request).decide(); }
+
+}  // namespace
+
+Strategy dtr_strategy() {
+  return {.name = "dtr",
+          .summary = "runs the step online and evicts the value that is cheapest to do without",
+          .guarantee = "any graph; what an executor would do that does not know the step in advance",
+          .paper = "Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021",
+          .options = {{"heuristic",
+                       "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
+                       "recently used, 4: largest, 5: memory saved per cost",
+                       0, 0, kHeuristics - 1},
+                      {"thrash", "gives up at so many times the cost of a step", 10, 1, 1e6}},
+          .decide = decide};
+}
+
+}  // namespace lowtide
