@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "strategy/checkpointing.h"
 #include "strategy/dtr/simulation.h"
 
@@ -43,7 +41,7 @@ class Dtr {
   void find_leanest() {
     trials_.offer(stage_order(graph_));
     Bytes low = graph_.resident_bytes();
-    Bytes high = std::ranges::max(keep_all_profile(graph_));
+    Bytes high = keep_all_peak(graph_);
     while (static_cast<double>(high - low) > kResolution * static_cast<double>(high)) {
       if (request_.control.should_stop()) return;
       const Bytes middle = low + (high - low) / 2;

@@ -15,7 +15,8 @@
   USE(chen_greedy)              \
   USE(selective)                \
   USE(revolve)                  \
-  USE(dtr)
+  USE(dtr)                      \
+  USE(rotor)
 
 namespace lowtide {
 
