@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/op_def.h"
 #include "plan/lower.h"
 
 namespace lowtide {
@@ -75,6 +76,19 @@ int last_forward_reader(const StageValue& value, int forward_end) {
   return end == value.readers.begin() ? value.producer : *(end - 1);
 }
 
+/// Of the forward stages that make something.
+double median_cost_per_byte(const StageGraph& graph, int forward_end) {
+  std::vector<double> ratios;
+  for (int i = 0; i < forward_end; ++i) {
+    const auto bytes = static_cast<double>(output_bytes(graph, i));
+    if (bytes > 0) ratios.push_back(graph.stage(i).cost / bytes);
+  }
+  if (ratios.empty()) return 0;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::ranges::nth_element(ratios, middle);
+  return *middle;
+}
+
 }  // namespace
 
 int forward_end(const StageGraph& graph) {
@@ -113,6 +127,24 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen) {
   return OnDemand(graph, forward_end, std::move(chosen)).order();
+}
+
+Bytes output_bytes(const StageGraph& graph, int stage) {
+  Bytes sum = 0;
+  for (int v : graph.stage(stage).outputs) sum += graph.value(v).bytes;
+  return sum;
+}
+
+std::vector<bool> cheap_stages(const Graph& graph, const StageGraph& stages, int forward_end) {
+  const double limit = median_cost_per_byte(stages, forward_end);
+  std::vector<bool> cheap(stages.num_stages());
+  for (int i = 0; i < forward_end; ++i) {
+    const Stage& stage = stages.stage(i);
+    const auto bytes = static_cast<double>(output_bytes(stages, i));
+    const OpDef* known = find_op(graph.op(stage.op).type);
+    cheap[i] = bytes > 0 && (known ? known->cheap : stage.cost <= limit * bytes);
+  }
+  return cheap;
 }
 
 std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end) {

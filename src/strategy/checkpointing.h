@@ -34,6 +34,13 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 /// The order of executions.
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen);
 
+/// Of all outputs of the stage.
+Bytes output_bytes(const StageGraph& graph, int stage);
+
+/// Per stage: whether it is in the forward pass, makes something, and is of a type that is cheap
+/// for its bytes; of an unknown type, costs no more per byte than the median of the forward pass.
+std::vector<bool> cheap_stages(const Graph& graph, const StageGraph& stages, int forward_end);
+
 /// A position at which the forward pass can be cut: before the stage.
 struct Cut {
   int stage = 0;

@@ -16,7 +16,8 @@
   USE(selective)                \
   USE(revolve)                  \
   USE(dtr)                      \
-  USE(rotor)
+  USE(rotor)                    \
+  USE(min_cut)
 
 namespace lowtide {
 

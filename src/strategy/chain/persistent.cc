@@ -171,8 +171,11 @@ bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
       int low = *fewest, high = slots;
       while (low <= high) {
         const int middle = low + (high - low) / 2;
-        const bool fits = trials.offer(program.order(middle)) <= request.budget_bytes;
-        (fits ? low : high) = fits ? middle + 1 : middle - 1;
+        if (trials.offer(program.order(middle)) <= request.budget_bytes) {
+          low = middle + 1;
+        } else {
+          high = middle - 1;
+        }
       }
     }
   }
