@@ -19,7 +19,10 @@ class OnDemand {
  public:
   OnDemand(const StageGraph& graph, int forward_end, Checkpoints chosen)
       : graph_(graph), forward_end_(forward_end), groups_(std::move(chosen.group)),
-        here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {}
+        last_of_group_(graph.num_stages()),
+        here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {
+    for (int i = 0; i < forward_end; ++i) last_of_group_[groups_[i]] = i;
+  }
 
   std::vector<OpId> order() {
     for (int i = 0; i < forward_end_; ++i) order_.push_back(graph_.stage(i).op);
@@ -38,9 +41,7 @@ class OnDemand {
     const int group = groups_[graph_.value(value).producer];
     std::vector<bool> wanted(graph_.num_values());
     std::vector<int> reruns;
-    int last = graph_.value(value).producer;
-    while (last + 1 < forward_end_ && groups_[last + 1] == group) ++last;
-    for (int i = last; i >= 0; --i) {
+    for (int i = last_of_group_[group]; i >= 0; --i) {
       const bool rerun = std::ranges::any_of(graph_.stage(i).outputs, [&](int v) {
         const bool joins = groups_[i] == group && graph_.value(v).last_reader() >= t;
         return !here_[v] && (wanted[v] || joins);
@@ -58,6 +59,7 @@ class OnDemand {
   const StageGraph& graph_;
   int forward_end_;
   std::vector<int> groups_;
+  std::vector<int> last_of_group_;
   std::vector<bool> here_;
   std::vector<OpId> order_;
 };
@@ -127,6 +129,18 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen) {
   return OnDemand(graph, forward_end, std::move(chosen)).order();
+}
+
+std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end) {
+  std::vector<Bytes> live(graph.num_stages() + 1);  // as differences first
+  for (const StageValue& value : graph.values()) {
+    if (value.producer < forward_end) continue;
+    live[value.producer] += value.bytes;
+    live[value.last_reader() + 1] -= value.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
 }
 
 Bytes output_bytes(const StageGraph& graph, int stage) {

@@ -20,7 +20,7 @@ int forward_end(const StageGraph& graph);
 /// is missing, all that the backward pass still needs of its group are made.
 struct Checkpoints {
   std::vector<bool> kept;   ///< per value
-  std::vector<int> group;   ///< per stage; stages of one group are neighbours
+  std::vector<int> group;   ///< per stage, a number below that of stages
 };
 
 /// Each stage a group of its own: values are made again one by one.
@@ -33,6 +33,10 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 
 /// The order of executions.
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen);
+
+/// Per stage: bytes of values made after the forward pass that are live while it runs, those that
+/// it makes included.
+std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end);
 
 /// Of all outputs of the stage.
 Bytes output_bytes(const StageGraph& graph, int stage);

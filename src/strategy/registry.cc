@@ -17,7 +17,8 @@
   USE(revolve)                  \
   USE(dtr)                      \
   USE(rotor)                    \
-  USE(min_cut)
+  USE(min_cut)                  \
+  USE(lower_sets)
 
 namespace lowtide {
 

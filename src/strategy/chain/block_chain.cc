@@ -129,24 +129,12 @@ void BlockChain::find_read_back() {
 }
 
 void BlockChain::measure_gradients() {
-  std::vector<Bytes> change(graph_.num_stages() + 1);
-  for (const StageValue& value : graph_.values()) {
-    if (value.producer < forward_end_) continue;
-    change[value.producer] += value.bytes;
-    change[value.last_reader() + 1] -= value.bytes;
-  }
-  gradients_.assign(graph_.num_stages(), 0);
-  with_stage_.assign(graph_.num_stages(), 0);
-  Bytes live = 0;
-  for (int t = forward_end_; t < graph_.num_stages(); ++t) {
-    // What the last stage read is gone; what this one makes is not there yet.
-    Bytes made = 0;
-    for (int v : graph_.stage(t).outputs) made += graph_.value(v).bytes;
-    live += change[t];
-    gradients_[t] = live - made;
-    with_stage_[t] = live + graph_.stage(t).workspace;
-  }
-  for (Block& block : blocks_) block.gradient_bytes = gradients_[block.backward_begin];
+  gradients_ = late_bytes(graph_, forward_end_);
+  for (Block& block : blocks_) block.gradient_bytes = gradients_before(block.backward_begin);
+}
+
+Bytes BlockChain::gradients_before(int stage) const {
+  return gradients_[stage] - (stage < forward_end_ ? 0 : output_bytes(graph_, stage));
 }
 
 Bytes BlockChain::state_bytes(int block, int other) const {
@@ -261,10 +249,10 @@ std::vector<BlockChain::Step> BlockChain::backward_steps(int j,
   for (int t = block.backward_begin; t < block.backward_end; ++t) {
     const Stage& stage = graph_.stage(t);
     for (int i : makers(j, stage.inputs, here)) {
-      steps.push_back({i, gradients_[t] + graph_.stage(i).workspace});
+      steps.push_back({i, gradients_before(t) + graph_.stage(i).workspace});
       here = joined(std::move(here), graph_.stage(i).outputs);
     }
-    steps.push_back({t, with_stage_[t]});
+    steps.push_back({t, gradients_[t] + stage.workspace});
   }
   return steps;
 }

@@ -79,6 +79,7 @@ class BlockChain {
   int last_entered(int value) const;
   bool in_state(int value, int block) const;
   bool counts(int value) const;
+  Bytes gradients_before(int stage) const;
   /// Stages of the block that make what is wanted and not held, from state and kept values.
   std::vector<int> makers(int block, const std::vector<int>& wanted,
                           const std::vector<int>& held) const;
@@ -94,8 +95,7 @@ class BlockChain {
   std::vector<int> block_of_;       // per stage
   std::vector<bool> kept_;          // per value
   std::vector<bool> useful_;        // per value: not kept, and the backward pass needs it again
-  std::vector<Bytes> gradients_;    // per stage: live before it, made after the forward pass
-  std::vector<Bytes> with_stage_;   // per stage: the same while it runs, its workspace included
+  std::vector<Bytes> gradients_;    // per stage: late_bytes()
   Bytes fixed_bytes_ = 0;
 };
 
