@@ -242,11 +242,16 @@ Decision Trials::stopped() const {
   return result;
 }
 
-Decision decide_at_articulation_points(
-    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide) {
-  CutGraph cut{StageGraph(request.graph)};
+CutGraph cut_graph(const Graph& graph) {
+  CutGraph cut{StageGraph(graph)};
   cut.forward_end = forward_end(cut.graph);
   cut.points = articulation_cuts(cut.graph, cut.forward_end);
+  return cut;
+}
+
+Decision decide_at_articulation_points(
+    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide) {
+  const CutGraph cut = cut_graph(request.graph);
   Trials trials(request);
   trials.offer(stage_order(cut.graph));
   if (!cut.points.empty()) return decide(cut, trials);

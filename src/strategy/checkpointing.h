@@ -87,8 +87,9 @@ class Trials {
 struct CutGraph {
   StageGraph graph;
   int forward_end = 0;
-  std::vector<Cut> points = {};  ///< its articulation points, at least one
+  std::vector<Cut> points = {};  ///< its articulation points
 };
+CutGraph cut_graph(const Graph& graph);
 
 /// What strategies that cut at articulation points have in common: `decide` is given the points
 /// and trials in which keep-all is one. A graph without such points is run once, if that fits.

@@ -18,7 +18,8 @@
   USE(dtr)                      \
   USE(rotor)                    \
   USE(min_cut)                  \
-  USE(lower_sets)
+  USE(lower_sets)               \
+  USE(blocks)
 
 namespace lowtide {
 

@@ -108,9 +108,7 @@ TEST(Rotor, CoarserSlotsStillKeepTheBudget) {
 
 TEST(BlockChain, GivesEachLayerOfAChainABlock) {
   const Graph graph = chain_graph(5, 8);
-  CutGraph cut{StageGraph(graph)};
-  cut.forward_end = forward_end(cut.graph);
-  cut.points = articulation_cuts(cut.graph, cut.forward_end);
+  const CutGraph cut = cut_graph(graph);
   const BlockChain chain(cut, 100);
   ASSERT_EQ(chain.num_blocks(), 5);
   EXPECT_EQ(chain.fixed_bytes(), 8);  // the input

@@ -35,10 +35,12 @@ class BlockChain {
   BlockChain(const CutGraph& cut, int most_blocks);
 
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
-  /// Held throughout, resident tensors included.
+  const std::vector<bool>& kept() const { return kept_; }  ///< per value: held throughout
+  /// Of what is held throughout, resident tensors included.
   Bytes fixed_bytes() const { return fixed_bytes_; }
   /// Of the gradients that are live when the backward part of the block begins.
   Bytes gradient_bytes(int block) const { return block_at(block).gradient_bytes; }
+  const std::vector<int>& state(int block) const { return block_at(block).state; }
   /// Of state `block`, without what state `other` (earlier) holds already.
   Bytes state_bytes(int block, int other) const;
   /// Runs through a block to the next state, and drops its own: for the first time or again.
@@ -47,7 +49,7 @@ class BlockChain {
   const Run& start(int block, bool first) const { return block_at(block).start[first]; }
   /// Values of the block that its backward part reads.
   const std::vector<int>& read_back(int block) const { return block_at(block).read_back; }
-  /// The tape that holds these of them.
+  /// The tape that holds these values of the block, in ascending order; any of them.
   Tape tape(int block, const std::vector<int>& values) const;
   const StageGraph& graph() const { return graph_; }
   /// Stages of the forward part, then of the backward part.
