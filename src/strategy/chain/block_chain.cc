@@ -211,16 +211,15 @@ Bytes BlockChain::peak(const std::vector<Step>& steps, const std::vector<int>& o
   return std::max(most, live);
 }
 
-Run BlockChain::forward_run(int block, std::vector<int> stages, const std::vector<int>& alive,
-                            const std::vector<int>& wanted) const {
+Run BlockChain::forward_run(std::vector<int> stages, const std::vector<int>& outside,
+                            const std::vector<int>& alive, const std::vector<int>& wanted) const {
   std::vector<Step> steps;
   Run run{std::move(stages)};
   for (int i : run.stages) {
     run.cost += graph_.stage(i).cost;
     steps.push_back({i, graph_.stage(i).workspace});
   }
-  const bool is_state_held = alive.empty();
-  run.peak = peak(steps, is_state_held ? block_at(block).state : std::vector<int>{}, alive, wanted);
+  run.peak = peak(steps, outside, alive, wanted);
   return run;
 }
 
@@ -234,8 +233,8 @@ void BlockChain::make_runs() {
         stages.clear();
         for (int i = block.begin; i < block.end; ++i) stages.push_back(i);
       }
-      block.start[first] = forward_run(j, stages, {}, next);
-      block.pass[first] = forward_run(j, stages, block.state, next);
+      block.start[first] = forward_run(stages, block.state, {}, next);
+      block.pass[first] = forward_run(stages, {}, block.state, next);
     }
   }
 }
@@ -262,11 +261,13 @@ Tape BlockChain::tape(int j, const std::vector<int>& values) const {
   const std::vector<int> next = j + 1 < num_blocks() ? blocks_[j + 1].state : std::vector<int>{};
   const std::vector<int> with_next = joined(values, next);
   Tape result;
-  result.make = forward_run(j, makers(j, values, {}), {}, values);
-  result.make_and_go_on = forward_run(j, makers(j, with_next, {}), {}, with_next);
+  const std::vector<int> beside = joined(block.state, next);
+  result.make = forward_run(makers(j, values, {}), block.state, {}, values);
+  result.make_beside_next = forward_run(makers(j, values, next), beside, {}, values);
+  result.make_and_go_on = forward_run(makers(j, with_next, {}), block.state, {}, with_next);
   std::vector<int> all;
   for (int i = block.begin; i < block.end; ++i) all.push_back(i);
-  result.first = forward_run(j, std::move(all), {}, with_next);
+  result.first = forward_run(std::move(all), block.state, {}, with_next);
   for (int v : with_next) {
     if (graph_.value(v).producer >= block.begin) result.held += graph_.value(v).bytes;
   }
@@ -276,6 +277,7 @@ Tape BlockChain::tape(int j, const std::vector<int>& values) const {
     if (step.stage < forward_end_) result.backward.cost += graph_.stage(step.stage).cost;
   }
   result.backward.peak = peak(steps, block.state, values, {});
+  result.backward_peak_beside_next = peak(steps, beside, values, {});
   return result;
 }
 

@@ -17,10 +17,12 @@ struct Run {
 /// then, and the run of the backward part, which makes again what it needs and is not held.
 struct Tape {
   Run make;            ///< from the block's state: what is held
+  Run make_beside_next;  ///< the same, when the next block's state is there already
   Run make_and_go_on;  ///< and the next block's state
   Run first;           ///< all stages of the block, once
   Bytes held = 0;      ///< with the next block's state
   Run backward;        ///< peak: with what is held and the gradients
+  Bytes backward_peak_beside_next = 0;  ///< the same without the next block's state
 };
 
 /// A training step as a chain: blocks of the forward pass between articulation points. Block j
@@ -86,8 +88,8 @@ class BlockChain {
   std::vector<int> makers(int block, const std::vector<int>& wanted,
                           const std::vector<int>& held) const;
   std::vector<Step> backward_steps(int block, const std::vector<int>& held) const;
-  Run forward_run(int block, std::vector<int> stages, const std::vector<int>& alive,
-                  const std::vector<int>& wanted) const;
+  Run forward_run(std::vector<int> stages, const std::vector<int>& outside,
+                  const std::vector<int>& alive, const std::vector<int>& wanted) const;
   Bytes peak(const std::vector<Step>& steps, const std::vector<int>& outside,
              const std::vector<int>& alive, const std::vector<int>& wanted) const;
 

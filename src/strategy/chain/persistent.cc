@@ -47,11 +47,13 @@ PersistentProgram::PersistentProgram(const BlockChain& chain,
                                      const std::vector<std::vector<Tape>>& tapes, Bytes available,
                                      int slots, const Control& control)
     : chain_(chain), tapes_(tapes), unit_(std::max<Bytes>(1, available / slots)), slots_(slots),
-      costs_(static_cast<std::size_t>(chain.num_blocks()) * chain.num_blocks()) {
+      costs_(2 * static_cast<std::size_t>(chain.num_blocks()) * chain.num_blocks()) {
   for (int length = 0; length < chain.num_blocks(); ++length) {
     for (int s = 0; s + length < chain.num_blocks(); ++s) {
       complete_ = complete_ && !control.should_stop();
-      if (complete_) solve(s, s + length);
+      for (bool next_held : {false, true}) {
+        if (complete_) solve({s, s + length, next_held});
+      }
     }
   }
 }
@@ -61,92 +63,123 @@ int PersistentProgram::up(Bytes bytes) const {
   return static_cast<int>(std::min<Bytes>(slots, slots_ + 1));
 }
 
-int PersistentProgram::slots_within(Bytes bytes) const {
-  return static_cast<int>(std::clamp<Bytes>(bytes / unit_, -1, slots_));
-}
-
-void PersistentProgram::solve(int s, int t) {
+void PersistentProgram::solve(Span span) {
   Costs costs(static_cast<std::size_t>(slots_) + 1, kNever);
-  offer_tapes(s, t, costs);
-  offer_splits(s, t, costs);
-  costs_[index(s, t)] = std::move(costs);
+  const bool nothing_behind = is_first(span) && span.next_held;
+  if (!nothing_behind) {
+    offer_tapes(span, costs);
+    offer_splits(span, costs);
+  }
+  costs_[index(span)] = std::move(costs);
 }
 
-int PersistentProgram::slots_for(const Tape& tape, int s, int t) const {
-  const Run& again = s == t ? tape.make : tape.make_and_go_on;
-  const Run& forward = is_first(t) ? tape.first : again;
-  return up(std::max(chain_.gradient_bytes(t) + forward.peak, tape.backward.peak));
+const Run& PersistentProgram::forward(const Tape& tape, Span span) const {
+  if (is_first(span)) return tape.first;
+  if (span.first < span.last) return tape.make_and_go_on;
+  return span.next_held ? tape.make_beside_next : tape.make;
 }
 
-double PersistentProgram::tape_cost(const Tape& tape, int s, int t) const {
-  const double again = s == t ? tape.make.cost : tape.make_and_go_on.cost;
-  return tape.backward.cost + (is_first(t) ? 0 : again);
+int PersistentProgram::slots_for(const Tape& tape, Span span) const {
+  const int ahead = up(chain_.gradient_bytes(span.last) + forward(tape, span).peak);
+  if (span.first < span.last) {
+    return std::max({ahead, up(tape.held), up(tape.backward.peak) - returned(span)});
+  }
+  return std::max(ahead, up(span.next_held ? tape.backward_peak_beside_next : tape.backward.peak));
 }
 
-void PersistentProgram::offer_tapes(int s, int t, Costs& costs) const {
-  for (const Tape& tape : tapes_[s]) {
-    const int held = s == t ? 0 : up(tape.held);
-    const double cost = tape_cost(tape, s, t);
-    for (int m = std::max(slots_for(tape, s, t), held); m <= slots_; ++m) {
-      costs[m] = std::min(costs[m], s == t ? cost : cost + at(s + 1, t)[m - held]);
+int PersistentProgram::returned(Span span) const {
+  return span.next_held ? up(chain_.state_bytes(span.last + 1, span.first)) : 0;
+}
+
+double PersistentProgram::tape_cost(const Tape& tape, Span span) const {
+  return tape.backward.cost + (is_first(span) ? 0 : forward(tape, span).cost);
+}
+
+void PersistentProgram::offer_tapes(Span span, Costs& costs) const {
+  const bool is_leaf = span.first == span.last;
+  for (const Tape& tape : tapes_[span.first]) {
+    const double cost = tape_cost(tape, span);
+    const int needed = slots_for(tape, span);
+    if (is_leaf) {
+      for (int m = needed; m <= slots_; ++m) costs[m] = std::min(costs[m], cost);
+      continue;
     }
+    const Costs& rest = at({span.first + 1, span.last, span.next_held});
+    const int held = up(tape.held);
+    for (int m = needed; m <= slots_; ++m) costs[m] = std::min(costs[m], cost + rest[m - held]);
   }
 }
 
-void PersistentProgram::offer_splits(int s, int t, Costs& costs) const {
-  for_each_split(chain_, s, t, is_first(t), [&](int stored, Bytes needed, double cost) {
-    const int held = up(chain_.state_bytes(stored, s));
-    const double* ahead = at(stored, t).data();
-    const double* behind = at(s, stored - 1).data();
-    double* best = costs.data();
+PersistentProgram::Behind PersistentProgram::behind(Span span, int stored, int held,
+                                                    int slots) const {
+  const double anew = at({span.first, stored - 1, false})[slots];
+  if (slots < held) return {anew, slots, false};
+  const double beside = at({span.first, stored - 1, true})[slots - held];
+  return beside < anew ? Behind{beside, slots - held, true} : Behind{anew, slots, false};
+}
+
+void PersistentProgram::offer_splits(Span span, Costs& costs) const {
+  const int more = returned(span);
+  const auto visit = [&](int stored, Bytes needed, double cost) {
+    const int held = up(chain_.state_bytes(stored, span.first));
+    const Costs& ahead = at({stored, span.last, span.next_held});
     for (int m = std::max(up(needed), held); m <= slots_; ++m) {
-      best[m] = std::min(best[m], cost + ahead[m - held] + behind[m]);
+      const double after = behind(span, stored, held, std::min(m + more, slots_)).cost;
+      costs[m] = std::min(costs[m], cost + ahead[m - held] + after);
     }
-  });
+  };
+  for_each_split(chain_, span.first, span.last, is_first(span), visit);
 }
 
 /// Finds again what gave the cost.
-PersistentProgram::Choice PersistentProgram::choice(int s, int t, int slots) const {
-  const double target = at(s, t)[slots];
-  for (const Tape& tape : tapes_[s]) {
-    const int held = s == t ? 0 : up(tape.held);
-    if (slots < std::max(slots_for(tape, s, t), held)) continue;
-    const double cost = tape_cost(tape, s, t);
-    if ((s == t ? cost : cost + at(s + 1, t)[slots - held]) != target) continue;
-    return {static_cast<int>(&tape - tapes_[s].data()), 0, slots - held};
-  }
+PersistentProgram::Choice PersistentProgram::choice(Span span, int slots) const {
+  const double target = at(span)[slots];
+  const bool is_leaf = span.first == span.last;
   Choice result;
-  for_each_split(chain_, s, t, is_first(t), [&](int stored, Bytes needed, double cost) {
-    const int held = up(chain_.state_bytes(stored, s));
+  for (const Tape& tape : tapes_[span.first]) {
+    if (slots < slots_for(tape, span)) continue;
+    result.slots = is_leaf ? 0 : slots - up(tape.held);
+    const Span rest{span.first + 1, span.last, span.next_held};
+    const double cost = tape_cost(tape, span);
+    if ((is_leaf ? cost : cost + at(rest)[result.slots]) != target) continue;
+    result.tape = static_cast<int>(&tape - tapes_[span.first].data());
+    return result;
+  }
+  const auto visit = [&](int stored, Bytes needed, double cost) {
+    const int held = up(chain_.state_bytes(stored, span.first));
     if (result.stored != 0 || slots < std::max(up(needed), held)) return;
-    if (cost + at(stored, t)[slots - held] + at(s, stored - 1)[slots] != target) return;
-    result.stored = stored;
-    result.slots = slots - held;
-  });
+    const double ahead = at({stored, span.last, span.next_held})[slots - held];
+    const Behind after = behind(span, stored, held, std::min(slots + returned(span), slots_));
+    if (cost + ahead + after.cost != target) return;
+    result = {kNone, slots - held, stored, after.slots, after.keep};
+  };
+  for_each_split(chain_, span.first, span.last, is_first(span), visit);
   return result;
 }
 
-void PersistentProgram::emit(int s, int t, int slots, std::vector<int>& stages) const {
+void PersistentProgram::emit(Span span, int slots, std::vector<int>& stages) const {
   const auto append = [&](const Run& run) {
     stages.insert(stages.end(), run.stages.begin(), run.stages.end());
   };
-  const Choice chosen = choice(s, t, slots);
-  const bool first = is_first(t);
+  const Choice chosen = choice(span, slots);
   if (chosen.tape != kNone) {
-    const Tape& tape = tapes_[s][chosen.tape];
-    append(first ? tape.first : s == t ? tape.make : tape.make_and_go_on);
-    if (s < t) emit(s + 1, t, chosen.slots, stages);
+    const Tape& tape = tapes_[span.first][chosen.tape];
+    append(forward(tape, span));
+    if (span.first < span.last) {
+      emit({span.first + 1, span.last, span.next_held}, chosen.slots, stages);
+    }
     append(tape.backward);
     return;
   }
-  append(chain_.start(s, first));
-  for (int k = s + 1; k < chosen.stored; ++k) append(chain_.pass(k, first));
-  emit(chosen.stored, t, chosen.slots, stages);
-  emit(s, chosen.stored - 1, slots, stages);
+  const bool first = is_first(span);
+  append(chain_.start(span.first, first));
+  for (int k = span.first + 1; k < chosen.stored; ++k) append(chain_.pass(k, first));
+  emit({chosen.stored, span.last, span.next_held}, chosen.slots, stages);
+  emit({span.first, chosen.stored - 1, chosen.keep}, chosen.slots_after, stages);
 }
 
 std::optional<int> PersistentProgram::fewest_slots() const {
-  const Costs& costs = at(0, chain_.num_blocks() - 1);
+  const Costs& costs = at(whole());
   const auto found = std::ranges::find_if(costs, [](double cost) { return cost < kNever; });
   if (found == costs.end()) return std::nullopt;
   return static_cast<int>(found - costs.begin());
@@ -154,7 +187,7 @@ std::optional<int> PersistentProgram::fewest_slots() const {
 
 std::vector<OpId> PersistentProgram::order(int slots) const {
   std::vector<int> stages;
-  emit(0, chain_.num_blocks() - 1, slots, stages);
+  emit(whole(), slots, stages);
   return without_unread(chain_.graph(), stages);
 }
 
