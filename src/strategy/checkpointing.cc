@@ -224,20 +224,19 @@ Bytes Trials::offer(std::vector<OpId> executions) {
 }
 
 Decision Trials::decision(const std::string& how) const {
-  Decision result = best_;
+  if (any_fits()) return best_;
+  Decision result;
   result.smallest_peak = leanest_;
-  if (!any_fits()) {
-    result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
-                                 leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
-  }
+  result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
+                               leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
   return result;
 }
 
 Decision Trials::stopped() const {
-  Decision result = best_;
-  result.smallest_peak = leanest_;
-  if (any_fits()) return result;
+  if (any_fits()) return best_;
+  Decision result;
   result.outcome = Outcome::stopped;
+  result.smallest_peak = leanest_;
   result.message = "stopped before a plan within the budget was found";
   return result;
 }

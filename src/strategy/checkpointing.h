@@ -70,8 +70,9 @@ class Trials {
   /// Lowers and replays the order; returns its peak.
   Bytes offer(std::vector<OpId> executions);
   bool any_fits() const { return best_.outcome != Outcome::infeasible; }
-  /// Feasible with the cheapest, or infeasible with the leanest's peak. `how` describes the plans
-  /// tried, for the message: "sqrt(n) segments".
+  /// Feasible with the cheapest, or infeasible with the leanest's peak: as long as nothing fits,
+  /// what a strategy tries should not depend on the budget, so that it reaches that peak when asked
+  /// for it. `how` describes the plans tried, for the message: "sqrt(n) segments".
   Decision decision(const std::string& how) const;
   /// The same after an early end: what fits so far, else stopped.
   Decision stopped() const;

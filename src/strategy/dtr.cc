@@ -4,10 +4,6 @@
 namespace lowtide {
 namespace {
 
-/// Halves the range between a limit that is too low and one that does until it is this share of
-/// the latter.
-constexpr double kResolution = 0.005;
-
 class Dtr {
  public:
   explicit Dtr(const PlanRequest& request)
@@ -37,15 +33,16 @@ class Dtr {
     return any;
   }
 
-  /// Does not depend on the budget, so that what it names can be reached when asked for.
+  /// Lowers the limit until it does not do. From above, since runs that fail thrash before.
   void find_leanest() {
     trials_.offer(stage_order(graph_));
-    Bytes low = graph_.resident_bytes();
-    Bytes high = keep_all_peak(graph_);
-    while (static_cast<double>(high - low) > kResolution * static_cast<double>(high)) {
-      if (request_.control.should_stop()) return;
-      const Bytes middle = low + (high - low) / 2;
-      (try_limit(middle) ? high : low) = middle;
+    auto limit = static_cast<double>(keep_all_peak(graph_));
+    for (double step : {0.1, 0.03, 0.01}) {
+      while (!request_.control.should_stop()) {
+        const double lower = limit * (1 - step);
+        if (!try_limit(static_cast<Bytes>(lower))) break;
+        limit = lower;
+      }
     }
   }
 
@@ -68,7 +65,7 @@ Strategy dtr_strategy() {
                        "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
                        "recently used, 4: largest, 5: memory saved per cost",
                        0, 0, kHeuristics - 1},
-                      {"thrash", "gives up at so many times the cost of a step", 10, 1, 1e6}},
+                      {"thrash", "gives up at so many times the cost of a step", 4, 1, 1e6}},
           .decide = decide};
 }
 

@@ -33,8 +33,7 @@ class MinCut {
       items.push_back({graph_.stage(i).cost, output_bytes(graph_, i)});
     }
     const Knapsack knapsack(items, static_cast<int>(request_.options.at("slots")));
-    // The most that fits, by bisection. As long as nothing fits, what is tried does not depend on
-    // the budget: so the smallest peak can be reached when asked for.
+    // The most that fits, by bisection.
     int low = 0, high = knapsack.slots();
     while (low <= high) {
       if (request_.control.should_stop()) return false;

@@ -193,31 +193,27 @@ std::vector<OpId> PersistentProgram::order(int slots) const {
 
 bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
                       const std::vector<std::vector<Tape>>& tapes, int slots, Trials& trials) {
+  const Bytes most = keep_all_peak(chain.graph()) - chain.graph().resident_bytes();
+  const PersistentProgram coarse(chain, tapes, most, slots, request.control);
+  if (!coarse.complete()) return false;
+  const auto leanest = coarse.fewest_slots();
+  if (!leanest || trials.offer(coarse.order(*leanest)) > request.budget_bytes) return true;
+
   // Some values die earlier than the program reckons: more memory than there is may do.
   constexpr double kMore = 1.25;
-  const Bytes available = request.budget_bytes - chain.fixed_bytes();
-  if (available > 0) {
-    const auto range = static_cast<Bytes>(kMore * static_cast<double>(available));
-    const PersistentProgram program(chain, tapes, range, slots, request.control);
-    if (!program.complete()) return false;
-    if (const auto fewest = program.fewest_slots()) {
-      int low = *fewest, high = slots;
-      while (low <= high) {
-        const int middle = low + (high - low) / 2;
-        if (trials.offer(program.order(middle)) <= request.budget_bytes) {
-          low = middle + 1;
-        } else {
-          high = middle - 1;
-        }
-      }
+  const Bytes available = std::max<Bytes>(1, request.budget_bytes - chain.fixed_bytes());
+  const auto range = static_cast<Bytes>(kMore * static_cast<double>(available));
+  const PersistentProgram program(chain, tapes, range, slots, request.control);
+  if (!program.complete()) return false;
+  int low = program.fewest_slots().value_or(slots + 1), high = slots;
+  while (low <= high) {
+    const int middle = low + (high - low) / 2;
+    if (trials.offer(program.order(middle)) <= request.budget_bytes) {
+      low = middle + 1;
+    } else {
+      high = middle - 1;
     }
   }
-  if (trials.any_fits()) return true;
-  // Does not depend on the budget, so that what it names can be reached when asked for.
-  const Bytes most = keep_all_peak(chain.graph()) - chain.graph().resident_bytes();
-  const PersistentProgram program(chain, tapes, most, slots, request.control);
-  if (!program.complete()) return false;
-  if (const auto fewest = program.fewest_slots()) trials.offer(program.order(*fewest));
   return true;
 }
 

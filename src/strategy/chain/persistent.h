@@ -84,8 +84,8 @@ class PersistentProgram {
   std::vector<Costs> costs_;  // by index(span)
 };
 
-/// The cheapest order of a chain with these tapes that fits, else the leanest, is offered.
-/// Returns false when stopped.
+/// Offers the leanest order of a chain with these tapes, and if that fits cheaper ones. Returns
+/// false when stopped.
 bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
                       const std::vector<std::vector<Tape>>& tapes, int slots, Trials& trials);
 

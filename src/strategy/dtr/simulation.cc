@@ -53,7 +53,7 @@ class Simulation {
 
   std::optional<std::vector<OpId>> executions() {
     for (now_ = 0; now_ < graph_.num_stages(); ++now_) {
-      if (!execute(now_) || control_.should_stop()) return std::nullopt;
+      if (!execute(now_)) return std::nullopt;
       for (int v : pins_.released[now_]) drop(v);
     }
     return std::move(executions_);
@@ -81,7 +81,7 @@ class Simulation {
         continue;
       }
       waiting_.pop_back();
-      if (!run(next)) return false;
+      if (control_.should_stop() || !run(next)) return false;
     }
     return true;
   }
