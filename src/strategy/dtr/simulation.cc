@@ -1,6 +1,7 @@
 #include "strategy/dtr/simulation.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "strategy/dtr/rerun_cost.h"
@@ -165,20 +166,26 @@ class Simulation {
     value.place = kNone;
   }
 
+  /// The neighbourhood, which is dear to find, only makes a score larger.
   int cheapest_to_evict() {
-    std::pair<double, int> least{score(evictable_[0]), evictable_[0]};
-    for (int v : evictable_) least = std::min(least, {score(v), v});
+    std::pair<double, int> least{std::numeric_limits<double>::infinity(), kNone};
+    for (int v : evictable_) {
+      const double own_cost = graph_.stage(graph_.value(v).producer).cost;
+      if (score(v, own_cost) > least.first) continue;
+      const std::pair<double, int> rated{score(v, rerun_cost_->of(v)), v};
+      if (least.second == kNone || rated < least) least = rated;
+    }
     return least.second;
   }
 
-  double score(int v) {
+  double score(int v, double cost) const {
     const auto bytes = static_cast<double>(graph_.value(v).bytes);
     const double staleness = std::max(kFresh, clock_ - values_[v].last_access);
     switch (options_.heuristic) {
       case Heuristic::lru: return -staleness;
       case Heuristic::size: return -bytes;
-      case Heuristic::msps: return rerun_cost_->of(v) / bytes;
-      default: return rerun_cost_->of(v) / (bytes * staleness);
+      case Heuristic::msps: return cost / bytes;
+      default: return cost / (bytes * staleness);
     }
   }
 
