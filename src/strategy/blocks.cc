@@ -102,8 +102,8 @@ Decision decide(const PlanRequest& request) {
 Strategy blocks_strategy() {
   return {.name = "blocks",
           .summary = "solves each block alone for several memories, and combines them as a chain",
-          .guarantee = "the best persistent schedule of the chain with the solutions of its blocks, "
-                       "up to the rounding of memory to slots",
+          .guarantee = "the best persistent schedule of the chain with these solutions of its "
+                       "blocks, up to the rounding of memory to slots",
           .paper = "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
                    "2023; blocks are solved by minimum cuts",
           .options = {{"levels", "solutions per block and kind of op", 8, 1, 100},

@@ -59,7 +59,7 @@ Decision decide(const PlanRequest& request) { return Dtr(request).decide(); }
 Strategy dtr_strategy() {
   return {.name = "dtr",
           .summary = "runs the step online and evicts the value that is cheapest to do without",
-          .guarantee = "any graph; what an executor would do that does not know the step in advance",
+          .guarantee = "any graph; what an executor would do that does not know the step",
           .paper = "Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021",
           .options = {{"heuristic",
                        "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "

@@ -7,7 +7,9 @@ Decision decide(const PlanRequest& request) {
   return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
     const BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
     std::vector<std::vector<Tape>> tapes;
-    for (int j = 0; j < chain.num_blocks(); ++j) tapes.push_back({chain.tape(j, chain.read_back(j))});
+    for (int j = 0; j < chain.num_blocks(); ++j) {
+      tapes.push_back({chain.tape(j, chain.read_back(j))});
+    }
     const int slots = static_cast<int>(request.options.at("slots"));
     if (!offer_persistent(request, chain, tapes, slots, trials)) return trials.stopped();
     return trials.decision("rotor");

@@ -38,7 +38,9 @@ TEST(MaxFlow, EqualsTheSmallestCut) {
     }
     const auto capacity = [&](auto in_sink_side) {
       int sum = 0;
-      for (const Edge& e : edges) sum += !in_sink_side(e.from) && in_sink_side(e.to) ? e.capacity : 0;
+      for (const Edge& e : edges) {
+        if (!in_sink_side(e.from) && in_sink_side(e.to)) sum += e.capacity;
+      }
       return sum;
     };
     int least = std::numeric_limits<int>::max();

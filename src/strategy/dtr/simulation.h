@@ -32,10 +32,11 @@ struct SimulationOptions {
 /// Runs the ops of the graph one after the other, as a framework would that does not know what
 /// comes. When memory runs out it evicts values, one by one; a value that is needed and not there
 /// is made again, and what that lacks before it. A value is let go after its last use in the
-/// step. The clock is the cost of what was run. Deterministic: of equal scores the older value goes.
+/// step. The clock is the cost of what was run. Deterministic: of equal scores the older value
+/// goes.
 ///
-/// Returns the executions; nothing when an op did not fit, the cost exceeded the limit, or `control`
-/// said stop. O(evictions x values).
+/// Returns the executions; nothing when an op did not fit, the cost exceeded the limit, or
+/// `control` said stop. O(evictions x values).
 std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
                                           const SimulationOptions& options,
                                           const Control& control);
