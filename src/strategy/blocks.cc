@@ -25,20 +25,26 @@ class BlockTapes {
 
   /// Nothing when stopped.
   Tapes make(int levels, const Control& control) {
-    for (int level = 0; level <= levels; ++level) {
-      for (bool cheap : {true, false}) {
+    for (bool cheap : {true, false}) {
+      const std::vector<Question> questions = ask(cheap);
+      for (int level = 0; level <= levels; ++level) {
         if (control.should_stop()) return {};
-        add(once(cheap, level, levels));
+        add(once(questions, cheap, level, levels));
       }
     }
     return std::move(tapes_);
   }
 
  private:
-  /// Which stages run once: those that the knapsack of each block chooses among its cheap ones,
-  /// and all others; or those that it chooses among the others.
-  std::vector<bool> once(bool cheap, int level, int levels) const {
-    std::vector<bool> result(end_, cheap);
+  /// Which of the stages of a block that are cheap, or not, run once.
+  struct Question {
+    std::vector<int> stages;
+    Knapsack knapsack;
+  };
+
+  std::vector<Question> ask(bool cheap) const {
+    constexpr int kSlots = 200;
+    std::vector<Question> questions;
     for (int j = 0; j < chain_.num_blocks(); ++j) {
       std::vector<int> stages;
       std::vector<Knapsack::Item> items;
@@ -47,10 +53,19 @@ class BlockTapes {
         stages.push_back(i);
         items.push_back({graph_.stage(i).cost, output_bytes(graph_, i)});
       }
-      constexpr int kSlots = 200;
-      const Knapsack knapsack(items, kSlots);
-      const std::vector<bool> chosen = knapsack.chosen(knapsack.slots() * level / levels);
-      for (std::size_t k = 0; k < stages.size(); ++k) result[stages[k]] = chosen[k];
+      questions.push_back({std::move(stages), Knapsack(items, kSlots)});
+    }
+    return questions;
+  }
+
+  /// While cheap stages are in question, all others run once; after that no cheap one needs to.
+  std::vector<bool> once(const std::vector<Question>& questions, bool cheap, int level,
+                         int levels) const {
+    std::vector<bool> result(end_, cheap);
+    for (const Question& question : questions) {
+      const int slots = question.knapsack.slots() * level / levels;
+      const std::vector<bool> chosen = question.knapsack.chosen(slots);
+      for (std::size_t k = 0; k < chosen.size(); ++k) result[question.stages[k]] = chosen[k];
     }
     return result;
   }
@@ -107,9 +122,9 @@ Strategy blocks_strategy() {
           .paper = "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
                    "2023; blocks are solved by minimum cuts",
           .options = {{"levels", "solutions per block and kind of op", 8, 1, 100},
-                      {"slots", "parts into which memory is divided", 500, 10, 20000},
+                      {"slots", "parts into which memory is divided", 500, 10, 5000},
                       {"blocks", "at most so many; articulation points are left out evenly", 100,
-                       1, 1000}},
+                       1, 400}},
           .decide = decide};
 }
 

@@ -19,7 +19,7 @@ class LowerSets {
                  kept_in_any_case(graph_, end_, std::vector<bool>(graph_.num_values())),
                  family(graph_, end_, static_cast<int>(request.options.at("exact")),
                         static_cast<int>(request.options.at("sets"))),
-                 static_cast<int>(request.options.at("slots"))),
+                 static_cast<int>(request.options.at("slots")), request.control),
         trials_(request) {}
 
   /// The memory of the program differs from that of the replay: it rounds nothing away, but knows
@@ -78,10 +78,10 @@ Strategy lower_sets_strategy() {
                        "account of memory; the family is complete on small graphs",
           .paper = "Kusumoto, Inoue, Watanabe, Akiba, Koyama: A graph theoretic framework of "
                    "recomputation algorithms for memory-efficient backpropagation, NeurIPS 2019",
-          .options = {{"exact", "all lower sets if they are no more than this", 300, 0, 5000},
-                      {"sets", "else at most so many: for each op what it needs", 300, 2, 5000},
+          .options = {{"exact", "all lower sets if they are no more than this", 300, 0, 1500},
+                      {"sets", "else at most so many: for each op what it needs", 300, 2, 1500},
                       {"slots", "parts into which the time of a forward pass is divided", 200, 10,
-                       10000}},
+                       2000}},
           .decide = decide};
 }
 

@@ -25,9 +25,9 @@ Strategy rotor_strategy() {
                        "block's backward part costs less, up to the rounding of memory to slots",
           .paper = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: Optimal checkpointing for "
                    "heterogeneous chains, 2019",
-          .options = {{"slots", "parts into which memory is divided", 500, 10, 20000},
+          .options = {{"slots", "parts into which memory is divided", 500, 10, 5000},
                       {"blocks", "at most so many; articulation points are left out evenly", 100,
-                       2, 1000}},
+                       2, 400}},
           .decide = decide};
 }
 

@@ -89,7 +89,8 @@ TEST(LowerSetProgram, FindsTheCheapestOfAllChains) {
     double forward_cost = 0;  // a whole number, so that a slot is a unit of time
     for (int i = 0; i < end; ++i) forward_cost += graph.stage(i).cost;
     const auto kept = kept_in_any_case(graph, end, std::vector<bool>(graph.num_values()));
-    const LowerSetProgram program(graph, end, kept, *family, static_cast<int>(forward_cost));
+    const LowerSetProgram program(graph, end, kept, *family, static_cast<int>(forward_cost),
+                                  Control());
     for (double share : {1.0, 0.6, 0.4, 0.2}) {
       const Bytes bytes =
           static_cast<Bytes>(share * static_cast<double>(keep_all_peak(graph)));

@@ -206,7 +206,7 @@ bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
   const PersistentProgram program(chain, tapes, range, slots, request.control);
   if (!program.complete()) return false;
   int low = program.fewest_slots().value_or(slots + 1), high = slots;
-  while (low <= high) {
+  while (low <= high && !request.control.should_stop()) {
     const int middle = low + (high - low) / 2;
     if (trials.offer(program.order(middle)) <= request.budget_bytes) {
       low = middle + 1;

@@ -7,7 +7,8 @@
 namespace lowtide {
 
 /// The 0-1 knapsack by dynamic programming, for every capacity at once. Bytes are rounded up to
-/// slots, of which all items together take about `slots`. O(items x slots) time, as many bits.
+/// slots, of which all items together take `slots` and at most one more each. O(items x (slots +
+/// items)) time, as many bits.
 class Knapsack {
  public:
   struct Item {

@@ -13,7 +13,8 @@ constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
 }  // namespace
 
 LowerSetProgram::LowerSetProgram(const StageGraph& graph, int forward_end, std::vector<bool> kept,
-                                 std::vector<LowerSet> family, int slots)
+                                 std::vector<LowerSet> family, int slots,
+                                 const Control& control)
     : graph_(graph), forward_end_(forward_end), kept_(std::move(kept)),
       family_(std::move(family)), slots_(slots), fixed_bytes_(graph.resident_bytes()),
       beside_(graph.num_values()), segments_(family_.size() * family_.size()) {
@@ -30,7 +31,7 @@ LowerSetProgram::LowerSetProgram(const StageGraph& graph, int forward_end, std::
   double total = 0;
   for (int i = 0; i < forward_end; ++i) total += graph.stage(i).cost;
   unit_ = std::max(total, std::numeric_limits<double>::min()) / slots;
-  for (int from = 0; from < num_sets(); ++from) {
+  for (int from = 0; from < num_sets() && !control.should_stop(); ++from) {
     for (int to = from + 1; to < num_sets(); ++to) {
       segments_[static_cast<std::size_t>(from) * family_.size() + to] = make_segment(from, to);
     }

@@ -25,9 +25,9 @@ class LowerSetProgram {
   };
 
   /// `kept` values (per value) are there in any case. `family` begins with the empty set, ends with
-  /// the whole, and is sorted by size.
+  /// the whole, and is sorted by size. When `control` says stop, some segments are missing.
   LowerSetProgram(const StageGraph& graph, int forward_end, std::vector<bool> kept,
-                  std::vector<LowerSet> family, int slots);
+                  std::vector<LowerSet> family, int slots, const Control& control);
 
   int num_sets() const { return static_cast<int>(family_.size()); }
   const Segment& segment(int from, int to) const {
