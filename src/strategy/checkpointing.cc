@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "ops/op_def.h"
 #include "plan/lower.h"
 
 namespace lowtide {
@@ -18,7 +19,10 @@ class OnDemand {
  public:
   OnDemand(const StageGraph& graph, int forward_end, Checkpoints chosen)
       : graph_(graph), forward_end_(forward_end), groups_(std::move(chosen.group)),
-        here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {}
+        last_of_group_(graph.num_stages()),
+        here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {
+    for (int i = 0; i < forward_end; ++i) last_of_group_[groups_[i]] = i;
+  }
 
   std::vector<OpId> order() {
     for (int i = 0; i < forward_end_; ++i) order_.push_back(graph_.stage(i).op);
@@ -37,9 +41,7 @@ class OnDemand {
     const int group = groups_[graph_.value(value).producer];
     std::vector<bool> wanted(graph_.num_values());
     std::vector<int> reruns;
-    int last = graph_.value(value).producer;
-    while (last + 1 < forward_end_ && groups_[last + 1] == group) ++last;
-    for (int i = last; i >= 0; --i) {
+    for (int i = last_of_group_[group]; i >= 0; --i) {
       const bool rerun = std::ranges::any_of(graph_.stage(i).outputs, [&](int v) {
         const bool joins = groups_[i] == group && graph_.value(v).last_reader() >= t;
         return !here_[v] && (wanted[v] || joins);
@@ -57,6 +59,7 @@ class OnDemand {
   const StageGraph& graph_;
   int forward_end_;
   std::vector<int> groups_;
+  std::vector<int> last_of_group_;
   std::vector<bool> here_;
   std::vector<OpId> order_;
 };
@@ -73,6 +76,19 @@ Bytes largest_forward_value(const StageGraph& graph, int forward_end) {
 int last_forward_reader(const StageValue& value, int forward_end) {
   const auto end = std::ranges::lower_bound(value.readers, forward_end);
   return end == value.readers.begin() ? value.producer : *(end - 1);
+}
+
+/// Of the forward stages that make something.
+double median_cost_per_byte(const StageGraph& graph, int forward_end) {
+  std::vector<double> ratios;
+  for (int i = 0; i < forward_end; ++i) {
+    const auto bytes = static_cast<double>(output_bytes(graph, i));
+    if (bytes > 0) ratios.push_back(graph.stage(i).cost / bytes);
+  }
+  if (ratios.empty()) return 0;
+  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
+  std::ranges::nth_element(ratios, middle);
+  return *middle;
 }
 
 }  // namespace
@@ -113,6 +129,36 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen) {
   return OnDemand(graph, forward_end, std::move(chosen)).order();
+}
+
+std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end) {
+  std::vector<Bytes> live(graph.num_stages() + 1);  // as differences first
+  for (const StageValue& value : graph.values()) {
+    if (value.producer < forward_end) continue;
+    live[value.producer] += value.bytes;
+    live[value.last_reader() + 1] -= value.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  live.pop_back();
+  return live;
+}
+
+Bytes output_bytes(const StageGraph& graph, int stage) {
+  Bytes sum = 0;
+  for (int v : graph.stage(stage).outputs) sum += graph.value(v).bytes;
+  return sum;
+}
+
+std::vector<bool> cheap_stages(const Graph& graph, const StageGraph& stages, int forward_end) {
+  const double limit = median_cost_per_byte(stages, forward_end);
+  std::vector<bool> cheap(stages.num_stages());
+  for (int i = 0; i < forward_end; ++i) {
+    const Stage& stage = stages.stage(i);
+    const auto bytes = static_cast<double>(output_bytes(stages, i));
+    const OpDef* known = find_op(graph.op(stage.op).type);
+    cheap[i] = bytes > 0 && (known ? known->cheap : stage.cost <= limit * bytes);
+  }
+  return cheap;
 }
 
 std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end) {
@@ -178,29 +224,38 @@ Bytes Trials::offer(std::vector<OpId> executions) {
 }
 
 Decision Trials::decision(const std::string& how) const {
-  Decision result = best_;
+  if (any_fits()) return best_;
+  Decision result;
   result.smallest_peak = leanest_;
-  if (!any_fits()) {
-    result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
-                                 leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
-  }
+  result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
+                               leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
   return result;
 }
 
 Decision Trials::stopped() const {
-  Decision result = best_;
-  result.smallest_peak = leanest_;
-  if (any_fits()) return result;
+  if (any_fits()) return best_;
+  Decision result;
   result.outcome = Outcome::stopped;
+  result.smallest_peak = leanest_;
   result.message = "stopped before a plan within the budget was found";
   return result;
 }
 
-Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
-                               const std::string& why) {
+CutGraph cut_graph(const Graph& graph) {
+  CutGraph cut{StageGraph(graph)};
+  cut.forward_end = forward_end(cut.graph);
+  cut.points = articulation_cuts(cut.graph, cut.forward_end);
+  return cut;
+}
+
+Decision decide_at_articulation_points(
+    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide) {
+  const CutGraph cut = cut_graph(request.graph);
   Trials trials(request);
-  trials.offer(stage_order(graph));
+  trials.offer(stage_order(cut.graph));
+  if (!cut.points.empty()) return decide(cut, trials);
   Decision result = trials.decision("keep-all");
+  const std::string why = "the forward pass has no articulation points";
   result.message = trials.any_fits() ? why : why + "; " + result.message;
   return result;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ int forward_end(const StageGraph& graph);
 /// is missing, all that the backward pass still needs of its group are made.
 struct Checkpoints {
   std::vector<bool> kept;   ///< per value
-  std::vector<int> group;   ///< per stage; stages of one group are neighbours
+  std::vector<int> group;   ///< per stage, a number below that of stages
 };
 
 /// Each stage a group of its own: values are made again one by one.
@@ -32,6 +33,17 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
 
 /// The order of executions.
 std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen);
+
+/// Per stage: bytes of values made after the forward pass that are live while it runs, those that
+/// it makes included.
+std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end);
+
+/// Of all outputs of the stage.
+Bytes output_bytes(const StageGraph& graph, int stage);
+
+/// Per stage: whether it is in the forward pass, makes something, and is of a type that is cheap
+/// for its bytes; of an unknown type, costs no more per byte than the median of the forward pass.
+std::vector<bool> cheap_stages(const Graph& graph, const StageGraph& stages, int forward_end);
 
 /// A position at which the forward pass can be cut: before the stage.
 struct Cut {
@@ -58,8 +70,9 @@ class Trials {
   /// Lowers and replays the order; returns its peak.
   Bytes offer(std::vector<OpId> executions);
   bool any_fits() const { return best_.outcome != Outcome::infeasible; }
-  /// Feasible with the cheapest, or infeasible with the leanest's peak. `how` describes the plans
-  /// tried, for the message: "sqrt(n) segments".
+  /// Feasible with the cheapest, or infeasible with the leanest's peak: as long as nothing fits,
+  /// what a strategy tries should not depend on the budget, so that it reaches that peak when asked
+  /// for it. `how` describes the plans tried, for the message: "sqrt(n) segments".
   Decision decision(const std::string& how) const;
   /// The same after an early end: what fits so far, else stopped.
   Decision stopped() const;
@@ -71,8 +84,17 @@ class Trials {
   std::optional<Bytes> leanest_;
 };
 
-/// For graphs on which a strategy has nothing to work with: each op once, if that fits, else `why`.
-Decision decide_without_reruns(const PlanRequest& request, const StageGraph& graph,
-                               const std::string& why);
+/// A graph whose forward pass can be cut where a single value crosses.
+struct CutGraph {
+  StageGraph graph;
+  int forward_end = 0;
+  std::vector<Cut> points = {};  ///< its articulation points
+};
+CutGraph cut_graph(const Graph& graph);
+
+/// What strategies that cut at articulation points have in common: `decide` is given the points
+/// and trials in which keep-all is one. A graph without such points is run once, if that fits.
+Decision decide_at_articulation_points(
+    const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide);
 
 }  // namespace lowtide

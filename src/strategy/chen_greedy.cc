@@ -34,27 +34,26 @@ double forward_bytes(const StageGraph& graph, int end) {
 }
 
 /// The search over the segment size b of the paper, from one segment to one per point.
-Decision decide(const PlanRequest& request) {
-  const StageGraph graph(request.graph);
-  const int end = forward_end(graph);
-  const std::vector<Cut> points = articulation_cuts(graph, end);
-  if (points.empty()) {
-    return decide_without_reruns(request, graph, "the forward pass has no articulation points");
-  }
+Decision try_sizes(const CutGraph& cut, Trials& trials, const Control& control) {
   constexpr double kStep = 0.92;
-  const double total = forward_bytes(graph, end);
-  const double least = total / (2.0 * static_cast<double>(points.size() + 1));
-  Trials trials(request);
-  trials.offer(stage_order(graph));
+  const double total = forward_bytes(cut.graph, cut.forward_end);
+  const double least = total / (2.0 * static_cast<double>(cut.points.size() + 1));
   std::vector<int> previous;
   for (double limit = total; limit > least * kStep; limit *= kStep) {
-    if (request.control.should_stop()) return trials.stopped();
-    std::vector<int> cuts = greedy_cuts(graph, points, limit);
+    if (control.should_stop()) return trials.stopped();
+    std::vector<int> cuts = greedy_cuts(cut.graph, cut.points, limit);
     if (cuts == previous) continue;
-    trials.offer(checkpointed_order(graph, end, segmented(graph, end, cuts)));
+    const Checkpoints chosen = segmented(cut.graph, cut.forward_end, cuts);
+    trials.offer(checkpointed_order(cut.graph, cut.forward_end, chosen));
     previous = std::move(cuts);
   }
   return trials.decision("segments of equal bytes");
+}
+
+Decision decide(const PlanRequest& request) {
+  return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
+    return try_sizes(cut, trials, request.control);
+  });
 }
 
 }  // namespace

@@ -16,16 +16,11 @@ std::vector<int> sqrt_cuts(const std::vector<Cut>& points) {
 }
 
 Decision decide(const PlanRequest& request) {
-  const StageGraph graph(request.graph);
-  const int end = forward_end(graph);
-  const std::vector<Cut> points = articulation_cuts(graph, end);
-  if (points.empty()) {
-    return decide_without_reruns(request, graph, "the forward pass has no articulation points");
-  }
-  Trials trials(request);
-  trials.offer(stage_order(graph));
-  trials.offer(checkpointed_order(graph, end, segmented(graph, end, sqrt_cuts(points))));
-  return trials.decision("sqrt(n) segments");
+  return decide_at_articulation_points(request, [](const CutGraph& cut, Trials& trials) {
+    const Checkpoints chosen = segmented(cut.graph, cut.forward_end, sqrt_cuts(cut.points));
+    trials.offer(checkpointed_order(cut.graph, cut.forward_end, chosen));
+    return trials.decision("sqrt(n) segments");
+  });
 }
 
 }  // namespace

@@ -14,7 +14,12 @@
   USE(chen_sqrt)                \
   USE(chen_greedy)              \
   USE(selective)                \
-  USE(revolve)
+  USE(revolve)                  \
+  USE(dtr)                      \
+  USE(rotor)                    \
+  USE(min_cut)                  \
+  USE(lower_sets)               \
+  USE(blocks)
 
 namespace lowtide {
 

@@ -138,21 +138,19 @@ class Reversal {
   std::vector<OpId> order_;
 };
 
-Decision decide(const PlanRequest& request) {
-  const StageGraph graph(request.graph);
-  const int end = forward_end(graph);
-  const std::vector<Cut> points = articulation_cuts(graph, end);
-  if (points.empty()) {
-    return decide_without_reruns(request, graph, "the forward pass is not a chain");
-  }
-  const Chain chain(graph, end, points);
-  Trials trials(request);
-  trials.offer(stage_order(graph));
+Decision try_slots(const CutGraph& cut, Trials& trials, const Control& control) {
+  const Chain chain(cut.graph, cut.forward_end, cut.points);
   for (int slots = chain.last(); slots > 0; slots -= 1 + slots / 8) {
-    if (request.control.should_stop()) return trials.stopped();
-    trials.offer(Reversal(graph, chain, end, slots).order());
+    if (control.should_stop()) return trials.stopped();
+    trials.offer(Reversal(cut.graph, chain, cut.forward_end, slots).order());
   }
   return trials.decision("binomial checkpointing");
+}
+
+Decision decide(const PlanRequest& request) {
+  return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
+    return try_slots(cut, trials, request.control);
+  });
 }
 
 }  // namespace

@@ -1,47 +1,21 @@
 #include <algorithm>
-#include <numeric>
 
-#include "ops/op_def.h"
 #include "strategy/checkpointing.h"
 
 namespace lowtide {
 namespace {
 
-double bytes_of(const StageGraph& graph, const Stage& stage) {
-  double sum = 0;
-  for (int v : stage.outputs) sum += static_cast<double>(graph.value(v).bytes);
-  return sum;
-}
-
-/// Cost per byte above which an op of unknown type does not count as cheap: the median over the
-/// forward pass.
-double median_cost_per_byte(const StageGraph& graph, int end) {
-  std::vector<double> ratios;
-  for (int i = 0; i < end; ++i) {
-    const double bytes = bytes_of(graph, graph.stage(i));
-    if (bytes > 0) ratios.push_back(graph.stage(i).cost / bytes);
-  }
-  if (ratios.empty()) return 0;
-  const auto middle = ratios.begin() + static_cast<std::ptrdiff_t>(ratios.size() / 2);
-  std::ranges::nth_element(ratios, middle);
-  return *middle;
-}
-
 /// Forward stages that are worth running again, those that free most bytes per cost first.
-std::vector<int> cheap_stages(const Graph& graph, const StageGraph& stages, int end) {
-  const double limit = median_cost_per_byte(stages, end);
-  std::vector<int> cheap;
-  for (int i = 0; i < end; ++i) {
-    const Stage& stage = stages.stage(i);
-    const double bytes = bytes_of(stages, stage);
-    const OpDef* known = find_op(graph.op(stage.op).type);
-    if (bytes > 0 && (known ? known->cheap : stage.cost <= limit * bytes)) cheap.push_back(i);
+std::vector<int> by_price(const StageGraph& graph, const std::vector<bool>& cheap) {
+  std::vector<int> order;
+  for (int i = 0; i < graph.end(); ++i) {
+    if (cheap[i]) order.push_back(i);
   }
   const auto price = [&](int i) {
-    return stages.stage(i).cost / bytes_of(stages, stages.stage(i));
+    return graph.stage(i).cost / static_cast<double>(output_bytes(graph, i));
   };
-  std::ranges::stable_sort(cheap, {}, price);
-  return cheap;
+  std::ranges::stable_sort(order, {}, price);
+  return order;
 }
 
 /// Drops what the first `count` of the cheap stages make.
@@ -57,7 +31,7 @@ std::vector<OpId> order_without(const StageGraph& graph, int end, const std::vec
 Decision decide(const PlanRequest& request) {
   const StageGraph graph(request.graph);
   const int end = forward_end(graph);
-  const std::vector<int> cheap = cheap_stages(request.graph, graph, end);
+  const std::vector<int> cheap = by_price(graph, cheap_stages(request.graph, graph, end));
   constexpr std::size_t kSteps = 32;
   Trials trials(request);
   for (std::size_t step = 0; step <= kSteps; ++step) {

@@ -166,4 +166,9 @@ std::vector<Bytes> keep_all_profile(const StageGraph& graph) {
   return profile;
 }
 
+Bytes keep_all_peak(const StageGraph& graph) {
+  const std::vector<Bytes> profile = keep_all_profile(graph);
+  return *std::ranges::max_element(profile);
+}
+
 }  // namespace lowtide

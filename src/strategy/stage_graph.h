@@ -71,5 +71,7 @@ std::vector<OpId> stage_order(const StageGraph& graph);
 /// Bytes in use, residents and workspace included, while each stage first runs, when every stage
 /// runs once.
 std::vector<Bytes> keep_all_profile(const StageGraph& graph);
+/// The most of them.
+Bytes keep_all_peak(const StageGraph& graph);
 
 }  // namespace lowtide

@@ -43,7 +43,8 @@ struct Decision {
   Outcome outcome = Outcome::infeasible;
   std::vector<OpId> executions;       ///< when optimal or feasible
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
-  std::optional<Bytes> smallest_peak; ///< of the leanest plan this strategy can make
+  /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
+  std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible
 };
 

@@ -18,16 +18,15 @@ namespace lowtide {
 namespace {
 
 using testing::chain_graph;
+using testing::free_of;
 using testing::op;
 using testing::random_executions;
 using testing::random_graph;
 using testing::resident;
+using testing::run;
 using testing::value;
 using testing::view;
 using ::testing::ElementsAre;
-
-Action run(OpId id, std::vector<int> in_place = {}) { return {Verb::run, id, std::move(in_place)}; }
-Action free_of(TensorId id) { return {Verb::free, id, {}}; }
 
 /// x (resident) -> a -> b -> c, where the last op also reads a; c is the output.
 Graph three_ops() {

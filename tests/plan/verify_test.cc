@@ -17,16 +17,15 @@
 namespace lowtide {
 namespace {
 
+using testing::free_of;
 using testing::op;
 using testing::random_executions;
 using testing::random_graph;
 using testing::resident;
+using testing::run;
 using testing::value;
 using testing::view;
 using ::testing::HasSubstr;
-
-Action run(OpId id, std::vector<int> in_place = {}) { return {Verb::run, id, std::move(in_place)}; }
-Action free_of(TensorId id) { return {Verb::free, id, {}}; }
 
 /// x (resident) -> a -> b -> c with a view v of a, an in-place permission and an update of x.
 ///

@@ -216,4 +216,8 @@ Op op(std::string name, std::vector<TensorId> inputs, std::vector<TensorId> outp
   return made;
 }
 
+Action run(OpId id, std::vector<int> in_place) { return {Verb::run, id, std::move(in_place)}; }
+
+Action free_of(TensorId id) { return {Verb::free, id, {}}; }
+
 }  // namespace lowtide::testing

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/graph.h"
+#include "plan/plan.h"
 
 namespace lowtide::testing {
 
@@ -37,5 +37,9 @@ Tensor resident(std::string name, Bytes bytes);
 Tensor view(std::string name, TensorId of);
 Op op(std::string name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
       double cost = 1, Bytes workspace = 0);
+
+/// Actions, to write small plans by hand.
+Action run(OpId id, std::vector<int> in_place = {});
+Action free_of(TensorId id);
 
 }  // namespace lowtide::testing

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace lowtide {
+
+/// Maximum flow by Dinic's algorithm. O(nodes^2 x edges), far less on the graphs of training steps.
+class MaxFlow {
+ public:
+  /// So large that no cut should have it; sums of many stay representable.
+  static constexpr std::int64_t kUnlimited = std::int64_t{1} << 50;
+
+  explicit MaxFlow(int nodes) : edges_of_(nodes) {}
+
+  void add_edge(int from, int to, std::int64_t capacity);
+  /// The flow, which is the capacity of a minimum cut. Once.
+  std::int64_t run(int source, int sink);
+  /// After run(): the nodes on the sink's side of the minimum cut that is nearest to the sink.
+  std::vector<bool> sink_side(int sink) const;
+
+ private:
+  struct Edge {
+    int to;
+    std::int64_t left;  // the reverse edge is its neighbour: edge ^ 1
+  };
+
+  bool find_levels(int source, int sink);
+  std::int64_t push_path(int source, int sink);
+
+  std::vector<Edge> edges_;
+  std::vector<std::vector<int>> edges_of_;
+  std::vector<int> level_;
+  std::vector<std::size_t> next_;  // per node: the edge to try next
+  std::vector<int> path_;
+};
+
+}  // namespace lowtide

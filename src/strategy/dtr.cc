@@ -1,0 +1,72 @@
+#include "strategy/checkpointing.h"
+#include "strategy/dtr/simulation.h"
+
+namespace lowtide {
+namespace {
+
+class Dtr {
+ public:
+  explicit Dtr(const PlanRequest& request)
+      : request_(request), graph_(request.graph), trials_(request),
+        options_{.heuristic = static_cast<Heuristic>(request.options.at("heuristic")),
+                 .limit = 0,
+                 .most_cost = request.options.at("thrash") * graph_.required_cost()} {}
+
+  Decision decide() {
+    try_limit(request_.budget_bytes);
+    if (!trials_.any_fits()) find_leanest();
+    return request_.control.should_stop() ? trials_.stopped() : trials_.decision("DTR");
+  }
+
+ private:
+  /// Both ways to treat what is made again: each wins on some graphs.
+  bool try_limit(Bytes limit) {
+    options_.limit = limit;
+    bool any = false;
+    for (bool drop : {false, true}) {
+      options_.drop_remade = drop;
+      auto executions = simulate(graph_, options_, request_.control);
+      if (!executions) continue;
+      trials_.offer(std::move(*executions));
+      any = true;
+    }
+    return any;
+  }
+
+  /// Lowers the limit until it does not do. From above, since runs that fail thrash before.
+  void find_leanest() {
+    trials_.offer(stage_order(graph_));
+    auto limit = static_cast<double>(keep_all_peak(graph_));
+    for (double step : {0.1, 0.03, 0.01}) {
+      while (!request_.control.should_stop()) {
+        const double lower = limit * (1 - step);
+        if (!try_limit(static_cast<Bytes>(lower))) break;
+        limit = lower;
+      }
+    }
+  }
+
+  const PlanRequest& request_;
+  StageGraph graph_;
+  Trials trials_;
+  SimulationOptions options_;
+};
+
+Decision decide(const PlanRequest& request) { return Dtr(request).decide(); }
+
+}  // namespace
+
+Strategy dtr_strategy() {
+  return {.name = "dtr",
+          .summary = "runs the step online and evicts the value that is cheapest to do without",
+          .guarantee = "any graph; what an executor would do that does not know the step",
+          .paper = "Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021",
+          .options = {{"heuristic",
+                       "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
+                       "recently used, 4: largest, 5: memory saved per cost",
+                       0, 0, kHeuristics - 1},
+                      {"thrash", "gives up at so many times the cost of a step", 4, 1, 1e6}},
+          .decide = decide};
+}
+
+}  // namespace lowtide

@@ -1,0 +1,214 @@
+#include "strategy/dtr/simulation.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "strategy/dtr/rerun_cost.h"
+
+namespace lowtide {
+namespace {
+
+/// The least staleness, so that what was just used can be divided by it.
+constexpr double kFresh = 1e-9;
+
+Neighbourhood neighbourhood_of(Heuristic heuristic) {
+  switch (heuristic) {
+    case Heuristic::classes: return Neighbourhood::classes;
+    case Heuristic::full: return Neighbourhood::full;
+    case Heuristic::msps: return Neighbourhood::ancestors;
+    default: return Neighbourhood::none;
+  }
+}
+
+/// Values that may not be evicted, since their ops may not run again as late as they may be needed.
+struct Pins {
+  std::vector<bool> pinned;                ///< per value
+  std::vector<std::vector<int>> released;  ///< per stage: after which nothing may need them
+};
+
+Pins find_pins(const StageGraph& graph) {
+  Pins pins{std::vector<bool>(graph.num_values()),
+            std::vector<std::vector<int>>(graph.num_stages())};
+  std::vector<int> until;  // per value: the last stage that may need it, through reruns too
+  for (const StageValue& value : graph.values()) until.push_back(value.last_reader());
+  for (int i = graph.end() - 1; i >= 0; --i) {
+    const Stage& stage = graph.stage(i);
+    int rerun_until = i;
+    for (int v : stage.outputs) {
+      pins.pinned[v] = until[v] > stage.deadline;
+      if (pins.pinned[v]) pins.released[until[v]].push_back(v);
+      if (!pins.pinned[v]) rerun_until = std::max(rerun_until, until[v]);
+    }
+    for (int in : stage.inputs) until[in] = std::max(until[in], rerun_until);
+  }
+  return pins;
+}
+
+class Simulation {
+ public:
+  Simulation(const StageGraph& graph, const SimulationOptions& options, const Control& control)
+      : graph_(graph), options_(options), control_(control), pins_(find_pins(graph)),
+        rerun_cost_(make_rerun_cost(graph, neighbourhood_of(options.heuristic))),
+        values_(graph.num_values()), used_(graph.resident_bytes()) {}
+
+  std::optional<std::vector<OpId>> executions() {
+    for (now_ = 0; now_ < graph_.num_stages(); ++now_) {
+      if (!execute(now_)) return std::nullopt;
+      for (int v : pins_.released[now_]) drop(v);
+    }
+    return std::move(executions_);
+  }
+
+ private:
+  struct State {
+    bool here = false;
+    bool was_here = false;
+    int locks = 0;           ///< ops that wait for it or run with it
+    double last_access = 0;  ///< on the clock
+    int place = kNone;       ///< in evictable_
+  };
+
+  /// Runs the stage, and before it whatever makes what it lacks.
+  bool execute(int stage) {
+    enter(stage);
+    while (!waiting_.empty()) {
+      const int next = waiting_.back();
+      const auto& inputs = graph_.stage(next).inputs;
+      const auto missing =
+          std::ranges::find_if(inputs, [&](int v) { return !values_[v].here; });
+      if (missing != inputs.end()) {
+        enter(graph_.value(*missing).producer);
+        continue;
+      }
+      waiting_.pop_back();
+      if (control_.should_stop() || !run(next)) return false;
+    }
+    return true;
+  }
+
+  void enter(int stage) {
+    waiting_.push_back(stage);
+    for (int v : graph_.stage(stage).inputs) lock(v);
+  }
+
+  bool run(int i) {
+    const Stage& stage = graph_.stage(i);
+    for (int v : stage.outputs) lock(v);
+    if (!make_room_for(stage)) return false;
+    if (stage.op != kNone) executions_.push_back(stage.op);
+    clock_ += stage.cost;
+    if (clock_ > options_.most_cost) return false;
+    for (int v : stage.outputs) make(v);
+    for (int v : stage.inputs) finish_with(v);
+    for (int v : stage.outputs) finish_with(v);
+    return true;
+  }
+
+  bool make_room_for(const Stage& stage) {
+    Bytes needed = stage.workspace;
+    for (int v : stage.outputs) {
+      if (!values_[v].here) needed += graph_.value(v).bytes;
+    }
+    while (used_ + needed > options_.limit) {
+      if (evictable_.empty()) return false;
+      drop(cheapest_to_evict());
+    }
+    return true;
+  }
+
+  void make(int v) {
+    State& value = values_[v];
+    if (value.here) return;
+    if (value.was_here) rerun_cost_->made(v);
+    value.here = value.was_here = true;
+    used_ += graph_.value(v).bytes;
+  }
+
+  void drop(int v) {
+    values_[v].here = false;
+    used_ -= graph_.value(v).bytes;
+    update_place(v);
+    rerun_cost_->evicted(v);
+  }
+
+  void lock(int v) {
+    ++values_[v].locks;
+    update_place(v);
+  }
+
+  void finish_with(int v) {
+    values_[v].last_access = clock_;
+    --values_[v].locks;
+    const int last_use = graph_.value(v).last_reader();
+    const bool over = last_use == now_ || (options_.drop_remade && last_use < now_);
+    if (over && values_[v].locks == 0 && !pins_.pinned[v]) {
+      drop(v);
+    } else {
+      update_place(v);
+    }
+  }
+
+  /// Keeps the list of what may be evicted up to date.
+  void update_place(int v) {
+    State& value = values_[v];
+    const bool evictable =
+        value.here && value.locks == 0 && !pins_.pinned[v] && graph_.value(v).bytes > 0;
+    if (evictable == (value.place != kNone)) return;
+    if (evictable) {
+      value.place = static_cast<int>(evictable_.size());
+      evictable_.push_back(v);
+      return;
+    }
+    values_[evictable_.back()].place = value.place;
+    std::swap(evictable_[value.place], evictable_.back());
+    evictable_.pop_back();
+    value.place = kNone;
+  }
+
+  /// The neighbourhood, which is dear to find, only makes a score larger.
+  int cheapest_to_evict() {
+    std::pair<double, int> least{std::numeric_limits<double>::infinity(), kNone};
+    for (int v : evictable_) {
+      const double own_cost = graph_.stage(graph_.value(v).producer).cost;
+      if (score(v, own_cost) > least.first) continue;
+      const std::pair<double, int> rated{score(v, rerun_cost_->of(v)), v};
+      if (least.second == kNone || rated < least) least = rated;
+    }
+    return least.second;
+  }
+
+  double score(int v, double cost) const {
+    const auto bytes = static_cast<double>(graph_.value(v).bytes);
+    const double staleness = std::max(kFresh, clock_ - values_[v].last_access);
+    switch (options_.heuristic) {
+      case Heuristic::lru: return -staleness;
+      case Heuristic::size: return -bytes;
+      case Heuristic::msps: return cost / bytes;
+      default: return cost / (bytes * staleness);
+    }
+  }
+
+  const StageGraph& graph_;
+  const SimulationOptions& options_;
+  const Control& control_;
+  const Pins pins_;
+  std::unique_ptr<RerunCost> rerun_cost_;
+  std::vector<State> values_;
+  std::vector<int> evictable_;
+  std::vector<int> waiting_;  // stages, each for what those behind it make
+  std::vector<OpId> executions_;
+  Bytes used_;
+  double clock_ = 0;
+  int now_ = 0;  // the stage that the step has come to
+};
+
+}  // namespace
+
+std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
+                                          const SimulationOptions& options,
+                                          const Control& control) {
+  return Simulation(graph, options, control).executions();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,67 @@
+#include "strategy/lower_sets/family.h"
+
+#include <algorithm>
+#include <set>
+
+namespace lowtide {
+namespace {
+
+bool may_join(const StageGraph& graph, const LowerSet& set, int stage) {
+  return !set[stage] && std::ranges::all_of(graph.stage(stage).inputs, [&](int v) {
+    return set[graph.value(v).producer];
+  });
+}
+
+void sort_by_size(std::vector<LowerSet>& family) {
+  std::ranges::stable_sort(family, {}, [](const LowerSet& set) {
+    return std::ranges::count(set, true);
+  });
+}
+
+LowerSet needed_by(const StageGraph& graph, int forward_end, int stage) {
+  LowerSet set(forward_end);
+  set[stage] = true;
+  for (int i = stage; i >= 0; --i) {
+    if (!set[i]) continue;
+    for (int v : graph.stage(i).inputs) set[graph.value(v).producer] = true;
+  }
+  return set;
+}
+
+}  // namespace
+
+std::optional<std::vector<LowerSet>> all_lower_sets(const StageGraph& graph, int forward_end,
+                                                    int most) {
+  std::vector<LowerSet> family{LowerSet(forward_end)};
+  std::set<LowerSet> known(family.begin(), family.end());
+  for (std::size_t at = 0; at < family.size(); ++at) {
+    for (int i = 0; i < forward_end; ++i) {
+      if (!may_join(graph, family[at], i)) continue;
+      LowerSet larger = family[at];
+      larger[i] = true;
+      if (!known.insert(larger).second) continue;
+      if (static_cast<int>(family.size()) == most) return std::nullopt;
+      family.push_back(std::move(larger));
+    }
+  }
+  sort_by_size(family);
+  return family;
+}
+
+std::vector<LowerSet> pruned_lower_sets(const StageGraph& graph, int forward_end, int most) {
+  std::vector<LowerSet> family;
+  for (int i = 0; i < forward_end; ++i) family.push_back(needed_by(graph, forward_end, i));
+  family.emplace_back(forward_end);
+  family.emplace_back(forward_end, true);
+  sort_by_size(family);
+  family.erase(std::ranges::unique(family).begin(), family.end());
+  const auto count = static_cast<std::int64_t>(family.size());
+  if (count <= most) return family;
+  std::vector<LowerSet> thinned;
+  for (std::int64_t k = 0; k < most; ++k) {
+    thinned.push_back(std::move(family[static_cast<std::size_t>(k * (count - 1) / (most - 1))]));
+  }
+  return thinned;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,34 @@
+#include "strategy/chain/persistent.h"
+
+namespace lowtide {
+namespace {
+
+Decision decide(const PlanRequest& request) {
+  return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
+    const BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
+    std::vector<std::vector<Tape>> tapes;
+    for (int j = 0; j < chain.num_blocks(); ++j) {
+      tapes.push_back({chain.tape(j, chain.read_back(j))});
+    }
+    const int slots = static_cast<int>(request.options.at("slots"));
+    if (!offer_persistent(request, chain, tapes, slots, trials)) return trials.stopped();
+    return trials.decision("rotor");
+  });
+}
+
+}  // namespace
+
+Strategy rotor_strategy() {
+  return {.name = "rotor",
+          .summary = "the best persistent schedule of a chain of blocks, by dynamic programming",
+          .guarantee = "on a chain of blocks, no schedule that keeps what it stores until its "
+                       "block's backward part costs less, up to the rounding of memory to slots",
+          .paper = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: Optimal checkpointing for "
+                   "heterogeneous chains, 2019",
+          .options = {{"slots", "parts into which memory is divided", 500, 10, 5000},
+                      {"blocks", "at most so many; articulation points are left out evenly", 100,
+                       2, 400}},
+          .decide = decide};
+}
+
+}  // namespace lowtide

@@ -1,0 +1,186 @@
+// The online simulation of DTR: what each heuristic evicts, and how it reckons costs.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+
+#include "plan/lower.h"
+#include "strategy/ask.h"
+#include "strategy/dtr/rerun_cost.h"
+#include "strategy/dtr/simulation.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::op;
+using testing::random_graph;
+using testing::resident;
+using testing::value;
+
+constexpr Heuristic kAll[] = {Heuristic::classes, Heuristic::full, Heuristic::local,
+                              Heuristic::lru,     Heuristic::size, Heuristic::msps};
+
+/// Three values that the last op reads, and one that pushes one of them out:
+///   0 dear_old (cost 90, 10 bytes), 1 cheap (cost 2, 6 bytes), 2 large (cost 60, 30 bytes),
+///   3 big (reads large, 30 bytes), 4 small (reads big, 1 byte), 5 end reads all but big.
+Graph crowded() {
+  GraphData data;
+  data.tensors = {resident("x", 1),  value("dear_old", 10), value("cheap", 6),
+                  value("large", 30), value("big", 30),      value("small", 1),
+                  value("end", 1)};
+  data.ops = {op("dear_old", {0}, {1}, 90), op("cheap", {0}, {2}, 2),   op("large", {0}, {3}, 60),
+              op("big", {3}, {4}, 5),       op("small", {4}, {5}, 1),
+              op("end", {1, 2, 3, 5}, {6}, 1)};
+  data.outputs = {6};
+  return Graph(std::move(data));
+}
+
+std::vector<OpId> reruns(const std::vector<OpId>& executions) {
+  std::set<OpId> seen;
+  std::vector<OpId> again;
+  for (OpId id : executions) {
+    if (!seen.insert(id).second) again.push_back(id);
+  }
+  return again;
+}
+
+std::vector<OpId> reruns_of(Heuristic heuristic, Bytes limit) {
+  const StageGraph graph(crowded());
+  const auto executions = simulate(graph, {heuristic, limit, 1e9, false}, Control());
+  return executions ? reruns(*executions) : std::vector<OpId>{};
+}
+
+TEST(Dtr, EachHeuristicEvictsWhatItSays) {
+  // All at once are 1 + 10 + 6 + 30 + 30 bytes, and "big" runs beside "large": one of the first
+  // two values must go.
+  EXPECT_THAT(reruns_of(Heuristic::local, 72), ::testing::ElementsAre(1));   // 2 / 6 < 90 / 10
+  EXPECT_THAT(reruns_of(Heuristic::classes, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(Heuristic::full, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(Heuristic::msps, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(Heuristic::lru, 72), ::testing::ElementsAre(0));     // the oldest
+  EXPECT_THAT(reruns_of(Heuristic::size, 72), ::testing::ElementsAre(0));    // 10 > 6 bytes
+}
+
+TEST(Dtr, SaysWhenAnOpDoesNotFit) {
+  const StageGraph graph(crowded());
+  for (Heuristic heuristic : kAll) {
+    EXPECT_FALSE(simulate(graph, {heuristic, 60, 1e9, false}, Control()));
+    EXPECT_TRUE(simulate(graph, {heuristic, 61, 1e9, false}, Control()));
+  }
+}
+
+TEST(Dtr, GivesUpWhenItThrashes) {
+  const StageGraph graph(crowded());
+  EXPECT_TRUE(simulate(graph, {Heuristic::local, 72, 161, false}, Control()));
+  EXPECT_FALSE(simulate(graph, {Heuristic::local, 72, 160, false}, Control()));
+}
+
+TEST(Dtr, StaysWithinItsLimitWithEveryHeuristic) {
+  int evicting = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = random_graph(seed, {.ops = 40});
+    const StageGraph stages(graph);
+    for (Heuristic heuristic : kAll) {
+      for (double share : {0.9, 0.7}) {
+        const Bytes limit = testing::share_of_peak(graph, share);
+        for (bool drop : {false, true}) {
+          const auto executions = simulate(stages, {heuristic, limit, 1e9, drop}, Control());
+          if (!executions) continue;
+          evicting += !reruns(*executions).empty();
+          ASSERT_LE(lower(graph, *executions).peak_bytes, limit)
+              << "seed " << seed << " heuristic " << static_cast<int>(heuristic);
+        }
+      }
+    }
+  }
+  EXPECT_GT(evicting, 20);
+}
+
+enum class Way { up, down, both };
+
+/// Evicted values that only evicted ones part from the value, going one way or both.
+std::set<int> evicted_around(const StageGraph& graph, const std::vector<bool>& evicted, int value,
+                             Way way) {
+  std::set<int> found;
+  std::vector<int> todo{value};
+  const auto reach = [&](int other) {
+    if (evicted[other] && found.insert(other).second) todo.push_back(other);
+  };
+  while (!todo.empty()) {
+    const StageValue& next = graph.value(todo.back());
+    todo.pop_back();
+    if (way != Way::down) std::ranges::for_each(graph.stage(next.producer).inputs, reach);
+    if (way == Way::up) continue;
+    for (int reader : next.readers) std::ranges::for_each(graph.stage(reader).outputs, reach);
+  }
+  return found;
+}
+
+double cost_with(const StageGraph& graph, int value, const std::set<int>& others) {
+  const auto cost_of = [&](int v) { return graph.stage(graph.value(v).producer).cost; };
+  double cost = cost_of(value);
+  for (int v : others) cost += cost_of(v);
+  return cost;
+}
+
+TEST(RerunCost, CountsTheEvictedAroundAValue) {
+  std::mt19937 random(3);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const StageGraph graph(random_graph(seed, {.ops = 30}));
+    const auto full = make_rerun_cost(graph, Neighbourhood::full);
+    const auto ancestors = make_rerun_cost(graph, Neighbourhood::ancestors);
+    std::vector<bool> evicted(graph.num_values());
+    for (int change = 0; change < 60; ++change) {
+      const int v = static_cast<int>(random() % graph.num_values());
+      for (RerunCost* cost : {full.get(), ancestors.get()}) {
+        evicted[v] ? cost->made(v) : cost->evicted(v);
+      }
+      evicted[v] = !evicted[v];
+      for (int u = 0; u < graph.num_values(); ++u) {
+        if (evicted[u]) continue;
+        const std::set<int> above = evicted_around(graph, evicted, u, Way::up);
+        std::set<int> all = evicted_around(graph, evicted, u, Way::down);
+        all.insert(above.begin(), above.end());
+        ASSERT_DOUBLE_EQ(ancestors->of(u), cost_with(graph, u, above));
+        ASSERT_DOUBLE_EQ(full->of(u), cost_with(graph, u, all));
+      }
+    }
+  }
+}
+
+TEST(RerunCost, ClassesAreWhatEvictedValuesConnectAsLongAsNothingIsMadeAgain) {
+  std::mt19937 random(4);
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const StageGraph graph(random_graph(seed, {.ops = 30}));
+    const auto classes = make_rerun_cost(graph, Neighbourhood::classes);
+    std::vector<bool> evicted(graph.num_values());
+    for (int change = 0; change < graph.num_values() / 2; ++change) {
+      const int v = static_cast<int>(random() % graph.num_values());
+      if (evicted[v]) continue;
+      classes->evicted(v);
+      evicted[v] = true;
+      for (int u = 0; u < graph.num_values(); ++u) {
+        if (evicted[u]) continue;
+        const std::set<int> all = evicted_around(graph, evicted, u, Way::both);
+        ASSERT_DOUBLE_EQ(classes->of(u), cost_with(graph, u, all));
+      }
+    }
+  }
+}
+
+TEST(RerunCost, AClassStaysWholeWithoutTheCostOfWhatIsMadeAgain) {
+  const StageGraph graph(testing::chain_graph(6));  // values 0 .. 5 are the activations
+  const auto classes = make_rerun_cost(graph, Neighbourhood::classes);
+  for (int v : {1, 2, 3}) classes->evicted(v);
+  EXPECT_EQ(classes->of(4), 1 + 3);
+  classes->made(2);
+  EXPECT_EQ(classes->of(4), 1 + 2);  // 1 and 3 are still one class
+  EXPECT_EQ(classes->of(2), 1 + 2);
+}
+
+}  // namespace
+}  // namespace lowtide
