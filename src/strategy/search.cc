@@ -4,6 +4,7 @@
 
 #include "strategy/bound/price_bound.h"
 #include "strategy/search/anneal.h"
+#include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
@@ -62,40 +63,90 @@ class Search {
     }
   }
 
-  /// Hot, then once more from the best at a fifth of the heat.
+  struct Start {
+    std::vector<Event> events;
+    double cost;
+    Bytes peak;
+    double rating;  ///< the annealer's
+  };
+
+  /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
+  struct Phase {
+    double heat;
+    double share;
+  };
+
+  /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
+  /// colder again.
   void anneal() {
-    constexpr double kHeat = 10;
-    constexpr double kCold = 0.02;
-    const double unit = graph_.required_cost() / graph_.num_stages();
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       seed_);
-    load_best_start(annealer);
-    for (double share : {0.5, 1.0}) {
-      const double heat = share < 1 ? kHeat : kHeat / 5;
-      annealer.run({moves_ / 2, heat * unit, kCold * unit}, share_of_time(share));
-      if (!annealer.any_fits()) continue;
-      take(annealer);
-      if (is_optimal()) break;
-      annealer.load(annealer.best());
+    for (const Start& start : choice_of(priced_starts(annealer))) {
+      annealer.load(start.events);
+      run(annealer, {0.1, 0.12});
+    }
+    for (const Phase& phase : {Phase{10, 0.3}, {1, 0.2}, {0.1, 0.14}}) {
+      if (annealer.any_fits()) annealer.load(annealer.best());
+      run(annealer, phase);
     }
   }
 
-  /// The solutions of the bound at its prices and above, as plans: the best one to start from.
-  void load_best_start(Annealer& annealer) {
-    std::vector<Event> best;
-    annealer.load(best);
-    double least = annealer.rating();
-    for (double factor : {1.0, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0}) {
-      std::vector<Event> events = events_of(graph_, bound_.solution(factor));
+  void run(Annealer& annealer, const Phase& phase) {
+    constexpr double kCold = 0.002;
+    const double unit = graph_.required_cost() / graph_.num_stages();
+    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
+    if (is_optimal()) return;
+    annealer.run({moves, phase.heat * unit, kCold * unit}, share_of_time(phase.share / left_));
+    left_ -= phase.share;
+    if (annealer.any_fits()) take(annealer);
+  }
+
+  /// Plans that are good at the prices of the bound and above, from nothing and from the bound's
+  /// own solution.
+  std::vector<Start> priced_starts(Annealer& annealer) const {
+    const Control part = share_of_time(0.3);
+    std::vector<Start> starts;
+    const auto add = [&](const std::vector<Event>& events) {
       annealer.load(events);
-      report(fmt::format("start at {} times the prices: {:.3f}%, peak {}", factor,
-                         percent(annealer.plan().cost()),
-                         format_bytes(annealer.plan().memory().peak())));
-      if (annealer.rating() >= least) continue;
-      least = annealer.rating();
-      best = annealer.plan().events();
+      const EventPlan& plan = annealer.plan();
+      starts.push_back({plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()});
+      report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
+                         format_bytes(plan.memory().peak())));
+    };
+    add({});
+    for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0}) {
+      for (bool from_bound : {false, true}) {
+        if (part.should_stop()) return starts;
+        std::vector<Event> events;
+        if (from_bound) events = events_of(graph_, bound_.solution(factor));
+        add(PricedDescent(graph_, bound_.prices().times(factor)).run(events, part));
+      }
     }
-    annealer.load(best);
+    return starts;
+  }
+
+  /// The best by rating, the cheapest that fits, and the leanest that is cheaper than that.
+  std::vector<Start> choice_of(const std::vector<Start>& starts) const {
+    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
+    const Start* best = &starts.front();
+    const Start* cheapest = nullptr;
+    for (const Start& s : starts) {
+      if (s.rating < best->rating) best = &s;
+      if (fits(s) && (cheapest == nullptr || s.cost < cheapest->cost)) cheapest = &s;
+    }
+    const Start* leanest = nullptr;
+    for (const Start& s : starts) {
+      if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;
+      if (leanest == nullptr || s.peak < leanest->peak) leanest = &s;
+    }
+    std::vector<const Start*> chosen{best, cheapest, leanest};
+    std::erase(chosen, nullptr);
+    std::vector<Start> result;
+    for (const Start* start : chosen) {
+      const auto is_same = [&](const Start& other) { return other.events == start->events; };
+      if (std::ranges::none_of(result, is_same)) result.push_back(*start);
+    }
+    return result;
   }
 
   void take(const Annealer& annealer) {
@@ -156,6 +207,7 @@ class Search {
   std::int64_t moves_;
   std::vector<OpId> best_;
   double best_cost_ = 0;
+  double left_ = 1;  // share of the moves
 };
 
 Decision decide(const PlanRequest& request) { return Search(request).decide(); }

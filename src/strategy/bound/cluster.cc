@@ -11,10 +11,6 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Prices::Prices(std::vector<double> price) : price_(std::move(price)), sum_(price_.size() + 1) {
-  for (std::size_t i = 0; i < price_.size(); ++i) sum_[i + 1] = sum_[i] + price_[i];
-}
-
 Cluster::Cluster(const StageGraph& graph, std::vector<BoundOp> ops)
     : ops_(std::move(ops)), bytes_(1) {
   for (const BoundOp& op : ops_) {

@@ -5,24 +5,10 @@
 #include <vector>
 
 #include "strategy/bound/contraction.h"
+#include "strategy/bound/prices.h"
 #include "strategy/stage_graph.h"
 
 namespace lowtide {
-
-/// Prices per byte of memory while each stage's op first runs, with their prefix sums.
-class Prices {
- public:
-  explicit Prices(int stages) : price_(stages), sum_(stages + 1) {}
-  explicit Prices(std::vector<double> price);
-
-  /// Of one byte over the stages [begin, end).
-  double over(int begin, int end) const { return sum_[end] - sum_[begin]; }
-  const std::vector<double>& each() const { return price_; }
-
- private:
-  std::vector<double> price_;
-  std::vector<double> sum_;
-};
 
 /// The value is held while the first runs of the stages [begin, end) go on.
 struct Hold {

@@ -200,9 +200,7 @@ void PriceBound::raise(int cluster_values, double work, const Control& control) 
 }
 
 PriceBound::Solution PriceBound::solution(double factor) const {
-  std::vector<double> price = best_prices_.each();
-  for (double& p : price) p *= factor;
-  const Prices prices(std::move(price));
+  const Prices prices = best_prices_.times(factor);
   Solution result{{}, decided_};
   for (const Cluster& cluster : clusters_) cluster.solve(prices, scratch_, result.holds);
   for (int v : contraction_.glued) {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/search/event_plan.h"
+#include "strategy/search/moves.h"
 
 namespace lowtide {
 
@@ -43,29 +43,19 @@ class Annealer {
   double best_cost() const { return best_cost_; }
 
  private:
-  struct Change {
-    Event event;
-    bool added;
-  };
-
   int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
   double uniform();  ///< in [0, 1)
   bool chance(double probability) { return uniform() < probability; }
   Bytes bytes_over() const;
   bool is_too_dear() const { return plan_.cost() > most_cost_; }
 
-  void add(Event event);
-  void remove(Event event);
-  void prune(Event event);
-  void prune_inputs(Event event);
-  void add_with_inputs(Event event, double deep);
+  void drop(Event event, double deep);
   void drop_random();
   void hold_random();
   void shift_random();
   void exchange_random();
   void relieve(int stage);
   void change_something();
-  void undo();
   void move(double temperature);
   void adapt_weight(int moves, int fitting);
   void remember();
@@ -73,11 +63,11 @@ class Annealer {
   const StageGraph& graph_;
   Bytes limit_;
   EventPlan plan_;
+  Moves moves_;
   std::vector<int> choices_;  // values that may be dropped, worth it
   Bytes step_bytes_;          // counted for each stage above the limit, however little
   double byte_price_;
   std::mt19937_64 random_;
-  std::vector<Change> changes_;
   Bytes over_ = 0;        // of the plan before the move: bytes above the limit, as penalised
   double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
   std::optional<std::vector<Event>> best_;
