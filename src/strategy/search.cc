@@ -15,6 +15,9 @@ namespace {
 /// For each size of cluster of the bound, in its own unit: about half a second.
 constexpr double kBoundWork = 3e8;
 
+/// Plans that cost more than the best by this factor are no alternatives to it.
+constexpr double kWorthLayout = 1.05;
+
 /// Cost per byte and stage at which running the average op again pays.
 double typical_price(const StageGraph& graph) {
   double byte_stages = 1;
@@ -39,7 +42,12 @@ class Search {
   explicit Search(const PlanRequest& request)
       : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
         seed_(static_cast<std::uint64_t>(request.options.at("seed"))),
-        moves_(static_cast<std::int64_t>(1000 * request.options.at("moves"))) {}
+        moves_(static_cast<std::int64_t>(1000 * request.options.at("moves"))),
+        bound_work_(request.options.at("bound") * kBoundWork) {
+    if (!goes_on()) return;
+    moves_ /= 3;
+    bound_work_ /= 10;
+  }
 
   Decision decide() {
     const EventPlan keep_all(graph_, request_.budget_bytes);
@@ -58,16 +66,16 @@ class Search {
   void raise_bound() {
     const Control part = share_of_time(0.3);
     for (int values : {1, 4, 6, 8, 10}) {
-      bound_.raise(values, request_.options.at("bound") * kBoundWork, part);
+      bound_.raise(values, bound_work_, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
     }
   }
 
   struct Start {
     std::vector<Event> events;
-    double cost;
-    Bytes peak;
-    double rating;  ///< the annealer's
+    double cost = 0;
+    Bytes peak = 0;
+    double rating = 0;  ///< the annealer's
   };
 
   /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
@@ -81,9 +89,13 @@ class Search {
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       seed_);
-    for (const Start& start : choice_of(priced_starts(annealer))) {
+    std::vector<Start> starts = priced_starts(annealer);
+    keep_leanest(starts);
+    starts = choice_of(starts);
+    if (goes_on()) starts.push_back({events_of(graph_, request_.start)});
+    for (const Start& start : starts) {
       annealer.load(start.events);
-      run(annealer, {0.1, 0.12});
+      run(annealer, {0.1, 0.36 / static_cast<double>(starts.size())});
     }
     for (const Phase& phase : {Phase{10, 0.3}, {1, 0.2}, {0.1, 0.14}}) {
       if (annealer.any_fits()) annealer.load(annealer.best());
@@ -114,15 +126,29 @@ class Search {
                          format_bytes(plan.memory().peak())));
     };
     add({});
-    for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0}) {
-      for (bool from_bound : {false, true}) {
+    for (bool from_bound : {false, true}) {
+      for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
         if (part.should_stop()) return starts;
-        std::vector<Event> events;
+        std::optional<std::vector<Event>> events{std::in_place};
         if (from_bound) events = events_of(graph_, bound_.solution(factor));
-        add(PricedDescent(graph_, bound_.prices().times(factor)).run(events, part));
+        if (!events) break;
+        add(PricedDescent(graph_, bound_.prices().times(factor)).run(*events, part));
+        if (is_lean(starts.back())) break;
       }
     }
     return starts;
+  }
+
+  /// Whether addresses are sure to fit, or nearly so.
+  bool is_lean(const Start& start) const {
+    constexpr double kRoom = 0.9;
+    return static_cast<double>(start.peak) <= kRoom * static_cast<double>(request_.budget_bytes);
+  }
+
+  void keep_leanest(const std::vector<Start>& starts) {
+    for (const Start& start : starts) {
+      if (is_lean(start) && (!lean_ || start.cost < lean_->cost)) lean_ = start;
+    }
   }
 
   /// The best by rating, the cheapest that fits, and the leanest that is cheaper than that.
@@ -150,11 +176,16 @@ class Search {
   }
 
   void take(const Annealer& annealer) {
-    EventPlan plan(graph_, request_.budget_bytes);
-    for (Event event : annealer.best()) plan.add(event);
-    best_ = plan.executions();
+    best_ = executions_of(annealer.best());
     best_cost_ = annealer.best_cost();
+    others_ = annealer.others();
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
+  }
+
+  std::vector<OpId> executions_of(const std::vector<Event>& events) const {
+    EventPlan plan(graph_, request_.budget_bytes);
+    for (Event event : events) plan.add(event);
+    return plan.executions();
   }
 
   /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
@@ -192,10 +223,29 @@ class Search {
     Decision result;
     result.outcome = outcome;
     result.executions = std::move(executions);
+    result.alternatives = alternatives();
     result.lower_bound = bound_.value();
     return result;
   }
 
+  /// Of the others, those that are worth a layout; and one that needs much less.
+  std::vector<std::vector<OpId>> alternatives() const {
+    constexpr std::size_t kMost = 6;
+    std::vector<Annealer::Found> sorted = others_;
+    std::ranges::sort(sorted, {}, &Annealer::Found::cost);
+    const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
+    sorted.erase(repeated.begin(), repeated.end());
+    std::vector<std::vector<OpId>> result;
+    for (const Annealer::Found& other : sorted) {
+      if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
+      if (other.cost > best_cost_) result.push_back(executions_of(other.events));
+    }
+    if (lean_) result.push_back(executions_of(lean_->events));
+    return result;
+  }
+
+  /// Whether this search only adapts an earlier answer: a shorter one will do.
+  bool goes_on() const { return !request_.start.empty(); }
   bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
@@ -205,8 +255,11 @@ class Search {
   PriceBound bound_;
   std::uint64_t seed_;
   std::int64_t moves_;
+  double bound_work_;
   std::vector<OpId> best_;
+  std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
+  std::optional<Start> lean_;  // the last resort among alternatives
   double left_ = 1;  // share of the moves
 };
 

@@ -139,6 +139,16 @@ void Annealer::remember() {
   best_cost_ = plan_.cost();
 }
 
+/// Keeps what the search is at when it is the cheapest since `others_` had `before` entries.
+void Annealer::sample(std::size_t before) {
+  if (over_ > 0 || plan_.memory().limit() != limit_) return;
+  if (others_.size() == before) {
+    others_.push_back({plan_.cost(), plan_.events()});
+  } else if (plan_.cost() < others_.back().cost) {
+    others_.back() = {plan_.cost(), plan_.events()};
+  }
+}
+
 /// Keeps the search near the limit: now within it, now above.
 void Annealer::adapt_weight(int moves, int fitting) {
   if (fitting * 5 < moves) byte_price_ *= 1.1;
@@ -147,6 +157,9 @@ void Annealer::adapt_weight(int moves, int fitting) {
 
 void Annealer::run(const Cooling& cooling, const Control& control) {
   constexpr int kBatch = 256;
+  constexpr int kParts = 6;  // each gives one of others()
+  int part = 0;
+  std::size_t before = others_.size();
   if (choices_.empty()) return;
   const double ratio = cooling.last_temperature / cooling.first_temperature;
   for (std::int64_t done = 0; done < cooling.moves && !control.should_stop(); done += kBatch) {
@@ -161,6 +174,11 @@ void Annealer::run(const Cooling& cooling, const Control& control) {
       fitting += over_ == 0;
     }
     adapt_weight(kBatch, fitting);
+    if (share >= (part + 1.0) / kParts) {
+      ++part;
+      before = others_.size();
+    }
+    sample(before);
   }
 }
 

@@ -42,6 +42,13 @@ class Annealer {
   const std::vector<Event>& best() const { return *best_; }
   double best_cost() const { return best_cost_; }
 
+  /// The cheapest within the limit of each part of each run.
+  struct Found {
+    double cost;
+    std::vector<Event> events;
+  };
+  const std::vector<Found>& others() const { return others_; }
+
  private:
   int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
   double uniform();  ///< in [0, 1)
@@ -59,6 +66,7 @@ class Annealer {
   void move(double temperature);
   void adapt_weight(int moves, int fitting);
   void remember();
+  void sample(std::size_t before);
 
   const StageGraph& graph_;
   Bytes limit_;
@@ -72,6 +80,7 @@ class Annealer {
   double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
   std::optional<std::vector<Event>> best_;
   double best_cost_ = 0;
+  std::vector<Found> others_;
 };
 
 }  // namespace lowtide

@@ -16,6 +16,7 @@ PricedDescent::PricedDescent(const StageGraph& graph, Prices prices)
 }
 
 std::vector<Event> PricedDescent::run(const std::vector<Event>& start, const Control& control) {
+  while (!plan_.events().empty()) plan_.remove(plan_.events().back());
   for (Event event : start) plan_.add(event);
   for (int i = 0; i < kRounds && round(control); ++i) continue;
   return plan_.events();
