@@ -21,7 +21,7 @@ namespace {
 /// How often a strategy is asked, at most.
 constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
-constexpr double kFirstShare = 0.5;
+constexpr double kFirstShare = 0.6;
 constexpr double kLaterShare = 0.4;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
 /// and so much later; more as long as nothing has fitted.

@@ -61,11 +61,12 @@ class Search {
   }
 
  private:
-  /// Coarse clusters first: their prices tell the finer ones where to cut. Takes at most a share
+  /// Small clusters first: their prices tell the larger ones where to cut. Larger ones are not
+  /// always better, since borders move, so a middle size comes last. Takes at most a share
   /// of the time limit, so that the search has its own.
   void raise_bound() {
     const Control part = share_of_time(0.3);
-    for (int values : {1, 4, 6, 8, 10}) {
+    for (int values : {1, 4, 10, 6}) {
       bound_.raise(values, bound_work_, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
     }
@@ -93,11 +94,14 @@ class Search {
     keep_leanest(starts);
     starts = choice_of(starts);
     if (goes_on()) starts.push_back({events_of(graph_, request_.start)});
+    const double each = 0.3 / static_cast<double>(starts.size());
     for (const Start& start : starts) {
       annealer.load(start.events);
-      run(annealer, {0.1, 0.36 / static_cast<double>(starts.size())});
+      run(annealer, {0.1, each});
+      if (!annealer.any_fits()) break;  // it takes more heat
     }
-    for (const Phase& phase : {Phase{10, 0.3}, {1, 0.2}, {0.1, 0.14}}) {
+    left_ = 0.7;
+    for (const Phase& phase : {Phase{10, 0.35}, {1, 0.2}, {0.1, 0.15}}) {
       if (annealer.any_fits()) annealer.load(annealer.best());
       run(annealer, phase);
     }
@@ -272,7 +276,7 @@ Strategy search_strategy() {
           .summary = "starts from the solution of a lower bound and anneals the set of reruns",
           .guarantee = "any graph; says how far from the best possible its plan is at most",
           .paper = "Lagrangian bound and local search over recomputation events",
-          .options = {{"moves", "of the local search, in thousands", 3000, 0, 1e9},
+          .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
                       {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};
