@@ -170,7 +170,8 @@ void run(const Arguments& arguments) {
   Peers peers;
   for (const std::string& path : split(arguments.peers)) read_peers(path, peers);
   fmt::print("{}, {} s\n\n", arguments.strategy, arguments.seconds);
-  fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | peer |\n"
+  fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | "
+             "peer |\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const fs::path& file : graph_files(arguments)) {
     const Graph graph = read_graph(file);

@@ -23,6 +23,8 @@ constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
 constexpr double kFirstShare = 0.6;
 constexpr double kLaterShare = 0.4;
+/// Of the whole time limit, what may have gone when another alternative is laid out.
+constexpr double kLayoutShare = 0.7;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
 /// and so much later; more as long as nothing has fitted.
 constexpr double kFirstMargin = 0.8;
@@ -178,9 +180,9 @@ class Attempts {
   }
 
   /// Whether too little time is left to improve what was found.
-  bool is_late() const {
+  bool is_late(double share = 0.9) const {
     const double limit = control_.limit_seconds();
-    return Control::stop_requested() || (limit > 0 && control_.elapsed_seconds() > 0.9 * limit);
+    return Control::stop_requested() || (limit > 0 && control_.elapsed_seconds() > share * limit);
   }
 
   /// The last resort: the plan that needs the least. Asking for its arena succeeds.
@@ -214,6 +216,8 @@ class Attempts {
     const double good_enough = kGoodEnough * found.plan.cost;
     for (std::vector<OpId>& other : decision.alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
+      // The last one needs the least.
+      if (is_late(kLayoutShare) && &other != &decision.alternatives.back()) continue;
       Found next = laid_out(std::move(other));
       if (next.arena_bytes <= budget_ && next.plan.cost > good_enough) {
         offer(std::move(next));

@@ -52,6 +52,7 @@ class Search {
   Decision decide() {
     const EventPlan keep_all(graph_, request_.budget_bytes);
     if (keep_all.fits()) return answer(Outcome::optimal, keep_all.executions());
+    if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (!bound_.infeasible()) {
       raise_bound();
       anneal();
@@ -62,14 +63,26 @@ class Search {
 
  private:
   /// Small clusters first: their prices tell the larger ones where to cut. Larger ones are not
-  /// always better, since borders move, so a middle size comes last. Takes at most a share
-  /// of the time limit, so that the search has its own.
+  /// always better, since borders move, so a middle size comes last. Takes at most a share of the
+  /// time limit, so that the search has its own.
   void raise_bound() {
     const Control part = share_of_time(0.3);
     for (int values : {1, 4, 10, 6}) {
       bound_.raise(values, bound_work_, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
     }
+  }
+
+  /// From the earlier answer, cold, so that it stays as good as it is. Whether that was enough.
+  bool go_on() {
+    constexpr double kClose = 0.02;  // of the cost of all ops
+    Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), seed_);
+    annealer.load(events_of(graph_, request_.start));
+    const double before = annealer.plan().cost();
+    run(annealer, {0.1, 0.3});
+    left_ = 1;
+    return annealer.any_fits() &&
+           annealer.best_cost() <= before + kClose * graph_.required_cost();
   }
 
   struct Start {
@@ -86,14 +99,13 @@ class Search {
   };
 
   /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
-  /// colder again.
+  /// colder again. Heat takes many moves to pay: without time for them, less of it.
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       seed_);
     std::vector<Start> starts = priced_starts(annealer);
     keep_leanest(starts);
     starts = choice_of(starts);
-    if (goes_on()) starts.push_back({events_of(graph_, request_.start)});
     const double each = 0.3 / static_cast<double>(starts.size());
     for (const Start& start : starts) {
       annealer.load(start.events);
@@ -101,7 +113,8 @@ class Search {
       if (!annealer.any_fits()) break;  // it takes more heat
     }
     left_ = 0.7;
-    for (const Phase& phase : {Phase{10, 0.35}, {1, 0.2}, {0.1, 0.15}}) {
+    const double hottest = is_short_of_time_ && annealer.any_fits() ? 0.3 : 10;
+    for (const Phase& phase : {Phase{hottest, 0.35}, {hottest / 10, 0.2}, {0.1, 0.15}}) {
       if (annealer.any_fits()) annealer.load(annealer.best());
       run(annealer, phase);
     }
@@ -112,7 +125,9 @@ class Search {
     const double unit = graph_.required_cost() / graph_.num_stages();
     const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
     if (is_optimal()) return;
-    annealer.run({moves, phase.heat * unit, kCold * unit}, share_of_time(phase.share / left_));
+    const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
+                                           share_of_time(phase.share / left_));
+    is_short_of_time_ = is_short_of_time_ || made < moves / 4;
     left_ -= phase.share;
     if (annealer.any_fits()) take(annealer);
   }
@@ -155,7 +170,7 @@ class Search {
     }
   }
 
-  /// The best by rating, the cheapest that fits, and the leanest that is cheaper than that.
+  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
   std::vector<Start> choice_of(const std::vector<Start>& starts) const {
     const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
     const Start* best = &starts.front();
@@ -169,7 +184,7 @@ class Search {
       if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;
       if (leanest == nullptr || s.peak < leanest->peak) leanest = &s;
     }
-    std::vector<const Start*> chosen{best, cheapest, leanest};
+    std::vector<const Start*> chosen{cheapest, best, leanest};
     std::erase(chosen, nullptr);
     std::vector<Start> result;
     for (const Start* start : chosen) {
@@ -180,6 +195,7 @@ class Search {
   }
 
   void take(const Annealer& annealer) {
+    if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
     best_ = executions_of(annealer.best());
     best_cost_ = annealer.best_cost();
     others_ = annealer.others();
@@ -264,6 +280,7 @@ class Search {
   std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
   std::optional<Start> lean_;  // the last resort among alternatives
+  bool is_short_of_time_ = false;
   double left_ = 1;  // share of the moves
 };
 

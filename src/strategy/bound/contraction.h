@@ -16,8 +16,8 @@ struct BoundOp {
   std::vector<int> outputs = {};  ///< values whose holding is decided
 };
 
-/// The ops that make the decided values (one flag per value), in order, after gluing ops p to ops r:
-/// p makes one decided value v, only r reads v, soon after, and what r makes is no larger than v.
+/// The ops that make the decided values (one flag per value), in order, after gluing ops p to ops
+/// r: p makes one decided value v, only r reads v, soon after, and r makes nothing larger than v.
 /// Then holding v beyond the first run of r is dominated: whoever holds v for a run of r in a later
 /// stage may run r where v was made, and hold what r makes instead, in no more bytes. So p runs
 /// again whenever r does, and holding v is decided no more. What else r reads may not be there

@@ -13,7 +13,12 @@ constexpr int kTries = 12;
 }  // namespace
 
 Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
-    : graph_(graph), limit_(limit), plan_(graph, limit), moves_(graph, plan_), byte_price_(byte_price), random_(seed) {
+    : graph_(graph),
+      limit_(limit),
+      plan_(graph, limit),
+      moves_(graph, plan_),
+      byte_price_(byte_price),
+      random_(seed) {
   Bytes largest = 0;
   for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
   step_bytes_ = 1 + largest / 100;
@@ -155,14 +160,15 @@ void Annealer::adapt_weight(int moves, int fitting) {
   if (fitting * 5 > moves * 3) byte_price_ /= 1.1;
 }
 
-void Annealer::run(const Cooling& cooling, const Control& control) {
+std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
   constexpr int kBatch = 256;
   constexpr int kParts = 6;  // each gives one of others()
   int part = 0;
   std::size_t before = others_.size();
-  if (choices_.empty()) return;
+  if (choices_.empty()) return 0;
   const double ratio = cooling.last_temperature / cooling.first_temperature;
-  for (std::int64_t done = 0; done < cooling.moves && !control.should_stop(); done += kBatch) {
+  std::int64_t done = 0;
+  for (; done < cooling.moves && !control.should_stop(); done += kBatch) {
     double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
     if (control.limit_seconds() > 0) {
       share = std::max(share, control.elapsed_seconds() / control.limit_seconds());
@@ -180,6 +186,7 @@ void Annealer::run(const Cooling& cooling, const Control& control) {
     }
     sample(before);
   }
+  return done;
 }
 
 void Annealer::descend(std::int64_t moves, const Control& control) {

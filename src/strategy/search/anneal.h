@@ -29,7 +29,8 @@ class Annealer {
   /// Starts again from these events.
   void load(const std::vector<Event>& events);
   /// Moves on from where it is. Cools with the moves or with the time limit, whichever is ahead.
-  void run(const Cooling& cooling, const Control& control);
+  /// Returns how many moves it made.
+  std::int64_t run(const Cooling& cooling, const Control& control);
   /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The way
   /// down does not depend on the limit, only where it ends.
   void descend(std::int64_t moves, const Control& control);
