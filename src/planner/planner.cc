@@ -21,10 +21,18 @@ namespace {
 /// How often a strategy is asked, at most.
 constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
-constexpr double kFirstShare = 0.5;
-constexpr double kLaterShare = 0.7;
-/// A new layout wastes other bytes than the last one: what was missing, and a quarter more, goes.
-constexpr double kMargin = 1.25;
+constexpr double kFirstShare = 0.6;
+constexpr double kLaterShare = 0.4;
+/// Of the whole time limit, what may have gone when another alternative is laid out.
+constexpr double kLayoutShare = 0.7;
+/// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
+/// and so much later; more as long as nothing has fitted.
+constexpr double kFirstMargin = 0.8;
+constexpr double kLaterMargin = 1.25;
+constexpr double kAnxiousMargin = 2;
+/// Of the alternatives to a plan whose layout does not fit, one that costs more than this times as
+/// much is kept in case that asking again finds nothing better.
+constexpr double kGoodEnough = 1.003;
 /// One part in so many of the budget is not worth another attempt.
 constexpr Bytes kWorthATry = 250;
 
@@ -110,13 +118,15 @@ class Attempts {
  private:
   struct Found {
     Plan plan;
+    std::vector<OpId> executions;
     Bytes arena_bytes;
     bool optimal;  ///< no plan within the budget costs less, says the strategy
   };
 
   /// The strategy sees a plan's peak before in-place writes, and not its layout. So what it is
   /// asked for is moved: up once if it finds nothing, by what in-place writes may save; down by
-  /// what was missing when the arena does not fit; and up again when that was too much.
+  /// what was missing when the arena does not fit, with the plan that was too large to go on from;
+  /// and up again when that was too much.
   bool ask_within_budget() {
     std::optional<Bytes> asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
@@ -125,6 +135,7 @@ class Attempts {
       if (!found) {
         asked = after_infeasible(*asked);
       } else if (found->arena_bytes > budget_) {
+        too_large_ = std::move(found->executions);
         asked = after_too_large(*asked, found->arena_bytes - budget_);
       } else {
         asked = after_fitting(*asked, std::move(*found));
@@ -145,15 +156,17 @@ class Attempts {
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
     control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
                                 format_bytes(missing)));
+    const double later = best_ ? kLaterMargin : kAnxiousMargin;
+    const double margin = upper_ ? later : kFirstMargin;
     upper_ = std::min(upper_.value_or(asked), asked);
-    const Bytes less = asked - static_cast<Bytes>(kMargin * static_cast<double>(missing)) - 1;
+    const Bytes less = asked - static_cast<Bytes>(margin * static_cast<double>(missing)) - 1;
     return less > lower_ ? less : between();
   }
 
   std::optional<Bytes> after_fitting(Bytes asked, Found found) {
     const Bytes unused = budget_ - found.arena_bytes;
     lower_ = std::max(lower_, asked);
-    if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
+    offer(std::move(found));
     const bool no_need = !upper_ || unused < budget_ / kWorthATry;
     return no_need || is_late() ? std::nullopt : between();
   }
@@ -167,9 +180,9 @@ class Attempts {
   }
 
   /// Whether too little time is left to improve what was found.
-  bool is_late() const {
+  bool is_late(double share = 0.9) const {
     const double limit = control_.limit_seconds();
-    return Control::stop_requested() || (limit > 0 && 2 * control_.elapsed_seconds() > limit);
+    return Control::stop_requested() || (limit > 0 && control_.elapsed_seconds() > share * limit);
   }
 
   /// The last resort: the plan that needs the least. Asking for its arena succeeds.
@@ -187,7 +200,7 @@ class Attempts {
   /// A plan with addresses; nothing when the strategy has none.
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
-    Decision decision = strategy_.decide({graph_, asked, options_, control});
+    Decision decision = strategy_.decide({graph_, asked, options_, control, too_large_});
     stopped_ = decision.outcome == Outcome::stopped;
     if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
     // A bound for less than the budget says nothing about the budget.
@@ -197,13 +210,34 @@ class Attempts {
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
     }
-    Plan plan = with_in_place(graph_, lower(graph_, decision.executions));
-    // Bytes of a graph that never runs are mere numbers, and need no alignment.
-    Layout layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
-    const Bytes arena_bytes = layout.arena_bytes;
-    plan.layout = std::move(layout);
     const bool optimal = decision.outcome == Outcome::optimal && asked >= budget_;
-    return Found{std::move(plan), arena_bytes, optimal};
+    Found found = laid_out(std::move(decision.executions));
+    found.optimal = optimal;
+    const double good_enough = kGoodEnough * found.plan.cost;
+    for (std::vector<OpId>& other : decision.alternatives) {
+      if (found.arena_bytes <= budget_ || is_late()) break;
+      // The last one needs the least.
+      if (is_late(kLayoutShare) && &other != &decision.alternatives.back()) continue;
+      Found next = laid_out(std::move(other));
+      if (next.arena_bytes <= budget_ && next.plan.cost > good_enough) {
+        offer(std::move(next));
+        break;
+      }
+      if (next.arena_bytes < found.arena_bytes) found = std::move(next);
+    }
+    return found;
+  }
+
+  void offer(Found found) {
+    if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
+  }
+
+  Found laid_out(std::vector<OpId> executions) const {
+    Plan plan = with_in_place(graph_, lower(graph_, executions));
+    // Bytes of a graph that never runs are mere numbers, and need no alignment.
+    plan.layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
+    const Bytes arena_bytes = plan.layout->arena_bytes;
+    return {std::move(plan), std::move(executions), arena_bytes, false};
   }
 
   Control limited_control() const {
@@ -262,6 +296,7 @@ class Attempts {
   std::optional<Bytes> smallest_peak_;
   std::optional<Found> best_;
   std::optional<Bytes> upper_;  // the least asked for whose layout did not fit
+  std::vector<OpId> too_large_;   // the last answer whose layout did not fit
   Bytes lower_ = -1;            // the most asked for in vain, or whose layout did fit
   bool stopped_ = false;
 };

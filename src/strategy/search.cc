@@ -4,6 +4,7 @@
 
 #include "strategy/bound/price_bound.h"
 #include "strategy/search/anneal.h"
+#include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
@@ -13,6 +14,9 @@ namespace {
 
 /// For each size of cluster of the bound, in its own unit: about half a second.
 constexpr double kBoundWork = 3e8;
+
+/// Plans that cost more than the best by this factor are no alternatives to it.
+constexpr double kWorthLayout = 1.05;
 
 /// Cost per byte and stage at which running the average op again pays.
 double typical_price(const StageGraph& graph) {
@@ -38,11 +42,17 @@ class Search {
   explicit Search(const PlanRequest& request)
       : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
         seed_(static_cast<std::uint64_t>(request.options.at("seed"))),
-        moves_(static_cast<std::int64_t>(1000 * request.options.at("moves"))) {}
+        moves_(static_cast<std::int64_t>(1000 * request.options.at("moves"))),
+        bound_work_(request.options.at("bound") * kBoundWork) {
+    if (!goes_on()) return;
+    moves_ /= 3;
+    bound_work_ /= 10;
+  }
 
   Decision decide() {
     const EventPlan keep_all(graph_, request_.budget_bytes);
     if (keep_all.fits()) return answer(Outcome::optimal, keep_all.executions());
+    if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (!bound_.infeasible()) {
       raise_bound();
       anneal();
@@ -52,58 +62,150 @@ class Search {
   }
 
  private:
-  /// Coarse clusters first: their prices tell the finer ones where to cut. Takes at most a share
-  /// of the time limit, so that the search has its own.
+  /// Small clusters first: their prices tell the larger ones where to cut. Larger ones are not
+  /// always better, since borders move, so a middle size comes last. Takes at most a share of the
+  /// time limit, so that the search has its own.
   void raise_bound() {
     const Control part = share_of_time(0.3);
-    for (int values : {1, 4, 6, 8, 10}) {
-      bound_.raise(values, request_.options.at("bound") * kBoundWork, part);
+    for (int values : {1, 4, 10, 6}) {
+      bound_.raise(values, bound_work_, part);
       report(fmt::format("bound {:.3f}% with clusters of {}", percent(bound_.value()), values));
     }
   }
 
-  /// Hot, then once more from the best at a fifth of the heat.
+  /// From the earlier answer, cold, so that it stays as good as it is. Whether that was enough.
+  bool go_on() {
+    constexpr double kClose = 0.02;  // of the cost of all ops
+    Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), seed_);
+    annealer.load(events_of(graph_, request_.start));
+    const double before = annealer.plan().cost();
+    run(annealer, {0.1, 0.3});
+    left_ = 1;
+    return annealer.any_fits() &&
+           annealer.best_cost() <= before + kClose * graph_.required_cost();
+  }
+
+  struct Start {
+    std::vector<Event> events;
+    double cost = 0;
+    Bytes peak = 0;
+    double rating = 0;  ///< the annealer's
+  };
+
+  /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
+  struct Phase {
+    double heat;
+    double share;
+  };
+
+  /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
+  /// colder again. Heat takes many moves to pay: without time for them, less of it.
   void anneal() {
-    constexpr double kHeat = 10;
-    constexpr double kCold = 0.02;
-    const double unit = graph_.required_cost() / graph_.num_stages();
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       seed_);
-    load_best_start(annealer);
-    for (double share : {0.5, 1.0}) {
-      const double heat = share < 1 ? kHeat : kHeat / 5;
-      annealer.run({moves_ / 2, heat * unit, kCold * unit}, share_of_time(share));
-      if (!annealer.any_fits()) continue;
-      take(annealer);
-      if (is_optimal()) break;
-      annealer.load(annealer.best());
+    std::vector<Start> starts = priced_starts(annealer);
+    keep_leanest(starts);
+    starts = choice_of(starts);
+    const double each = 0.3 / static_cast<double>(starts.size());
+    for (const Start& start : starts) {
+      annealer.load(start.events);
+      run(annealer, {0.1, each});
+      if (!annealer.any_fits()) break;  // it takes more heat
+    }
+    left_ = 0.7;
+    const double hottest = is_short_of_time_ && annealer.any_fits() ? 0.3 : 10;
+    for (const Phase& phase : {Phase{hottest, 0.35}, {hottest / 10, 0.2}, {0.1, 0.15}}) {
+      if (annealer.any_fits()) annealer.load(annealer.best());
+      run(annealer, phase);
     }
   }
 
-  /// The solutions of the bound at its prices and above, as plans: the best one to start from.
-  void load_best_start(Annealer& annealer) {
-    std::vector<Event> best;
-    annealer.load(best);
-    double least = annealer.rating();
-    for (double factor : {1.0, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0}) {
-      std::vector<Event> events = events_of(graph_, bound_.solution(factor));
+  void run(Annealer& annealer, const Phase& phase) {
+    constexpr double kCold = 0.002;
+    const double unit = graph_.required_cost() / graph_.num_stages();
+    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
+    if (is_optimal()) return;
+    const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
+                                           share_of_time(phase.share / left_));
+    is_short_of_time_ = is_short_of_time_ || made < moves / 4;
+    left_ -= phase.share;
+    if (annealer.any_fits()) take(annealer);
+  }
+
+  /// Plans that are good at the prices of the bound and above, from nothing and from the bound's
+  /// own solution.
+  std::vector<Start> priced_starts(Annealer& annealer) const {
+    const Control part = share_of_time(0.3);
+    std::vector<Start> starts;
+    const auto add = [&](const std::vector<Event>& events) {
       annealer.load(events);
-      report(fmt::format("start at {} times the prices: {:.3f}%, peak {}", factor,
-                         percent(annealer.plan().cost()),
-                         format_bytes(annealer.plan().memory().peak())));
-      if (annealer.rating() >= least) continue;
-      least = annealer.rating();
-      best = annealer.plan().events();
+      const EventPlan& plan = annealer.plan();
+      starts.push_back({plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()});
+      report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
+                         format_bytes(plan.memory().peak())));
+    };
+    add({});
+    for (bool from_bound : {false, true}) {
+      for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
+        if (part.should_stop()) return starts;
+        std::optional<std::vector<Event>> events{std::in_place};
+        if (from_bound) events = events_of(graph_, bound_.solution(factor));
+        if (!events) break;
+        add(PricedDescent(graph_, bound_.prices().times(factor)).run(*events, part));
+        if (is_lean(starts.back())) break;
+      }
     }
-    annealer.load(best);
+    return starts;
+  }
+
+  /// Whether addresses are sure to fit, or nearly so.
+  bool is_lean(const Start& start) const {
+    constexpr double kRoom = 0.9;
+    return static_cast<double>(start.peak) <= kRoom * static_cast<double>(request_.budget_bytes);
+  }
+
+  void keep_leanest(const std::vector<Start>& starts) {
+    for (const Start& start : starts) {
+      if (is_lean(start) && (!lean_ || start.cost < lean_->cost)) lean_ = start;
+    }
+  }
+
+  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
+  std::vector<Start> choice_of(const std::vector<Start>& starts) const {
+    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
+    const Start* best = &starts.front();
+    const Start* cheapest = nullptr;
+    for (const Start& s : starts) {
+      if (s.rating < best->rating) best = &s;
+      if (fits(s) && (cheapest == nullptr || s.cost < cheapest->cost)) cheapest = &s;
+    }
+    const Start* leanest = nullptr;
+    for (const Start& s : starts) {
+      if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;
+      if (leanest == nullptr || s.peak < leanest->peak) leanest = &s;
+    }
+    std::vector<const Start*> chosen{cheapest, best, leanest};
+    std::erase(chosen, nullptr);
+    std::vector<Start> result;
+    for (const Start* start : chosen) {
+      const auto is_same = [&](const Start& other) { return other.events == start->events; };
+      if (std::ranges::none_of(result, is_same)) result.push_back(*start);
+    }
+    return result;
   }
 
   void take(const Annealer& annealer) {
-    EventPlan plan(graph_, request_.budget_bytes);
-    for (Event event : annealer.best()) plan.add(event);
-    best_ = plan.executions();
+    if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
+    best_ = executions_of(annealer.best());
     best_cost_ = annealer.best_cost();
+    others_ = annealer.others();
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
+  }
+
+  std::vector<OpId> executions_of(const std::vector<Event>& events) const {
+    EventPlan plan(graph_, request_.budget_bytes);
+    for (Event event : events) plan.add(event);
+    return plan.executions();
   }
 
   /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
@@ -141,10 +243,29 @@ class Search {
     Decision result;
     result.outcome = outcome;
     result.executions = std::move(executions);
+    result.alternatives = alternatives();
     result.lower_bound = bound_.value();
     return result;
   }
 
+  /// Of the others, those that are worth a layout; and one that needs much less.
+  std::vector<std::vector<OpId>> alternatives() const {
+    constexpr std::size_t kMost = 6;
+    std::vector<Annealer::Found> sorted = others_;
+    std::ranges::sort(sorted, {}, &Annealer::Found::cost);
+    const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
+    sorted.erase(repeated.begin(), repeated.end());
+    std::vector<std::vector<OpId>> result;
+    for (const Annealer::Found& other : sorted) {
+      if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
+      if (other.cost > best_cost_) result.push_back(executions_of(other.events));
+    }
+    if (lean_) result.push_back(executions_of(lean_->events));
+    return result;
+  }
+
+  /// Whether this search only adapts an earlier answer: a shorter one will do.
+  bool goes_on() const { return !request_.start.empty(); }
   bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
@@ -154,8 +275,13 @@ class Search {
   PriceBound bound_;
   std::uint64_t seed_;
   std::int64_t moves_;
+  double bound_work_;
   std::vector<OpId> best_;
+  std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
+  std::optional<Start> lean_;  // the last resort among alternatives
+  bool is_short_of_time_ = false;
+  double left_ = 1;  // share of the moves
 };
 
 Decision decide(const PlanRequest& request) { return Search(request).decide(); }
@@ -167,7 +293,7 @@ Strategy search_strategy() {
           .summary = "starts from the solution of a lower bound and anneals the set of reruns",
           .guarantee = "any graph; says how far from the best possible its plan is at most",
           .paper = "Lagrangian bound and local search over recomputation events",
-          .options = {{"moves", "of the local search, in thousands", 3000, 0, 1e9},
+          .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
                       {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};

@@ -28,6 +28,9 @@ struct PlanRequest {
   Bytes budget_bytes;        ///< for the replayed peak, residents included
   StrategyOptions options;   ///< complete: defaults filled in
   Control& control;
+  /// The answer to a request for a little more, if there was one: a strategy that can may go on
+  /// from there, which takes less time than to begin again. May be empty.
+  std::span<const OpId> start = {};
 };
 
 enum class Outcome : std::uint8_t {
@@ -42,6 +45,9 @@ std::string_view name(Outcome outcome);
 struct Decision {
   Outcome outcome = Outcome::infeasible;
   std::vector<OpId> executions;       ///< when optimal or feasible
+  /// Others within the budget that cost a little more, cheapest first: one whose addresses fit may
+  /// be better than a cheaper one whose addresses do not. May be empty.
+  std::vector<std::vector<OpId>> alternatives = {};
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
   /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
   std::optional<Bytes> smallest_peak;

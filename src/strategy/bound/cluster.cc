@@ -11,12 +11,11 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-Prices::Prices(std::vector<double> price) : price_(std::move(price)), sum_(price_.size() + 1) {
-  for (std::size_t i = 0; i < price_.size(); ++i) sum_[i + 1] = sum_[i] + price_[i];
-}
-
-Cluster::Cluster(const StageGraph& graph, std::vector<int> stages, std::vector<int> values)
-    : stages_(std::move(stages)), values_(std::move(values)), bytes_(1) {
+Cluster::Cluster(const StageGraph& graph, std::vector<BoundOp> ops)
+    : ops_(std::move(ops)), bytes_(1) {
+  for (const BoundOp& op : ops_) {
+    values_.insert(values_.end(), op.outputs.begin(), op.outputs.end());
+  }
   for (int v : values_) {
     const auto half = bytes_.size();
     bytes_.resize(2 * half);
@@ -43,9 +42,8 @@ std::vector<int> Cluster::touching_stages(const StageGraph& graph) const {
     touching.insert(touching.end(), value.readers.begin(), value.readers.end());
     last = std::max(last, value.last_reader());
   }
-  for (int i : stages_) {
-    const int deadline = graph.stage(i).deadline;
-    if (deadline > i && deadline < last) touching.push_back(deadline);
+  for (const BoundOp& op : ops_) {
+    if (op.deadline > op.stage && op.deadline < last) touching.push_back(op.deadline);
   }
   std::ranges::sort(touching);
   const auto repeated = std::ranges::unique(touching);
@@ -67,18 +65,16 @@ Cluster::Subset Cluster::useful_after(const StageGraph& graph, int stage) const 
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
     if (graph.value(values_[bit]).last_reader() > stage) useful |= Subset(1u << bit);
   }
-  for (auto i = stages_.rbegin(); i != stages_.rend(); ++i) {
-    const Stage& op = graph.stage(*i);
-    if (subset(op.outputs) & useful) useful |= subset(op.inputs);
+  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
+    if (subset(op->outputs) & useful) useful |= subset(op->inputs);
   }
   return useful;
 }
 
-void Cluster::add_choices(const StageGraph& graph, int stage, Subset useful) {
-  for (int i : stages_) {
-    const Stage& op = graph.stage(i);
+void Cluster::add_choices(int stage, Subset useful) {
+  for (const BoundOp& op : ops_) {
     const Subset out = subset(op.outputs);
-    if ((out & made_) == 0 || (out & useful) == 0 || !graph.may_rerun(i, stage)) continue;
+    if ((out & made_) == 0 || (out & useful) == 0 || stage > op.deadline) continue;
     steps_.push_back({.kind = Kind::run, .in = subset(op.inputs), .out = out, .cost = op.cost});
   }
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
@@ -92,10 +88,10 @@ void Cluster::add_choices(const StageGraph& graph, int stage, Subset useful) {
 void Cluster::add_gap(const StageGraph& graph, int before, int after) {
   const Subset useful = useful_after(graph, before);
   if (before + 1 < after) {
-    add_choices(graph, before + 1, useful);
+    add_choices(before + 1, useful);
     steps_.push_back({.kind = Kind::pay, .begin = before + 1, .end = after});
   }
-  add_choices(graph, after, useful);
+  add_choices(after, useful);
 }
 
 void Cluster::add_first_run(const StageGraph& graph, int stage) {

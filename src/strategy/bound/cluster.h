@@ -4,24 +4,11 @@
 #include <span>
 #include <vector>
 
+#include "strategy/bound/contraction.h"
+#include "strategy/bound/prices.h"
 #include "strategy/stage_graph.h"
 
 namespace lowtide {
-
-/// Prices per byte of memory while each stage's op first runs, with their prefix sums.
-class Prices {
- public:
-  explicit Prices(int stages) : price_(stages), sum_(stages + 1) {}
-  explicit Prices(std::vector<double> price);
-
-  /// Of one byte over the stages [begin, end).
-  double over(int begin, int end) const { return sum_[end] - sum_[begin]; }
-  const std::vector<double>& each() const { return price_; }
-
- private:
-  std::vector<double> price_;
-  std::vector<double> sum_;
-};
 
 /// The value is held while the first runs of the stages [begin, end) go on.
 struct Hold {
@@ -30,7 +17,7 @@ struct Hold {
   bool free;  ///< a stage that reads or makes the value: part of what that stage needs in any case
 };
 
-/// A few neighbouring stages whose outputs are decided together and exactly: which of them are held
+/// A few neighbouring ops whose outputs are decided together and exactly: which of them are held
 /// and which are made again, for every stage that reads one of them, at given prices. Values made
 /// elsewhere are taken to be there for nothing, and memory inside a stage does not count; both only
 /// lower the result.
@@ -41,8 +28,8 @@ class Cluster {
  public:
   static constexpr int kMostValues = 12;
 
-  /// `values`: at most kMostValues of what `stages` (ascending) make; others count as free.
-  Cluster(const StageGraph& graph, std::vector<int> stages, std::vector<int> values);
+  /// `ops` in order, with at most kMostValues outputs in all.
+  Cluster(const StageGraph& graph, std::vector<BoundOp> ops);
 
   /// Subsets that solve() looks at.
   double work() const { return static_cast<double>(steps_.size() * bytes_.size()); }
@@ -74,13 +61,13 @@ class Cluster {
   std::vector<int> touching_stages(const StageGraph& graph) const;
   Subset subset(std::span<const int> values) const;
   Subset useful_after(const StageGraph& graph, int stage) const;
-  void add_choices(const StageGraph& graph, int stage, Subset useful);
+  void add_choices(int stage, Subset useful);
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
   void take(const Step& step, const Prices& prices, Scratch& scratch) const;
   void trace_back(const Scratch& scratch, std::vector<Hold>& holds) const;
 
-  std::vector<int> stages_;
+  std::vector<BoundOp> ops_;
   std::vector<int> values_;
   std::vector<Step> steps_;
   std::vector<double> bytes_;  // per subset

@@ -34,7 +34,7 @@ PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
     : graph_(graph), best_prices_(graph.num_stages()), best_(graph.required_cost()) {
   Bytes largest = 0;
   for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
-  tiny_ = static_cast<Bytes>(kTinyShare * static_cast<double>(largest));
+  decide(static_cast<Bytes>(kTinyShare * static_cast<double>(largest)));
   fill_room(budget);
   group(1);
 }
@@ -43,10 +43,22 @@ double PriceBound::value() const {
   return std::max(graph_.required_cost(), best_ * (1 - kRounding));
 }
 
-/// Whether dropping the value is a choice: its op may run again, and it is not tiny.
-bool PriceBound::is_decided(int v) const {
-  const StageValue& value = graph_.value(v);
-  return value.bytes > tiny_ && graph_.stage(value.producer).deadline > value.producer;
+/// Dropping a value is a choice when its op may run again and it is not tiny.
+void PriceBound::decide(Bytes tiny) {
+  decided_.resize(graph_.num_values());
+  for (int v = 0; v < graph_.num_values(); ++v) {
+    const StageValue& value = graph_.value(v);
+    const bool may_rerun = graph_.stage(value.producer).deadline > value.producer;
+    decided_[v] = value.bytes > tiny && may_rerun;
+  }
+  contraction_ = contract(graph_, decided_);
+  for (BoundOp& op : contraction_.ops) {
+    if (op.outputs.size() <= Cluster::kMostValues) continue;
+    for (std::size_t k = Cluster::kMostValues; k < op.outputs.size(); ++k) {
+      decided_[op.outputs[k]] = false;
+    }
+    op.outputs.resize(Cluster::kMostValues);
+  }
 }
 
 /// What is left of the budget beside what each stage reads, makes and works in, and beside values
@@ -77,22 +89,29 @@ void PriceBound::fill_room(Bytes budget) {
 /// What the bound loses at most when clusters are cut before each stage: values that cross are
 /// there for nothing, which saves running their ops again or holding them, whichever is cheaper.
 std::vector<double> PriceBound::crossing_loss() const {
-  std::vector<double> loss(graph_.num_stages() + 1);
-  for (int v = 0; v < graph_.num_values(); ++v) {
-    const StageValue& value = graph_.value(v);
-    int last = value.producer;
-    int until = value.producer;
-    for (int reader : value.readers) {
-      const auto& outputs = graph_.stage(reader).outputs;
-      if (!std::ranges::any_of(outputs, [&](int out) { return is_decided(out); })) continue;
-      last = reader;
-      for (int out : outputs) until = std::max(until, graph_.value(out).last_reader());
+  struct Crossing {
+    int last = 0;   // stage of the last op that takes the value
+    int until = 0;  // last stage that reads what such an op makes
+  };
+  std::vector<Crossing> crossing(graph_.num_values());
+  for (const BoundOp& op : contraction_.ops) {
+    int until = op.stage;
+    for (int v : op.outputs) until = std::max(until, graph_.value(v).last_reader());
+    for (int v : op.inputs) {
+      crossing[v] = {std::max(crossing[v].last, op.stage), std::max(crossing[v].until, until)};
     }
-    if (last == value.producer || !is_decided(v)) continue;
-    const double held = best_prices_.over(value.producer, until) * static_cast<double>(value.bytes);
-    const double saved = std::min(held, graph_.stage(value.producer).cost);
-    loss[value.producer + 1] += saved;
-    loss[last + 1] -= saved;
+  }
+  std::vector<double> loss(graph_.num_stages() + 1);
+  for (const BoundOp& op : contraction_.ops) {
+    for (int v : op.outputs) {
+      const auto [last, until] = crossing[v];
+      if (last <= op.stage) continue;
+      const double held =
+          best_prices_.over(op.stage, until) * static_cast<double>(graph_.value(v).bytes);
+      const double saved = std::min(held, op.cost);
+      loss[op.stage + 1] += saved;
+      loss[last + 1] -= saved;
+    }
   }
   std::partial_sum(loss.begin(), loss.end(), loss.begin());
   return loss;
@@ -100,25 +119,15 @@ std::vector<double> PriceBound::crossing_loss() const {
 
 void PriceBound::group(int cluster_values) {
   const std::vector<double> loss = crossing_loss();
-  std::vector<int> stages;  // with something to decide
-  std::vector<std::vector<int>> values;
-  for (int i = 0; i < graph_.end(); ++i) {
-    std::vector<int> decided;
-    std::ranges::copy_if(graph_.stage(i).outputs, std::back_inserter(decided),
-                         [&](int v) { return is_decided(v); });
-    if (decided.empty()) continue;
-    decided.resize(std::min<std::size_t>(decided.size(), Cluster::kMostValues));
-    stages.push_back(i);
-    values.push_back(std::move(decided));
-  }
-  const auto n = static_cast<int>(stages.size());
+  const std::vector<BoundOp>& ops = contraction_.ops;
+  const auto n = static_cast<int>(ops.size());
   std::vector<CutChoice> choice(n + 1);
   choice[0].loss = 0;
   for (int end = 1; end <= n; ++end) {
-    const double here = end < n ? loss[stages[end]] : 0;
+    const double here = end < n ? loss[ops[end].stage] : 0;
     int size = 0;
     for (int begin = end - 1; begin >= 0; --begin) {
-      size += static_cast<int>(values[begin].size());
+      size += static_cast<int>(ops[begin].outputs.size());
       if (size > cluster_values && begin < end - 1) break;
       if (choice[begin].loss + here >= choice[end].loss) continue;
       choice[end] = {choice[begin].loss + here, begin};
@@ -127,12 +136,7 @@ void PriceBound::group(int cluster_values) {
   clusters_.clear();
   for (int end = n; end > 0; end = choice[end].previous) {
     const int begin = choice[end].previous;
-    std::vector<int> together;
-    for (int k = begin; k < end; ++k) {
-      together.insert(together.end(), values[k].begin(), values[k].end());
-    }
-    clusters_.emplace_back(graph_, std::vector(stages.begin() + begin, stages.begin() + end),
-                           std::move(together));
+    clusters_.emplace_back(graph_, std::vector(ops.begin() + begin, ops.begin() + end));
   }
 }
 
@@ -196,12 +200,13 @@ void PriceBound::raise(int cluster_values, double work, const Control& control) 
 }
 
 PriceBound::Solution PriceBound::solution(double factor) const {
-  std::vector<double> price = best_prices_.each();
-  for (double& p : price) p *= factor;
-  const Prices prices(std::move(price));
-  Solution result{{}, std::vector<bool>(graph_.num_values())};
+  const Prices prices = best_prices_.times(factor);
+  Solution result{{}, decided_};
   for (const Cluster& cluster : clusters_) cluster.solve(prices, scratch_, result.holds);
-  for (int v = 0; v < graph_.num_values(); ++v) result.decided[v] = is_decided(v);
+  for (int v : contraction_.glued) {
+    const StageValue& value = graph_.value(v);
+    result.holds.push_back({v, value.producer, value.last_reader() + 1, true});
+  }
   return result;
 }
 

@@ -39,19 +39,20 @@ class PriceBound {
 
  private:
   void fill_room(Bytes budget);
-  bool is_decided(int value) const;
+  void decide(Bytes tiny);
   std::vector<double> crossing_loss() const;
   void group(int cluster_values);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
   const StageGraph& graph_;
+  std::vector<bool> decided_;  // per value
+  Contraction contraction_;
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
   std::vector<Cluster> clusters_;
   mutable Cluster::Scratch scratch_;
   Prices best_prices_;
   double best_;
   bool infeasible_ = false;
-  Bytes tiny_ = 0;
 };
 
 }  // namespace lowtide

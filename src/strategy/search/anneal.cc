@@ -13,7 +13,12 @@ constexpr int kTries = 12;
 }  // namespace
 
 Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
-    : graph_(graph), limit_(limit), plan_(graph, limit), byte_price_(byte_price), random_(seed) {
+    : graph_(graph),
+      limit_(limit),
+      plan_(graph, limit),
+      moves_(graph, plan_),
+      byte_price_(byte_price),
+      random_(seed) {
   Bytes largest = 0;
   for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
   step_bytes_ = 1 + largest / 100;
@@ -40,51 +45,16 @@ double Annealer::rating() const {
 void Annealer::load(const std::vector<Event>& events) {
   while (!plan_.events().empty()) plan_.remove(plan_.events().back());
   for (Event event : events) plan_.add(event);
-  for (auto event = events.rbegin(); event != events.rend(); ++event) prune(*event);
-  changes_.clear();
+  for (auto event = events.rbegin(); event != events.rend(); ++event) moves_.prune(*event);
+  moves_.keep();
   over_ = bytes_over();
   remember();
 }
 
-void Annealer::add(Event event) {
-  plan_.add(event);
-  changes_.push_back({event, true});
-}
-
-void Annealer::remove(Event event) {
-  plan_.remove(event);
-  changes_.push_back({event, false});
-}
-
-/// Removes the event when nothing reads what it makes, and then those that made its inputs.
-void Annealer::prune(Event event) {
-  if (!plan_.contains(event) || !plan_.is_useless(event)) return;
-  remove(event);
-  prune_inputs(event);
-}
-
-void Annealer::prune_inputs(Event event) {
-  for (int v : graph_.stage(event.op).inputs) {
-    const int producer = graph_.value(v).producer;
-    const int stage = plan_.runs(producer)[plan_.instance_at(v, event.stage)];
-    if (stage != producer) prune({stage, producer});
-  }
-}
-
-/// Adds the event. Each input that would have to be held for it alone is made again too, with
-/// probability `deep`.
-void Annealer::add_with_inputs(Event event, double deep) {
-  if (plan_.contains(event) || !graph_.may_rerun(event.op, event.stage)) return;
-  add(event);
-  for (int v : graph_.stage(event.op).inputs) {
-    if (is_too_dear()) return;
-    const int producer = graph_.value(v).producer;
-    if (plan_.stretches(event, v) && chance(deep)) add_with_inputs({event.stage, producer}, deep);
-  }
-  const std::vector<int>& runs = plan_.runs(event.op);
-  const auto here = std::ranges::lower_bound(runs, event.stage);
-  const int previous = *(here - 1);
-  if (previous != event.op) prune({previous, event.op});
+/// Gives the event's op its own run; each input that would have to be held for it alone is made
+/// again too, with probability `deep`.
+void Annealer::drop(Event event, double deep) {
+  moves_.drop(event, most_cost_, [&](Event, int) { return chance(deep); });
 }
 
 /// A use of a value, at random, gets its own run of the value's op.
@@ -93,15 +63,14 @@ void Annealer::drop_random() {
   const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
   const std::vector<int>& runs = plan_.runs(reader);
   const int stage = runs[pick(static_cast<int>(runs.size()))];
-  add_with_inputs({stage, value.producer}, chance(0.8) ? 0.9 : 0.3);
+  drop({stage, value.producer}, chance(0.8) ? 0.9 : 0.3);
 }
 
 void Annealer::hold_random() {
   const auto& events = plan_.events();
   if (events.empty()) return;
   const Event event = events[pick(static_cast<int>(events.size()))];
-  remove(event);
-  prune_inputs(event);
+  moves_.hold(event);
 }
 
 /// An event moves to another stage nearby.
@@ -113,9 +82,8 @@ void Annealer::shift_random() {
   const Event moved{event.stage + pick(2 * kFar + 1) - kFar, event.op};
   if (moved.stage == event.stage || moved.stage >= graph_.num_stages()) return;
   if (!graph_.may_rerun(moved.op, moved.stage) || plan_.contains(moved)) return;
-  remove(event);
-  prune_inputs(event);
-  add_with_inputs(moved, 0.5);
+  moves_.hold(event);
+  drop(moved, 0.5);
 }
 
 /// Drops some value that is held over the stage until its next use.
@@ -128,7 +96,7 @@ void Annealer::relieve(int stage) {
     if (plan_.runs(value.producer)[k] >= stage || plan_.last_stage(v, k) <= stage) continue;
     const int use = plan_.next_use(v, k, stage);
     if (use == stage) continue;
-    return add_with_inputs({use, value.producer}, chance(0.8) ? 0.9 : 0.3);
+    return drop({use, value.producer}, chance(0.8) ? 0.9 : 0.3);
   }
 }
 
@@ -151,17 +119,6 @@ void Annealer::change_something() {
   shift_random();
 }
 
-void Annealer::undo() {
-  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
-    if (change->added) {
-      plan_.remove(change->event);
-    } else {
-      plan_.add(change->event);
-    }
-  }
-  changes_.clear();
-}
-
 /// One move, taken back unless the Metropolis rule takes it.
 void Annealer::move(double temperature) {
   const double before = plan_.cost() + byte_price_ * static_cast<double>(over_);
@@ -172,12 +129,12 @@ void Annealer::move(double temperature) {
     const Bytes over = bytes_over();
     if (plan_.cost() + byte_price_ * static_cast<double>(over) <= most) {
       over_ = over;
-      if (over == 0 && !changes_.empty()) remember();
-      changes_.clear();
+      if (over == 0 && moves_.any()) remember();
+      moves_.keep();
       return;
     }
   }
-  undo();
+  moves_.undo();
 }
 
 void Annealer::remember() {
@@ -187,17 +144,31 @@ void Annealer::remember() {
   best_cost_ = plan_.cost();
 }
 
+/// Keeps what the search is at when it is the cheapest since `others_` had `before` entries.
+void Annealer::sample(std::size_t before) {
+  if (over_ > 0 || plan_.memory().limit() != limit_) return;
+  if (others_.size() == before) {
+    others_.push_back({plan_.cost(), plan_.events()});
+  } else if (plan_.cost() < others_.back().cost) {
+    others_.back() = {plan_.cost(), plan_.events()};
+  }
+}
+
 /// Keeps the search near the limit: now within it, now above.
 void Annealer::adapt_weight(int moves, int fitting) {
   if (fitting * 5 < moves) byte_price_ *= 1.1;
   if (fitting * 5 > moves * 3) byte_price_ /= 1.1;
 }
 
-void Annealer::run(const Cooling& cooling, const Control& control) {
+std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
   constexpr int kBatch = 256;
-  if (choices_.empty()) return;
+  constexpr int kParts = 6;  // each gives one of others()
+  int part = 0;
+  std::size_t before = others_.size();
+  if (choices_.empty()) return 0;
   const double ratio = cooling.last_temperature / cooling.first_temperature;
-  for (std::int64_t done = 0; done < cooling.moves && !control.should_stop(); done += kBatch) {
+  std::int64_t done = 0;
+  for (; done < cooling.moves && !control.should_stop(); done += kBatch) {
     double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
     if (control.limit_seconds() > 0) {
       share = std::max(share, control.elapsed_seconds() / control.limit_seconds());
@@ -209,7 +180,13 @@ void Annealer::run(const Cooling& cooling, const Control& control) {
       fitting += over_ == 0;
     }
     adapt_weight(kBatch, fitting);
+    if (share >= (part + 1.0) / kParts) {
+      ++part;
+      before = others_.size();
+    }
+    sample(before);
   }
+  return done;
 }
 
 void Annealer::descend(std::int64_t moves, const Control& control) {

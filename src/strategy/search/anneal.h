@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/search/event_plan.h"
+#include "strategy/search/moves.h"
 
 namespace lowtide {
 
@@ -29,7 +29,8 @@ class Annealer {
   /// Starts again from these events.
   void load(const std::vector<Event>& events);
   /// Moves on from where it is. Cools with the moves or with the time limit, whichever is ahead.
-  void run(const Cooling& cooling, const Control& control);
+  /// Returns how many moves it made.
+  std::int64_t run(const Cooling& cooling, const Control& control);
   /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The way
   /// down does not depend on the limit, only where it ends.
   void descend(std::int64_t moves, const Control& control);
@@ -42,46 +43,45 @@ class Annealer {
   const std::vector<Event>& best() const { return *best_; }
   double best_cost() const { return best_cost_; }
 
- private:
-  struct Change {
-    Event event;
-    bool added;
+  /// The cheapest within the limit of each part of each run.
+  struct Found {
+    double cost;
+    std::vector<Event> events;
   };
+  const std::vector<Found>& others() const { return others_; }
 
+ private:
   int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
   double uniform();  ///< in [0, 1)
   bool chance(double probability) { return uniform() < probability; }
   Bytes bytes_over() const;
   bool is_too_dear() const { return plan_.cost() > most_cost_; }
 
-  void add(Event event);
-  void remove(Event event);
-  void prune(Event event);
-  void prune_inputs(Event event);
-  void add_with_inputs(Event event, double deep);
+  void drop(Event event, double deep);
   void drop_random();
   void hold_random();
   void shift_random();
   void exchange_random();
   void relieve(int stage);
   void change_something();
-  void undo();
   void move(double temperature);
   void adapt_weight(int moves, int fitting);
   void remember();
+  void sample(std::size_t before);
 
   const StageGraph& graph_;
   Bytes limit_;
   EventPlan plan_;
+  Moves moves_;
   std::vector<int> choices_;  // values that may be dropped, worth it
   Bytes step_bytes_;          // counted for each stage above the limit, however little
   double byte_price_;
   std::mt19937_64 random_;
-  std::vector<Change> changes_;
   Bytes over_ = 0;        // of the plan before the move: bytes above the limit, as penalised
   double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
   std::optional<std::vector<Event>> best_;
   double best_cost_ = 0;
+  std::vector<Found> others_;
 };
 
 }  // namespace lowtide

@@ -19,19 +19,22 @@ EventPlan::EventPlan(const StageGraph& graph, Bytes limit)
       slots_(graph.num_stages(), {-1}),
       last_use_(graph.num_values()),
       stage_events_(graph.num_stages()),
-      top_(graph.num_stages()),
+      own_top_(graph.num_stages()),
       is_touched_(graph.num_stages()),
       memory_(graph.num_stages(), limit) {
   for (int i = 0; i < graph.num_stages(); ++i) {
     cost_ += graph.stage(i).cost;
     runs_[i] = {i};
-    touch(i);
+    own_top_[i] = graph.stage(i).workspace;
+    for (int v : graph.stage(i).outputs) own_top_[i] += graph.value(v).bytes;
+    memory_.add(i, i + 1, own_top_[i]);
   }
   for (int v = 0; v < graph.num_values(); ++v) {
     const StageValue& value = graph.value(v);
     last_use_[v] = {moment(value.last_reader(), value.last_reader())};
     memory_.add(value.producer + 1, value.last_reader() + 1, value.bytes);
   }
+  top_ = own_top_;
   memory_.add(0, graph.num_stages(), graph.resident_bytes());
 }
 
@@ -83,7 +86,7 @@ void EventPlan::split_outputs(Event event, int k) {
     last.insert(last.begin() + k, std::max(old, moment(event.stage, event.op)));
     if (stage_of(old) < event.stage) continue;
     last[k - 1] = last_use_before(v, runs_[event.op][k - 1], event.stage);
-    memory_.add(stage_of(last[k - 1]) + 1, event.stage + 1, -graph_.value(v).bytes);
+    hold(stage_of(last[k - 1]) + 1, event.stage + 1, -graph_.value(v).bytes);
     touch(stage_of(last[k - 1]));
   }
 }
@@ -95,7 +98,7 @@ void EventPlan::join_outputs(Event event, int k) {
     const Moment taken = last[k];
     last.erase(last.begin() + k);
     if (taken == moment(event.stage, event.op)) continue;  // nothing read it
-    memory_.add(stage_of(last[k - 1]) + 1, event.stage + 1, graph_.value(v).bytes);
+    hold(stage_of(last[k - 1]) + 1, event.stage + 1, graph_.value(v).bytes);
     touch(stage_of(last[k - 1]));
     last[k - 1] = taken;
   }
@@ -106,7 +109,7 @@ void EventPlan::read_inputs(Event event) {
   for (int v : graph_.stage(event.op).inputs) {
     Moment& last = last_use_[v][instance_at(v, event.stage)];
     if (last >= now) continue;
-    memory_.add(stage_of(last) + 1, event.stage + 1, graph_.value(v).bytes);
+    hold(stage_of(last) + 1, event.stage + 1, graph_.value(v).bytes);
     touch(stage_of(last));
     last = now;
   }
@@ -119,7 +122,7 @@ void EventPlan::unread_inputs(Event event) {
     Moment& last = last_use_[v][k];
     if (last != now) continue;
     last = last_use_before(v, runs_[graph_.value(v).producer][k], event.stage + 1);
-    memory_.add(stage_of(last) + 1, event.stage + 1, -graph_.value(v).bytes);
+    hold(stage_of(last) + 1, event.stage + 1, -graph_.value(v).bytes);
     touch(stage_of(last));
   }
 }
@@ -169,8 +172,16 @@ int EventPlan::next_use(int value, int k, int from) const {
   return next;
 }
 
+/// Of a value, over the stages [begin, end); no more when negative.
+void EventPlan::hold(int begin, int end, Bytes bytes) const {
+  memory_.add(begin, end, bytes);
+  if (prices_ != nullptr) held_price_ += static_cast<double>(bytes) * prices_->over(begin, end);
+}
+
+/// Without reruns, what a stage's op adds does not depend on who reads what.
 void EventPlan::touch(int stage) {
-  if (is_touched_[stage]) return;
+  const bool is_plain = stage_events_[stage].empty() && top_[stage] == own_top_[stage];
+  if (is_touched_[stage] || is_plain) return;
   is_touched_[stage] = true;
   touched_.push_back(stage);
 }
@@ -180,7 +191,7 @@ void EventPlan::settle() const {
     is_touched_[stage] = false;
     const Bytes top = top_of(stage);
     if (top == top_[stage]) continue;
-    memory_.add(stage, stage + 1, top - top_[stage]);
+    hold(stage, stage + 1, top - top_[stage]);
     top_[stage] = top;
   }
   touched_.clear();
@@ -190,11 +201,10 @@ Bytes EventPlan::top_of(int stage) const {
   Bytes live = 0;
   Bytes top = 0;
   for (int op : stage_events_[stage]) step(stage, op, live, top);
-  step(stage, stage, live, top);
-  return top;
+  return std::max(top, live + own_top_[stage]);
 }
 
-/// One execution, relative to what is live at the start of its stage.
+/// One rerun, relative to what is live at the start of its stage.
 void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
   const Stage& executed = graph_.stage(op);
   const Moment now = moment(stage, op);

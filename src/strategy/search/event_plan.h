@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "strategy/bound/prices.h"
 #include "strategy/search/timeline.h"
 #include "strategy/stage_graph.h"
 
@@ -27,6 +28,13 @@ class EventPlan {
   void add(Event event);
   void remove(Event event);
   bool contains(Event event) const;
+
+  /// From now on, held_price() follows what values held between stages are worth at these prices.
+  void set_prices(const Prices* prices) { prices_ = prices; }
+  double held_price() const {
+    settle();
+    return held_price_;
+  }
 
   /// Of the stages' ops, reruns included; views are not counted.
   double cost() const { return cost_; }
@@ -68,6 +76,7 @@ class EventPlan {
   void join_outputs(Event event, int k);
   void read_inputs(Event event);
   void unread_inputs(Event event);
+  void hold(int begin, int end, Bytes bytes) const;
   void touch(int stage);
   void settle() const;
   Bytes top_of(int stage) const;
@@ -75,11 +84,14 @@ class EventPlan {
 
   const StageGraph& graph_;
   double cost_ = 0;
+  const Prices* prices_ = nullptr;
+  mutable double held_price_ = 0;
   std::vector<std::vector<int>> runs_;          // per op
   std::vector<std::vector<int>> slots_;         // per op and run: index into events_; -1 for first
   std::vector<std::vector<Moment>> last_use_;   // per value and run of its producer
   std::vector<std::vector<int>> stage_events_;  // per stage: ops, ascending
   std::vector<Event> events_;
+  std::vector<Bytes> own_top_;      // per stage: what its op makes and works in
   mutable std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
   mutable std::vector<int> touched_;
   mutable std::vector<char> is_touched_;

@@ -1,6 +1,7 @@
 #include "strategy/search/start.h"
 
 #include <algorithm>
+#include <map>
 
 namespace lowtide {
 namespace {
@@ -17,9 +18,10 @@ class Unfolding {
     for (auto& spans : spans_) std::ranges::sort(spans);
   }
 
-  std::vector<Event> events() {
+  std::optional<std::vector<Event>> events() {
     for (int t = 0; t < graph_.num_stages(); ++t) {
       run(t, t);
+      if (cost_ > graph_.required_cost()) return std::nullopt;
       for (int v : touched_) drop_unless_held(v, t + 1);
       for (int v : ends_[t + 1]) drop_unless_held(v, t + 1);
       touched_.clear();
@@ -37,6 +39,7 @@ class Unfolding {
       const int producer = graph_.value(v).producer;
       if (here_[v] || !graph_.may_rerun(producer, t)) continue;
       events_.push_back({t, producer});
+      cost_ += graph_.stage(producer).cost;
       run(producer, t);
     }
     for (int v : graph_.stage(op).outputs) {
@@ -61,11 +64,29 @@ class Unfolding {
   std::vector<std::vector<int>> ends_;    // per stage: values of which a span ends there
   std::vector<int> touched_;
   std::vector<Event> events_;
+  double cost_ = 0;  // of the events
 };
 
 }  // namespace
 
-std::vector<Event> events_of(const StageGraph& graph, const PriceBound::Solution& solution) {
+std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions) {
+  std::map<OpId, int> stage_of;
+  for (int t = 0; t < graph.end(); ++t) stage_of[graph.stage(t).op] = t;
+  std::vector<Event> events;
+  int now = 0;
+  for (OpId op : executions) {
+    const int stage = stage_of.at(op);
+    if (stage < now) {
+      events.push_back({now, stage});
+    } else {
+      ++now;
+    }
+  }
+  return events;
+}
+
+std::optional<std::vector<Event>> events_of(const StageGraph& graph,
+                                            const PriceBound::Solution& solution) {
   return Unfolding(graph, solution).events();
 }
 

@@ -1,0 +1,194 @@
+// How good plans are: overhead, proven bound, gap and seconds of a strategy on graphs of
+// data/graphs within several budgets, beside the best figure of bench/peers. Prints a table.
+//
+//   planners [--strategy NAME] [--seconds S] [--graphs NAME,...] [--budgets 0.6,0.4,...]
+//            [--folder DIR] [--peers FILE.csv,...] [--addresses yes|no]
+//
+// With `--addresses no` the peak must be within the budget, not the arena: so peers are measured.
+// Budgets are shares of the keep-all peak, or the peers' where those are close. With --folder, all
+// graphs of another folder unless --graphs follows.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "graph/io.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "planner/planner.h"
+
+namespace lowtide {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+struct Arguments {
+  std::string strategy = "search";
+  double seconds = 10;
+  std::string graphs = "torch-gpt,torch-resnet50,torch-unet,torch-densenet121,checkmate-resnet50,"
+                       "checkmate-mobilenet,layered-250,layered-500";
+  std::string budgets = "0.8,0.6,0.5,0.4,0.3";
+  std::string addresses = "yes";
+  std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
+  std::string peers = LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv," LOWTIDE_SOURCE_DIR
+                                         "/bench/peers/prototype.csv";
+};
+
+Arguments parse(int argc, char** argv) {
+  Arguments result;
+  std::map<std::string, std::string*> texts{{"--strategy", &result.strategy},
+                                            {"--graphs", &result.graphs},
+                                            {"--budgets", &result.budgets},
+                                            {"--addresses", &result.addresses},
+                                            {"--folder", &result.folder},
+                                            {"--peers", &result.peers}};
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name == "--seconds") {
+      result.seconds = std::stod(argv[i + 1]);
+    } else if (texts.contains(name)) {
+      *texts[name] = argv[i + 1];
+      if (name == "--folder") result.graphs.clear();
+    } else {
+      throw std::runtime_error(fmt::format("no option {}", name));
+    }
+  }
+  return result;
+}
+
+/// The least overhead of any peer per graph and budget in bytes.
+using Peers = std::map<std::pair<std::string, Bytes>, std::pair<double, std::string>>;
+
+void read_peers(const fs::path& path, Peers& peers) {
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  const std::vector<std::string> header = split(line);
+  const auto column = [&](const char* name) {
+    return static_cast<std::size_t>(std::ranges::find(header, name) - header.begin());
+  };
+  const std::size_t overhead = column("overhead");
+  while (std::getline(file, line)) {
+    const std::vector<std::string> cells = split(line);
+    if (cells.size() <= overhead || cells[overhead].empty()) continue;
+    const std::pair key{cells[column("graph")], std::stoll(cells[column("budget_bytes")])};
+    const std::pair found{std::stod(cells[overhead]), cells[column("peer")]};
+    const auto [at, is_new] = peers.emplace(key, found);
+    if (!is_new) at->second = std::min(at->second, found);
+  }
+}
+
+std::vector<fs::path> graph_files(const Arguments& arguments) {
+  std::vector<fs::path> files;
+  for (const std::string& name : split(arguments.graphs)) {
+    files.push_back(fs::path(arguments.folder) / (name + ".json"));
+  }
+  if (!files.empty()) return files;
+  for (const auto& entry : fs::directory_iterator(arguments.folder)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+struct Case {
+  Bytes budget;
+  std::string peer;  ///< two cells of the table
+};
+
+/// A share of the keep-all peak; where a peer has a budget close to that, the peer's.
+Case case_of(const Peers& peers, const std::string& graph, Bytes peak, double share) {
+  const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
+  const Bytes close = peak / 50;
+  for (auto at = peers.lower_bound({graph, budget - close});
+       at != peers.end() && at->first.first == graph && at->first.second <= budget + close; ++at) {
+    const auto& [overhead, peer] = at->second;
+    return {at->first.second, fmt::format("{:.3f} | {}", 100 * overhead, peer)};
+  }
+  return {budget, "|"};
+}
+
+struct Result {
+  Outcome outcome;
+  std::optional<double> cost, bound;
+};
+
+Result planned_with_addresses(const Graph& graph, Bytes budget, const Arguments& arguments) {
+  Control control(arguments.seconds);
+  const Planned planned =
+      plan_within(graph, find_strategy(arguments.strategy), budget, {}, control);
+  if (!planned.plan) return {planned.outcome, std::nullopt, std::nullopt};
+  return {planned.outcome, planned.plan->cost, planned.plan->lower_bound};
+}
+
+Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& arguments) {
+  const Strategy& strategy = find_strategy(arguments.strategy);
+  StrategyOptions options;
+  for (const auto& option : strategy.options) {
+    options.emplace(option.name, option.default_value);
+  }
+  Control control(arguments.seconds);
+  const Decision decision = strategy.decide({graph, budget, options, control});
+  if (decision.executions.empty()) return {decision.outcome, std::nullopt, std::nullopt};
+  return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
+}
+
+void run_case(const Graph& graph, const std::string& name, double share,
+              const Arguments& arguments, const Peers& peers) {
+  const KeepAll reference = keep_all_reference(graph);
+  const Case wanted = case_of(peers, name, reference.peak_bytes, share);
+  const Control clock;
+  const Result result = arguments.addresses == "no"
+                            ? planned_within_peak(graph, wanted.budget, arguments)
+                            : planned_with_addresses(graph, wanted.budget, arguments);
+  const double seconds = clock.elapsed_seconds();
+  const auto above = [](std::optional<double> cost, std::optional<double> least) {
+    return cost && least ? fmt::format("{:.3f}", 100 * (*cost / *least - 1)) : std::string("-");
+  };
+  fmt::print("| {} | {:g} | {} | {} | {} | {} | {:.1f} | {} |\n", name, share,
+             lowtide::name(result.outcome), above(result.cost, reference.cost),
+             above(result.bound, reference.cost), above(result.cost, result.bound), seconds,
+             wanted.peer);
+  std::fflush(stdout);
+}
+
+void run(const Arguments& arguments) {
+  Peers peers;
+  for (const std::string& path : split(arguments.peers)) read_peers(path, peers);
+  fmt::print("{}, {} s\n\n", arguments.strategy, arguments.seconds);
+  fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | "
+             "peer |\n"
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  for (const fs::path& file : graph_files(arguments)) {
+    const Graph graph = read_graph(file);
+    for (const std::string& share : split(arguments.budgets)) {
+      run_case(graph, file.stem().string(), std::stod(share), arguments, peers);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lowtide
+
+int main(int argc, char** argv) {
+  try {
+    lowtide::run(lowtide::parse(argc, argv));
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "planners: {}\n", error.what());
+    return 1;
+  }
+}

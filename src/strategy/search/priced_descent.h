@@ -1,0 +1,35 @@
+#pragma once
+
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/search/moves.h"
+
+namespace lowtide {
+
+/// Makes a plan that is good at prices of memory, within no limit: reruns are added where the
+/// memory that they save is worth more, and taken out where it is not, round by round until
+/// nothing pays or control says stop. O(rounds x readers) moves.
+class PricedDescent {
+ public:
+  PricedDescent(const StageGraph& graph, Prices prices);
+
+  /// From these events on.
+  std::vector<Event> run(const std::vector<Event>& start, const Control& control);
+
+ private:
+  double rating() const { return plan_.cost() + plan_.held_price(); }
+  bool round(const Control& control);
+  void try_drop(int value, int stage);
+  void try_drop(Event event, double saved, double patience);
+  void try_hold(Event event);
+  void keep_if_better(double before);
+
+  const StageGraph& graph_;
+  Prices prices_;
+  EventPlan plan_;
+  Moves moves_;
+  bool improved_ = false;
+};
+
+}  // namespace lowtide
