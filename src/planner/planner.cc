@@ -64,18 +64,6 @@ StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given
   return options;
 }
 
-/// What writing in place can save at most while any one op runs. Between ops it saves nothing:
-/// what is overwritten dies there anyway.
-Bytes in_place_gain(const Graph& graph) {
-  Bytes most = 0;
-  for (const Op& op : graph.ops()) {
-    Bytes gain = 0;
-    for (const InPlace& pair : op.inplace) gain += graph.tensor(op.outputs[pair.output]).bytes;
-    most = std::max(most, gain);
-  }
-  return most;
-}
-
 std::string in_full(Bytes bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
 }
@@ -123,9 +111,8 @@ class Attempts {
     bool optimal;  ///< no plan within the budget costs less, says the strategy
   };
 
-  /// The strategy sees a plan's peak before in-place writes, and not its layout. So what it is
-  /// asked for is moved: up once if it finds nothing, by what in-place writes may save; down by
-  /// what was missing when the arena does not fit, with the plan that was too large to go on from;
+  /// The strategy sees a plan's peak, and not its layout. So what it is asked for is moved: down by
+  /// what was missing when the arena does not fit, with the plan that was too large to go on from,
   /// and up again when that was too much.
   bool ask_within_budget() {
     std::optional<Bytes> asked = budget_;
@@ -146,11 +133,8 @@ class Attempts {
   }
 
   std::optional<Bytes> after_infeasible(Bytes asked) {
-    const Bytes gain = in_place_gain(graph_);
     lower_ = std::max(lower_, asked);
-    if (upper_) return between();
-    if (asked > budget_ || gain == 0) return std::nullopt;
-    return budget_ + gain;
+    return upper_ ? between() : std::nullopt;
   }
 
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ops/op_def.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 
 namespace lowtide {
@@ -212,7 +213,7 @@ Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vecto
 }
 
 Bytes Trials::offer(std::vector<OpId> executions) {
-  const Plan plan = lower(request_.graph, executions);
+  const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
   leanest_ = std::min(leanest_.value_or(plan.peak_bytes), plan.peak_bytes);
   const bool better = !any_fits() || plan.cost < best_cost_;
   if (plan.peak_bytes <= request_.budget_bytes && better) {

@@ -88,12 +88,18 @@ struct StageGraph::Builder {
     }
     for (const InPlace& pair : op.inplace) {
       stage.in_place += overwritable(op, pair);
-      if (may_overwrite(graph, op, pair)) stage.overlays.push_back(overlay(op, pair));
+      if (may_overwrite(graph, op, pair)) overlay(stage, op, pair);
     }
   }
 
-  Stage::Overlay overlay(const Op& op, const InPlace& pair) const {
-    return {value_of[op.outputs[pair.output]], value_of[graph.storage(op.inputs[pair.input])]};
+  /// Each output lies over one input, each input under one output.
+  void overlay(Stage& stage, const Op& op, const InPlace& pair) const {
+    const int output = value_of[op.outputs[pair.output]];
+    const int input = value_of[graph.storage(op.inputs[pair.input])];
+    const auto clashes = [&](const Stage::Overlay& other) {
+      return other.output == output || other.input == input;
+    };
+    if (std::ranges::none_of(stage.overlays, clashes)) stage.overlays.push_back({output, input});
   }
 
   Bytes overwritable(const Op& op, const InPlace& pair) const {

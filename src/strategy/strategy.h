@@ -25,7 +25,7 @@ using StrategyOptions = std::map<std::string, double, std::less<>>;
 /// What a strategy is asked.
 struct PlanRequest {
   const Graph& graph;
-  Bytes budget_bytes;        ///< for the replayed peak, residents included
+  Bytes budget_bytes;        ///< for the replayed peak with writes in place, residents included
   StrategyOptions options;   ///< complete: defaults filled in
   Control& control;
   /// The answer to a request for a little more, if there was one: a strategy that can may go on

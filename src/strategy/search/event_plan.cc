@@ -36,6 +36,7 @@ EventPlan::EventPlan(const StageGraph& graph, Bytes limit)
   }
   top_ = own_top_;
   memory_.add(0, graph.num_stages(), graph.resident_bytes());
+  for (int i = 0; i < graph.num_stages(); ++i) touch(i);
 }
 
 bool EventPlan::contains(Event event) const {
@@ -178,10 +179,10 @@ void EventPlan::hold(int begin, int end, Bytes bytes) const {
   if (prices_ != nullptr) held_price_ += static_cast<double>(bytes) * prices_->over(begin, end);
 }
 
-/// Without reruns, what a stage's op adds does not depend on who reads what.
+/// Without reruns and writes in place, what a stage's op adds does not depend on who reads what.
 void EventPlan::touch(int stage) {
-  const bool is_plain = stage_events_[stage].empty() && top_[stage] == own_top_[stage];
-  if (is_touched_[stage] || is_plain) return;
+  const bool is_plain = stage_events_[stage].empty() && graph_.stage(stage).overlays.empty();
+  if (is_touched_[stage] || (is_plain && top_[stage] == own_top_[stage])) return;
   is_touched_[stage] = true;
   touched_.push_back(stage);
 }
@@ -201,7 +202,18 @@ Bytes EventPlan::top_of(int stage) const {
   Bytes live = 0;
   Bytes top = 0;
   for (int op : stage_events_[stage]) step(stage, op, live, top);
-  return std::max(top, live + own_top_[stage]);
+  return std::max(top, live + own_top_[stage] - overlaid(stage, stage));
+}
+
+/// Bytes of outputs that the op, running in that stage, writes over inputs that it is the last to
+/// read.
+Bytes EventPlan::overlaid(int stage, int op) const {
+  Bytes bytes = 0;
+  for (const auto& [output, input] : graph_.stage(op).overlays) {
+    const bool dies = last_use_[input][instance_at(input, stage)] == moment(stage, op);
+    if (dies) bytes += graph_.value(output).bytes;
+  }
+  return bytes;
 }
 
 /// One rerun, relative to what is live at the start of its stage.
@@ -210,7 +222,7 @@ void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
   const Moment now = moment(stage, op);
   const auto ends_now = [&](int v) { return last_use_[v][instance_at(v, stage)] == now; };
   for (int v : executed.outputs) live += graph_.value(v).bytes;
-  top = std::max(top, live + executed.workspace);
+  top = std::max(top, live + executed.workspace - overlaid(stage, op));
   for (int v : executed.outputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;
   for (int v : executed.inputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;
 }

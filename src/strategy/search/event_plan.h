@@ -19,7 +19,8 @@ struct Event {
 
 /// A plan as a set of events (strategy/stage_graph.h), with its cost and its memory in every stage
 /// kept up to date under adding and removing single events. Memory is exact: the peak is that of
-/// the lowered plan. What happens inside a stage is worked out when memory is asked for.
+/// the lowered plan with its writes in place (plan/in_place.h). What happens inside a stage is
+/// worked out when memory is asked for.
 class EventPlan {
  public:
   EventPlan(const StageGraph& graph, Bytes limit);
@@ -80,6 +81,7 @@ class EventPlan {
   void touch(int stage);
   void settle() const;
   Bytes top_of(int stage) const;
+  Bytes overlaid(int stage, int op) const;
   void step(int stage, int op, Bytes& live, Bytes& top) const;
 
   const StageGraph& graph_;
