@@ -193,6 +193,7 @@ class Attempts {
     // A bound for less than the budget says nothing about the budget.
     if (asked >= budget_ && decision.lower_bound) {
       bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
+      bound_model_ = decision.bound_model;
     }
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
@@ -220,7 +221,10 @@ class Attempts {
     plan.strategy = strategy_.name;
     plan.budget_bytes = budget_;
     // In-place writes may reach below a bound that was proved without them.
-    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) plan.lower_bound = bound_;
+    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
+      plan.lower_bound = bound_;
+      plan.model = bound_model_;
+    }
     const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
     if (const auto violation = verify(graph_, plan)) {
       throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}",
@@ -259,6 +263,7 @@ class Attempts {
   const Control clock_;
   Planned planned_;
   std::optional<double> bound_;
+  std::string bound_model_;
   std::optional<Bytes> smallest_peak_;
   std::optional<Found> best_;
   std::optional<Bytes> upper_;  // the least asked for whose layout did not fit

@@ -25,7 +25,8 @@ using StrategyOptions = std::map<std::string, double, std::less<>>;
 /// What a strategy is asked.
 struct PlanRequest {
   const Graph& graph;
-  Bytes budget_bytes;        ///< for the replayed peak, residents included
+  Bytes budget_bytes;        ///< for the replayed peak, residents included; a strategy may count
+                             ///< on the in-place writes that plan/lower.h adds
   StrategyOptions options;   ///< complete: defaults filled in
   Control& control;
 };
@@ -43,6 +44,7 @@ struct Decision {
   Outcome outcome = Outcome::infeasible;
   std::vector<OpId> executions;       ///< when optimal or feasible
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
+  std::string_view bound_model = "fixed-order";  ///< which plans are meant: see Plan::model
   /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
   std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible
