@@ -34,7 +34,7 @@ class Checkmate {
       return answer();
     }
     refuse_too_large(request_, stages_, "checkmate");
-    if (request_.options.at("start") > 0) start();
+    if (const double moves = request_.options.at("start"); moves > 0) start(moves);
     while (!is_optimal() && !infeasible_ && !request_.control.should_stop() && improve()) {
     }
     return answer();
@@ -42,11 +42,11 @@ class Checkmate {
 
  private:
   /// A plan of the local search to begin with.
-  void start() {
+  void start(double thousand_moves) {
     constexpr double kShare = 0.2;  // of the time
     const Control& whole = request_.control;
     Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
-    const Decision found = ask_search(part, 300);
+    const Decision found = ask_search(part, thousand_moves);
     if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
@@ -56,7 +56,7 @@ class Checkmate {
     StrategyOptions options;
     for (const StrategyOption& o : search.options) options.emplace(o.name, o.default_value);
     options["moves"] = thousand_moves;
-    options["bound"] = 0.1;
+    options["bound"] = 0.02;  // for its prices alone
     return search.decide({request_.graph, request_.budget_bytes, options, control});
   }
 
@@ -80,7 +80,7 @@ class Checkmate {
     const bool first = std::exchange(is_first_, false);
     if (first) take_bound(model.cost_of(solved.bound));
     if (solved.status == Solved::Status::infeasible) {
-      infeasible_ = !incumbent_.exists();
+      infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
       return false;
     }
     if (solved.status != Solved::Status::optimal || solved.values.empty()) return false;
@@ -148,15 +148,17 @@ class Checkmate {
       result.lower_bound = std::min(bound_, incumbent_.cost());
       return result;
     }
-    result.outcome = Outcome::stopped;
-    result.message = "stopped before a plan within the budget was found";
-    if (!infeasible_) return result;
+    if (!infeasible_ && request_.control.should_stop()) {
+      result.outcome = Outcome::stopped;
+      result.message = "stopped before a plan within the budget was found";
+      return result;
+    }
     Control no_limit;
-    const Decision leanest = ask_search(no_limit, 0);
     result.outcome = Outcome::infeasible;
-    result.smallest_peak = leanest.smallest_peak;
-    result.message = fmt::format("no plan is within the budget; one of {} bytes is known",
-                                 leanest.smallest_peak.value_or(0));
+    result.smallest_peak = ask_search(no_limit, 0).smallest_peak;
+    result.message = fmt::format("{} within the budget; one of {} bytes is known",
+                                 infeasible_ ? "no plan is" : "no plan was found",
+                                 result.smallest_peak.value_or(0));
     return result;
   }
 
@@ -177,7 +179,7 @@ class Checkmate {
   double bound_;
   double next_report_ = 0;
   bool is_first_ = true;
-  bool infeasible_ = false;
+  bool infeasible_ = false;  ///< proved
 };
 
 Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }
@@ -194,7 +196,7 @@ Strategy checkmate_strategy() {
               {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
                {"threads", "of the solver", 1, 1, 256},
                {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
-               {"start", "1: begins with a plan of a short local search; 0: with none", 1, 0, 1}}),
+               {"start", "moves of the local search to begin with, in thousands; 0: none", 300, 0, 1e6}}),
           .decide = decide};
 }
 

@@ -25,9 +25,10 @@ class LpRounding {
     if (structural_floor(request_.graph).bytes > request_.budget_bytes) return answer();
     refuse_too_large(request_, stages_, "checkmate-lp");
     // The first relaxation is that of the budget, so its bound counts.
-    for (const double share : {0.0, 0.5, 1.0}) {
+    constexpr int kMargins = 6;
+    for (int k = 0; k <= kMargins; ++k) {
       if (request_.control.should_stop()) break;
-      if (!round_with_margin(share * request_.options.at("margin"))) break;
+      if (!round_with_margin(request_.options.at("margin") * k / kMargins)) break;
     }
     return answer();
   }
@@ -49,6 +50,7 @@ class LpRounding {
         solved.status != Solved::Status::infeasible) {
       bound_ = std::max(bound_, model.cost_of(dual_bound(model.program(), solved.row_duals)));
     }
+    if (aside == 0 && solved.status == Solved::Status::infeasible) proved_ = true;
     if (solved.values.empty() || solved.status == Solved::Status::infeasible) return false;
     const int thresholds = static_cast<int>(request_.options.at("thresholds"));
     for (int k = 1; k <= thresholds; ++k) {
@@ -73,9 +75,8 @@ class LpRounding {
       return result;
     }
     result.outcome = request_.control.should_stop() ? Outcome::stopped : Outcome::infeasible;
-    result.message = fmt::format(
-        "no rounding is within the budget; that which keeps nothing needs {} bytes",
-        *result.smallest_peak);
+    result.message = fmt::format("no {} is within the budget; one of {} bytes is known",
+                                 proved_ ? "plan" : "rounding", *result.smallest_peak);
     return result;
   }
 
@@ -91,6 +92,7 @@ class LpRounding {
   Formulation form_;
   Incumbent incumbent_;
   double bound_;
+  bool proved_ = false;  ///< that no plan is within the budget
 };
 
 Decision decide(const PlanRequest& request) { return LpRounding(request).decide(); }
@@ -104,7 +106,7 @@ Strategy checkmate_lp_strategy() {
           .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
                    "rematerialization, MLSys 2020 (two-phase rounding)",
           .options = with_model_options(
-              {{"margin", "share of the budget kept aside for what rounding adds", 0.1, 0, 0.9},
+              {{"margin", "share of the budget kept aside for what rounding adds, at most", 0.3, 0, 0.9},
                {"thresholds", "tried between 0 and 1, from which on a value is held", 9, 1, 1000},
                {"threads", "of the solver", 1, 1, 256}}),
           .decide = decide};

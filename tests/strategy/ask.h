@@ -19,10 +19,13 @@ inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
   return asked.decide({graph, budget, options, control});
 }
 
-/// For `search`, which else takes seconds: enough moves for a small graph.
+/// For strategies that else take seconds: enough work for a small graph. Those with a solver refuse
+/// larger ones.
 inline StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
-  if (strategy != "search") return {};
-  return {{"moves", thousand_moves}, {"bound", 0.001}};
+  if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}};
+  if (strategy == "checkmate") return {{"nodes", 1}, {"rows", 2500}, {"start", 5}};
+  if (strategy == "checkmate-lp") return {{"rows", 2500}};
+  return {};
 }
 
 inline Bytes share_of_peak(const Graph& graph, double share) {

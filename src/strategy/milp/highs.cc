@@ -46,7 +46,10 @@ class Solve {
     Solved solved;
     const HighsInt status = Highs_getModelStatus(highs_.get());
     if (status == kHighsModelStatusOptimal) solved.status = Solved::Status::optimal;
-    if (status == kHighsModelStatusInfeasible) solved.status = Solved::Status::infeasible;
+    // With bounded columns nothing is unbounded.
+    if (status == kHighsModelStatusInfeasible || status == kHighsModelStatusUnboundedOrInfeasible) {
+      solved.status = Solved::Status::infeasible;
+    }
     solved.bound = bound(solved.status);
     take_solution(solved);
     return solved;

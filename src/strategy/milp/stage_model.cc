@@ -122,7 +122,8 @@ struct StageModel::Builder {
           std::vector<bool> asked)
       : model(model), stages(model.stages_), form(form), inside(std::move(asked)),
         reach(graph, stages, budget) {
-    inside.resize(stages.num_stages(), form != Formulation::ends);
+    inside.resize(stages.num_stages());
+    if (form != Formulation::ends) inside.assign(inside.size(), true);
     const double room = room_bytes(stages, budget);
     model.byte_unit_ = std::max(1.0, room);
     limit = room / model.byte_unit_;
