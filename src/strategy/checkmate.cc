@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <optional>
 #include <utility>
 
 #include "plan/replay.h"
@@ -48,6 +48,7 @@ class Checkmate {
     Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
     const Decision found = ask_search(part, thousand_moves);
     if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+    if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
 
@@ -154,8 +155,9 @@ class Checkmate {
       return result;
     }
     Control no_limit;
+    if (!smallest_peak_) smallest_peak_ = ask_search(no_limit, 0).smallest_peak;
     result.outcome = Outcome::infeasible;
-    result.smallest_peak = ask_search(no_limit, 0).smallest_peak;
+    result.smallest_peak = smallest_peak_;
     result.message = fmt::format("{} within the budget; one of {} bytes is known",
                                  infeasible_ ? "no plan is" : "no plan was found",
                                  result.smallest_peak.value_or(0));
@@ -178,6 +180,7 @@ class Checkmate {
   Bytes model_budget_ = request_.budget_bytes;
   double bound_;
   double next_report_ = 0;
+  std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
   bool is_first_ = true;
   bool infeasible_ = false;  ///< proved
 };
