@@ -85,6 +85,30 @@ std::string floor_text(const Graph& graph) {
   return text + ".";
 }
 
+Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
+  Plan plan = with_in_place(graph, lower(graph, executions));
+  // Bytes of a graph that never runs are mere numbers, and need no alignment.
+  plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1);
+  return plan;
+}
+
+/// A plan that a strategy made is valid, or the strategy is wrong.
+void require_valid(const Graph& graph, const Plan& plan) {
+  if (const auto violation = verify(graph, plan)) {
+    throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}", plan.strategy,
+                                       name(violation->rule), violation->message));
+  }
+}
+
+Planned asked(const Graph& graph, Bytes budget) {
+  const KeepAll reference = keep_all_reference(graph);
+  Planned planned;
+  planned.budget_bytes = budget;
+  planned.keep_all_cost = reference.cost;
+  planned.keep_all_peak_bytes = reference.peak_bytes;
+  return planned;
+}
+
 /// Asks a strategy until a plan with addresses fits.
 class Attempts {
  public:
@@ -97,10 +121,7 @@ class Attempts {
         control_(control) {}
 
   Planned run() {
-    const KeepAll reference = keep_all_reference(graph_);
-    planned_.budget_bytes = budget_;
-    planned_.keep_all_cost = reference.cost;
-    planned_.keep_all_peak_bytes = reference.peak_bytes;
+    planned_ = asked(graph_, budget_);
     if (!ask_within_budget()) explain();
     planned_.seconds = clock_.elapsed_seconds();
     if (planned_.plan) planned_.plan->seconds = planned_.seconds;
@@ -198,11 +219,8 @@ class Attempts {
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
     }
-    Plan plan = with_in_place(graph_, lower(graph_, decision.executions));
-    // Bytes of a graph that never runs are mere numbers, and need no alignment.
-    Layout layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
-    const Bytes arena_bytes = layout.arena_bytes;
-    plan.layout = std::move(layout);
+    Plan plan = laid_out(graph_, decision.executions);
+    const Bytes arena_bytes = plan.layout->arena_bytes;
     const bool optimal = decision.outcome == Outcome::optimal && asked >= budget_;
     return Found{std::move(plan), arena_bytes, optimal};
   }
@@ -226,11 +244,7 @@ class Attempts {
       plan.model = bound_model_;
     }
     const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
-    if (const auto violation = verify(graph_, plan)) {
-      throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}",
-                                         strategy_.name, name(violation->rule),
-                                         violation->message));
-    }
+    require_valid(graph_, plan);
     planned_.smallest_budget.reset();
     const bool optimal = closed || (found.optimal && plan.lower_bound);
     planned_.outcome = optimal ? Outcome::optimal : Outcome::feasible;
@@ -288,6 +302,28 @@ std::optional<double> Planned::gap() const {
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
                     const StrategyOptions& options, Control& control) {
   return Attempts(graph, strategy, budget_bytes, completed(strategy, options), control).run();
+}
+
+Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,
+                Bytes budget_bytes) {
+  const Control clock;
+  Planned planned = asked(graph, budget_bytes);
+  Plan plan = laid_out(graph, executions);
+  plan.strategy = strategy;
+  const Bytes arena_bytes = plan.layout->arena_bytes;
+  planned.seconds = plan.seconds = clock.elapsed_seconds();
+  if (arena_bytes > budget_bytes) {
+    planned.smallest_budget = arena_bytes;
+    planned.message = fmt::format("infeasible: the plan of {} needs an arena of {}, its peak is {}. {}",
+                                  strategy, in_full(arena_bytes), in_full(plan.peak_bytes),
+                                  floor_text(graph));
+    return planned;
+  }
+  plan.budget_bytes = budget_bytes;
+  require_valid(graph, plan);
+  planned.outcome = Outcome::feasible;
+  planned.plan = std::move(plan);
+  return planned;
 }
 
 }  // namespace lowtide

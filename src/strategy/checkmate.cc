@@ -33,7 +33,7 @@ class Checkmate {
       infeasible_ = true;
       return answer();
     }
-    refuse_too_large(request_, stages_, "checkmate");
+    refuse_too_large(request_, stages_);
     if (const double moves = request_.options.at("start"); moves > 0) start(moves);
     while (!is_optimal() && !infeasible_ && !request_.control.should_stop() && improve()) {
     }

@@ -23,7 +23,7 @@ class LpRounding {
     incumbent_.offer({});
     if (incumbent_.exists()) return answer();
     if (structural_floor(request_.graph).bytes > request_.budget_bytes) return answer();
-    refuse_too_large(request_, stages_, "checkmate-lp");
+    refuse_too_large(request_, stages_);
     // The first relaxation is that of the budget, so its bound counts.
     constexpr int kMargins = 6;
     for (int k = 0; k <= kMargins; ++k) {

@@ -26,7 +26,7 @@ using StrategyOptions = std::map<std::string, double, std::less<>>;
 struct PlanRequest {
   const Graph& graph;
   Bytes budget_bytes;        ///< for the replayed peak, residents included; a strategy may count
-                             ///< on the in-place writes that plan/lower.h adds
+                             ///< on the in-place writes that plan/in_place.h adds
   StrategyOptions options;   ///< complete: defaults filled in
   Control& control;
 };

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "graph/io.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "strategy/milp/files.h"

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/io.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "support/check_plan.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "plan/in_place.h"
 #include "plan/lower.h"
 
 namespace lowtide::testing {

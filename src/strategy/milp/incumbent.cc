@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "plan/in_place.h"
 #include "plan/lower.h"
 
 namespace lowtide {

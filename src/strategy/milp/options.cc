@@ -23,16 +23,20 @@ Formulation formulation(const StrategyOptions& options) {
   return choice < 2 ? Formulation::paper : Formulation::strong;
 }
 
-void refuse_too_large(const PlanRequest& request, const StageGraph& stages,
-                      std::string_view strategy) {
-  const double limit = request.options.at("rows");
-  const StageModel::Size size = StageModel::size(request.graph, stages, request.budget_bytes,
-                                                 formulation(request.options));
+void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,
+                      std::string_view way_on) {
   if (limit == 0 || static_cast<double>(size.rows) <= limit) return;
   throw InputError(fmt::format(
-      "the model of {} for {} would have {} rows and {} columns, more than {:.0f} rows: use the "
-      "strategy search, a smaller graph, or -O rows=0 to try it nevertheless.",
-      strategy, request.graph.name(), size.rows, size.columns, limit));
+      "the integer program of {} would have {} rows and {} columns, more than {:.0f} rows: use the "
+      "strategy search, a smaller graph{}.",
+      graph.name(), size.rows, size.columns, limit, way_on));
+}
+
+void refuse_too_large(const PlanRequest& request, const StageGraph& stages) {
+  const StageModel::Size size = StageModel::size(request.graph, stages, request.budget_bytes,
+                                                 formulation(request.options));
+  refuse_too_large(request.graph, size, request.options.at("rows"),
+                   ", or -O rows=0 to try it nevertheless");
 }
 
 }  // namespace lowtide

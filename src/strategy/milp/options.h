@@ -9,8 +9,11 @@ namespace lowtide {
 std::vector<StrategyOption> with_model_options(std::vector<StrategyOption> own);
 Formulation formulation(const StrategyOptions& options);
 
-/// Throws InputError when the request's model has more rows than the option "rows" allows.
-void refuse_too_large(const PlanRequest& request, const StageGraph& stages,
-                      std::string_view strategy);
+/// Throws InputError when a model would have more rows than `limit` (0: any number may be), with
+/// its size and what to do: `way_on` names what lifts the limit.
+void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,
+                      std::string_view way_on);
+/// The same for a request's own model and option.
+void refuse_too_large(const PlanRequest& request, const StageGraph& stages);
 
 }  // namespace lowtide
