@@ -314,9 +314,9 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
   planned.seconds = plan.seconds = clock.elapsed_seconds();
   if (arena_bytes > budget_bytes) {
     planned.smallest_budget = arena_bytes;
-    planned.message = fmt::format("infeasible: the plan of {} needs an arena of {}, its peak is {}. {}",
-                                  strategy, in_full(arena_bytes), in_full(plan.peak_bytes),
-                                  floor_text(graph));
+    planned.message =
+        fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
+                    in_full(arena_bytes), in_full(plan.peak_bytes), floor_text(graph));
     return planned;
   }
   plan.budget_bytes = budget_bytes;

@@ -41,14 +41,18 @@ class Checkmate {
   }
 
  private:
-  /// A plan of the local search to begin with.
+  /// A plan of the local search to begin with; where one is hard to find, of a longer one.
   void start(double thousand_moves) {
-    constexpr double kShare = 0.2;  // of the time
-    const Control& whole = request_.control;
-    Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
-    const Decision found = ask_search(part, thousand_moves);
-    if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
-    if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
+    constexpr double kShare = 0.2;  // of the time that is left
+    for (const double moves : {thousand_moves, 10 * thousand_moves}) {
+      const Control& whole = request_.control;
+      if (incumbent_.exists() || whole.should_stop()) break;
+      Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
+      const Decision found = ask_search(part, moves);
+      if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+      if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
+      if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
+    }
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
 
@@ -57,7 +61,7 @@ class Checkmate {
     StrategyOptions options;
     for (const StrategyOption& o : search.options) options.emplace(o.name, o.default_value);
     options["moves"] = thousand_moves;
-    options["bound"] = 0.02;  // for its prices alone
+    options["bound"] = 0.1;
     return search.decide({request_.graph, request_.budget_bytes, options, control});
   }
 
@@ -199,7 +203,7 @@ Strategy checkmate_strategy() {
               {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
                {"threads", "of the solver", 1, 1, 256},
                {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
-               {"start", "moves of the local search to begin with, in thousands; 0: none", 300, 0, 1e6}}),
+               {"start", "moves of a first local search, in thousands; 0: none", 300, 0, 1e6}}),
           .decide = decide};
 }
 

@@ -106,7 +106,7 @@ Strategy checkmate_lp_strategy() {
           .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
                    "rematerialization, MLSys 2020 (two-phase rounding)",
           .options = with_model_options(
-              {{"margin", "share of the budget kept aside for what rounding adds, at most", 0.3, 0, 0.9},
+              {{"margin", "share of the budget kept aside for rounding, at most", 0.3, 0, 0.9},
                {"thresholds", "tried between 0 and 1, from which on a value is held", 9, 1, 1000},
                {"threads", "of the solver", 1, 1, 256}}),
           .decide = decide};

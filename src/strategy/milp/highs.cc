@@ -80,7 +80,9 @@ class Solve {
     if (const double limit = control_.limit_seconds(); limit > 0) {
       number("time_limit", std::max(0.0, limit - control_.elapsed_seconds()));
     }
-    if (!ok) throw Error("HiGHS refuses its options; is it version 1.15 (scripts/requirements.txt)?");
+    if (!ok) {
+      throw Error("HiGHS refuses its options: is it the version of scripts/requirements.txt?");
+    }
   }
 
   void pass_program() {

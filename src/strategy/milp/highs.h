@@ -33,8 +33,8 @@ struct Solved {
   double bound = 0;               ///< no solution has a lower objective; minus infinity: unknown
 };
 
-/// Solves a program whose columns are bounded with HiGHS, until `control` says stop. One solve at a time
-/// in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
+/// Solves a program whose columns are bounded with HiGHS, until `control` says stop. One solve at a
+/// time in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
 Solved solve_with_highs(const Program& program, const SolverRequest& request,
                         const Control& control);
 

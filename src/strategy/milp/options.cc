@@ -10,8 +10,8 @@ namespace lowtide {
 
 std::vector<StrategyOption> with_model_options(std::vector<StrategyOption> own) {
   own.push_back({"formulation",
-                 "0: memory while first runs go on, inside of stages where needed; 1: every stage's "
-                 "inside, as in the paper; 2: the same with stronger rows",
+                 "0: limits memory during first runs, during reruns where needed; 1: during all "
+                 "runs, as in the paper; 2: the same with stronger rows",
                  0, 0, 2});
   own.push_back({"rows", "the largest model that is begun; 0: any", 300'000, 0, 1e9});
   return own;

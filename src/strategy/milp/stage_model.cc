@@ -367,7 +367,7 @@ std::optional<int> StageModel::find_run(std::string_view name) const {
   return runs_[i].at(t);
 }
 
-// ---- Values of a plan ----------------------------------------------------------------------------
+// ---- Values of a plan --------------------------------------------------------------------------
 
 std::vector<double> StageModel::values_of(std::span<const Event> events) const {
   std::vector<double> values(program_.num_columns());
@@ -419,7 +419,9 @@ void StageModel::set_uses(std::span<double> values, int t) const {
   for (int i = 0; i <= t; ++i) {
     if (!runs_[i].has(t)) continue;
     const double ran = values[runs_[i].at(t)];
-    for (int v : stages_.stage(i).outputs) live += frees_of_value_[v].empty() ? 0 : ran * bytes_of(v);
+    for (int v : stages_.stage(i).outputs) {
+      if (!frees_of_value_[v].empty()) live += ran * bytes_of(v);
+    }
     values[uses_[i].at(t)] = live;
     for (int f : frees_of_stage_[i]) {
       const Series& frees = frees_[f];
