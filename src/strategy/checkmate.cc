@@ -56,12 +56,13 @@ class Checkmate {
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
 
+  /// All of the search's work in proportion to its moves.
   Decision ask_search(Control& control, double thousand_moves) const {
     const Strategy& search = find_strategy("search");
     StrategyOptions options;
     for (const StrategyOption& o : search.options) options.emplace(o.name, o.default_value);
+    options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
-    options["bound"] = 0.1;
     return search.decide({request_.graph, request_.budget_bytes, options, control});
   }
 
