@@ -104,7 +104,7 @@ def test_an_exported_program_is_planned_by_its_solution(lowtide, graph):
     text = (lowtide.folder / "g.mps").read_text()
     assert text.count("\n R_0_0 ") and text.endswith("ENDATA\n") and written["rows"] > 100
     (lowtide.folder / "g.sol").write_text("R_0_0 1\n")  # nothing runs again
-    plan = lowtide("plan", graph, "--budget", "120%", "--import-solution", "g.sol", "--json").json
+    plan = lowtide("plan", graph, "--budget", "1GiB", "--import-solution", "g.sol", "--json").json
     assert plan["overhead"] == pytest.approx(0, abs=1e-9) and plan["strategy"] == "imported"
     done = lowtide("plan", graph, "--budget", "50%", "--import-solution", "g.sol")
     done.fails(3, "needs an arena of")
