@@ -30,6 +30,7 @@ struct Row {
   std::string budget;  ///< as typed
   std::string strategy;
   Planned planned;
+  std::string refusal;  ///< why the strategy did not begin
 };
 
 std::vector<const Strategy*> chosen(const std::vector<std::string>& names) {
@@ -38,6 +39,20 @@ std::vector<const Strategy*> chosen(const std::vector<std::string>& names) {
   if (!found.empty()) return found;
   for (const Strategy& strategy : strategies()) found.push_back(&strategy);
   return found;
+}
+
+/// A strategy that refuses the graph leaves a row that says so.
+Row row_of(const Graph& graph, const Strategy& strategy, const std::string& text, Bytes budget,
+           double time_limit) {
+  Control control(time_limit);
+  Row row{text, std::string(strategy.name), {}, {}};
+  try {
+    row.planned = plan_within(graph, strategy, budget, {}, control);
+  } catch (const InputError& error) {
+    row.planned.budget_bytes = budget;
+    row.refusal = error.what();
+  }
+  return row;
 }
 
 /// Every pair, or those before a stop request.
@@ -54,15 +69,16 @@ std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
     for (const Strategy* strategy : wanted) {
       if (Control::stop_requested()) return rows;
       progress.show(fmt::format("{} at {} ...", strategy->name, text));
-      Control control(arguments.time_limit);
-      rows.push_back(
-          {text, std::string(strategy->name), plan_within(graph, *strategy, budget, {}, control)});
+      rows.push_back(row_of(graph, *strategy, text, budget, arguments.time_limit));
+      const Row& row = rows.back();
+      if (!row.refusal.empty()) progress.say(fmt::format("{}: {}", row.strategy, row.refusal));
     }
   }
   return rows;
 }
 
-std::string remark(const Planned& planned) {
+std::string remark(const Planned& planned, const std::string& refusal) {
+  if (!refusal.empty()) return "refused";
   if (planned.plan) return std::string(name(planned.outcome));
   if (planned.smallest_budget) {
     return fmt::format("{}: needs {}", name(planned.outcome),
@@ -74,7 +90,7 @@ std::string remark(const Planned& planned) {
 std::string table_of(const std::vector<Row>& rows) {
   Table table(
       {"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
-  for (const auto& [budget, strategy, planned] : rows) {
+  for (const auto& [budget, strategy, planned, refusal] : rows) {
     const Plan* plan = planned.plan ? &*planned.plan : nullptr;
     const auto arena =
         plan && plan->layout ? std::optional(plan->layout->arena_bytes) : std::nullopt;
@@ -83,7 +99,8 @@ std::string table_of(const std::vector<Row>& rows) {
                            : std::nullopt;
     table.add({budget, strategy, plan ? percent(planned.overhead()) : "-",
                plan ? format_bytes(plan->peak_bytes) : "-", bytes_or_dash(arena), percent(bound),
-               percent(planned.gap()), fmt::format("{:.2f}", planned.seconds), remark(planned)});
+               percent(planned.gap()), fmt::format("{:.2f}", planned.seconds),
+               remark(planned, refusal)});
   }
   return table.text();
 }
@@ -93,6 +110,9 @@ nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
   for (const Row& row : rows) {
     list.push_back(to_json(row.planned, row.strategy));
     list.back()["budget"] = row.budget;
+    if (row.refusal.empty()) continue;
+    list.back()["status"] = "refused";
+    list.back()["error"] = row.refusal;
   }
   const KeepAll reference = keep_all_reference(graph);
   return {{"graph", graph.name()},

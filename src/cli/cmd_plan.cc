@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -17,6 +18,9 @@
 #include "report/explain.h"
 #include "report/memory_plot.h"
 #include "report/table.h"
+#include "strategy/milp/files.h"
+#include "strategy/milp/incumbent.h"
+#include "strategy/milp/options.h"
 #include "train/prepare.h"
 
 namespace lowtide::cli {
@@ -28,6 +32,8 @@ struct Arguments {
   Edits edits;
   std::string output;
   std::string picture;
+  std::string model;     ///< to write
+  std::string solution;  ///< to read
   bool json = false;
 };
 
@@ -65,6 +71,46 @@ std::string summary(const Graph& graph, const Planned& planned) {
   return table.text();
 }
 
+/// The model that --export-mps writes and to which the solutions of --import-solution belong.
+constexpr Formulation kExported = Formulation::strong;
+
+/// About a gigabyte of text.
+constexpr double kMostRows = 5e6;
+
+int export_model(const Graph& graph, Bytes budget, const Arguments& arguments) {
+  const StageGraph stages(graph);
+  refuse_too_large(graph, StageModel::size(graph, stages, budget, kExported), kMostRows, "");
+  const StageModel model(graph, stages, budget, kExported);
+  write_file(arguments.model, format_mps(model, graph.name()));
+  const int rows = model.program().num_rows();
+  const int columns = model.program().num_columns();
+  if (arguments.json) {
+    print_json({{"graph", graph.name()},
+                {"file", arguments.model},
+                {"budget_bytes", budget},
+                {"rows", rows},
+                {"columns", columns}});
+  } else {
+    print(fmt::format("{}: {} rows, {} columns. Solve it, then give the solution with the same "
+                      "graph and budget to --import-solution.\n",
+                      arguments.model, rows, columns));
+  }
+  return kSuccess;
+}
+
+Planned imported(const Graph& graph, Bytes budget, const std::string& file) {
+  const StageGraph stages(graph);
+  const StageModel model(graph, stages, budget, kExported);
+  const std::vector<Event> events = parse_solution(model, read_file(file), file);
+  return plan_of(graph, executions_of(stages, events), "imported", budget);
+}
+
+Planned searched(const Graph& graph, Bytes budget, const Fitting& fitting) {
+  Progress progress;
+  Control control(fitting.planning_seconds, progress.messages());
+  return plan_within(graph, chosen(fitting), budget, fitting.strategy_options, control);
+}
+
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
@@ -72,10 +118,10 @@ int plan(const Arguments& arguments) {
   const Budget asked = parse_budget(arguments.budget);
   const Graph graph = read_graph(arguments.graph);
   const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
-  Progress progress;
-  Control control(options.fitting.planning_seconds, progress.messages());
-  const Planned planned =
-      plan_within(graph, strategy, budget, options.fitting.strategy_options, control);
+  if (!arguments.model.empty()) return export_model(graph, budget, arguments);
+  const bool import = !arguments.solution.empty();
+  const Planned planned = import ? imported(graph, budget, arguments.solution)
+                                 : searched(graph, budget, options.fitting);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
@@ -83,7 +129,7 @@ int plan(const Arguments& arguments) {
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
   if (arguments.json) {
-    print_json(to_json(planned, strategy.name));
+    print_json(to_json(planned, import ? "imported" : strategy.name));
   } else {
     print(summary(graph, planned));
     print("\n" + format_explanation(graph, explain(graph, *planned.plan), kExplainedRows));
@@ -103,6 +149,14 @@ Action define_plan(CLI::App& app) {
   add_planning_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
+      ->type_name("FILE");
+  auto* const model =
+      app.add_option("--export-mps", arguments->model,
+                     "Write checkmate's integer program for another solver to FILE; plan nothing")
+          ->type_name("FILE");
+  app.add_option("--import-solution", arguments->solution,
+                 "Plan by such a solver's solution of that program")
+      ->excludes(model)
       ->type_name("FILE");
   add_json_flag(app, arguments->json);
   add_help(

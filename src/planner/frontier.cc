@@ -86,7 +86,10 @@ class Walk {
   static void take_bound(const Planned& more, Planned& less) {
     if (!more.plan->lower_bound) return;
     Plan& plan = *less.plan;
-    plan.lower_bound = std::max(plan.lower_bound.value_or(0), *more.plan->lower_bound);
+    if (plan.lower_bound.value_or(0) < *more.plan->lower_bound) {
+      plan.lower_bound = more.plan->lower_bound;
+      plan.model = more.plan->model;
+    }
     if (plan.cost <= *plan.lower_bound * (1 + 1e-9)) less.outcome = Outcome::optimal;
   }
 

@@ -81,6 +81,30 @@ std::string floor_text(const Graph& graph) {
   return text + ".";
 }
 
+Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
+  Plan plan = with_in_place(graph, lower(graph, executions));
+  // Bytes of a graph that never runs are mere numbers, and need no alignment.
+  plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1);
+  return plan;
+}
+
+/// A plan that a strategy made is valid, or the strategy is wrong.
+void require_valid(const Graph& graph, const Plan& plan) {
+  if (const auto violation = verify(graph, plan)) {
+    throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}", plan.strategy,
+                                       name(violation->rule), violation->message));
+  }
+}
+
+Planned asked(const Graph& graph, Bytes budget) {
+  const KeepAll reference = keep_all_reference(graph);
+  Planned planned;
+  planned.budget_bytes = budget;
+  planned.keep_all_cost = reference.cost;
+  planned.keep_all_peak_bytes = reference.peak_bytes;
+  return planned;
+}
+
 /// Asks a strategy until a plan with addresses fits.
 class Attempts {
  public:
@@ -93,10 +117,7 @@ class Attempts {
         control_(control) {}
 
   Planned run() {
-    const KeepAll reference = keep_all_reference(graph_);
-    planned_.budget_bytes = budget_;
-    planned_.keep_all_cost = reference.cost;
-    planned_.keep_all_peak_bytes = reference.peak_bytes;
+    planned_ = asked(graph_, budget_);
     if (!ask_within_budget()) explain();
     planned_.seconds = clock_.elapsed_seconds();
     if (planned_.plan) planned_.plan->seconds = planned_.seconds;
@@ -190,19 +211,25 @@ class Attempts {
     // A bound for less than the budget says nothing about the budget.
     if (asked >= budget_ && decision.lower_bound) {
       bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
+      bound_model_ = decision.bound_model;
     }
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
     }
-    const bool optimal = decision.outcome == Outcome::optimal && asked >= budget_;
-    Found found = laid_out(std::move(decision.executions));
-    found.optimal = optimal;
+    Found found = found_from(std::move(decision.executions));
+    found.optimal = decision.outcome == Outcome::optimal && asked >= budget_;
+    return best_to_lay_out(std::move(found), std::move(decision.alternatives));
+  }
+
+  /// The answer, or when its addresses do not fit the first alternative whose addresses do, or else
+  /// the one that comes closest.
+  Found best_to_lay_out(Found found, std::vector<std::vector<OpId>> alternatives) {
     const double good_enough = kGoodEnough * found.plan.cost;
-    for (std::vector<OpId>& other : decision.alternatives) {
+    for (std::vector<OpId>& other : alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
       // The last one needs the least.
-      if (is_late(kLayoutShare) && &other != &decision.alternatives.back()) continue;
-      Found next = laid_out(std::move(other));
+      if (is_late(kLayoutShare) && &other != &alternatives.back()) continue;
+      Found next = found_from(std::move(other));
       if (next.arena_bytes <= budget_ && next.plan.cost > good_enough) {
         offer(std::move(next));
         break;
@@ -216,10 +243,8 @@ class Attempts {
     if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
   }
 
-  Found laid_out(std::vector<OpId> executions) const {
-    Plan plan = with_in_place(graph_, lower(graph_, executions));
-    // Bytes of a graph that never runs are mere numbers, and need no alignment.
-    plan.layout = assign_addresses(graph_, plan, graph_.executable() ? kArenaAlignment : 1);
+  Found found_from(std::vector<OpId> executions) const {
+    Plan plan = laid_out(graph_, executions);
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
@@ -238,13 +263,12 @@ class Attempts {
     plan.strategy = strategy_.name;
     plan.budget_bytes = budget_;
     // In-place writes may reach below a bound that was proved without them.
-    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) plan.lower_bound = bound_;
-    const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
-    if (const auto violation = verify(graph_, plan)) {
-      throw std::logic_error(fmt::format("{} made a plan that breaks the rule {}: {}",
-                                         strategy_.name, name(violation->rule),
-                                         violation->message));
+    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
+      plan.lower_bound = bound_;
+      plan.model = bound_model_;
     }
+    const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
+    require_valid(graph_, plan);
     planned_.smallest_budget.reset();
     const bool optimal = closed || (found.optimal && plan.lower_bound);
     planned_.outcome = optimal ? Outcome::optimal : Outcome::feasible;
@@ -277,6 +301,7 @@ class Attempts {
   const Control clock_;
   Planned planned_;
   std::optional<double> bound_;
+  std::string bound_model_;
   std::optional<Bytes> smallest_peak_;
   std::optional<Found> best_;
   std::optional<Bytes> upper_;  // the least asked for whose layout did not fit
@@ -302,6 +327,28 @@ std::optional<double> Planned::gap() const {
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
                     const StrategyOptions& options, Control& control) {
   return Attempts(graph, strategy, budget_bytes, completed(strategy, options), control).run();
+}
+
+Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,
+                Bytes budget_bytes) {
+  const Control clock;
+  Planned planned = asked(graph, budget_bytes);
+  Plan plan = laid_out(graph, executions);
+  plan.strategy = strategy;
+  const Bytes arena_bytes = plan.layout->arena_bytes;
+  planned.seconds = plan.seconds = clock.elapsed_seconds();
+  if (arena_bytes > budget_bytes) {
+    planned.smallest_budget = arena_bytes;
+    planned.message =
+        fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
+                    in_full(arena_bytes), in_full(plan.peak_bytes), floor_text(graph));
+    return planned;
+  }
+  plan.budget_bytes = budget_bytes;
+  require_valid(graph, plan);
+  planned.outcome = Outcome::feasible;
+  planned.plan = std::move(plan);
+  return planned;
 }
 
 }  // namespace lowtide

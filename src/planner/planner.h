@@ -1,5 +1,8 @@
 #pragma once
 
+#include <span>
+#include <string_view>
+
 #include "layout/layout.h"
 #include "plan/plan.h"
 #include "strategy/strategy.h"
@@ -28,5 +31,10 @@ struct Planned {
 /// std::logic_error.
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
                     const StrategyOptions& options, Control& control);
+
+/// The same for an order of executions that was decided elsewhere, by what `strategy` names: laid
+/// out and verified, or infeasible when its arena exceeds the budget.
+Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,
+                Bytes budget_bytes);
 
 }  // namespace lowtide

@@ -6,6 +6,12 @@
 #include "base/nearest.h"
 #include "strategy/strategy.h"
 
+#ifdef LOWTIDE_HIGHS
+#define LOWTIDE_SOLVER_STRATEGIES(USE) USE(checkmate) USE(checkmate_lp)
+#else
+#define LOWTIDE_SOLVER_STRATEGIES(USE)
+#endif
+
 // One line per strategy; the first is the default.
 #define LOWTIDE_STRATEGIES(USE) \
   USE(search)                   \
@@ -19,7 +25,8 @@
   USE(rotor)                    \
   USE(min_cut)                  \
   USE(lower_sets)               \
-  USE(blocks)
+  USE(blocks)                   \
+  LOWTIDE_SOLVER_STRATEGIES(USE)
 
 namespace lowtide {
 

@@ -49,6 +49,7 @@ struct Decision {
   /// be better than a cheaper one whose addresses do not. May be empty.
   std::vector<std::vector<OpId>> alternatives = {};
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
+  std::string_view bound_model = "fixed-order";  ///< which plans are meant: see Plan::model
   /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
   std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible

@@ -99,6 +99,19 @@ def test_frontier_falls_to_the_smallest_budget(lowtide, graph):
         assert lowtide("verify", graph, plan).code == 0
 
 
+def test_an_exported_program_is_planned_by_its_solution(lowtide, graph):
+    written = lowtide("plan", graph, "--budget", "80%", "--export-mps", "g.mps", "--json").json
+    text = (lowtide.folder / "g.mps").read_text()
+    assert text.count("\n R_0_0 ") and text.endswith("ENDATA\n") and written["rows"] > 100
+    (lowtide.folder / "g.sol").write_text("R_0_0 1\n")  # nothing runs again
+    plan = lowtide("plan", graph, "--budget", "1GiB", "--import-solution", "g.sol", "--json").json
+    assert plan["overhead"] == pytest.approx(0, abs=1e-9) and plan["strategy"] == "imported"
+    done = lowtide("plan", graph, "--budget", "50%", "--import-solution", "g.sol")
+    done.fails(3, "needs an arena of")
+    (lowtide.folder / "g.sol").write_text("x 1\n")
+    lowtide("plan", graph, "--budget", "80%", "--import-solution", "g.sol").fails(2, "g.sol", "R_")
+
+
 def test_a_graph_that_cannot_run_can_be_planned(lowtide):
     chain = {"format": "lowtide-graph", "version": 1, "name": "chain", "cost_unit": "flops",
              "tensors": [{"name": f"t{i}", "bytes": 10, "kind": "value"} for i in range(12)],

@@ -234,6 +234,23 @@ TEST(PlanWithinOptions, ValuesStayInRange) {
               HasSubstr("must be from 0 to 9"));
 }
 
+// ---- Orders that were decided elsewhere --------------------------------------------------------
+
+TEST(PlanOf, LaysOutAndVerifiesAnOrder) {
+  const Graph graph = chain_graph(10);
+  std::vector<OpId> order(graph.num_ops());
+  std::iota(order.begin(), order.end(), 0);
+  const Bytes peak = keep_all_reference(graph).peak_bytes;
+  const Planned planned = plan_of(graph, order, "given", peak);
+  ASSERT_TRUE(planned.plan);
+  EXPECT_EQ(planned.outcome, Outcome::feasible);
+  EXPECT_EQ(planned.plan->strategy, "given");
+  EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan, peak));
+  const Planned too_large = plan_of(graph, order, "given", peak - 1);
+  EXPECT_EQ(too_large.outcome, Outcome::infeasible);
+  EXPECT_EQ(too_large.smallest_budget, peak);
+}
+
 // ---- Every strategy on random graphs -----------------------------------------------------------
 
 TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {

@@ -19,10 +19,14 @@ inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
   return asked.decide({graph, budget, options, control});
 }
 
-/// For `search`, which else takes seconds: enough moves for a small graph.
+/// For strategies that else take seconds: enough work for a small graph. Those with a solver refuse
+/// what is too large for that.
 inline StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
-  if (strategy != "search") return {};
-  return {{"moves", thousand_moves}, {"bound", 0.001}};
+  const double rows = thousand_moves < 10 ? 400 : 2500;
+  if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}};
+  if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};
+  if (strategy == "checkmate-lp") return {{"rows", rows}};
+  return {};
 }
 
 inline Bytes share_of_peak(const Graph& graph, double share) {

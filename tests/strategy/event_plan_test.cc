@@ -7,22 +7,14 @@
 
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "support/brute_force.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
+using testing::allowed_events;
 using testing::random_graph;
-
-std::vector<Event> allowed_events(const StageGraph& graph) {
-  std::vector<Event> events;
-  for (int t = 0; t < graph.num_stages(); ++t) {
-    for (int i = 0; i < t && i < graph.end(); ++i) {
-      if (graph.may_rerun(i, t)) events.push_back({t, i});
-    }
-  }
-  return events;
-}
 
 /// The oracle is lowering and replay, which know nothing of stages.
 void expect_exact(const Graph& graph, const EventPlan& plan) {

@@ -2,63 +2,25 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "strategy/bound/price_bound.h"
-#include "strategy/search/event_plan.h"
+#include "support/brute_force.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
+using testing::all_plans;
+using testing::allowed_events;
 using testing::ask;
+using testing::Candidate;
+using testing::kNever;
+using testing::least_cost;
 using testing::random_graph;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-struct Candidate {
-  double cost;
-  Bytes peak;           ///< as a strategy sees it
-  Bytes in_place_peak;  ///< after writing in place
-};
-
-std::vector<Event> allowed_events(const StageGraph& graph) {
-  std::vector<Event> events;
-  for (int t = 0; t < graph.num_stages(); ++t) {
-    for (int i = 0; i < t && i < graph.end(); ++i) {
-      if (graph.may_rerun(i, t)) events.push_back({t, i});
-    }
-  }
-  return events;
-}
-
-std::vector<Candidate> all_plans(const Graph& graph, const StageGraph& stages,
-                                 const std::vector<Event>& events) {
-  std::vector<Candidate> plans;
-  for (std::uint32_t set = 0; set < 1u << events.size(); ++set) {
-    EventPlan plan(stages, 0);
-    for (std::size_t e = 0; e < events.size(); ++e) {
-      if (set >> e & 1) plan.add(events[e]);
-    }
-    const Plan lowered = lower(graph, plan.executions());
-    const Plan overlaid = with_in_place(graph, lowered);
-    plans.push_back({lowered.cost, lowered.peak_bytes, overlaid.peak_bytes});
-  }
-  return plans;
-}
-
-double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::*peak, Bytes budget) {
-  double least = kNever;
-  for (const Candidate& plan : plans) {
-    if (plan.*peak <= budget) least = std::min(least, plan.cost);
-  }
-  return least;
-}
 
 void compare(const Graph& graph, const std::vector<Candidate>& plans, Bytes budget) {
   const double optimum = least_cost(plans, &Candidate::peak, budget);

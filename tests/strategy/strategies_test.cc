@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "graph/io.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "support/check_plan.h"
@@ -27,8 +28,23 @@ class Answers {
  public:
   explicit Answers(std::string name) : name_(std::move(name)) {}
 
-  /// Asks for `budget`; when that is infeasible, asks for what the answer names, which must do.
+  /// A strategy may say that a graph is too large for it, but not of every graph.
   void check(const Graph& graph, Bytes budget, double thousand_moves) {
+    try {
+      check_answer(graph, budget, thousand_moves);
+    } catch (const InputError& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("rows and"));
+    }
+  }
+
+  void expect_valid() const {
+    EXPECT_GE(cases_.size(), 3u);
+    EXPECT_TRUE(testing::are_valid_plans(std::vector(cases_.begin(), cases_.end())));
+  }
+
+ private:
+  /// Asks for `budget`; when that is infeasible, asks for what the answer names, which must do.
+  void check_answer(const Graph& graph, Bytes budget, double thousand_moves) {
     const StrategyOptions options = short_search(name_, thousand_moves);
     const Decision decision = ask(name_, graph, budget, options);
     if (decision.outcome != Outcome::infeasible) return accept(graph, decision, budget);
@@ -40,14 +56,9 @@ class Answers {
     accept(graph, again, *decision.smallest_peak);
   }
 
-  void expect_valid() const {
-    EXPECT_TRUE(testing::are_valid_plans(std::vector(cases_.begin(), cases_.end())));
-  }
-
- private:
   void accept(const Graph& graph, const Decision& decision, Bytes budget) {
     ASSERT_TRUE(decision.outcome == Outcome::feasible || decision.outcome == Outcome::optimal);
-    Plan plan = lower(graph, decision.executions);
+    Plan plan = with_in_place(graph, lower(graph, decision.executions));
     EXPECT_LE(plan.peak_bytes, budget);
     plan.strategy = name_;
     plan.budget_bytes = budget;

@@ -1,0 +1,211 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "plan/replay.h"
+#include "strategy/milp/highs.h"
+#include "strategy/milp/incumbent.h"
+#include "strategy/milp/options.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+namespace {
+
+/// A bound and a cost that differ by less are the same number, but for rounding.
+constexpr double kSame = 1e-8;
+
+/// Solves the model; where the solution's memory exceeds the budget inside stages that the model
+/// does not describe, describes these and solves again.
+class Checkmate {
+ public:
+  explicit Checkmate(const PlanRequest& request)
+      : request_(request), stages_(request.graph), form_(formulation(request.options)),
+        incumbent_(request, stages_), inside_(stages_.num_stages()),
+        bound_(stages_.required_cost()) {}
+
+  Decision decide() {
+    incumbent_.offer({});
+    if (incumbent_.exists()) return answer();
+    if (structural_floor(request_.graph).bytes > request_.budget_bytes) {
+      infeasible_ = true;
+      return answer();
+    }
+    refuse_too_large(request_, stages_);
+    if (const double moves = request_.options.at("start"); moves > 0) start(moves);
+    while (!is_optimal() && !infeasible_ && !request_.control.should_stop() && improve()) {
+    }
+    return answer();
+  }
+
+ private:
+  /// A plan of the local search to begin with; where one is hard to find, of a longer one.
+  void start(double thousand_moves) {
+    constexpr double kShare = 0.2;  // of the time that is left
+    for (const double moves : {thousand_moves, 10 * thousand_moves}) {
+      const Control& whole = request_.control;
+      if (incumbent_.exists() || whole.should_stop()) break;
+      Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
+      const Decision found = ask_search(part, moves);
+      if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+      if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
+      if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
+    }
+    if (incumbent_.exists()) report("begins with a plan of the search");
+  }
+
+  /// All of the search's work in proportion to its moves.
+  Decision ask_search(Control& control, double thousand_moves) const {
+    const Strategy& search = find_strategy("search");
+    StrategyOptions options;
+    for (const StrategyOption& o : search.options) options.emplace(o.name, o.default_value);
+    options["bound"] *= thousand_moves / options["moves"];
+    options["moves"] = thousand_moves;
+    return search.decide({request_.graph, request_.budget_bytes, options, control});
+  }
+
+  /// One solve. Whether another may find or prove more.
+  bool improve() {
+    const StageModel model(request_.graph, stages_, model_budget_, form_, inside_);
+    SolverRequest asked;
+    asked.gap = request_.options.at("gap");
+    asked.threads = static_cast<int>(request_.options.at("threads"));
+    if (const double nodes = request_.options.at("nodes"); nodes > 0) {
+      asked.most_nodes = static_cast<std::int64_t>(nodes);
+    }
+    if (incumbent_.exists()) asked.start = start_for(model);
+    asked.on_solution = [&](std::span<const double> values) {
+      incumbent_.offer(model.events_of(values));
+    };
+    asked.on_progress = [&](double bound, double) { note_progress(model.cost_of(bound)); };
+    report(fmt::format("solving {} rows, {} columns", model.program().num_rows(),
+                       model.program().num_columns()));
+    const Solved solved = solve_with_highs(model.program(), asked, request_.control);
+    const bool first = std::exchange(is_first_, false);
+    if (first) take_bound(model.cost_of(solved.bound));
+    if (solved.status == Solved::Status::infeasible) {
+      infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
+      return false;
+    }
+    if (solved.status != Solved::Status::optimal || solved.values.empty()) return false;
+    return refine(model.events_of(solved.values));
+  }
+
+  /// The plan so far as a solution of the model; nothing when it is none, in-place writes being
+  /// counted there otherwise than they are done.
+  std::vector<double> start_for(const StageModel& model) const {
+    constexpr double kViolation = 1e-9;
+    std::vector<double> values = model.values_of(incumbent_.events());
+    if (largest_violation(model.program(), values) > kViolation) values.clear();
+    return values;
+  }
+
+  /// After an optimum of the model: whether it is no plan, and the model can be made to say so.
+  bool refine(const std::vector<Event>& events) {
+    const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
+    if (over <= 0) {
+      if (!is_optimal()) {
+        report("note: no plan that runs each op at most once between two first runs costs less");
+      }
+      return false;
+    }
+    EventPlan plan(stages_, request_.budget_bytes);
+    for (const Event event : events) plan.add(event);
+    bool any = false;
+    for (int t = 0; form_ == Formulation::ends && t < stages_.num_stages(); ++t) {
+      if (plan.memory().at(t) <= request_.budget_bytes || inside_[t]) continue;
+      inside_[t] = any = true;
+    }
+    if (any) return true;
+    // What the model leaves out or the solver's tolerance hides: ask for that much less, once.
+    const bool again = model_budget_ == request_.budget_bytes;
+    model_budget_ = request_.budget_bytes - over;
+    return again;
+  }
+
+  /// Only the first model's bound counts: those after it are for less, or under narrower rules.
+  void take_bound(double bound) {
+    if (!std::isfinite(bound)) return;
+    constexpr double kRounding = 1e-9;
+    bound_ = std::max(bound_, bound * (1 - kRounding));
+  }
+
+  void note_progress(double bound) {
+    if (is_first_) take_bound(bound);
+    const double now = request_.control.elapsed_seconds();
+    if (now < next_report_) return;
+    constexpr double kSeconds = 0.2;
+    next_report_ = now + kSeconds;
+    report(fmt::format("bound {:.3f}%", percent(std::max(bound, bound_))));
+  }
+
+  bool is_optimal() const {
+    return incumbent_.exists() && incumbent_.cost() <= bound_ * (1 + kSame);
+  }
+
+  Decision answer() {
+    Decision result;
+    result.bound_model = bound_model(form_);
+    if (incumbent_.exists()) {
+      result.outcome = is_optimal() ? Outcome::optimal : Outcome::feasible;
+      result.executions = incumbent_.executions();
+      result.lower_bound = std::min(bound_, incumbent_.cost());
+      return result;
+    }
+    if (!infeasible_ && request_.control.should_stop()) {
+      result.outcome = Outcome::stopped;
+      result.message = "stopped before a plan within the budget was found";
+      return result;
+    }
+    Control no_limit;
+    if (!smallest_peak_) smallest_peak_ = ask_search(no_limit, 0).smallest_peak;
+    result.outcome = Outcome::infeasible;
+    result.smallest_peak = smallest_peak_;
+    result.message = fmt::format("{} within the budget; one of {} bytes is known",
+                                 infeasible_ ? "no plan is" : "no plan was found",
+                                 result.smallest_peak.value_or(0));
+    return result;
+  }
+
+  double percent(double cost) const { return 100 * (cost / stages_.required_cost() - 1); }
+
+  void report(const std::string& what) const {
+    const std::string best =
+        incumbent_.exists() ? fmt::format("plan {:.3f}%, ", percent(incumbent_.cost())) : "";
+    request_.control.report(fmt::format("{}{}", best, what));
+  }
+
+  const PlanRequest& request_;
+  StageGraph stages_;
+  Formulation form_;
+  Incumbent incumbent_;
+  std::vector<bool> inside_;
+  Bytes model_budget_ = request_.budget_bytes;
+  double bound_;
+  double next_report_ = 0;
+  std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
+  bool is_first_ = true;
+  bool infeasible_ = false;  ///< proved
+};
+
+Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }
+
+}  // namespace
+
+Strategy checkmate_strategy() {
+  return {.name = "checkmate",
+          .summary = "solves a mixed-integer program over stages with HiGHS",
+          .guarantee = "the best possible plan if given the time; small graphs only",
+          .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+                   "rematerialization, MLSys 2020",
+          .options = with_model_options(
+              {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
+               {"threads", "of the solver", 1, 1, 256},
+               {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
+               {"start", "moves of a first local search, in thousands; 0: none", 300, 0, 1e6}}),
+          .decide = decide};
+}
+
+}  // namespace lowtide

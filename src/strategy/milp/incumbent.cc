@@ -1,0 +1,43 @@
+#include "strategy/milp/incumbent.h"
+
+#include <utility>
+
+#include "plan/in_place.h"
+#include "plan/lower.h"
+
+namespace lowtide {
+
+Bytes Incumbent::offer(std::span<const Event> events) {
+  std::vector<OpId> executions = executions_of(stages_, events);
+  const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
+  const bool better = !exists() || plan.cost < cost_;
+  if (plan.peak_bytes <= request_.budget_bytes && better) {
+    executions_ = std::move(executions);
+    events_.assign(events.begin(), events.end());
+    cost_ = plan.cost;
+  }
+  return plan.peak_bytes;
+}
+
+std::vector<OpId> executions_of(const StageGraph& stages, std::span<const Event> events) {
+  EventPlan plan(stages, 0);
+  for (const Event event : events) plan.add(event);
+  return plan.executions();
+}
+
+std::vector<Event> events_of(const StageGraph& stages, std::span<const OpId> executions) {
+  std::vector<Event> events;
+  int t = 0;
+  for (const OpId op : executions) {
+    if (op == stages.stage(t).op) {
+      ++t;
+      continue;
+    }
+    int i = 0;
+    while (stages.stage(i).op < op) ++i;
+    events.push_back({t, i});
+  }
+  return events;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "strategy/search/event_plan.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+
+/// Plans as solvers find them, each replayed; keeps the cheapest that is within the budget.
+/// Outputs are written in place where the graph allows it.
+class Incumbent {
+ public:
+  /// Both must outlive this.
+  Incumbent(const PlanRequest& request, const StageGraph& stages)
+      : request_(request), stages_(stages) {}
+
+  /// Returns the plan's peak.
+  Bytes offer(std::span<const Event> events);
+
+  bool exists() const { return !executions_.empty(); }
+  double cost() const { return cost_; }
+  const std::vector<Event>& events() const { return events_; }
+  const std::vector<OpId>& executions() const { return executions_; }
+
+ private:
+  const PlanRequest& request_;
+  const StageGraph& stages_;
+  std::vector<Event> events_;
+  std::vector<OpId> executions_;
+  double cost_ = 0;
+};
+
+/// The order of the plan's executions.
+std::vector<OpId> executions_of(const StageGraph& stages, std::span<const Event> events);
+/// The reruns of an order in which first runs keep the order of the stages.
+std::vector<Event> events_of(const StageGraph& stages, std::span<const OpId> executions);
+
+}  // namespace lowtide

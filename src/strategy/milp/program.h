@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+namespace lowtide {
+
+/// A mixed-integer linear program: minimise offset + cost x over lower <= x <= upper with
+/// row_lower <= A x <= row_upper, some x whole numbers. Rows are stored one after the other.
+struct Program {
+  double offset = 0;
+  std::vector<double> cost, lower, upper;  ///< per column
+  std::vector<char> integer;               ///< per column
+  std::vector<double> row_lower, row_upper;
+  std::vector<int> row_begin{0};  ///< into `column` and `coefficient`; one more than there are rows
+  std::vector<int> column;
+  std::vector<double> coefficient;
+
+  int num_columns() const { return static_cast<int>(cost.size()); }
+  int num_rows() const { return static_cast<int>(row_lower.size()); }
+
+  /// Returns the column's index.
+  int add_column(double cost, double lower, double upper, bool integer);
+  /// Adds a term to the row that is being written; a column appears once in a row.
+  void term(int column, double coefficient);
+  void end_row(double lower, double upper);
+};
+
+double objective(const Program& program, std::span<const double> values);
+
+/// By how much the values miss a bound of a column or row at most.
+double largest_violation(const Program& program, std::span<const double> values);
+
+/// A lower bound on the objective of the relaxation, hence of the program, at any multipliers of
+/// the rows: each column takes its better bound. It needs no trust in the solver that the
+/// multipliers come from. All columns must be bounded.
+double dual_bound(const Program& program, std::span<const double> row_duals);
+
+}  // namespace lowtide

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <limits>
+#include <vector>
+
+#include "strategy/search/event_plan.h"
+
+namespace lowtide::testing {
+
+inline constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// One set of reruns, as a plan.
+struct Candidate {
+  double cost;
+  Bytes peak;           ///< as a strategy sees it
+  Bytes in_place_peak;  ///< after writing in place
+};
+
+/// Every rerun that some plan may have.
+std::vector<Event> allowed_events(const StageGraph& graph);
+
+/// All subsets of `events`, the empty one first. 2^events plans.
+std::vector<Candidate> all_plans(const Graph& graph, const StageGraph& stages,
+                                 const std::vector<Event>& events);
+
+/// Of the plans whose peak (Candidate::peak or in_place_peak) is within the budget; else kNever.
+double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::*peak, Bytes budget);
+
+}  // namespace lowtide::testing
