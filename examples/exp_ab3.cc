@@ -12,6 +12,7 @@
 #include "build/functions.h"
 #include "cost/profile.h"
 #include "layout/layout.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "runtime/executor.h"

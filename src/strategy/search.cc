@@ -196,16 +196,10 @@ class Search {
 
   void take(const Annealer& annealer) {
     if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
-    best_ = executions_of(annealer.best());
+    best_ = executions_of(graph_, annealer.best());
     best_cost_ = annealer.best_cost();
     others_ = annealer.others();
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
-  }
-
-  std::vector<OpId> executions_of(const std::vector<Event>& events) const {
-    EventPlan plan(graph_, request_.budget_bytes);
-    for (Event event : events) plan.add(event);
-    return plan.executions();
   }
 
   /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
@@ -258,9 +252,9 @@ class Search {
     std::vector<std::vector<OpId>> result;
     for (const Annealer::Found& other : sorted) {
       if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
-      if (other.cost > best_cost_) result.push_back(executions_of(other.events));
+      if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
     }
-    if (lean_) result.push_back(executions_of(lean_->events));
+    if (lean_) result.push_back(executions_of(graph_, lean_->events));
     return result;
   }
 

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "support/brute_force.h"
@@ -18,7 +19,7 @@ using testing::random_graph;
 
 /// The oracle is lowering and replay, which know nothing of stages.
 void expect_exact(const Graph& graph, const EventPlan& plan) {
-  const Plan lowered = lower(graph, plan.executions());
+  const Plan lowered = with_in_place(graph, lower(graph, plan.executions()));
   const Replay replayed = replay(graph, lowered);
   ASSERT_EQ(plan.memory().peak(), replayed.peak_bytes);
   ASSERT_NEAR(plan.cost(), replayed.cost, 1e-6);

@@ -19,25 +19,4 @@ Bytes Incumbent::offer(std::span<const Event> events) {
   return plan.peak_bytes;
 }
 
-std::vector<OpId> executions_of(const StageGraph& stages, std::span<const Event> events) {
-  EventPlan plan(stages, 0);
-  for (const Event event : events) plan.add(event);
-  return plan.executions();
-}
-
-std::vector<Event> events_of(const StageGraph& stages, std::span<const OpId> executions) {
-  std::vector<Event> events;
-  int t = 0;
-  for (const OpId op : executions) {
-    if (op == stages.stage(t).op) {
-      ++t;
-      continue;
-    }
-    int i = 0;
-    while (stages.stage(i).op < op) ++i;
-    events.push_back({t, i});
-  }
-  return events;
-}
-
 }  // namespace lowtide

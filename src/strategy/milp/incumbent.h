@@ -33,9 +33,4 @@ class Incumbent {
   double cost_ = 0;
 };
 
-/// The order of the plan's executions.
-std::vector<OpId> executions_of(const StageGraph& stages, std::span<const Event> events);
-/// The reruns of an order in which first runs keep the order of the stages.
-std::vector<Event> events_of(const StageGraph& stages, std::span<const OpId> executions);
-
 }  // namespace lowtide

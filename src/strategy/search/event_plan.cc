@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 
 namespace lowtide {
 namespace {
@@ -235,6 +236,28 @@ std::vector<OpId> EventPlan::executions() const {
     if (t != graph_.end()) order.push_back(graph_.stage(t).op);
   }
   return order;
+}
+
+std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events) {
+  EventPlan plan(graph, 0);
+  for (Event event : events) plan.add(event);
+  return plan.executions();
+}
+
+std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions) {
+  std::map<OpId, int> stage_of;
+  for (int t = 0; t < graph.end(); ++t) stage_of[graph.stage(t).op] = t;
+  std::vector<Event> events;
+  int now = 0;
+  for (OpId op : executions) {
+    const int stage = stage_of.at(op);
+    if (stage < now) {
+      events.push_back({now, stage});
+    } else {
+      ++now;
+    }
+  }
+  return events;
 }
 
 }  // namespace lowtide

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "strategy/bound/prices.h"
@@ -99,5 +100,10 @@ class EventPlan {
   mutable std::vector<char> is_touched_;
   mutable Timeline memory_;  // per stage: the highest use in it
 };
+
+/// The order in which the plan's ops run.
+std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events);
+/// The reruns of such an order.
+std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions);
 
 }  // namespace lowtide

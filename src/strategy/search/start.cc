@@ -1,7 +1,6 @@
 #include "strategy/search/start.h"
 
 #include <algorithm>
-#include <map>
 
 namespace lowtide {
 namespace {
@@ -68,22 +67,6 @@ class Unfolding {
 };
 
 }  // namespace
-
-std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions) {
-  std::map<OpId, int> stage_of;
-  for (int t = 0; t < graph.end(); ++t) stage_of[graph.stage(t).op] = t;
-  std::vector<Event> events;
-  int now = 0;
-  for (OpId op : executions) {
-    const int stage = stage_of.at(op);
-    if (stage < now) {
-      events.push_back({now, stage});
-    } else {
-      ++now;
-    }
-  }
-  return events;
-}
 
 std::optional<std::vector<Event>> events_of(const StageGraph& graph,
                                             const PriceBound::Solution& solution) {

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "strategy/bound/price_bound.h"
@@ -9,13 +8,9 @@
 
 namespace lowtide {
 
-/// The reruns of an order of executions such as EventPlan::executions() gives.
-std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions);
-
 /// The reruns that a solution of the price bound asks for when it is taken as a plan: values are
 /// dropped where it does not hold them, and what a run then lacks is made again right before it,
-/// with all that this lacks in turn. Ascending.
-/// Nothing when they would cost more than all ops once: that is no start.
+/// with all that this lacks in turn. Ascending. Nothing when they would cost more than all ops once: that is no start.
 std::optional<std::vector<Event>> events_of(const StageGraph& graph,
                                             const PriceBound::Solution& solution);
 
