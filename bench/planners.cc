@@ -1,13 +1,8 @@
-// How good plans are: overhead, proven bound, gap and seconds of a strategy on graphs of
-// data/graphs within several budgets, beside the best figure of bench/peers. Prints a table.
-//
-//   planners [--strategy NAME] [--seconds S] [--graphs NAME,...] [--budgets 0.6,0.4,...]
-//            [--folder DIR] [--peers FILE.csv,...] [--addresses yes|no]
-//
-// With `--addresses no` the peak must be within the budget, not the arena: so peers are measured.
-// Budgets are shares of the keep-all peak, or the peers' where those are close. With --folder, all
-// graphs of another folder unless --graphs follows.
+// How good plans are: overhead, proven bound, gap and seconds of a strategy on the graphs of a folder
+// within several budgets, beside the best figure of bench/peers. Prints a table. --help lists the
+// options.
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,35 +34,27 @@ std::vector<std::string> split(const std::string& text) {
 struct Arguments {
   std::string strategy = "search";
   double seconds = 10;
-  std::string graphs = "torch-gpt,torch-resnet50,torch-unet,torch-densenet121,checkmate-resnet50,"
-                       "checkmate-mobilenet,layered-250,layered-500";
-  std::string budgets = "0.8,0.6,0.5,0.4,0.3";
-  std::string addresses = "yes";
+  std::vector<std::string> graphs{"torch-gpt",         "torch-resnet50",     "torch-unet",
+                                  "torch-densenet121", "checkmate-resnet50", "checkmate-mobilenet",
+                                  "layered-250",       "layered-500"};
+  std::vector<double> budgets{0.8, 0.6, 0.5, 0.4, 0.3};
+  bool peak_only = false;
   std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
-  std::string peers = LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv," LOWTIDE_SOURCE_DIR
-                                         "/bench/peers/prototype.csv";
+  std::vector<std::string> peers{LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv",
+                                 LOWTIDE_SOURCE_DIR "/bench/peers/prototype.csv"};
 };
 
-Arguments parse(int argc, char** argv) {
-  Arguments result;
-  std::map<std::string, std::string*> texts{{"--strategy", &result.strategy},
-                                            {"--graphs", &result.graphs},
-                                            {"--budgets", &result.budgets},
-                                            {"--addresses", &result.addresses},
-                                            {"--folder", &result.folder},
-                                            {"--peers", &result.peers}};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--seconds") {
-      result.seconds = std::stod(argv[i + 1]);
-    } else if (texts.contains(name)) {
-      *texts[name] = argv[i + 1];
-      if (name == "--folder") result.graphs.clear();
-    } else {
-      throw std::runtime_error(fmt::format("no option {}", name));
-    }
-  }
-  return result;
+void define(CLI::App& app, Arguments& arguments) {
+  app.add_option("--strategy", arguments.strategy, "Strategy [search]");
+  app.add_option("--seconds", arguments.seconds, "Time limit of each plan [10]");
+  app.add_option("--graphs", arguments.graphs, "Names of graphs in the folder")->delimiter(',');
+  app.add_option("--budgets", arguments.budgets,
+                 "Shares of the keep-all peak; where a peer has a budget close to one, the peer's")
+      ->delimiter(',');
+  app.add_flag("--peak-only", arguments.peak_only,
+               "The peak must be within the budget, not the arena: so peers are measured");
+  app.add_option("--folder", arguments.folder, "Folder of graphs [data/graphs]");
+  app.add_option("--peers", arguments.peers, "CSV files of peers' figures")->delimiter(',');
 }
 
 /// The least overhead of any peer per graph and budget in bytes.
@@ -90,19 +77,6 @@ void read_peers(const fs::path& path, Peers& peers) {
     const auto [at, is_new] = peers.emplace(key, found);
     if (!is_new) at->second = std::min(at->second, found);
   }
-}
-
-std::vector<fs::path> graph_files(const Arguments& arguments) {
-  std::vector<fs::path> files;
-  for (const std::string& name : split(arguments.graphs)) {
-    files.push_back(fs::path(arguments.folder) / (name + ".json"));
-  }
-  if (!files.empty()) return files;
-  for (const auto& entry : fs::directory_iterator(arguments.folder)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
 }
 
 struct Case {
@@ -152,7 +126,7 @@ void run_case(const Graph& graph, const std::string& name, double share,
   const KeepAll reference = keep_all_reference(graph);
   const Case wanted = case_of(peers, name, reference.peak_bytes, share);
   const Control clock;
-  const Result result = arguments.addresses == "no"
+  const Result result = arguments.peak_only
                             ? planned_within_peak(graph, wanted.budget, arguments)
                             : planned_with_addresses(graph, wanted.budget, arguments);
   const double seconds = clock.elapsed_seconds();
@@ -168,16 +142,14 @@ void run_case(const Graph& graph, const std::string& name, double share,
 
 void run(const Arguments& arguments) {
   Peers peers;
-  for (const std::string& path : split(arguments.peers)) read_peers(path, peers);
+  for (const std::string& path : arguments.peers) read_peers(path, peers);
   fmt::print("{}, {} s\n\n", arguments.strategy, arguments.seconds);
   fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | "
              "peer |\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-  for (const fs::path& file : graph_files(arguments)) {
-    const Graph graph = read_graph(file);
-    for (const std::string& share : split(arguments.budgets)) {
-      run_case(graph, file.stem().string(), std::stod(share), arguments, peers);
-    }
+  for (const std::string& name : arguments.graphs) {
+    const Graph graph = read_graph(fs::path(arguments.folder) / (name + ".json"));
+    for (double share : arguments.budgets) run_case(graph, name, share, arguments, peers);
   }
 }
 
@@ -185,8 +157,12 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide
 
 int main(int argc, char** argv) {
+  CLI::App app{"How good a strategy's plans are, beside its peers'"};
+  lowtide::Arguments arguments;
+  lowtide::define(app, arguments);
+  CLI11_PARSE(app, argc, argv);
   try {
-    lowtide::run(lowtide::parse(argc, argv));
+    lowtide::run(arguments);
   } catch (const std::exception& error) {
     fmt::print(stderr, "planners: {}\n", error.what());
     return 1;

@@ -280,8 +280,7 @@ class Attempts {
   void explain() {
     if (stopped_ || Control::stop_requested()) {
       planned_.outcome = Outcome::stopped;
-      planned_.message = fmt::format("{} was stopped before it found a plan within {}.",
-                                     strategy_.name, in_full(budget_));
+      planned_.message = why_stopped();
       return;
     }
     planned_.outcome = Outcome::infeasible;
@@ -291,6 +290,17 @@ class Attempts {
                           in_full(*planned_.smallest_budget))
             : fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
     planned_.message = fmt::format("infeasible: {}. {}", reason, floor_text(graph_));
+  }
+
+  std::string why_stopped() const {
+    if (Control::stop_requested() || control_.limit_seconds() <= 0) {
+      return fmt::format("{} was stopped before it found a plan within {}.", strategy_.name,
+                         in_full(budget_));
+    }
+    const std::string reached =
+        smallest_peak_ ? fmt::format(" It came down to {}.", in_full(*smallest_peak_)) : "";
+    return fmt::format("{} found no plan within {} in the time limit of {} s.{} More time may do.",
+                       strategy_.name, in_full(budget_), control_.limit_seconds(), reached);
   }
 
   const Graph& graph_;
