@@ -53,6 +53,8 @@ def reachable(graph, budget):
             return budget, strategy
         if found.smallest_budget is not None:
             smallest.append((found.smallest_budget, strategy))
+    if not smallest:
+        raise Failed(4, f"no strategy found a plan within {budget} bytes in {PLANNING_SECONDS} s")
     return min(smallest)
 
 
