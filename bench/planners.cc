@@ -111,12 +111,8 @@ Result planned_with_addresses(const Graph& graph, Bytes budget, const Arguments&
 
 Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& arguments) {
   const Strategy& strategy = find_strategy(arguments.strategy);
-  StrategyOptions options;
-  for (const auto& option : strategy.options) {
-    options.emplace(option.name, option.default_value);
-  }
   Control control(arguments.seconds);
-  const Decision decision = strategy.decide({graph, budget, options, control});
+  const Decision decision = strategy.decide({graph, budget, default_options(strategy), control});
   if (decision.executions.empty()) return {decision.outcome, std::nullopt, std::nullopt};
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }

@@ -94,13 +94,10 @@ std::string table_of(const std::vector<Row>& rows) {
     const Plan* plan = planned.plan ? &*planned.plan : nullptr;
     const auto arena =
         plan && plan->layout ? std::optional(plan->layout->arena_bytes) : std::nullopt;
-    const auto bound = plan && plan->lower_bound
-                           ? std::optional(*plan->lower_bound / planned.keep_all_cost - 1)
-                           : std::nullopt;
     table.add({budget, strategy, plan ? percent(planned.overhead()) : "-",
-               plan ? format_bytes(plan->peak_bytes) : "-", bytes_or_dash(arena), percent(bound),
-               percent(planned.gap()), fmt::format("{:.2f}", planned.seconds),
-               remark(planned, refusal)});
+               plan ? format_bytes(plan->peak_bytes) : "-", bytes_or_dash(arena),
+               percent(planned.least_overhead()), percent(planned.gap()),
+               fmt::format("{:.2f}", planned.seconds), remark(planned, refusal)});
   }
   return table.text();
 }

@@ -32,13 +32,10 @@ struct Arguments {
 std::string table_of(const Frontier& found) {
   Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
   for (const Planned& point : found.points) {
-    const auto bound = point.plan->lower_bound
-                           ? std::optional(*point.plan->lower_bound / point.keep_all_cost - 1)
-                           : std::nullopt;
     const double share = static_cast<double>(point.budget_bytes) /
                          static_cast<double>(point.keep_all_peak_bytes);
     table.add({format_bytes(point.budget_bytes), percent(share), percent(point.overhead()),
-               percent(bound), percent(point.gap()), std::string(name(point.outcome))});
+               percent(point.least_overhead()), percent(point.gap()), std::string(name(point.outcome))});
   }
   return table.text();
 }
@@ -78,8 +75,7 @@ int walk(const Arguments& arguments) {
   options.fitting.planning_seconds = kDefaultSeconds;
   for (const auto& edit : arguments.edits) edit(options);
   const Fitting& fitting = options.fitting;
-  const Strategy& strategy =
-      fitting.strategy.empty() ? default_strategy() : find_strategy(fitting.strategy);
+  const Strategy& strategy = find_strategy_or_default(fitting.strategy);
   const Graph graph = read_graph(arguments.graph);
   Progress progress;
   Control control(fitting.planning_seconds, progress.messages());

@@ -52,10 +52,6 @@ void draw(const Graph& graph, const Planned& planned, const std::string& path) {
       path);
 }
 
-const Strategy& chosen(const Fitting& fitting) {
-  return fitting.strategy.empty() ? default_strategy() : find_strategy(fitting.strategy);
-}
-
 std::string summary(const Graph& graph, const Planned& planned) {
   const Plan& plan = *planned.plan;
   Table table({"graph", graph.name()}, Table::Align::left);
@@ -105,23 +101,24 @@ Planned imported(const Graph& graph, Bytes budget, const std::string& file) {
   return plan_of(graph, executions_of(stages, events), "imported", budget);
 }
 
-Planned searched(const Graph& graph, Bytes budget, const Fitting& fitting) {
+Planned searched(const Graph& graph, const Strategy& strategy, Bytes budget,
+                 const Fitting& fitting) {
   Progress progress;
   Control control(fitting.planning_seconds, progress.messages());
-  return plan_within(graph, chosen(fitting), budget, fitting.strategy_options, control);
+  return plan_within(graph, strategy, budget, fitting.strategy_options, control);
 }
 
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
-  const Strategy& strategy = chosen(options.fitting);
+  const Strategy& strategy = find_strategy_or_default(options.fitting.strategy);
   const Budget asked = parse_budget(arguments.budget);
   const Graph graph = read_graph(arguments.graph);
   const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
   const Planned planned = import ? imported(graph, budget, arguments.solution)
-                                 : searched(graph, budget, options.fitting);
+                                 : searched(graph, strategy, budget, options.fitting);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }

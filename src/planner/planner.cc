@@ -58,9 +58,7 @@ StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given
                                    strategy.name, option->low, option->high, value));
     }
   }
-  for (const StrategyOption& option : strategy.options) {
-    options.try_emplace(std::string(option.name), option.default_value);
-  }
+  options.merge(default_options(strategy));
   return options;
 }
 
@@ -325,6 +323,11 @@ class Attempts {
 double Planned::overhead() const {
   if (!plan) return std::numeric_limits<double>::quiet_NaN();
   return keep_all_cost > 0 ? plan->cost / keep_all_cost - 1 : 0;
+}
+
+std::optional<double> Planned::least_overhead() const {
+  if (!plan || !plan->lower_bound) return std::nullopt;
+  return *plan->lower_bound / keep_all_cost - 1;
 }
 
 std::optional<double> Planned::gap() const {

@@ -21,6 +21,8 @@ struct Planned {
   std::string message;
 
   double overhead() const;              ///< cost / keep-all cost - 1
+  /// Lower bound / keep-all cost - 1: no plan within the budget has less.
+  std::optional<double> least_overhead() const;
   std::optional<double> gap() const;    ///< cost / lower bound - 1
 };
 

@@ -59,8 +59,7 @@ class Checkmate {
   /// All of the search's work in proportion to its moves.
   Decision ask_search(Control& control, double thousand_moves) const {
     const Strategy& search = find_strategy("search");
-    StrategyOptions options;
-    for (const StrategyOption& o : search.options) options.emplace(o.name, o.default_value);
+    StrategyOptions options = default_options(search);
     options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
     return search.decide({request_.graph, request_.budget_bytes, options, control});

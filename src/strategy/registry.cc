@@ -52,6 +52,18 @@ const Strategy& find_strategy(std::string_view name) {
 
 const Strategy& default_strategy() { return strategies().front(); }
 
+const Strategy& find_strategy_or_default(std::string_view name) {
+  return name.empty() ? default_strategy() : find_strategy(name);
+}
+
+StrategyOptions default_options(const Strategy& strategy) {
+  StrategyOptions options;
+  for (const StrategyOption& option : strategy.options) {
+    options.emplace(option.name, option.default_value);
+  }
+  return options;
+}
+
 std::string_view name(Outcome outcome) {
   switch (outcome) {
     case Outcome::optimal: return "optimal";

@@ -70,5 +70,9 @@ std::span<const Strategy> strategies();
 const Strategy& find_strategy(std::string_view name);
 /// The one that commands use when none is named.
 const Strategy& default_strategy();
+/// The default one for an empty name. Throws as find_strategy() does.
+const Strategy& find_strategy_or_default(std::string_view name);
+/// Every option of the strategy with its default.
+StrategyOptions default_options(const Strategy& strategy);
 
 }  // namespace lowtide

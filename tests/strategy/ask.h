@@ -12,9 +12,7 @@ inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
                     const StrategyOptions& given = {}) {
   const Strategy& asked = find_strategy(strategy);
   StrategyOptions options = given;
-  for (const StrategyOption& option : asked.options) {
-    options.try_emplace(std::string(option.name), option.default_value);
-  }
+  options.merge(default_options(asked));
   Control control;
   return asked.decide({graph, budget, options, control});
 }
