@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
@@ -39,10 +40,19 @@ struct Arguments {
                                   "layered-250",       "layered-500"};
   std::vector<double> budgets{0.8, 0.6, 0.5, 0.4, 0.3};
   bool peak_only = false;
+  StrategyOptions options;
   std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
   std::vector<std::string> peers{LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv",
                                  LOWTIDE_SOURCE_DIR "/bench/peers/prototype.csv"};
 };
+
+void set(StrategyOptions& options, const std::vector<std::string>& given) {
+  for (const std::string& one : given) {
+    const std::size_t at = one.find('=');
+    if (at == std::string::npos) throw InputError(fmt::format("\"{}\" is not NAME=VALUE", one));
+    options[one.substr(0, at)] = std::stod(one.substr(at + 1));
+  }
+}
 
 void define(CLI::App& app, Arguments& arguments) {
   app.add_option("--strategy", arguments.strategy, "Strategy [search]");
@@ -53,6 +63,10 @@ void define(CLI::App& app, Arguments& arguments) {
       ->delimiter(',');
   app.add_flag("--peak-only", arguments.peak_only,
                "The peak must be within the budget, not the arena: so peers are measured");
+  app.add_option_function<std::vector<std::string>>(
+         "--options", [&](const std::vector<std::string>& given) { set(arguments.options, given); },
+         "Options of the strategy, \"moves=1000,seed=2\"")
+      ->delimiter(',');
   app.add_option("--folder", arguments.folder, "Folder of graphs [data/graphs]");
   app.add_option("--peers", arguments.peers, "CSV files of peers' figures")->delimiter(',');
 }
@@ -104,15 +118,17 @@ struct Result {
 Result planned_with_addresses(const Graph& graph, Bytes budget, const Arguments& arguments) {
   Control control(arguments.seconds);
   const Planned planned =
-      plan_within(graph, find_strategy(arguments.strategy), budget, {}, control);
+      plan_within(graph, find_strategy(arguments.strategy), budget, arguments.options, control);
   if (!planned.plan) return {planned.outcome, std::nullopt, std::nullopt};
   return {planned.outcome, planned.plan->cost, planned.plan->lower_bound};
 }
 
 Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& arguments) {
   const Strategy& strategy = find_strategy(arguments.strategy);
-  Control control(arguments.seconds);
-  const Decision decision = strategy.decide({graph, budget, default_options(strategy), control});
+  Control control(arguments.seconds, [](const std::string& m) { fmt::print(stderr, "{}\n", m); });
+  StrategyOptions options = arguments.options;
+  options.merge(default_options(strategy));
+  const Decision decision = strategy.decide({graph, budget, options, control});
   if (decision.executions.empty()) return {decision.outcome, std::nullopt, std::nullopt};
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }

@@ -60,6 +60,7 @@ class Checkmate {
   Decision ask_search(Control& control, double thousand_moves) const {
     const Strategy& search = find_strategy("search");
     StrategyOptions options = default_options(search);
+    options["order"] = 0;  // the program keeps the graph's
     options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
     return search.decide({request_.graph, request_.budget_bytes, options, control});

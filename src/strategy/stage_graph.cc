@@ -1,6 +1,7 @@
 #include "strategy/stage_graph.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "plan/in_place.h"
 
@@ -149,6 +150,12 @@ struct StageGraph::Builder {
 
 StageGraph::StageGraph(const Graph& graph) : resident_bytes_(graph.resident_bytes()) {
   Builder{graph, *this}.build();
+}
+
+StageGraph::StageGraph(std::vector<Stage> stages, std::vector<StageValue> values,
+                       Bytes resident_bytes)
+    : stages_(std::move(stages)), values_(std::move(values)), resident_bytes_(resident_bytes) {
+  for (const Stage& stage : stages_) required_cost_ += stage.cost;
 }
 
 std::vector<OpId> stage_order(const StageGraph& graph) {

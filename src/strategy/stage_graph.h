@@ -43,6 +43,8 @@ struct StageValue {
 class StageGraph {
  public:
   explicit StageGraph(const Graph& graph);
+  /// Of stages that are known already, the end included.
+  StageGraph(std::vector<Stage> stages, std::vector<StageValue> values, Bytes resident_bytes);
 
   const std::vector<Stage>& stages() const { return stages_; }
   const std::vector<StageValue>& values() const { return values_; }

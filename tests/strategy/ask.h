@@ -21,7 +21,7 @@ inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
 /// what is too large for that.
 inline StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
   const double rows = thousand_moves < 10 ? 400 : 2500;
-  if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}};
+  if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}, {"order", 0.1}};
   if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};
   if (strategy == "checkmate-lp") return {{"rows", rows}};
   return {};

@@ -24,7 +24,8 @@ using testing::random_graph;
 
 void compare(const Graph& graph, const std::vector<Candidate>& plans, Bytes budget) {
   const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
-  const Decision decision = ask("search", graph, budget, {{"moves", 20}, {"bound", 0.001}});
+  const Decision decision =
+      ask("search", graph, budget, {{"moves", 20}, {"bound", 0.001}, {"order", 0}});
   if (decision.lower_bound) {
     EXPECT_LE(*decision.lower_bound, optimum * (1 + 1e-9));
   }

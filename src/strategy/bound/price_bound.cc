@@ -1,5 +1,7 @@
 #include "strategy/bound/price_bound.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -208,6 +210,17 @@ PriceBound::Solution PriceBound::solution(double factor) const {
     result.holds.push_back({v, value.producer, value.last_reader() + 1, true});
   }
   return result;
+}
+
+/// Small clusters first: their prices tell the larger ones where to cut. Larger ones are not always
+/// better, since borders move, so a middle size comes last.
+void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
+                     const Control& part) {
+  for (int values : {1, 4, 10, 6}) {
+    bound.raise(values, work, part);
+    listener.report(fmt::format("bound {:.3f}% with clusters of {}",
+                                100 * (bound.value() / bound.required_cost() - 1), values));
+  }
 }
 
 }  // namespace lowtide

@@ -27,6 +27,8 @@ class PriceBound {
   double value() const;
   /// No plan at all is within the budget: some op's own needs exceed it.
   bool infeasible() const { return infeasible_; }
+  /// What any plan costs at least, whatever the budget.
+  double required_cost() const { return graph_.required_cost(); }
   const Prices& prices() const { return best_prices_; }
 
   /// What a solution at `factor` times the prices holds beside what stages need in any case;
@@ -54,5 +56,9 @@ class PriceBound {
   double best_;
   bool infeasible_ = false;
 };
+
+/// Raises the bound with clusters of several sizes, `work` for each, and reports after each. `part`
+/// says when to stop.
+void raise_in_rounds(PriceBound& bound, double work, const Control& listener, const Control& part);
 
 }  // namespace lowtide

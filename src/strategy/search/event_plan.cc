@@ -257,6 +257,9 @@ std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> exec
       ++now;
     }
   }
+  std::ranges::sort(events);
+  const auto repeated = std::ranges::unique(events);
+  events.erase(repeated.begin(), repeated.end());
   return events;
 }
 

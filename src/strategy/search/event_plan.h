@@ -103,7 +103,7 @@ class EventPlan {
 
 /// The order in which the plan's ops run.
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events);
-/// The reruns of such an order.
+/// The reruns of such an order, ascending; an op counts once per stage.
 std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions);
 
 }  // namespace lowtide

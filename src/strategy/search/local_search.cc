@@ -1,0 +1,283 @@
+#include "strategy/search/local_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "strategy/search/anneal.h"
+#include "strategy/search/priced_descent.h"
+#include "strategy/search/start.h"
+#include "strategy/stage_graph.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+namespace {
+
+/// Plans that cost more than the best by this factor are no alternatives to it.
+constexpr double kWorthLayout = 1.05;
+
+/// Cost per byte and stage at which running the average op again pays.
+double typical_price(const StageGraph& graph) {
+  double byte_stages = 1;
+  for (const StageValue& value : graph.values()) {
+    byte_stages += static_cast<double>(value.bytes) * (value.last_reader() - value.producer);
+  }
+  return graph.required_cost() / byte_stages;
+}
+
+double price_within(const PriceBound& bound, double otherwise) {
+  double sum = 0;
+  int priced = 0;
+  for (double price : bound.prices().each()) {
+    sum += price;
+    priced += price > 0;
+  }
+  return priced > 0 ? sum / priced : otherwise;
+}
+
+class Search {
+ public:
+  Search(const PlanRequest& request, const SearchEffort& effort)
+      : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
+        effort_(effort) {}
+
+  Decision decide() {
+    const EventPlan keep_all(graph_, request_.budget_bytes);
+    if (keep_all.fits()) return answer(Outcome::optimal, keep_all.executions());
+    if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
+    if (effort_.adapt_only) return {};
+    if (!bound_.infeasible()) {
+      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
+      anneal();
+    }
+    if (best_.empty()) return descend_only();
+    return answer(is_optimal() ? Outcome::optimal : Outcome::feasible, best_);
+  }
+
+ private:
+  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that was
+  /// enough.
+  bool go_on() {
+    constexpr double kClose = 0.02;  // of the cost of all ops
+    Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
+    annealer.load(events_of(graph_, request_.start));
+    const double before = annealer.plan().cost();
+    run(annealer, {0.5, 0.3});
+    left_ = 1;
+    return annealer.any_fits() &&
+           annealer.best_cost() <= before + kClose * graph_.required_cost();
+  }
+
+  struct Start {
+    std::vector<Event> events;
+    double cost = 0;
+    Bytes peak = 0;
+    double rating = 0;  ///< the annealer's
+  };
+
+  /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
+  struct Phase {
+    double heat;
+    double share;
+  };
+
+  /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
+  /// colder again. Heat takes many moves to pay: without time for them, less of it.
+  void anneal() {
+    Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
+                      effort_.seed);
+    std::vector<Start> starts = priced_starts(annealer);
+    keep_leanest(starts);
+    starts = choice_of(starts);
+    const double each = 0.3 / static_cast<double>(starts.size());
+    for (const Start& start : starts) {
+      annealer.load(start.events);
+      run(annealer, {0.1, each});
+      if (!annealer.any_fits()) break;  // it takes more heat
+    }
+    left_ = 0.7;
+    const double hottest = is_short_of_time_ && annealer.any_fits() ? 0.3 : 10;
+    for (const Phase& phase : {Phase{hottest, 0.35}, {hottest / 10, 0.2}, {0.1, 0.15}}) {
+      if (annealer.any_fits()) annealer.load(annealer.best());
+      run(annealer, phase);
+    }
+  }
+
+  void run(Annealer& annealer, const Phase& phase) {
+    constexpr double kCold = 0.002;
+    const double unit = graph_.required_cost() / graph_.num_stages();
+    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(effort_.moves));
+    if (is_optimal()) return;
+    const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
+                                           share_of_time(phase.share / left_));
+    is_short_of_time_ = is_short_of_time_ || made < moves / 4;
+    left_ -= phase.share;
+    if (annealer.any_fits()) take(annealer);
+  }
+
+  /// Plans that are good at the prices of the bound and above, from nothing and from the bound's
+  /// own solution.
+  std::vector<Start> priced_starts(Annealer& annealer) const {
+    const Control part = share_of_time(0.3);
+    std::vector<Start> starts;
+    const auto add = [&](const std::vector<Event>& events) {
+      annealer.load(events);
+      const EventPlan& plan = annealer.plan();
+      starts.push_back({plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()});
+      report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
+                         format_bytes(plan.memory().peak())));
+    };
+    add({});
+    for (bool from_bound : {false, true}) {
+      for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
+        if (part.should_stop()) return starts;
+        std::optional<std::vector<Event>> events{std::in_place};
+        if (from_bound) events = events_of(graph_, bound_.solution(factor));
+        if (!events) break;
+        add(PricedDescent(graph_, bound_.prices().times(factor)).run(*events, part));
+        if (is_lean(starts.back())) break;
+      }
+    }
+    return starts;
+  }
+
+  /// Whether addresses are sure to fit, or nearly so.
+  bool is_lean(const Start& start) const {
+    constexpr double kRoom = 0.9;
+    return static_cast<double>(start.peak) <= kRoom * static_cast<double>(request_.budget_bytes);
+  }
+
+  void keep_leanest(const std::vector<Start>& starts) {
+    for (const Start& start : starts) {
+      if (is_lean(start) && (!lean_ || start.cost < lean_->cost)) lean_ = start;
+    }
+  }
+
+  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
+  std::vector<Start> choice_of(const std::vector<Start>& starts) const {
+    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
+    const Start* best = &starts.front();
+    const Start* cheapest = nullptr;
+    for (const Start& s : starts) {
+      if (s.rating < best->rating) best = &s;
+      if (fits(s) && (cheapest == nullptr || s.cost < cheapest->cost)) cheapest = &s;
+    }
+    const Start* leanest = nullptr;
+    for (const Start& s : starts) {
+      if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;
+      if (leanest == nullptr || s.peak < leanest->peak) leanest = &s;
+    }
+    std::vector<const Start*> chosen{cheapest, best, leanest};
+    std::erase(chosen, nullptr);
+    std::vector<Start> result;
+    for (const Start* start : chosen) {
+      const auto is_same = [&](const Start& other) { return other.events == start->events; };
+      if (std::ranges::none_of(result, is_same)) result.push_back(*start);
+    }
+    return result;
+  }
+
+  void take(const Annealer& annealer) {
+    if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
+    best_ = executions_of(graph_, annealer.best());
+    best_cost_ = annealer.best_cost();
+    others_ = annealer.others();
+    report(fmt::format("plan {:.3f}%", percent(best_cost_)));
+  }
+
+  /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
+  /// smallest peak that it names is one that it reaches when asked for it.
+  Decision descend_only() {
+    constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
+    constexpr std::int64_t kPatience = 100'000;
+    Annealer annealer(graph_, request_.budget_bytes, kDear * typical_price(graph_), 1);
+    annealer.load({});
+    annealer.descend(kPatience, request_.control);
+    if (annealer.any_fits()) {
+      take(annealer);
+      polish();
+      return answer(Outcome::feasible, best_);
+    }
+    const Bytes peak = annealer.plan().memory().peak();
+    Decision result;
+    const bool stopped = request_.control.should_stop();
+    result.outcome = stopped ? Outcome::stopped : Outcome::infeasible;
+    result.smallest_peak = peak;
+    result.message = fmt::format("the smallest budget that the search {} is {} bytes ({})",
+                                 stopped ? "reached so far" : "can reach", peak,
+                                 format_bytes(peak));
+    return result;
+  }
+
+  /// The way down takes any rerun that lowers the peak; most are not needed at its end.
+  void polish() {
+    Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
+                      effort_.seed);
+    left_ = 1;
+    for (double heat : {1.0, 0.1}) {
+      annealer.load(events_of(graph_, best_));
+      run(annealer, {heat, 0.5});
+    }
+  }
+
+  /// Of what is left of the time limit, if there is one. As long as nothing fits, the descent's
+  /// time is set aside.
+  Control share_of_time(double share) const {
+    constexpr double kForDescent = 0.3;
+    const Control& whole = request_.control;
+    if (whole.limit_seconds() <= 0) return Control();
+    const double end = (best_.empty() ? 1 - kForDescent : 1) * whole.limit_seconds();
+    const double left = end - whole.elapsed_seconds();
+    return Control(std::max(1e-3, share * left));  // never 0, which means no limit
+  }
+
+  Decision answer(Outcome outcome, std::vector<OpId> executions) const {
+    Decision result;
+    result.outcome = outcome;
+    result.executions = std::move(executions);
+    result.alternatives = alternatives();
+    result.lower_bound = bound_.value();
+    return result;
+  }
+
+  /// Of the others, those that are worth a layout; and one that needs much less.
+  std::vector<std::vector<OpId>> alternatives() const {
+    constexpr std::size_t kMost = 6;
+    std::vector<Annealer::Found> sorted = others_;
+    std::ranges::sort(sorted, {}, &Annealer::Found::cost);
+    const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
+    sorted.erase(repeated.begin(), repeated.end());
+    std::vector<std::vector<OpId>> result;
+    for (const Annealer::Found& other : sorted) {
+      if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
+      if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
+    }
+    if (lean_) result.push_back(executions_of(graph_, lean_->events));
+    return result;
+  }
+
+  /// Whether this search only adapts an earlier answer.
+  bool goes_on() const { return !request_.start.empty(); }
+  bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
+  double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
+  void report(const std::string& message) const { request_.control.report(message); }
+
+  const PlanRequest& request_;
+  StageGraph graph_;
+  PriceBound bound_;
+  SearchEffort effort_;
+  std::vector<OpId> best_;
+  std::vector<Annealer::Found> others_;
+  double best_cost_ = 0;
+  std::optional<Start> lean_;  // the last resort among alternatives
+  bool is_short_of_time_ = false;
+  double left_ = 1;  // share of the moves
+};
+
+}  // namespace
+
+Decision local_search(const PlanRequest& request, const SearchEffort& effort) {
+  return Search(request, effort).decide();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+
+#include "strategy/bound/price_bound.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+
+/// How much work a search may do.
+struct SearchEffort {
+  std::int64_t moves;  ///< of the local search
+  double bound_work;   ///< for each size of the bound's clusters, in the unit of PriceBound::raise()
+  std::uint64_t seed;  ///< of the random numbers
+  bool adapt_only = false;  ///< gives up when the answer to go on from leads to nothing
+};
+
+/// Searches for a cheap plan whose first runs keep the order of the graph: raises a lower bound,
+/// takes plans that are good at its prices as starts, and anneals them. With an answer to go on
+/// from, only adapts that, as long as that does not get much dearer.
+Decision local_search(const PlanRequest& request, const SearchEffort& effort);
+
+}  // namespace lowtide

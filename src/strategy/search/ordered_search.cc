@@ -1,0 +1,79 @@
+#include "strategy/search/ordered_search.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "graph/permuted.h"
+#include "strategy/order/leaner_order.h"
+
+namespace lowtide {
+namespace {
+
+constexpr int kRounds = 4;
+constexpr int kMovesPerExecution = 200;
+/// Memory counts above this share of the budget: what frees some there makes room for the search.
+constexpr double kNearBudget = 0.97;
+
+std::vector<OpId> mapped(std::span<const OpId> executions, std::span<const OpId> to) {
+  std::vector<OpId> result;
+  for (OpId id : executions) result.push_back(to[static_cast<std::size_t>(id)]);
+  return result;
+}
+
+std::vector<OpId> inverse(std::span<const OpId> order) {
+  std::vector<OpId> result(order.size());
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    result[static_cast<std::size_t>(order[k])] = static_cast<OpId>(k);
+  }
+  return result;
+}
+
+}  // namespace
+
+Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
+                        const SearchEffort& effort) {
+  const Graph other = permuted(request.graph, order);
+  const std::vector<OpId> start = mapped(request.start, inverse(order));
+  Decision decision = local_search(
+      {other, request.budget_bytes, request.options, request.control, start}, effort);
+  decision.executions = mapped(decision.executions, order);
+  for (auto& executions : decision.alternatives) executions = mapped(executions, order);
+  if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
+  return decision;
+}
+
+double cost_of(const Graph& graph, std::span<const OpId> executions) {
+  double cost = 0;
+  for (OpId id : executions) cost += graph.op(id).cost;
+  return cost;
+}
+
+Decision resequenced(const PlanRequest& request, Decision decision, const SearchEffort& effort) {
+  const StageGraph stages(request.graph);
+  const auto limit = static_cast<Bytes>(kNearBudget * static_cast<double>(request.budget_bytes));
+  double cost = cost_of(request.graph, decision.executions);
+  SearchEffort part = effort;
+  part.moves /= 2 * kRounds;
+  part.adapt_only = true;
+  for (int round = 0; round < kRounds && !request.control.should_stop(); ++round) {
+    part.seed += 1;
+    const auto moves = static_cast<std::int64_t>(kMovesPerExecution * decision.executions.size());
+    const std::vector<OpId> start = leaner_sequence(request.graph, stages, decision.executions,
+                                                    limit, {moves, part.seed}, request.control);
+    const PlanRequest next{request.graph, request.budget_bytes, request.options, request.control,
+                           start};
+    const auto order = order_of(request.graph, stages, start);
+    Decision found = order ? ordered_search(next, *order, part) : local_search(next, part);
+    const double found_cost = cost_of(request.graph, found.executions);
+    if (found.executions.empty() || found_cost >= cost) continue;
+    cost = found_cost;
+    found.lower_bound = decision.lower_bound;
+    decision = std::move(found);
+    request.control.report(fmt::format("plan {:.3f}% in another order",
+                                       100 * (cost / stages.required_cost() - 1)));
+  }
+  return decision;
+}
+
+}  // namespace lowtide
