@@ -31,7 +31,7 @@ Graph three_in_a_row(Bytes of_b, Bytes of_c) {
 
 Contraction contraction_of(const Graph& graph) {
   const StageGraph stages(graph);
-  return contract(stages, std::vector<bool>(stages.num_values(), true));
+  return contract(stages, std::vector<bool>(stages.num_values(), true), Gluing::loose);
 }
 
 TEST(Contraction, GluesAnOpToTheOnlyReaderOfWhatItMakes) {
@@ -47,6 +47,19 @@ TEST(Contraction, GluesAnOpToTheOnlyReaderOfWhatItMakes) {
 TEST(Contraction, KeepsApartWhatMayBeWorthHolding) {
   // c is larger than b: holding b and making c again may pay. a has two readers.
   EXPECT_TRUE(contraction_of(three_in_a_row(100, 101)).glued.empty());
+}
+
+TEST(Contraction, KeepsApartWhatReadsSomethingElseWhenStrict) {
+  GraphData data;
+  data.tensors = {resident("x", 64), value("a", 100), value("b", 100), value("c", 100),
+                  value("grad", 100)};
+  data.ops = {op("make_a", {0}, {1}), op("make_b", {0}, {2}), op("add", {1, 2}, {3}),
+              op("back", {3, 1}, {4})};
+  data.outputs = {3, 4};
+  const StageGraph stages{Graph(std::move(data))};
+  const std::vector<bool> all(stages.num_values(), true);
+  EXPECT_EQ(contract(stages, all, Gluing::loose).glued, std::vector{1});
+  EXPECT_TRUE(contract(stages, all, Gluing::strict).glued.empty());
 }
 
 /// A training step with forward ops that read one or two of what the last few made, and backward
@@ -119,7 +132,8 @@ TEST(Contraction, LeavesTheBoundBelowEveryPlan) {
       if (optimum == std::numeric_limits<double>::infinity()) break;
       PriceBound bound(stages, budget);
       for (int values : {1, 2, 6}) {
-        bound.raise(values, 2e4, Control());
+        bound.raise(values, Gluing::loose, 2e4, Control());
+        bound.raise(values, Gluing::strict, 2e4, Control());
         ASSERT_LE(bound.value(), optimum * (1 + 1e-9)) << budget << " bytes, " << values;
       }
     }

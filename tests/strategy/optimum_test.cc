@@ -73,7 +73,9 @@ TEST(PriceBound, IsBelowEveryPlanForEverySizeOfCluster) {
       if (&target - plans.data() > 6) break;
       const double optimum = least_cost(plans, &Candidate::in_place_peak, target.in_place_peak);
       for (int values : {1, 2, 5, 9}) {
-        bound.raise(values, 1e5, Control());
+        for (Gluing gluing : {Gluing::loose, Gluing::strict}) {
+          bound.raise(values, gluing, 1e5, Control());
+        }
         ASSERT_LE(bound.value(), optimum * (1 + 1e-9)) << values << " values";
       }
     }
@@ -85,7 +87,7 @@ TEST(PriceBound, IsTightOnAChainWithinRounding) {
   const Graph graph = testing::chain_graph(20);
   const StageGraph stages(graph);
   PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
-  for (int values : {1, 6}) bound.raise(values, 1e6, Control());
+  for (int values : {1, 6}) bound.raise(values, Gluing::loose, 1e6, Control());
   const Decision decision = ask("search", graph, testing::share_of_peak(graph, 0.7));
   const double cost = lower(graph, decision.executions).cost;
   EXPECT_GT(bound.value(), stages.required_cost() + 1);

@@ -1,6 +1,7 @@
 #include "strategy/bound/cluster.h"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -8,6 +9,15 @@ namespace lowtide {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// All subsets of `set`, the largest first.
+template <class Visit>
+void for_each_subset(unsigned set, const Visit& visit) {
+  for (unsigned s = set;; s = (s - 1) & set) {
+    visit(static_cast<std::uint16_t>(s));
+    if (s == 0) return;
+  }
+}
 
 }  // namespace
 
@@ -71,107 +81,131 @@ Cluster::Subset Cluster::useful_after(const StageGraph& graph, int stage) const 
   return useful;
 }
 
-void Cluster::add_choices(int stage, Subset useful) {
+void Cluster::add(Step step) {
+  step.open = open_;
+  choices_ += step.kind == Kind::run || step.kind == Kind::drop;
+  work_ += static_cast<double>(1u << std::popcount(step.open));
+  steps_.push_back(step);
+}
+
+/// Values that are of no use any more are dropped.
+void Cluster::close(Subset useful) {
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    const auto out = Subset(1u << bit);
+    if ((open_ & out) == 0 || (useful & out) != 0) continue;
+    add({.kind = Kind::drop, .out = out});
+    open_ &= static_cast<Subset>(~out);
+  }
+}
+
+void Cluster::add_choices(int stage) {
   for (const BoundOp& op : ops_) {
-    const Subset out = subset(op.outputs);
-    if ((out & made_) == 0 || (out & useful) == 0 || stage > op.deadline) continue;
-    steps_.push_back({.kind = Kind::run, .in = subset(op.inputs), .out = out, .cost = op.cost});
+    const auto out = static_cast<Subset>(subset(op.outputs) & open_);
+    if (out == 0 || stage > op.deadline) continue;
+    add({.kind = Kind::run, .in = subset(op.inputs), .out = out, .cost = op.cost});
   }
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
     const auto out = Subset(1u << bit);
-    if (out & made_) steps_.push_back({.kind = Kind::drop, .out = out});
+    if (open_ & out) add({.kind = Kind::drop, .out = out});
   }
 }
 
 /// Between the first runs of two neighbouring touching stages: what runs again right after the one
 /// is held, what runs again right before the other is not.
 void Cluster::add_gap(const StageGraph& graph, int before, int after) {
-  const Subset useful = useful_after(graph, before);
+  close(useful_after(graph, before));
   if (before + 1 < after) {
-    add_choices(before + 1, useful);
-    steps_.push_back({.kind = Kind::pay, .begin = before + 1, .end = after});
+    add_choices(before + 1);
+    add({.kind = Kind::pay, .begin = before + 1, .end = after});
   }
-  add_choices(after, useful);
+  add_choices(after);
 }
 
 void Cluster::add_first_run(const StageGraph& graph, int stage) {
   const Subset in = subset(graph.stage(stage).inputs);
   const Subset out = subset(graph.stage(stage).outputs);
-  if (in != 0) steps_.push_back({.kind = Kind::need, .in = in});
-  if (out != 0) steps_.push_back({.kind = Kind::make, .out = out});
+  if (in != 0) add({.kind = Kind::need, .in = in});
+  if (out != 0) add({.kind = Kind::make, .out = out});
+  open_ |= out;
   const auto given = static_cast<Subset>(in | out);
-  steps_.push_back({.kind = Kind::pay, .in = given, .begin = stage, .end = stage + 1});
-  made_ |= out;
+  add({.kind = Kind::pay, .in = given, .begin = stage, .end = stage + 1});
 }
 
 double Cluster::solve(const Prices& prices, Scratch& scratch, std::vector<Hold>& holds) const {
   scratch.least.assign(bytes_.size(), kNever);
   scratch.least[0] = 0;
-  scratch.from.clear();
+  scratch.from.resize(std::max(scratch.from.size(), choices_ * bytes_.size()));
+  scratch.chosen = 0;
   for (const Step& step : steps_) take(step, prices, scratch);
-  trace_back(scratch, holds);
-  return *std::ranges::min_element(scratch.least);
+  const Subset last = cheapest(scratch.least);
+  trace_back(scratch, last, holds);
+  return scratch.least[last];
+}
+
+Cluster::Subset Cluster::cheapest(const std::vector<double>& least) const {
+  Subset best = 0;
+  for_each_subset(open_, [&](Subset s) { best = least[s] < least[best] ? s : best; });
+  return best;
 }
 
 void Cluster::take(const Step& step, const Prices& prices, Scratch& scratch) const {
   std::vector<double>& least = scratch.least;
-  const auto n = static_cast<unsigned>(least.size());
-  Subset* from = nullptr;
-  if (step.kind == Kind::run || step.kind == Kind::drop) {
-    const std::size_t begin = scratch.from.size();
-    scratch.from.resize(begin + n);
-    from = scratch.from.data() + begin;
-    for (unsigned s = 0; s < n; ++s) from[s] = static_cast<Subset>(s);
-  }
-  const auto improve = [&](unsigned to, unsigned source, double cost) {
+  Subset* from = scratch.from.data() + scratch.chosen * bytes_.size();
+  const auto improve = [&](Subset to, Subset source, double cost) {
     if (least[source] + cost >= least[to]) return;
     least[to] = least[source] + cost;
-    from[to] = static_cast<Subset>(source);
+    from[to] = source;
   };
   switch (step.kind) {
     case Kind::make:
-      for (unsigned s = 0; s < n; ++s) {
-        if ((s & step.out) != 0) continue;
+      for_each_subset(step.open, [&](Subset s) {
         least[s | step.out] = least[s];
         least[s] = kNever;
-      }
+      });
       break;
-    case Kind::run:
-      for (unsigned s = 0; s < n; ++s) {
-        if ((s & step.out) != step.out || (s & step.in) != step.in) continue;
+    case Kind::run: {
+      const auto there = static_cast<Subset>(step.in | step.out);
+      for_each_subset(step.open, [&](Subset s) { from[s] = s; });
+      for_each_subset(step.open & ~there, [&](Subset rest) {
+        const auto to = static_cast<Subset>(rest | there);
         for (unsigned lacking = step.out; lacking != 0; lacking = (lacking - 1) & step.out) {
-          improve(s, s & ~lacking, step.cost);
+          improve(to, static_cast<Subset>(to & ~lacking), step.cost);
         }
-      }
+      });
+      ++scratch.chosen;
       break;
+    }
     case Kind::drop:
-      for (unsigned s = 0; s < n; ++s) {
-        if ((s & step.out) == 0) improve(s, s | step.out, 0);
-      }
+      for_each_subset(step.open & ~step.out, [&](Subset s) {
+        const auto with = static_cast<Subset>(s | step.out);
+        from[s] = s;
+        from[with] = with;
+        improve(s, with, 0);
+      });
+      ++scratch.chosen;
       break;
     case Kind::pay: {
       const double price = prices.over(step.begin, step.end);
-      for (unsigned s = 0; price > 0 && s < n; ++s) least[s] += price * bytes_[s & ~step.in];
+      if (price <= 0) break;
+      for_each_subset(step.open, [&](Subset s) { least[s] += price * bytes_[s & ~step.in]; });
       break;
     }
     case Kind::need:
-      for (unsigned s = 0; s < n; ++s) {
+      for_each_subset(step.open, [&](Subset s) {
         if ((s & step.in) != step.in) least[s] = kNever;
-      }
+      });
       break;
   }
 }
 
-void Cluster::trace_back(const Scratch& scratch, std::vector<Hold>& holds) const {
-  auto state = static_cast<unsigned>(std::ranges::min_element(scratch.least) -
-                                     scratch.least.begin());
-  const Subset* from = scratch.from.data() + scratch.from.size();
+void Cluster::trace_back(const Scratch& scratch, Subset state, std::vector<Hold>& holds) const {
+  const Subset* from = scratch.from.data() + choices_ * bytes_.size();
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     switch (step->kind) {
-      case Kind::make: state &= ~unsigned{step->out}; break;
+      case Kind::make: state &= static_cast<Subset>(~step->out); break;
       case Kind::run:
       case Kind::drop:
-        from -= scratch.least.size();
+        from -= bytes_.size();
         state = from[state];
         break;
       case Kind::pay:

@@ -23,16 +23,17 @@ struct Hold {
 /// lower the result.
 ///
 /// The program runs over the subsets of the cluster's values that are held, from each stage that
-/// touches them to the next: O(readers x values x 2^values).
+/// touches them to the next, of those that are made and still of use: O(readers x values x
+/// 2^values), and less where values are made and read one after the other.
 class Cluster {
  public:
-  static constexpr int kMostValues = 12;
+  static constexpr int kMostValues = 14;
 
   /// `ops` in order, with at most kMostValues outputs in all.
   Cluster(const StageGraph& graph, std::vector<BoundOp> ops);
 
   /// Subsets that solve() looks at.
-  double work() const { return static_cast<double>(steps_.size() * bytes_.size()); }
+  double work() const { return work_; }
 
   /// Room that solve() works in; to be used again.
   struct Scratch;
@@ -51,6 +52,7 @@ class Cluster {
   };
   struct Step {
     Kind kind;
+    Subset open = 0;  ///< values that may be held: subsets of these are looked at
     Subset in = 0;
     Subset out = 0;
     double cost = 0;
@@ -61,22 +63,28 @@ class Cluster {
   std::vector<int> touching_stages(const StageGraph& graph) const;
   Subset subset(std::span<const int> values) const;
   Subset useful_after(const StageGraph& graph, int stage) const;
-  void add_choices(int stage, Subset useful);
+  void add(Step step);
+  void close(Subset useful);
+  void add_choices(int stage);
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
   void take(const Step& step, const Prices& prices, Scratch& scratch) const;
-  void trace_back(const Scratch& scratch, std::vector<Hold>& holds) const;
+  Subset cheapest(const std::vector<double>& least) const;
+  void trace_back(const Scratch& scratch, Subset state, std::vector<Hold>& holds) const;
 
   std::vector<BoundOp> ops_;
   std::vector<int> values_;
   std::vector<Step> steps_;
   std::vector<double> bytes_;  // per subset
-  Subset made_ = 0;            // while the steps are laid out
+  std::size_t choices_ = 0;    // steps that choose: runs and drops
+  double work_ = 0;
+  Subset open_ = 0;            // while the steps are laid out; then of the last
 };
 
 struct Cluster::Scratch {
   std::vector<double> least;  ///< per subset: the least cost so far
   std::vector<Subset> from;   ///< per step that chooses and subset: the subset before it
+  std::size_t chosen = 0;     ///< steps so far that chose
 };
 
 }  // namespace lowtide

@@ -10,9 +10,10 @@ namespace {
 /// "Soon": stages from the one op to the other at most. Holding the value over them is not priced.
 constexpr int kNear = 4;
 
-class Gluing {
+class Contracting {
  public:
-  Gluing(const StageGraph& graph, const std::vector<bool>& decided) : graph_(graph) {
+  Contracting(const StageGraph& graph, const std::vector<bool>& decided, Gluing gluing)
+      : graph_(graph), gluing_(gluing) {
     for (int i = 0; i < graph.end(); ++i) ops_.push_back(plain(i, decided));
   }
 
@@ -50,20 +51,27 @@ class Gluing {
       BoundOp& maker = ops_[value.producer];
       const bool glues = !op.outputs.empty() && maker.outputs == std::vector{v} &&
                          value.readers.size() == 1 && made <= value.bytes &&
-                         op.stage - maker.stage <= kNear;
+                         op.stage - maker.stage <= kNear && may_drop_others(op, v);
       if (glues && (best == nullptr || maker.cost > best->cost)) best = &maker;
     }
     return best;
   }
 
+  bool may_drop_others(const BoundOp& op, int v) const {
+    return gluing_ == Gluing::loose || std::ranges::all_of(op.inputs, [&](int other) {
+      return other == v || 2 * graph_.value(other).bytes < graph_.value(v).bytes;
+    });
+  }
+
   const StageGraph& graph_;
+  Gluing gluing_;
   std::vector<BoundOp> ops_;  // per stage but the end
 };
 
 }  // namespace
 
-Contraction contract(const StageGraph& graph, const std::vector<bool>& decided) {
-  return Gluing(graph, decided).run();
+Contraction contract(const StageGraph& graph, const std::vector<bool>& decided, Gluing gluing) {
+  return Contracting(graph, decided, gluing).run();
 }
 
 }  // namespace lowtide

@@ -34,32 +34,28 @@ double squared_length(const std::vector<double>& slope, const std::vector<double
 
 PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
     : graph_(graph), best_prices_(graph.num_stages()), best_(graph.required_cost()) {
-  Bytes largest = 0;
-  for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
-  decide(static_cast<Bytes>(kTinyShare * static_cast<double>(largest)));
+  decide();
   fill_room(budget);
-  group(1);
+  group(1, Gluing::loose);
 }
 
 double PriceBound::value() const {
   return std::max(graph_.required_cost(), best_ * (1 - kRounding));
 }
 
-/// Dropping a value is a choice when its op may run again and it is not tiny.
-void PriceBound::decide(Bytes tiny) {
+/// Dropping a value is a choice when its op may run again and it is not tiny, for the first such
+/// outputs of each op.
+void PriceBound::decide() {
+  Bytes largest = 0;
+  for (const StageValue& value : graph_.values()) largest = std::max(largest, value.bytes);
+  const auto tiny = static_cast<Bytes>(kTinyShare * static_cast<double>(largest));
   decided_.resize(graph_.num_values());
-  for (int v = 0; v < graph_.num_values(); ++v) {
-    const StageValue& value = graph_.value(v);
-    const bool may_rerun = graph_.stage(value.producer).deadline > value.producer;
-    decided_[v] = value.bytes > tiny && may_rerun;
-  }
-  contraction_ = contract(graph_, decided_);
-  for (BoundOp& op : contraction_.ops) {
-    if (op.outputs.size() <= Cluster::kMostValues) continue;
-    for (std::size_t k = Cluster::kMostValues; k < op.outputs.size(); ++k) {
-      decided_[op.outputs[k]] = false;
+  for (int i = 0; i < graph_.end(); ++i) {
+    int left = graph_.stage(i).deadline > i ? Cluster::kMostValues : 0;
+    for (int v : graph_.stage(i).outputs) {
+      decided_[v] = graph_.value(v).bytes > tiny && left > 0;
+      left -= decided_[v];
     }
-    op.outputs.resize(Cluster::kMostValues);
   }
 }
 
@@ -119,7 +115,8 @@ std::vector<double> PriceBound::crossing_loss() const {
   return loss;
 }
 
-void PriceBound::group(int cluster_values) {
+void PriceBound::group(int cluster_values, Gluing gluing) {
+  contraction_ = contract(graph_, decided_, gluing);
   const std::vector<double> loss = crossing_loss();
   const std::vector<BoundOp>& ops = contraction_.ops;
   const auto n = static_cast<int>(ops.size());
@@ -163,17 +160,25 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   return bound;
 }
 
+double PriceBound::work_of_round() const {
+  double work = static_cast<double>(graph_.num_stages());
+  for (const Cluster& cluster : clusters_) work += cluster.work();
+  return work;
+}
+
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
-void PriceBound::raise(int cluster_values, double work, const Control& control) {
+void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Control& control) {
   constexpr double kFewRounds = 10;
   constexpr double kManyRounds = 3000;
   constexpr int kPatience = 12;
   constexpr double kFirstAmbition = 0.05;
   constexpr double kLastAmbition = 1e-6;
-  group(cluster_values);
-  double each = static_cast<double>(graph_.num_stages());
-  for (const Cluster& cluster : clusters_) each += cluster.work();
-  const int rounds = static_cast<int>(std::clamp(work / each, kFewRounds, kManyRounds));
+  for (int values = cluster_values; values > 0; values /= 2) {
+    group(values, gluing);
+    if (work >= kFewRounds * work_of_round()) break;
+  }
+  const int rounds =
+      static_cast<int>(std::clamp(work / work_of_round(), kFewRounds, kManyRounds));
   const double scale = graph_.required_cost();
   double ambition = kFirstAmbition * scale;
   int idle = 0;
@@ -212,12 +217,18 @@ PriceBound::Solution PriceBound::solution(double factor) const {
   return result;
 }
 
-/// Small clusters first: their prices tell the larger ones where to cut. Larger ones are not always
-/// better, since borders move, so a middle size comes last.
+/// Small clusters first: their prices tell the larger ones where to cut. Neither larger ones nor
+/// either kind of gluing are always better.
 void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
                      const Control& part) {
-  for (int values : {1, 4, 10, 6}) {
-    bound.raise(values, work, part);
+  struct Round {
+    int values;
+    Gluing gluing;
+  };
+  constexpr Round kRounds[] = {{1, Gluing::loose}, {4, Gluing::loose}, {10, Gluing::loose},
+                               {6, Gluing::loose}, {6, Gluing::strict}, {14, Gluing::strict}};
+  for (const auto [values, gluing] : kRounds) {
+    bound.raise(values, gluing, work, part);
     listener.report(fmt::format("bound {:.3f}% with clusters of {}",
                                 100 * (bound.value() / bound.required_cost() - 1), values));
   }

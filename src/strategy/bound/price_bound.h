@@ -18,10 +18,12 @@ class PriceBound {
  public:
   PriceBound(const StageGraph& graph, Bytes budget);
 
-  /// Groups stages anew into clusters of at most `cluster_values` values, where the current prices
-  /// say that little is lost between clusters, then raises the bound. `work` is the number of
-  /// subsets to look at, which bounds the time; always a few rounds.
-  void raise(int cluster_values, double work, const Control& control);
+  /// Groups stages anew into clusters of at most `cluster_values` values, after gluing ops together
+  /// (strategy/bound/contraction.h), where the current prices say that little is lost between
+  /// clusters, then raises the bound. `work` is the number of
+  /// subsets to look at, which bounds the time: clusters are smaller where it would not do for a
+  /// few rounds.
+  void raise(int cluster_values, Gluing gluing, double work, const Control& control);
 
   /// No plan within the budget costs less. At least StageGraph::required_cost().
   double value() const;
@@ -41,9 +43,10 @@ class PriceBound {
 
  private:
   void fill_room(Bytes budget);
-  void decide(Bytes tiny);
+  void decide();
   std::vector<double> crossing_loss() const;
-  void group(int cluster_values);
+  void group(int cluster_values, Gluing gluing);
+  double work_of_round() const;
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
   const StageGraph& graph_;
