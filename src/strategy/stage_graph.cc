@@ -104,7 +104,8 @@ struct StageGraph::Builder {
 
   Bytes overwritable(const Op& op, const InPlace& pair) const {
     const TensorId source = graph.storage(op.inputs[pair.input]);
-    return graph.is_resident(source) ? 0 : graph.tensor(op.outputs[pair.output]).bytes;
+    const bool fits = graph.tensor(op.outputs[pair.output]).bytes <= graph.tensor(source).bytes;
+    return fits && !graph.is_resident(source) ? graph.tensor(source).bytes : 0;
   }
 
   void read(Stage& stage, int here, TensorId id) {

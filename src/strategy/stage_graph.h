@@ -22,7 +22,7 @@ struct Stage {
   OpId op = kNone;           ///< kNone for the end
   double cost = 0;
   Bytes workspace = 0;
-  Bytes in_place = 0;        ///< at most so many bytes of outputs may lie over dying inputs
+  Bytes in_place = 0;        ///< at most so many bytes of inputs may die under outputs
   std::vector<int> inputs = {};   ///< values, each once; through views too
   std::vector<int> outputs = {};  ///< values
   std::vector<Overlay> overlays = {};  ///< what plans write in place, in order of preference
