@@ -210,6 +210,7 @@ class Attempts {
     if (asked >= budget_ && decision.lower_bound) {
       bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
       bound_model_ = decision.bound_model;
+      if (asked == budget_) planned_.certificate = std::move(decision.certificate);
     }
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
@@ -264,6 +265,8 @@ class Attempts {
     if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
       plan.lower_bound = bound_;
       plan.model = bound_model_;
+    } else {
+      planned_.certificate.reset();
     }
     const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
     require_valid(graph_, plan);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "strategy/bound/certificate.h"
 #include "strategy/bound/price_bound.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/priced_descent.h"
@@ -254,6 +255,8 @@ class Search {
     result.executions = std::move(executions);
     result.alternatives = alternatives();
     result.lower_bound = bound_.value();
+    result.certificate = std::make_shared<const Certificate>(
+        certificate_of(request_.graph, graph_, bound_, request_.budget_bytes));
     return result;
   }
 

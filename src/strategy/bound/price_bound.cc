@@ -37,6 +37,7 @@ PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
   decide(static_cast<Bytes>(kTinyShare * static_cast<double>(largest)));
   fill_room(budget);
   group(1);
+  best_cuts_ = cuts_;
 }
 
 double PriceBound::value() const {
@@ -134,10 +135,23 @@ void PriceBound::group(int cluster_values) {
     }
   }
   clusters_.clear();
+  cuts_.clear();
   for (int end = n; end > 0; end = choice[end].previous) {
     const int begin = choice[end].previous;
     clusters_.emplace_back(graph_, std::vector(ops.begin() + begin, ops.begin() + end));
+    cuts_.push_back(begin);
   }
+}
+
+std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
+  std::vector<std::vector<BoundOp>> clusters;
+  auto end = contraction_.ops.end();
+  for (int cut : best_cuts_) {
+    const auto begin = contraction_.ops.begin() + cut;
+    clusters.emplace_back(begin, end);
+    end = begin;
+  }
+  return clusters;
 }
 
 /// The bound at these prices, and by how much it rises per price: bytes held less room.
@@ -183,6 +197,7 @@ void PriceBound::raise(int cluster_values, double work, const Control& control) 
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
       best_prices_ = Prices(price);
+      best_cuts_ = cuts_;
     } else if (++idle >= kPatience) {
       ambition /= 2;
       idle = 0;

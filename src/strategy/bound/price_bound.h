@@ -28,6 +28,10 @@ class PriceBound {
   /// No plan at all is within the budget: some op's own needs exceed it.
   bool infeasible() const { return infeasible_; }
   const Prices& prices() const { return best_prices_; }
+  /// The clusters that had the value at these prices.
+  std::vector<std::vector<BoundOp>> clusters() const;
+  /// Values whose makers run again only together with their reader: see Contraction.
+  const std::vector<int>& glued() const { return contraction_.glued; }
 
   /// What a solution at `factor` times the prices holds beside what stages need in any case;
   /// values not in `decided` are held throughout.
@@ -48,9 +52,11 @@ class PriceBound {
   std::vector<bool> decided_;  // per value
   Contraction contraction_;
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
+  std::vector<int> cuts_;       // per cluster: index of its first op among the contracted ones
   std::vector<Cluster> clusters_;
   mutable Cluster::Scratch scratch_;
   Prices best_prices_;
+  std::vector<int> best_cuts_;
   double best_;
   bool infeasible_ = false;
 };
