@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "certify/io.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -31,6 +32,7 @@ struct Arguments {
   std::string budget;
   Edits edits;
   std::string output;
+  std::string certificate;
   std::string picture;
   std::string model;     ///< to write
   std::string solution;  ///< to read
@@ -108,6 +110,14 @@ Planned searched(const Graph& graph, const Strategy& strategy, Bytes budget,
   return plan_within(graph, strategy, budget, fitting.strategy_options, control);
 }
 
+void write_proof(const Planned& planned, const std::string& file) {
+  if (!planned.certificate) {
+    throw InputError(fmt::format("{}: {} has no proof of a lower bound; the strategy search has.",
+                                 file, planned.plan->strategy));
+  }
+  write_certificate(*planned.certificate, file);
+}
+
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
@@ -124,6 +134,7 @@ int plan(const Arguments& arguments) {
   }
   if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
+  if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
   if (arguments.json) {
     print_json(to_json(planned, import ? "imported" : strategy.name));
@@ -145,6 +156,9 @@ Action define_plan(CLI::App& app) {
       ->type_name("BUDGET");
   add_planning_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
+  app.add_option("--certificate", arguments->certificate,
+                 "File to write the proof of the plan's lower bound to, for lowtide certify")
+      ->type_name("FILE");
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
       ->type_name("FILE");
   auto* const model =

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT, TINY
 
-COMMANDS = ["train", "graph", "profile", "plan", "verify", "compare", "frontier",
+COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
             "strategies", "models"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
@@ -55,6 +55,33 @@ def test_graph_profile_plan_verify(lowtide, graph):
     verdict = lowtide("verify", graph, "p.json", "--json")
     assert verdict.code == 0 and verdict.json["valid"] is True
     assert verdict.json["arena_bytes"] == plan["arena_bytes"]
+
+
+def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json", "--json")
+    assert done.code == 0, done.err
+    plan = done.json
+    verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
+    assert verdict.code == 0, verdict.err
+    assert verdict.json["valid"] is True
+    assert verdict.json["cost"] == pytest.approx(plan["cost"])
+    assert verdict.json["lower_bound"] == pytest.approx(plan["lower_bound"])
+    assert verdict.json["gap"] == pytest.approx(plan["gap"], abs=1e-6)
+    assert "gap" in lowtide("certify", graph, "p.json", "c.json").out
+
+
+def test_a_false_certificate_is_refused_by_name(lowtide, graph):
+    lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json")
+    certificate = json.loads((lowtide.folder / "c.json").read_text())
+    for key, value, flaw in [("lower_bound", 1.01 * certificate["lower_bound"], "bound_too_high"),
+                             ("digest", "0123456789abcdef", "wrong_graph"),
+                             ("budget_bytes", certificate["budget_bytes"] - 1, "wrong_budget"),
+                             ("prices", [[certificate["ops"], -1.0]], "bad_price")]:
+        (lowtide.folder / "false.json").write_text(json.dumps({**certificate, key: value}))
+        done = lowtide("certify", graph, "p.json", "false.json", "--json").fails(2, flaw)
+        assert done.json["flaw"] == flaw and done.json["valid"] is False
+    done = lowtide("plan", graph, "--budget", "100%", "--strategy", "segments", "--certificate", "d.json")
+    done.fails(2, "no proof of a lower bound")
 
 
 def test_the_independent_checker_agrees(lowtide, graph):
