@@ -14,6 +14,7 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "planner/why_not_less.h"
 
 namespace lowtide {
 namespace {
@@ -64,19 +65,6 @@ StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given
 
 std::string in_full(Bytes bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
-}
-
-/// What takes the bytes that no plan can save.
-std::string floor_text(const Graph& graph) {
-  const Floor floor = structural_floor(graph);
-  std::string text = fmt::format("No plan of any kind needs less than {}: resident tensors take {}",
-                                 in_full(floor.bytes), format_bytes(graph.resident_bytes()));
-  if (floor.op != kNone) {
-    text += fmt::format(", and op {} (\"{}\") alone needs {} besides", floor.op,
-                        graph.op(floor.op).name,
-                        format_bytes(floor.bytes - graph.resident_bytes()));
-  }
-  return text + ".";
 }
 
 Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
@@ -290,7 +278,7 @@ class Attempts {
             ? fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
                           in_full(*planned_.smallest_budget))
             : fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
-    planned_.message = fmt::format("infeasible: {}. {}", reason, floor_text(graph_));
+    planned_.message = fmt::format("infeasible: {}. {}", reason, why_not_less(graph_));
   }
 
   std::string why_stopped() const {
@@ -357,7 +345,7 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
     planned.smallest_budget = arena_bytes;
     planned.message =
         fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
-                    in_full(arena_bytes), in_full(plan.peak_bytes), floor_text(graph));
+                    in_full(arena_bytes), in_full(plan.peak_bytes), why_not_less(graph));
     return planned;
   }
   plan.budget_bytes = budget_bytes;
