@@ -15,6 +15,7 @@
 #include "plan/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "planner/more_budget.h"
 #include "planner/planner.h"
 #include "report/explain.h"
 #include "report/memory_plot.h"
@@ -36,10 +37,14 @@ struct Arguments {
   std::string picture;
   std::string model;     ///< to write
   std::string solution;  ///< to read
+  bool explains = false;
   bool json = false;
 };
 
 constexpr int kExplainedRows = 8;
+/// Of the time limit, what --explain may take besides; and at most so many seconds.
+constexpr double kExplainShare = 0.5;
+constexpr double kExplainSeconds = 10;
 
 /// Bytes in use over a step: the plan beside keep-all.
 void draw(const Graph& graph, const Planned& planned, const std::string& path) {
@@ -118,6 +123,27 @@ void write_proof(const Planned& planned, const std::string& file) {
   write_certificate(*planned.certificate, file);
 }
 
+/// What more memory would save; with --explain by a plan for it, else by the bound alone.
+MoreBudget with_more(const Graph& graph, const Planned& planned, const Arguments& arguments,
+                     const Strategy& strategy, const Fitting& fitting) {
+  const Bytes extra = worth_asking_for(planned.budget_bytes);
+  if (!arguments.explains || Control::stop_requested()) return bound_with_more(graph, planned, extra);
+  const double limit = kExplainShare * fitting.planning_seconds;
+  Progress progress;
+  Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
+                  progress.messages());
+  return plan_with_more(graph, strategy, planned, extra, fitting.strategy_options, control);
+}
+
+nlohmann::json to_json(const MoreBudget& more) {
+  const auto or_null = [](const std::optional<double>& value) {
+    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
+  };
+  return {{"extra_bytes", more.extra_bytes},
+          {"saves_at_most", or_null(more.saves_at_most)},
+          {"saves", or_null(more.saves)}};
+}
+
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
@@ -136,11 +162,15 @@ int plan(const Arguments& arguments) {
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
+  const MoreBudget more = with_more(graph, planned, arguments, strategy, options.fitting);
   if (arguments.json) {
-    print_json(to_json(planned, import ? "imported" : strategy.name));
+    nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
+    document["with_more"] = to_json(more);
+    print_json(document);
   } else {
     print(summary(graph, planned));
     print("\n" + format_explanation(graph, explain(graph, *planned.plan), kExplainedRows));
+    if (more.saves || more.saves_at_most) print("\n" + format_more(more, planned));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }
@@ -161,6 +191,8 @@ Action define_plan(CLI::App& app) {
       ->type_name("FILE");
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
       ->type_name("FILE");
+  app.add_flag("--explain", arguments->explains,
+               "Also plan within a GiB more (or a tenth), to say what that would save");
   auto* const model =
       app.add_option("--export-mps", arguments->model,
                      "Write checkmate's integer program for another solver to FILE; plan nothing")
@@ -173,7 +205,9 @@ Action define_plan(CLI::App& app) {
   add_help(
       app,
       "The budget counts everything that the step holds, fragmentation included: the arena of\n"
-      "the plan is within it. Ctrl-C ends the search with the best plan so far.",
+      "the plan is within it. Ctrl-C ends the search with the best plan so far. Printed with it:\n"
+      "what is held at the peak, what runs again and which ops leave no room to hold it instead,\n"
+      "and what a larger budget saves at most.",
       "  lowtide plan unet.json --budget 60%\n"
       "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
       "plan.json\n");

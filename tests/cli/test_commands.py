@@ -98,6 +98,19 @@ def test_plan_for_people_explains(lowtide, graph):
     assert "budget" in out and "arena" in out and "overhead" in out
 
 
+def test_plan_says_what_more_memory_would_save(lowtide, graph):
+    free = lowtide("plan", graph, "--budget", "75%", "--json").json["with_more"]
+    assert free["extra_bytes"] > 0 and free["saves_at_most"] >= 0 and free["saves"] is None
+    done = lowtide("plan", graph, "--budget", "75%", "--explain", "--time-limit", 4)
+    assert done.code == 0, done.err
+    assert "a plan was found that saves" in done.out and "no plan saves more than" in done.out
+
+
+def test_a_refusal_says_what_takes_the_bytes(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "1KiB").fails(3, "parameters", "reads", "makes")
+    assert "smaller batch" in done.err
+
+
 def test_every_strategy_answers(lowtide, graph):
     names = [s["name"] for s in lowtide("strategies", "--json").json["strategies"]]
     done = lowtide("compare", graph, "--budgets", "100%,80%", "--time-limit", "3", "--json")
