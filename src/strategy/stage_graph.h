@@ -27,6 +27,9 @@ struct Stage {
   std::vector<int> outputs = {};  ///< values
   std::vector<Overlay> overlays = {};  ///< what plans write in place, in order of preference
   int deadline = 0;          ///< the last stage in which the op may run again; its own if none
+  /// The same for any plan: strategies hold what a view op makes views of unless it is plain, but
+  /// a plan may run that op again too, so a bound must not rely on it.
+  int latest = 0;
   Phase phase = Phase::forward;
 };
 

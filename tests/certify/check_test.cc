@@ -90,6 +90,25 @@ TEST(Certify, AcceptsLargerRandomGraphs) {
   }
 }
 
+/// Strategies hold what such ops view; the bound must not count on it.
+TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
+  int certificates = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    GraphData data = random_graph(seed, {.ops = 60}).data();
+    for (Op& op : data.ops) {
+      const bool makes_views = !op.outputs.empty() && data.tensors[op.outputs[0]].alias_of != kNone;
+      if (makes_views && op.recomputable) op.workspace_bytes = 8;
+    }
+    const Graph graph(std::move(data));
+    const Planned planned = searched(graph, share_of_peak(graph, 0.95));
+    if (!planned.plan || !planned.certificate) continue;
+    EXPECT_TRUE(is_accepted(certify(graph, *planned.plan, *planned.certificate)));
+    ++certificates;
+  }
+  EXPECT_GT(certificates, 5);
+}
+
 // ---- Mutations ---------------------------------------------------------------------------------
 
 using Change = std::function<void(Case&)>;

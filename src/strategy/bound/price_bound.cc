@@ -49,7 +49,7 @@ void PriceBound::decide(Bytes tiny) {
   decided_.resize(graph_.num_values());
   for (int v = 0; v < graph_.num_values(); ++v) {
     const StageValue& value = graph_.value(v);
-    const bool may_rerun = graph_.stage(value.producer).deadline > value.producer;
+    const bool may_rerun = graph_.stage(value.producer).latest > value.producer;
     decided_[v] = value.bytes > tiny && may_rerun;
   }
   contraction_ = contract(graph_, decided_);
@@ -74,7 +74,7 @@ void PriceBound::fill_room(Bytes budget) {
     for (int v : stage.inputs) room[t] -= graph_.value(v).bytes;
   }
   for (const StageValue& value : graph_.values()) {
-    if (graph_.stage(value.producer).deadline > value.producer) continue;
+    if (graph_.stage(value.producer).latest > value.producer) continue;
     held[value.producer + 1] += value.bytes;
     held[std::max(value.last_reader(), value.producer + 1)] -= value.bytes;
     for (int t : value.readers) room[t] += t < value.last_reader() ? value.bytes : 0;
