@@ -135,15 +135,6 @@ MoreBudget with_more(const Graph& graph, const Planned& planned, const Arguments
   return plan_with_more(graph, strategy, planned, extra, fitting.strategy_options, control);
 }
 
-nlohmann::json to_json(const MoreBudget& more) {
-  const auto or_null = [](const std::optional<double>& value) {
-    return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-  };
-  return {{"extra_bytes", more.extra_bytes},
-          {"saves_at_most", or_null(more.saves_at_most)},
-          {"saves", or_null(more.saves)}};
-}
-
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
