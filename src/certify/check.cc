@@ -161,6 +161,9 @@ class SafeSum {
 /// The Lagrangian's value: what all needed ops cost once, and what each cluster costs at least at
 /// the prices, less the price of the room for what a stage does not need itself.
 double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  if (certificate.budget_bytes < 0) {
+    refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", certificate.budget_bytes);
+  }
   const PriceSums prices(prices_of(graph, stages, certificate));
   SafeSum sum;
   const double rounding = static_cast<double>(graph.num_ops()) *

@@ -20,7 +20,7 @@ enum class Flaw : std::uint8_t {
   cluster_too_large,  ///< more values in a cluster than are checked in reasonable time
   bad_glue,           ///< ops run again together though holding what lies between them may pay
   bound_too_high,     ///< claims more than is proved
-  wrong_budget,       ///< the plan is for another budget
+  wrong_budget,       ///< negative, or the plan is for another
   bad_plan,           ///< an action that cannot be done, or something missing at the end
   out_of_order,       ///< first runs not in the order of the graph: the bound is for other plans
   plan_costs_more,    ///< than the plan says

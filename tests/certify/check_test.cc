@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 
 #include "certify/accept.h"
 #include "certify/digest.h"
@@ -199,6 +200,9 @@ TEST(CertifyRefuses, AnotherBudget) {
   expect_refusal(Flaw::wrong_budget, [](Case& c) { c.plan.budget_bytes.value() += 1; });
   expect_refusal(Flaw::wrong_budget, [](Case& c) { c.plan.budget_bytes.reset(); });
   expect_refusal(Flaw::wrong_budget, [](Case& c) { c.certificate.budget_bytes -= 1; });
+  expect_refusal(Flaw::wrong_budget, [](Case& c) {
+    c.certificate.budget_bytes = std::numeric_limits<Bytes>::min();
+  });
 }
 
 TEST(CertifyRefuses, BadPlans) {
