@@ -106,7 +106,9 @@ class Derivation {
       if (fits && !graph_.is_resident(source)) sources.push_back(source);
     }
     Bytes bytes = 0;
-    for (TensorId source : without_repeats(std::move(sources))) bytes += graph_.tensor(source).bytes;
+    for (TensorId source : without_repeats(std::move(sources))) {
+      bytes += graph_.tensor(source).bytes;
+    }
     return bytes;
   }
 

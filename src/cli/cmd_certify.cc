@@ -21,7 +21,8 @@ struct Arguments {
 };
 
 int report(const Refused& refused, bool json) {
-  const std::string message = fmt::format("refused for {}: {}", name(refused.flaw), refused.message);
+  const std::string message =
+      fmt::format("refused for {}: {}", name(refused.flaw), refused.message);
   std::cerr << "lowtide: " << message << std::endl;
   if (json) {
     print_json({{"valid", false},

@@ -60,7 +60,8 @@ std::string error_with(const std::string& key, const std::string& json) {
 
 TEST(CertificateIoErrors, NameWhatIsWrong) {
   EXPECT_EQ(error_with("lower_bound", "7"), "no error");
-  EXPECT_THAT(error_with("format", "\"lowtide-plan\""), HasSubstr("must be \"lowtide-certificate\""));
+  EXPECT_THAT(error_with("format", "\"lowtide-plan\""),
+              HasSubstr("must be \"lowtide-certificate\""));
   EXPECT_THAT(error_with("version", "2"), HasSubstr("this program reads version 1"));
   EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("knows proofs for \"fixed-order\""));
   EXPECT_THAT(error_with("digest", "\"xyz\""), HasSubstr("16 hexadecimal digits"));

@@ -71,7 +71,8 @@ class Author {
   bool grow(Certificate::Rerun& rerun) {
     const std::vector<TensorId>& inputs = graph_.op(rerun.ops.front()).inputs;
     if (inputs.empty()) return false;
-    const OpId maker = graph_.producer(graph_.storage(inputs[below(static_cast<int>(inputs.size()))]));
+    const TensorId input = inputs[below(static_cast<int>(inputs.size()))];
+    const OpId maker = graph_.producer(graph_.storage(input));
     if (maker == kNone) return false;
     rerun.ops.insert(rerun.ops.begin(), maker);
     return true;
