@@ -127,7 +127,8 @@ void write_proof(const Planned& planned, const std::string& file) {
 MoreBudget with_more(const Graph& graph, const Planned& planned, const Arguments& arguments,
                      const Strategy& strategy, const Fitting& fitting) {
   const Bytes extra = worth_asking_for(planned.budget_bytes);
-  if (!arguments.explains || Control::stop_requested()) return bound_with_more(graph, planned, extra);
+  const bool plans_again = arguments.explains && !Control::stop_requested();
+  if (!plans_again) return bound_with_more(graph, planned, extra);
   const double limit = kExplainShare * fitting.planning_seconds;
   Progress progress;
   Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
