@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "certify/check.h"
 #include "graph/io.h"
 #include "graph/validate.h"
 #include "layout/layout.h"
@@ -13,6 +14,7 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "strategy/bound/certificate.h"
 
 namespace lowtide {
 namespace {
@@ -134,6 +136,27 @@ void load_plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(parse_plan(text));
 }
 
+/// Of a bound at 70% of the peak, with clusters of eight values.
+void prove_bound(benchmark::State& state) {
+  const Graph& graph = graph_of(state);
+  const StageGraph stages(graph);
+  const auto budget =
+      static_cast<Bytes>(0.7 * static_cast<double>(keep_all_reference(graph).peak_bytes));
+  PriceBound bound(stages, budget);
+  for (int values : {1, 8}) bound.raise(values, 1e8, Control());
+  const Certificate certificate = certificate_of(graph, stages, bound, budget);
+  double proved = 0;
+  for (auto _ : state) {
+    const auto verdict = proved_bound(graph, certificate);
+    if (const Refused* refused = std::get_if<Refused>(&verdict)) {
+      state.SkipWithError(refused->message.c_str());
+      return;
+    }
+    proved = std::get<double>(verdict);
+  }
+  state.counters["overhead_percent"] = 100 * (proved / stages.required_cost() - 1);
+}
+
 void scales(benchmark::internal::Benchmark* benchmark) {
   benchmark->Arg(1'000)->Arg(10'000)->Arg(100'000)->Unit(benchmark::kMillisecond);
 }
@@ -145,6 +168,7 @@ BENCHMARK(replay_keep_all)->Apply(scales);
 BENCHMARK(verify_keep_all)->Apply(scales);
 BENCHMARK(lay_out)->Apply(scales);
 BENCHMARK(load_plan)->Apply(scales);
+BENCHMARK(prove_bound)->Apply(scales);
 
 }  // namespace
 }  // namespace lowtide

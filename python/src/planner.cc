@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "bindings.h"
+#include "certify/io.h"
 #include "plan/replay.h"
 #include "planner/frontier.h"
 
@@ -17,6 +18,12 @@ Planned plan(const Graph& graph, std::string_view budget, std::optional<std::str
   const Bytes bytes = parsed.resolve(keep_all_reference(graph).peak_bytes);
   Control control(time_limit);
   return plan_within(graph, chosen, bytes, options, control);
+}
+
+/// The text of the proof of the plan's lower bound.
+std::optional<std::string> certificate(const Planned& planned) {
+  if (!planned.certificate) return std::nullopt;
+  return format_certificate(*planned.certificate);
 }
 
 Frontier walk(const Graph& graph, int points, std::optional<std::string> strategy,
@@ -71,6 +78,7 @@ void bind_planner(py::module_& module) {
       .def_readonly("keep_all_cost", &Planned::keep_all_cost)
       .def_readonly("keep_all_peak_bytes", &Planned::keep_all_peak_bytes)
       .def_readonly("smallest_budget", &Planned::smallest_budget)
+      .def_property_readonly("certificate", certificate)
       .def_readonly("seconds", &Planned::seconds)
       .def_readonly("message", &Planned::message)
       .def_property_readonly("overhead",

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "certify/io.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -14,6 +15,7 @@
 #include "plan/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "planner/more_budget.h"
 #include "planner/planner.h"
 #include "report/explain.h"
 #include "report/memory_plot.h"
@@ -31,13 +33,18 @@ struct Arguments {
   std::string budget;
   Edits edits;
   std::string output;
+  std::string certificate;
   std::string picture;
   std::string model;     ///< to write
   std::string solution;  ///< to read
+  bool explains = false;
   bool json = false;
 };
 
 constexpr int kExplainedRows = 8;
+/// Of the time limit, what --explain may take besides; and at most so many seconds.
+constexpr double kExplainShare = 0.5;
+constexpr double kExplainSeconds = 10;
 
 /// Bytes in use over a step: the plan beside keep-all.
 void draw(const Graph& graph, const Planned& planned, const std::string& path) {
@@ -108,6 +115,27 @@ Planned searched(const Graph& graph, const Strategy& strategy, Bytes budget,
   return plan_within(graph, strategy, budget, fitting.strategy_options, control);
 }
 
+void write_proof(const Planned& planned, const std::string& file) {
+  if (!planned.certificate) {
+    throw InputError(fmt::format("{}: {} has no proof of a lower bound; the strategy search has.",
+                                 file, planned.plan->strategy));
+  }
+  write_certificate(*planned.certificate, file);
+}
+
+/// What more memory would save; with --explain by a plan for it, else by the bound alone.
+MoreBudget with_more(const Graph& graph, const Planned& planned, const Arguments& arguments,
+                     const Strategy& strategy, const Fitting& fitting) {
+  const Bytes extra = worth_asking_for(planned.budget_bytes);
+  const bool plans_again = arguments.explains && !Control::stop_requested();
+  if (!plans_again) return bound_with_more(graph, planned, extra);
+  const double limit = kExplainShare * fitting.planning_seconds;
+  Progress progress;
+  Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
+                  progress.messages());
+  return plan_with_more(graph, strategy, planned, extra, fitting.strategy_options, control);
+}
+
 int plan(const Arguments& arguments) {
   TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
@@ -124,12 +152,17 @@ int plan(const Arguments& arguments) {
   }
   if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
+  if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
+  const MoreBudget more = with_more(graph, planned, arguments, strategy, options.fitting);
   if (arguments.json) {
-    print_json(to_json(planned, import ? "imported" : strategy.name));
+    nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
+    document["with_more"] = to_json(more);
+    print_json(document);
   } else {
     print(summary(graph, planned));
     print("\n" + format_explanation(graph, explain(graph, *planned.plan), kExplainedRows));
+    if (more.saves || more.saves_at_most) print("\n" + format_more(more, planned));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }
@@ -145,8 +178,13 @@ Action define_plan(CLI::App& app) {
       ->type_name("BUDGET");
   add_planning_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
+  app.add_option("--certificate", arguments->certificate,
+                 "File to write the proof of the plan's lower bound to, for lowtide certify")
+      ->type_name("FILE");
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
       ->type_name("FILE");
+  app.add_flag("--explain", arguments->explains,
+               "Also plan within a GiB more (or a tenth), to say what that would save");
   auto* const model =
       app.add_option("--export-mps", arguments->model,
                      "Write checkmate's integer program for another solver to FILE; plan nothing")
@@ -159,7 +197,9 @@ Action define_plan(CLI::App& app) {
   add_help(
       app,
       "The budget counts everything that the step holds, fragmentation included: the arena of\n"
-      "the plan is within it. Ctrl-C ends the search with the best plan so far.",
+      "the plan is within it. Ctrl-C ends the search with the best plan so far. Printed with it:\n"
+      "what is held at the peak, what runs again and which ops leave no room to hold it instead,\n"
+      "and what a larger budget saves at most.",
       "  lowtide plan unet.json --budget 60%\n"
       "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
       "plan.json\n");

@@ -30,6 +30,7 @@ Action define_graph(CLI::App& app);
 Action define_profile(CLI::App& app);
 Action define_plan(CLI::App& app);
 Action define_verify(CLI::App& app);
+Action define_certify(CLI::App& app);
 Action define_compare(CLI::App& app);
 Action define_frontier(CLI::App& app);
 Action define_strategies(CLI::App& app);

@@ -16,6 +16,7 @@ constexpr Command kCommands[] = {
     {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide what to keep and what to recompute within a budget", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
+    {"certify", "Check the proof of a plan's lower bound", define_certify},
     {"compare", "Compare strategies over several budgets", define_compare},
     {"frontier", "Show what every budget costs, down to the smallest", define_frontier},
     {"strategies", "List the planning strategies", define_strategies},

@@ -32,4 +32,10 @@ nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
   return j;
 }
 
+nlohmann::json to_json(const MoreBudget& more) {
+  return {{"extra_bytes", more.extra_bytes},
+          {"saves_at_most", or_null(more.saves_at_most)},
+          {"saves", or_null(more.saves)}};
+}
+
 }  // namespace lowtide::cli

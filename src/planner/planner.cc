@@ -14,6 +14,7 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "planner/why_not_less.h"
 
 namespace lowtide {
 namespace {
@@ -64,19 +65,6 @@ StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given
 
 std::string in_full(Bytes bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
-}
-
-/// What takes the bytes that no plan can save.
-std::string floor_text(const Graph& graph) {
-  const Floor floor = structural_floor(graph);
-  std::string text = fmt::format("No plan of any kind needs less than {}: resident tensors take {}",
-                                 in_full(floor.bytes), format_bytes(graph.resident_bytes()));
-  if (floor.op != kNone) {
-    text += fmt::format(", and op {} (\"{}\") alone needs {} besides", floor.op,
-                        graph.op(floor.op).name,
-                        format_bytes(floor.bytes - graph.resident_bytes()));
-  }
-  return text + ".";
 }
 
 Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
@@ -210,6 +198,7 @@ class Attempts {
     if (asked >= budget_ && decision.lower_bound) {
       bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
       bound_model_ = decision.bound_model;
+      if (asked == budget_) planned_.certificate = std::move(decision.certificate);
     }
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
@@ -264,6 +253,8 @@ class Attempts {
     if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
       plan.lower_bound = bound_;
       plan.model = bound_model_;
+    } else {
+      planned_.certificate.reset();
     }
     const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
     require_valid(graph_, plan);
@@ -287,7 +278,7 @@ class Attempts {
             ? fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
                           in_full(*planned_.smallest_budget))
             : fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
-    planned_.message = fmt::format("infeasible: {}. {}", reason, floor_text(graph_));
+    planned_.message = fmt::format("infeasible: {}. {}", reason, why_not_less(graph_));
   }
 
   std::string why_stopped() const {
@@ -354,7 +345,7 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
     planned.smallest_budget = arena_bytes;
     planned.message =
         fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
-                    in_full(arena_bytes), in_full(plan.peak_bytes), floor_text(graph));
+                    in_full(arena_bytes), in_full(plan.peak_bytes), why_not_less(graph));
     return planned;
   }
   plan.budget_bytes = budget_bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -16,6 +17,8 @@ struct Planned {
   Bytes budget_bytes = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
+  /// Proof of a lower bound for this budget, when the strategy gave one.
+  std::shared_ptr<const Certificate> certificate;
   std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
   double seconds = 0;
   std::string message;

@@ -17,10 +17,11 @@ std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& p
   for (const Action& action : plan.actions) {
     if (action.verb == Verb::run) ++runs[static_cast<std::size_t>(action.index)];
   }
+  const std::vector<std::optional<Absence>> away = absences(graph, plan);
   std::vector<Explanation::Again> again;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     const int count = runs[static_cast<std::size_t>(id)];
-    if (count > 1) again.push_back({id, count, (count - 1) * graph.op(id).cost});
+    if (count > 1) again.push_back({id, count, (count - 1) * graph.op(id).cost, away[id]});
   }
   std::ranges::stable_sort(again, std::greater<>(), &Explanation::Again::cost);
   return again;
@@ -39,7 +40,7 @@ std::string left_out(std::size_t count, std::string_view what) {
 std::string held_text(const Graph& graph, const Explanation& e, int most) {
   Table table({"held at the peak", "bytes", "made by"});
   table.align(2, Table::Align::left);
-  table.add({"(resident tensors)", format_bytes(e.resident_bytes)});
+  table.add({"(resident tensors)", format_bytes(e.resident_bytes), format_kinds(e.residents)});
   if (e.workspace_bytes > 0) table.add({"(workspace)", format_bytes(e.workspace_bytes)});
   const auto shown = head(e.held, most);
   for (const Explanation::Held& held : shown) {
@@ -53,16 +54,30 @@ std::string held_text(const Graph& graph, const Explanation& e, int most) {
                                  fmt::format("smaller values of {} together", format_bytes(rest)));
 }
 
+std::string taken_text(const Graph& graph, const Absence& away) {
+  return fmt::format("{} from {} to {}", format_bytes(away.bytes), graph.op(away.last_used_in).name,
+                     graph.op(away.back_for).name);
+}
+
+std::string room_text(const Graph& graph, const Absence& away) {
+  return fmt::format("{} in {}", format_bytes(away.room), graph.op(away.tightest).name);
+}
+
 std::string again_text(const Graph& graph, const Explanation& e, int most) {
   if (e.again.empty()) return "Nothing runs again.\n";
-  Table table({"runs again", "type", "times", "share of keep-all"});
+  Table table({"runs again", "type", "times", "share of keep-all", "held instead, it takes",
+               "but there is room for"});
   table.align(1, Table::Align::left);
+  table.align(4, Table::Align::left);
+  table.align(5, Table::Align::left);
   const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
   const auto shown = head(e.again, most);
   for (const Explanation::Again& again : shown) {
     const Op& op = graph.op(again.op);
     table.add({op.name, op.type, fmt::format("{}", again.runs - 1),
-               fmt::format("{:.2f}%", 100 * again.cost / whole)});
+               fmt::format("{:.2f}%", 100 * again.cost / whole),
+               again.absence ? taken_text(graph, *again.absence) : "",
+               again.absence ? room_text(graph, *again.absence) : ""});
   }
   return table.text() + left_out(e.again.size() - shown.size(), "cheaper ones");
 }
@@ -83,6 +98,7 @@ Explanation explain(const Graph& graph, const Plan& plan) {
     if (at.verb == Verb::run) e.peak_op = at.index;
   }
   e.resident_bytes = graph.resident_bytes();
+  e.residents = residents_by_kind(graph);
   e.workspace_bytes = replayed.workspace_at_peak;
   for (TensorId id : replayed.live_at_peak) {
     const Bytes bytes = graph.tensor(id).bytes;

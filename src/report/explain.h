@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "graph/residents.h"
 #include "plan/plan.h"
+#include "report/absence.h"
 
 namespace lowtide {
 
@@ -19,11 +21,14 @@ struct Explanation {
     OpId op;
     int runs;     ///< the first included
     double cost;  ///< of all but the first
+    /// Why: what it makes is away for a while, and there was so little room for it.
+    std::optional<Absence> absence;
   };
 
   Bytes peak_bytes = 0;
   OpId peak_op = kNone;         ///< that runs at the peak; kNone when no op does
   Bytes resident_bytes = 0;     ///< held throughout
+  std::vector<ResidentBytes> residents;  ///< the same by kind, largest first
   Bytes workspace_bytes = 0;    ///< of the op at the peak
   std::vector<Held> held;       ///< values at the peak, largest first
   std::vector<Again> again;     ///< dearest first

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
 #include "strategy/search/ordered_search.h"
 
@@ -39,11 +40,13 @@ Control share_of_time(const Control& control, double share) {
   return Control(std::max(1e-3, share * left), listener);
 }
 
-Decision keep_all_decision(const StageGraph& stages) {
+Decision keep_all_decision(const PlanRequest& request, const StageGraph& stages) {
+  const PriceBound bound(stages, request.budget_bytes);
   Decision decision;
   decision.outcome = Outcome::optimal;
   decision.executions = stage_order(stages);
-  decision.lower_bound = stages.required_cost();
+  decision.lower_bound = bound.value();
+  decision.certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
   return decision;
 }
 
@@ -67,6 +70,7 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages) {
   raise_in_rounds(bound, effort.bound_work, request.control, share_of_time(request.control, 0.15));
   Decision decision = ordered_search(request, *order, effort);
   decision.lower_bound = bound.value();
+  decision.certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
   return decision;
 }
 
@@ -83,7 +87,7 @@ Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
 
 Decision decide(const PlanRequest& request) {
   const StageGraph stages(request.graph);
-  if (keep_all_peak(stages) <= request.budget_bytes) return keep_all_decision(stages);
+  if (keep_all_peak(stages) <= request.budget_bytes) return keep_all_decision(request, stages);
   const bool improves = request.start.empty() && request.options.at("order") > 0;
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages));
   Control part = share_of_time(request.control, kFirstShare);

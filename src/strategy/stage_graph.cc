@@ -105,7 +105,8 @@ struct StageGraph::Builder {
 
   Bytes overwritable(const Op& op, const InPlace& pair) const {
     const TensorId source = graph.storage(op.inputs[pair.input]);
-    return graph.is_resident(source) ? 0 : graph.tensor(op.outputs[pair.output]).bytes;
+    const bool fits = graph.tensor(op.outputs[pair.output]).bytes <= graph.tensor(source).bytes;
+    return fits && !graph.is_resident(source) ? graph.tensor(source).bytes : 0;
   }
 
   void read(Stage& stage, int here, TensorId id) {
@@ -130,21 +131,20 @@ struct StageGraph::Builder {
 
   void add_end() {
     const int here = result.num_stages();
-    result.stages_.push_back({.deadline = here, .phase = Phase::optimizer});
+    result.stages_.push_back({.deadline = here, .latest = here, .phase = Phase::optimizer});
     for (TensorId id : graph.outputs()) read(result.stages_.back(), here, id);
   }
 
   void set_deadline(int i) {
     Stage& stage = result.stages_[i];
-    if (pinned[stage.op]) {
-      stage.deadline = i;
-      return;
-    }
+    stage.deadline = stage.latest = i;
+    if (!graph.op(stage.op).recomputable) return;
     const auto first = result.stages_.begin();
     const auto expiry = std::partition_point(first, result.stages_.end() - 1, [&](const Stage& s) {
       return s.op < expires[stage.op];
     });
-    stage.deadline = static_cast<int>(expiry - first);
+    stage.latest = static_cast<int>(expiry - first);
+    if (!pinned[stage.op]) stage.deadline = stage.latest;
   }
 };
 

@@ -22,11 +22,14 @@ struct Stage {
   OpId op = kNone;           ///< kNone for the end
   double cost = 0;
   Bytes workspace = 0;
-  Bytes in_place = 0;        ///< at most so many bytes of outputs may lie over dying inputs
+  Bytes in_place = 0;        ///< at most so many bytes of inputs may die under outputs
   std::vector<int> inputs = {};   ///< values, each once; through views too
   std::vector<int> outputs = {};  ///< values
   std::vector<Overlay> overlays = {};  ///< what plans write in place, in order of preference
   int deadline = 0;          ///< the last stage in which the op may run again; its own if none
+  /// The same for any plan: strategies hold what a view op makes views of unless it is plain, but
+  /// a plan may run that op again too, so a bound must not rely on it.
+  int latest = 0;
   Phase phase = Phase::forward;
 };
 

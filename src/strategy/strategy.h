@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -11,6 +12,8 @@
 #include "graph/graph.h"
 
 namespace lowtide {
+
+struct Certificate;
 
 /// An option of a strategy, for --help, validation and documentation.
 struct StrategyOption {
@@ -50,6 +53,8 @@ struct Decision {
   std::vector<std::vector<OpId>> alternatives = {};
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
   std::string_view bound_model = "fixed-order";  ///< which plans are meant: see Plan::model
+  /// Of the bound: a proof that others can check (certify/certificate.h). May be empty.
+  std::shared_ptr<const Certificate> certificate = {};
   /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
   std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT, TINY
 
-COMMANDS = ["train", "graph", "profile", "plan", "verify", "compare", "frontier",
+COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
             "strategies", "models"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
@@ -57,6 +57,33 @@ def test_graph_profile_plan_verify(lowtide, graph):
     assert verdict.json["arena_bytes"] == plan["arena_bytes"]
 
 
+def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json", "--json")
+    assert done.code == 0, done.err
+    plan = done.json
+    verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
+    assert verdict.code == 0, verdict.err
+    assert verdict.json["valid"] is True
+    assert verdict.json["cost"] == pytest.approx(plan["cost"])
+    assert verdict.json["lower_bound"] == pytest.approx(plan["lower_bound"])
+    assert verdict.json["gap"] == pytest.approx(plan["gap"], abs=1e-6)
+    assert "gap" in lowtide("certify", graph, "p.json", "c.json").out
+
+
+def test_a_false_certificate_is_refused_by_name(lowtide, graph):
+    lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json")
+    certificate = json.loads((lowtide.folder / "c.json").read_text())
+    for key, value, flaw in [("lower_bound", 1.01 * certificate["lower_bound"], "bound_too_high"),
+                             ("digest", "0123456789abcdef", "wrong_graph"),
+                             ("budget_bytes", certificate["budget_bytes"] - 1, "wrong_budget"),
+                             ("prices", [[certificate["ops"], -1.0]], "bad_price")]:
+        (lowtide.folder / "false.json").write_text(json.dumps({**certificate, key: value}))
+        done = lowtide("certify", graph, "p.json", "false.json", "--json").fails(2, flaw)
+        assert done.json["flaw"] == flaw and done.json["valid"] is False
+    done = lowtide("plan", graph, "--budget", "100%", "--strategy", "segments", "--certificate", "d.json")
+    done.fails(2, "no proof of a lower bound")
+
+
 def test_the_independent_checker_agrees(lowtide, graph):
     plan = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--json").json
     checker = ROOT / "tools" / "check_plan.py"
@@ -69,6 +96,19 @@ def test_the_independent_checker_agrees(lowtide, graph):
 def test_plan_for_people_explains(lowtide, graph):
     out = lowtide("plan", graph, "--budget", "75%").out
     assert "budget" in out and "arena" in out and "overhead" in out
+
+
+def test_plan_says_what_more_memory_would_save(lowtide, graph):
+    free = lowtide("plan", graph, "--budget", "75%", "--json").json["with_more"]
+    assert free["extra_bytes"] > 0 and free["saves_at_most"] >= 0 and free["saves"] is None
+    done = lowtide("plan", graph, "--budget", "75%", "--explain", "--time-limit", 4)
+    assert done.code == 0, done.err
+    assert "a plan was found that saves" in done.out and "no plan saves more than" in done.out
+
+
+def test_a_refusal_says_what_takes_the_bytes(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "1KiB").fails(3, "parameters", "reads", "makes")
+    assert "smaller batch" in done.err
 
 
 def test_every_strategy_answers(lowtide, graph):

@@ -76,7 +76,9 @@ TEST(Explain, ReadsAsText) {
   EXPECT_THAT(text, HasSubstr("A step costs 50.00% more than keep-all.\n"));
   EXPECT_THAT(text, HasSubstr("1000 B  big (forward)\n"));
   EXPECT_THAT(text, HasSubstr("and 1 smaller values of 50 B together\n"));
-  EXPECT_THAT(text, HasSubstr("50.00%\n"));
+  EXPECT_THAT(text, HasSubstr("50.00%"));
+  EXPECT_THAT(text, HasSubstr("others 100 B"));
+  EXPECT_THAT(text, HasSubstr("1000 B from small to last"));
 }
 
 TEST(Explain, SaysThatNothingRunsAgain) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 #include <vector>
 
 #include "strategy/bound/price_bound.h"
@@ -15,6 +14,7 @@ namespace lowtide {
 namespace {
 
 using testing::op;
+using testing::random_step;
 using testing::resident;
 using testing::value;
 
@@ -60,27 +60,6 @@ TEST(Contraction, KeepsApartWhatReadsSomethingElseWhenStrict) {
   const std::vector<bool> all(stages.num_values(), true);
   EXPECT_EQ(contract(stages, all, Gluing::loose).glued, std::vector{1});
   EXPECT_TRUE(contract(stages, all, Gluing::strict).glued.empty());
-}
-
-/// A training step with forward ops that read one or two of what the last few made, and backward
-/// ops, which run once, that read the gradient behind and any of the forward values.
-Graph random_step(std::uint64_t seed, int forward, int backward) {
-  std::mt19937_64 random(seed);
-  const auto pick = [&](int low, int high) {
-    return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
-  };
-  GraphData data;
-  data.tensors = {resident("x", 1)};
-  for (int i = 1; i <= forward + backward; ++i) {
-    data.tensors.push_back(value("v" + std::to_string(i), pick(2, 6)));
-    std::vector<TensorId> inputs{i - 1};
-    if (i > 2 && i <= forward && pick(0, 2) == 0) inputs.push_back(pick(std::max(1, i - 3), i - 2));
-    if (i > forward && i > 2) inputs.push_back(pick(1, std::min(forward, i - 2)));
-    data.ops.push_back(op("op" + std::to_string(i), inputs, {i}, pick(1, 9)));
-    data.ops.back().recomputable = i <= forward;
-  }
-  data.outputs = {forward + backward};
-  return Graph(std::move(data));
 }
 
 struct Candidate {

@@ -6,6 +6,7 @@
 
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "plan/verify.h"
 #include "strategy/ask.h"
 #include "strategy/bound/price_bound.h"
 #include "support/brute_force.h"
@@ -80,6 +81,24 @@ TEST(PriceBound, IsBelowEveryPlanForEverySizeOfCluster) {
       }
     }
   }
+}
+
+TEST(PriceBound, AllowsForEveryByteThatMayBeWrittenOver) {
+  // The verifier lets a small output take the place of a larger input, which then is gone.
+  GraphData data;
+  data.tensors = {testing::resident("x", 8), testing::value("a", 100), testing::value("b", 10)};
+  data.ops = {testing::op("make", {0}, {1}), testing::op("shrink", {1}, {2})};
+  data.ops[1].inplace = {{0, 0}};
+  data.outputs = {2};
+  const Graph graph(std::move(data));
+  Plan plan;
+  plan.actions = {testing::run(0), testing::run(1, {0})};
+  plan.cost = 2;
+  plan.peak_bytes = plan.budget_bytes.emplace(108);
+  ASSERT_FALSE(verify(graph, plan));
+  const StageGraph stages(graph);
+  const PriceBound bound(stages, 108);
+  EXPECT_FALSE(bound.infeasible());
 }
 
 TEST(PriceBound, IsTightOnAChainWithinRounding) {

@@ -184,6 +184,25 @@ Graph chain_graph(int layers, Bytes bytes) {
   return Graph(std::move(data));
 }
 
+Graph random_step(std::uint64_t seed, int forward, int backward) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](int low, int high) {
+    return low + static_cast<int>(random() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  GraphData data;
+  data.tensors = {resident("x", 1)};
+  for (int i = 1; i <= forward + backward; ++i) {
+    data.tensors.push_back(value("v" + std::to_string(i), pick(2, 6)));
+    std::vector<TensorId> inputs{i - 1};
+    if (i > 2 && i <= forward && pick(0, 2) == 0) inputs.push_back(pick(std::max(1, i - 3), i - 2));
+    if (i > forward && i > 2) inputs.push_back(pick(1, std::min(forward, i - 2)));
+    data.ops.push_back(op("op" + std::to_string(i), inputs, {i}, pick(1, 9)));
+    data.ops.back().recomputable = i <= forward;
+  }
+  data.outputs = {forward + backward};
+  return Graph(std::move(data));
+}
+
 Tensor value(std::string name, Bytes bytes) {
   Tensor tensor;
   tensor.name = std::move(name);

@@ -31,6 +31,10 @@ std::vector<OpId> random_executions(const Graph& graph, std::uint64_t seed);
 /// Every activation has `bytes`, every op costs 1, backward ops 2.
 Graph chain_graph(int layers, Bytes bytes = 1024);
 
+/// A small training step: forward ops that read one or two of what the last few made, and backward
+/// ops, which run once, that read the gradient behind and any of the forward values.
+Graph random_step(std::uint64_t seed, int forward, int backward);
+
 /// A tensor that owns bytes, and an op, to write small graphs by hand.
 Tensor value(std::string name, Bytes bytes);
 Tensor resident(std::string name, Bytes bytes);

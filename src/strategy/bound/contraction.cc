@@ -35,7 +35,7 @@ class Contracting {
  private:
   BoundOp plain(int i, const std::vector<bool>& decided) const {
     const Stage& stage = graph_.stage(i);
-    BoundOp op{.stage = i, .cost = stage.cost, .deadline = stage.deadline, .inputs = stage.inputs};
+    BoundOp op{.stage = i, .cost = stage.cost, .deadline = stage.latest, .inputs = stage.inputs};
     std::ranges::copy_if(stage.outputs, std::back_inserter(op.outputs),
                          [&](int v) { return decided[v]; });
     return op;

@@ -37,6 +37,7 @@ PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
   decide();
   fill_room(budget);
   group(1, Gluing::loose);
+  best_grouping_ = grouping_;
 }
 
 double PriceBound::value() const {
@@ -51,7 +52,7 @@ void PriceBound::decide() {
   const auto tiny = static_cast<Bytes>(kTinyShare * static_cast<double>(largest));
   decided_.resize(graph_.num_values());
   for (int i = 0; i < graph_.end(); ++i) {
-    int left = graph_.stage(i).deadline > i ? Cluster::kMostValues : 0;
+    int left = graph_.stage(i).latest > i ? Cluster::kMostValues : 0;
     for (int v : graph_.stage(i).outputs) {
       decided_[v] = graph_.value(v).bytes > tiny && left > 0;
       left -= decided_[v];
@@ -71,7 +72,7 @@ void PriceBound::fill_room(Bytes budget) {
     for (int v : stage.inputs) room[t] -= graph_.value(v).bytes;
   }
   for (const StageValue& value : graph_.values()) {
-    if (graph_.stage(value.producer).deadline > value.producer) continue;
+    if (graph_.stage(value.producer).latest > value.producer) continue;
     held[value.producer + 1] += value.bytes;
     held[std::max(value.last_reader(), value.producer + 1)] -= value.bytes;
     for (int t : value.readers) room[t] += t < value.last_reader() ? value.bytes : 0;
@@ -92,7 +93,7 @@ std::vector<double> PriceBound::crossing_loss() const {
     int until = 0;  // last stage that reads what such an op makes
   };
   std::vector<Crossing> crossing(graph_.num_values());
-  for (const BoundOp& op : contraction_.ops) {
+  for (const BoundOp& op : grouping_->contraction.ops) {
     int until = op.stage;
     for (int v : op.outputs) until = std::max(until, graph_.value(v).last_reader());
     for (int v : op.inputs) {
@@ -100,7 +101,7 @@ std::vector<double> PriceBound::crossing_loss() const {
     }
   }
   std::vector<double> loss(graph_.num_stages() + 1);
-  for (const BoundOp& op : contraction_.ops) {
+  for (const BoundOp& op : grouping_->contraction.ops) {
     for (int v : op.outputs) {
       const auto [last, until] = crossing[v];
       if (last <= op.stage) continue;
@@ -116,9 +117,10 @@ std::vector<double> PriceBound::crossing_loss() const {
 }
 
 void PriceBound::group(int cluster_values, Gluing gluing) {
-  contraction_ = contract(graph_, decided_, gluing);
+  auto grouping = std::make_shared<Grouping>(Grouping{contract(graph_, decided_, gluing), {}});
+  grouping_ = grouping;
   const std::vector<double> loss = crossing_loss();
-  const std::vector<BoundOp>& ops = contraction_.ops;
+  const std::vector<BoundOp>& ops = grouping_->contraction.ops;
   const auto n = static_cast<int>(ops.size());
   std::vector<CutChoice> choice(n + 1);
   choice[0].loss = 0;
@@ -136,7 +138,19 @@ void PriceBound::group(int cluster_values, Gluing gluing) {
   for (int end = n; end > 0; end = choice[end].previous) {
     const int begin = choice[end].previous;
     clusters_.emplace_back(graph_, std::vector(ops.begin() + begin, ops.begin() + end));
+    grouping->cuts.push_back(begin);
   }
+}
+
+std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
+  std::vector<std::vector<BoundOp>> clusters;
+  auto end = best_grouping_->contraction.ops.end();
+  for (int cut : best_grouping_->cuts) {
+    const auto begin = best_grouping_->contraction.ops.begin() + cut;
+    clusters.emplace_back(begin, end);
+    end = begin;
+  }
+  return clusters;
 }
 
 /// The bound at these prices, and by how much it rises per price: bytes held less room.
@@ -190,6 +204,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
       best_prices_ = Prices(price);
+      best_grouping_ = grouping_;
     } else if (++idle >= kPatience) {
       ambition /= 2;
       idle = 0;
@@ -210,7 +225,7 @@ PriceBound::Solution PriceBound::solution(double factor) const {
   const Prices prices = best_prices_.times(factor);
   Solution result{{}, decided_};
   for (const Cluster& cluster : clusters_) cluster.solve(prices, scratch_, result.holds);
-  for (int v : contraction_.glued) {
+  for (int v : grouping_->contraction.glued) {
     const StageValue& value = graph_.value(v);
     result.holds.push_back({v, value.producer, value.last_reader() + 1, true});
   }

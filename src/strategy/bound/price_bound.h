@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "base/control.h"
@@ -20,9 +21,8 @@ class PriceBound {
 
   /// Groups stages anew into clusters of at most `cluster_values` values, after gluing ops together
   /// (strategy/bound/contraction.h), where the current prices say that little is lost between
-  /// clusters, then raises the bound. `work` is the number of
-  /// subsets to look at, which bounds the time: clusters are smaller where it would not do for a
-  /// few rounds.
+  /// clusters, then raises the bound. `work` is the number of subsets to look at, which bounds the
+  /// time: clusters are smaller where it would not do for a few rounds.
   void raise(int cluster_values, Gluing gluing, double work, const Control& control);
 
   /// No plan within the budget costs less. At least StageGraph::required_cost().
@@ -32,6 +32,10 @@ class PriceBound {
   /// What any plan costs at least, whatever the budget.
   double required_cost() const { return graph_.required_cost(); }
   const Prices& prices() const { return best_prices_; }
+  /// The clusters that had the value at these prices.
+  std::vector<std::vector<BoundOp>> clusters() const;
+  /// Values whose makers run again only together with their reader: see Contraction.
+  const std::vector<int>& glued() const { return best_grouping_->contraction.glued; }
 
   /// What a solution at `factor` times the prices holds beside what stages need in any case;
   /// values not in `decided` are held throughout.
@@ -42,6 +46,11 @@ class PriceBound {
   Solution solution(double factor) const;
 
  private:
+  struct Grouping {
+    Contraction contraction;
+    std::vector<int> cuts;  ///< per cluster: index of its first op among the contracted ones
+  };
+
   void fill_room(Bytes budget);
   void decide();
   std::vector<double> crossing_loss() const;
@@ -51,11 +60,12 @@ class PriceBound {
 
   const StageGraph& graph_;
   std::vector<bool> decided_;  // per value
-  Contraction contraction_;
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
+  std::shared_ptr<const Grouping> grouping_;
   std::vector<Cluster> clusters_;
   mutable Cluster::Scratch scratch_;
   Prices best_prices_;
+  std::shared_ptr<const Grouping> best_grouping_;
   double best_;
   bool infeasible_ = false;
 };

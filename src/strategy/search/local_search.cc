@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strategy/bound/certificate.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
@@ -237,6 +238,7 @@ class Search {
     result.executions = std::move(executions);
     result.alternatives = alternatives();
     result.lower_bound = bound_.value();
+    result.certificate = shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return result;
   }
 

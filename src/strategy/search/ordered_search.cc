@@ -40,6 +40,7 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
+  decision.certificate.reset();  // it is about the other graph
   return decision;
 }
 
@@ -69,6 +70,7 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
     if (found.executions.empty() || found_cost >= cost) continue;
     cost = found_cost;
     found.lower_bound = decision.lower_bound;
+    found.certificate = decision.certificate;
     decision = std::move(found);
     request.control.report(fmt::format("plan {:.3f}% in another order",
                                        100 * (cost / stages.required_cost() - 1)));

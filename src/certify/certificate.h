@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lowtide {
+
+/// Why no plan of a graph within a budget costs less than `lower_bound`: the dual values of a
+/// Lagrangian relaxation (docs/concepts/certificates.md). Whoever has the graph can check it
+/// (certify/check.h) without knowing how it was found.
+struct Certificate {
+  /// A stage ends with the first run of its op; the bytes in use while that goes on have a price.
+  struct Price {
+    OpId op = 0;         ///< Graph::num_ops() for the end of the sequence
+    double price = 0;    ///< cost per byte, >= 0
+  };
+  /// Ops that run again together, one behind the other: each but the last makes one large value
+  /// that only the next one reads.
+  struct Rerun {
+    std::vector<OpId> ops;
+    std::vector<TensorId> values;  ///< storages that the last op makes and whose holding is decided
+  };
+  /// Reruns that are decided together.
+  using Cluster = std::vector<Rerun>;
+
+  std::string graph;            ///< its name
+  int num_ops = 0;
+  int num_tensors = 0;
+  std::uint64_t digest = 0;     ///< certify/digest.h
+  Bytes budget_bytes = 0;
+  double lower_bound = 0;
+  std::vector<Price> prices;    ///< those above 0, ops ascending
+  std::vector<Cluster> clusters;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,259 @@
+#include "certify/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "certify/cluster_cost.h"
+#include "certify/digest.h"
+#include "certify/flaw.h"
+#include "certify/price_sums.h"
+#include "certify/sequence.h"
+#include "certify/stages.h"
+
+namespace lowtide {
+namespace {
+
+/// Sums of floating-point numbers, in whatever order, may differ by this share.
+constexpr double kSameSum = 1e-9;
+
+void check_identity(const Graph& graph, const Certificate& certificate) {
+  if (certificate.num_ops == graph.num_ops() && certificate.num_tensors == graph.num_tensors() &&
+      certificate.digest == digest(graph)) {
+    return;
+  }
+  refuse(Flaw::wrong_graph,
+         "the certificate is for the graph \"{}\" of {} ops and {} tensors; this one, \"{}\" of {} "
+         "ops and {} tensors, differs from it in numbers or digest",
+         certificate.graph, certificate.num_ops, certificate.num_tensors, graph.name(),
+         graph.num_ops(), graph.num_tensors());
+}
+
+/// Per stage.
+std::vector<double> prices_of(const Graph& graph, const Stages& stages,
+                              const Certificate& certificate) {
+  std::vector<std::optional<double>> given(stages.ops.size());
+  double sum = 0;
+  for (const auto& [op, price] : certificate.prices) {
+    const bool exists = op >= 0 && op <= graph.num_ops() && stages.of_op[op] != kNone;
+    if (!exists) refuse(Flaw::bad_index, "no stage ends with op {}, which has a price", op);
+    std::optional<double>& here = given[stages.of_op[op]];
+    if (here) refuse(Flaw::bad_price, "the stage of op {} has two prices", op);
+    here = price;
+    sum += price;
+    if (!(price >= 0) || !std::isfinite(sum)) {
+      refuse(Flaw::bad_price, "the price {} of the stage of op {} is negative or too large", price,
+             op);
+    }
+  }
+  std::vector<double> prices;
+  for (const std::optional<double>& price : given) prices.push_back(price.value_or(0));
+  return prices;
+}
+
+/// Whether clusters are disjoint, small, and about reruns that may be decided as they are.
+class ClusterCheck {
+ public:
+  ClusterCheck(const Graph& graph, const Stages& stages)
+      : graph_(graph),
+        stages_(stages),
+        op_taken_(graph.ops().size()),
+        value_taken_(graph.tensors().size()) {}
+
+  void check(const Certificate::Cluster& cluster) {
+    std::size_t values = 0;
+    for (const Certificate::Rerun& rerun : cluster) {
+      values += rerun.values.size();
+      if (values > kMostClusterValues) {
+        refuse(Flaw::cluster_too_large, "a cluster has more than {} values", kMostClusterValues);
+      }
+      check(rerun);
+    }
+  }
+
+ private:
+  void check(const Certificate::Rerun& rerun) {
+    if (rerun.ops.empty() || rerun.values.empty()) {
+      refuse(Flaw::not_its_value, "a rerun has no ops or no values");
+    }
+    for (OpId op : rerun.ops) take_op(op);
+    for (TensorId value : rerun.values) take_value(value, rerun.ops.back());
+    Bytes made = 0;
+    for (TensorId value : rerun.values) made += graph_.tensor(value).bytes;
+    for (std::size_t k = rerun.ops.size() - 1; k-- > 0;) {
+      made = check_glue(rerun.ops[k], rerun.ops[k + 1], made);
+    }
+  }
+
+  void take_op(OpId id) {
+    if (id < 0 || id >= graph_.num_ops()) {
+      refuse(Flaw::bad_index, "there is no op {}; the graph has {}", id, graph_.num_ops());
+    }
+    const int stage = stages_.of_op[id];
+    if (stage == kNone || stages_.last_rerun[stage] == kNone) {
+      refuse(Flaw::runs_once, "{} is no op that may run again and that something needs",
+             op_text(graph_, id));
+    }
+    if (op_taken_[id]) {
+      refuse(Flaw::overlap, "{} is in two reruns", op_text(graph_, id));
+    }
+    op_taken_[id] = true;
+  }
+
+  void take_value(TensorId id, OpId maker) {
+    if (id < 0 || id >= graph_.num_tensors()) {
+      refuse(Flaw::bad_index, "there is no tensor {}; the graph has {}", id, graph_.num_tensors());
+    }
+    if (graph_.storage(id) != id || graph_.producer(id) != maker) {
+      refuse(Flaw::not_its_value, "{} is no storage that {} makes", tensor_text(graph_, id),
+             op_text(graph_, maker));
+    }
+    if (value_taken_[id]) {
+      refuse(Flaw::overlap, "{} is decided twice", tensor_text(graph_, id));
+    }
+    value_taken_[id] = true;
+  }
+
+  /// `first` makes a value that only `next` reads, and no smaller than the `made` bytes that `next`
+  /// makes: whoever holds it for a rerun of `next` may run `next` at once and hold that instead.
+  /// Returns the bytes of the value.
+  Bytes check_glue(OpId first, OpId next, Bytes made) const {
+    const int reader = stages_.of_op[next];
+    Bytes largest = kNone;
+    for (TensorId out : graph_.op(first).outputs) {
+      if (graph_.storage(out) == out && stages_.readers[out] == std::vector{reader}) {
+        largest = std::max(largest, graph_.tensor(out).bytes);
+      }
+    }
+    if (largest >= made) return largest;
+    refuse(Flaw::bad_glue,
+           "{} is run with {}, but makes nothing that only that reads and that is as large as the "
+           "{} bytes made there",
+           op_text(graph_, first), op_text(graph_, next), made);
+  }
+
+  const Graph& graph_;
+  const Stages& stages_;
+  std::vector<bool> op_taken_;
+  std::vector<bool> value_taken_;
+};
+
+/// A sum rounded down: of terms of either sign, each off by a few units in the last place.
+class SafeSum {
+ public:
+  void add(double term) {
+    sum_ += term;
+    size_ += std::abs(term);
+    ++terms_;
+  }
+  double at_least() const {
+    return sum_ - size_ * (terms_ + 4) * std::numeric_limits<double>::epsilon();
+  }
+
+ private:
+  double sum_ = 0;
+  double size_ = 0;
+  double terms_ = 0;
+};
+
+/// The Lagrangian's value: what all needed ops cost once, and what each cluster costs at least at
+/// the prices, less the price of the room for what a stage does not need itself.
+double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  if (certificate.budget_bytes < 0) {
+    refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", certificate.budget_bytes);
+  }
+  const PriceSums prices(prices_of(graph, stages, certificate));
+  SafeSum sum;
+  const double rounding = static_cast<double>(graph.num_ops()) *
+                          std::numeric_limits<double>::epsilon();
+  sum.add(stages.cost * (1 - rounding));
+  ClusterCheck check(graph, stages);
+  for (const Certificate::Cluster& cluster : certificate.clusters) {
+    check.check(cluster);
+    sum.add(ClusterCost(graph, stages, cluster).least(prices));
+  }
+  for (int t = 0; t <= stages.end(); ++t) {
+    const Bytes room = certificate.budget_bytes - stages.needs[t];
+    if (room < 0) return std::numeric_limits<double>::infinity();
+    sum.add(-prices.at(t) * static_cast<double>(room));
+  }
+  return std::max(sum.at_least(), stages.cost * (1 - rounding));
+}
+
+void check_claim(const Graph& graph, double claimed, double proved) {
+  if (claimed <= proved + kSameSum * std::abs(proved)) return;
+  refuse(Flaw::bound_too_high, "the certificate claims a bound of {} {}, but proves {}", claimed,
+         graph.cost_unit(), proved);
+}
+
+SequenceTotals check_plan(const Graph& graph, const Stages& stages, const Plan& plan,
+                          Bytes budget) {
+  if (plan.budget_bytes != budget) {
+    refuse(Flaw::wrong_budget, "the certificate is for a budget of {} bytes, the plan for {}",
+           budget, plan.budget_bytes ? fmt::format("{} bytes", *plan.budget_bytes) : "none");
+  }
+  const SequenceTotals totals = follow(graph, stages, plan);
+  if (totals.cost > plan.cost + kSameSum * std::abs(plan.cost)) {
+    refuse(Flaw::plan_costs_more, "the plan says that it costs {}, but it costs {}", plan.cost,
+           totals.cost);
+  }
+  if (totals.peak_bytes > std::min(plan.peak_bytes, budget)) {
+    refuse(Flaw::plan_needs_more,
+           "the plan says that its peak is {} bytes, within {}, but it is {}", plan.peak_bytes,
+           budget, totals.peak_bytes);
+  }
+  return totals;
+}
+
+}  // namespace
+
+std::string_view name(Flaw flaw) {
+  switch (flaw) {
+    case Flaw::wrong_graph: return "wrong_graph";
+    case Flaw::bad_index: return "bad_index";
+    case Flaw::bad_price: return "bad_price";
+    case Flaw::runs_once: return "runs_once";
+    case Flaw::not_its_value: return "not_its_value";
+    case Flaw::overlap: return "overlap";
+    case Flaw::cluster_too_large: return "cluster_too_large";
+    case Flaw::bad_glue: return "bad_glue";
+    case Flaw::bound_too_high: return "bound_too_high";
+    case Flaw::wrong_budget: return "wrong_budget";
+    case Flaw::bad_plan: return "bad_plan";
+    case Flaw::plan_costs_more: return "plan_costs_more";
+    case Flaw::plan_needs_more: return "plan_needs_more";
+  }
+  return "unknown";
+}
+
+double Certified::gap() const {
+  return cost <= lower_bound ? 0 : cost / lower_bound - 1;
+}
+
+std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate) {
+  try {
+    check_identity(graph, certificate);
+    return bound_of(graph, stages_of(graph), certificate);
+  } catch (const Refused& refused) {
+    return refused;
+  }
+}
+
+std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
+                                         const Certificate& certificate) {
+  try {
+    check_identity(graph, certificate);
+    const Stages stages = stages_of(graph);
+    const double proved = bound_of(graph, stages, certificate);
+    check_claim(graph, certificate.lower_bound, proved);
+    const SequenceTotals totals = check_plan(graph, stages, plan, certificate.budget_bytes);
+    return Certified{totals.cost, totals.peak_bytes, std::min(certificate.lower_bound, proved),
+                     proved, totals.keeps_order};
+  } catch (const Refused& refused) {
+    return refused;
+  }
+}
+
+}  // namespace lowtide

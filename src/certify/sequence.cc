@@ -1,0 +1,138 @@
+#include "certify/sequence.h"
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "certify/flaw.h"
+
+namespace lowtide {
+namespace {
+
+class Follower {
+ public:
+  Follower(const Graph& graph, const Stages& stages)
+      : graph_(graph),
+        stages_(stages),
+        live_(graph.tensors().size()),
+        ran_(graph.ops().size()),
+        writers_(graph.tensors().size()) {
+    for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+      live_[id] = graph.tensor(id).alias_of == kNone && graph.is_resident(id);
+    }
+    for (OpId id = 0; id < graph.num_ops(); ++id) {
+      for (int at : graph.op(id).mutates) {
+        writers_[graph.storage(graph.op(id).inputs[at])].push_back(id);
+      }
+    }
+    held_ = totals_.peak_bytes = graph.resident_bytes();
+  }
+
+  void act(const Action& action) {
+    if (action.verb == Verb::run) {
+      if (action.index < 0 || action.index >= graph_.num_ops()) bad("there is no such op");
+      run(action.index, action.in_place);
+    } else if (action.verb == Verb::free) {
+      if (action.index < 0 || action.index >= graph_.num_tensors()) bad("there is no such tensor");
+      end(graph_.storage(action.index));
+    } else {
+      bad("it moves a value to or from slower memory, of which the bound knows nothing");
+    }
+    ++action_;
+  }
+
+  SequenceTotals finish() const {
+    for (OpId id = 0; id < graph_.num_ops(); ++id) {
+      const Op& op = graph_.op(id);
+      if (!ran_[id] && (!op.recomputable || !op.mutates.empty())) {
+        refuse(Flaw::bad_plan, "{} has an effect and never runs", op_text(graph_, id));
+      }
+    }
+    for (TensorId id : graph_.outputs()) {
+      if (!live_[id]) {
+        refuse(Flaw::bad_plan, "the graph's output {} is not live at the end",
+               tensor_text(graph_, id));
+      }
+    }
+    return totals_;
+  }
+
+ private:
+  [[noreturn]] void bad(std::string_view why) const {
+    refuse(Flaw::bad_plan, "action {} cannot be done: {}", action_, why);
+  }
+
+  void run(OpId id, const std::vector<int>& in_place) {
+    const Op& op = graph_.op(id);
+    if (ran_[id] && !op.recomputable) bad("the op may run only once");
+    for (TensorId in : op.inputs) read(id, in);
+    if (!ran_[id]) note_first_run(id);
+    ran_[id] = true;
+    for (int output : in_place) overwrite(op, output);
+    for (TensorId out : op.outputs) make(out);
+    totals_.cost += op.cost;
+    totals_.peak_bytes = std::max(totals_.peak_bytes, held_ + op.workspace_bytes);
+  }
+
+  void read(OpId id, TensorId in) const {
+    if (!live_[in]) bad("an input is not live");
+    if (graph_.is_view_op(id)) return;  // reads no bytes
+    for (OpId writer : writers_[graph_.storage(in)]) {
+      if (writer > id && ran_[writer]) bad("a later op has overwritten what it reads");
+      if (writer < id && !ran_[writer]) bad("an earlier op has yet to write what it reads");
+    }
+  }
+
+  void note_first_run(OpId id) {
+    const int stage = stages_.of_op[id];
+    if (stage == kNone) return;
+    totals_.keeps_order = totals_.keeps_order && stage >= next_stage_;
+    next_stage_ = stage + 1;
+  }
+
+  void overwrite(const Op& op, int output) {
+    const auto pair = std::ranges::find(op.inplace, output, &InPlace::output);
+    if (pair == op.inplace.end()) bad("that output may not be written in place");
+    const TensorId source = graph_.storage(op.inputs[pair->input]);
+    if (graph_.tensor(op.outputs[output]).bytes > graph_.tensor(source).bytes) {
+      bad("an output is larger than what it is written over");
+    }
+    end(source);
+  }
+
+  void make(TensorId out) {
+    if (live_[out]) bad("an output is live already");
+    if (!live_[graph_.storage(out)] && graph_.storage(out) != out) {
+      bad("it makes a view of what is not live");
+    }
+    live_[out] = true;
+    held_ += graph_.tensor(out).bytes;  // 0 for a view
+  }
+
+  void end(TensorId storage) {
+    if (graph_.is_resident(storage) || !live_[storage]) bad("a value to end is not live");
+    live_[storage] = false;
+    for (TensorId view : graph_.views(storage)) live_[view] = false;
+    held_ -= graph_.tensor(storage).bytes;
+  }
+
+  const Graph& graph_;
+  const Stages& stages_;
+  std::vector<bool> live_;                  // per tensor
+  std::vector<bool> ran_;                   // per op
+  std::vector<std::vector<OpId>> writers_;  // per storage: ops with an effect on it
+  int next_stage_ = 0;
+  std::size_t action_ = 0;
+  Bytes held_ = 0;
+  SequenceTotals totals_;
+};
+
+}  // namespace
+
+SequenceTotals follow(const Graph& graph, const Stages& stages, const Plan& plan) {
+  Follower follower(graph, stages);
+  for (const Action& action : plan.actions) follower.act(action);
+  return follower.finish();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,142 @@
+#include "certify/stages.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide {
+namespace {
+
+std::vector<TensorId> without_repeats(std::vector<TensorId> list) {
+  std::ranges::sort(list);
+  const auto repeated = std::ranges::unique(list);
+  list.erase(repeated.begin(), repeated.end());
+  return list;
+}
+
+class Derivation {
+ public:
+  explicit Derivation(const Graph& graph) : graph_(graph) {}
+
+  Stages run() {
+    mark_needed();
+    list_stages();
+    for (int t = 0; t <= stages_.end(); ++t) read(t);
+    for (int t = 0; t < stages_.end(); ++t) stages_.last_rerun.push_back(last_rerun(t));
+    stages_.last_rerun.push_back(kNone);
+    for (int t = 0; t <= stages_.end(); ++t) stages_.needs.push_back(own_needs(t));
+    add_what_must_be_held();
+    return std::move(stages_);
+  }
+
+ private:
+  /// Back to front, so that who reads comes before who makes.
+  void mark_needed() {
+    needed_.resize(graph_.ops().size());
+    for (TensorId id : graph_.outputs()) mark_makers(id);
+    for (OpId id = graph_.num_ops() - 1; id >= 0; --id) {
+      const Op& op = graph_.op(id);
+      if (!op.recomputable || !op.mutates.empty()) needed_[id] = true;
+      if (!needed_[id]) continue;
+      stages_.cost += op.cost;
+      for (TensorId in : op.inputs) mark_makers(in);
+    }
+  }
+
+  void mark_makers(TensorId id) {
+    for (TensorId made : {id, graph_.storage(id)}) {
+      if (graph_.producer(made) != kNone) needed_[graph_.producer(made)] = true;
+    }
+  }
+
+  void list_stages() {
+    stages_.of_op.assign(graph_.ops().size() + 1, kNone);
+    for (OpId id = 0; id < graph_.num_ops(); ++id) {
+      if (!needed_[id] || is_plain_view(id)) continue;
+      stages_.of_op[id] = static_cast<int>(stages_.ops.size());
+      stages_.ops.push_back(id);
+    }
+    stages_.of_op.back() = static_cast<int>(stages_.ops.size());
+    stages_.ops.push_back(graph_.num_ops());
+    stages_.reads.resize(stages_.ops.size());
+    stages_.readers.resize(graph_.tensors().size());
+  }
+
+  /// Makes views of the one storage that it reads, in no memory of its own.
+  bool is_plain_view(OpId id) const {
+    const Op& op = graph_.op(id);
+    if (!graph_.is_view_op(id) || !op.recomputable || op.workspace_bytes > 0) return false;
+    std::vector<TensorId> touched;
+    for (TensorId in : op.inputs) touched.push_back(graph_.storage(in));
+    for (TensorId out : op.outputs) touched.push_back(graph_.storage(out));
+    return without_repeats(std::move(touched)).size() == 1;
+  }
+
+  void read(int t) {
+    const OpId op = stages_.ops[t];
+    std::vector<TensorId> storages;
+    for (TensorId in : t == stages_.end() ? graph_.outputs() : graph_.op(op).inputs) {
+      if (!graph_.is_resident(in)) storages.push_back(graph_.storage(in));
+    }
+    stages_.reads[t] = without_repeats(std::move(storages));
+    for (TensorId storage : stages_.reads[t]) stages_.readers[storage].push_back(t);
+  }
+
+  /// Reruns of a stage come before its op's first run, so the stage of the op that overwrites what
+  /// this one reads is the last.
+  int last_rerun(int t) const {
+    const OpId op = stages_.ops[t];
+    return graph_.op(op).recomputable ? stages_.of_op[graph_.expires(op)] : kNone;
+  }
+
+  Bytes own_needs(int t) const {
+    Bytes bytes = graph_.resident_bytes();
+    for (TensorId storage : stages_.reads[t]) bytes += graph_.tensor(storage).bytes;
+    if (t == stages_.end()) return bytes;
+    const Op& op = graph_.op(stages_.ops[t]);
+    for (TensorId out : op.outputs) bytes += graph_.tensor(out).bytes;
+    return bytes + op.workspace_bytes - overwritten(op);
+  }
+
+  /// What may end right when the op begins, since its outputs are written there.
+  Bytes overwritten(const Op& op) const {
+    std::vector<TensorId> sources;
+    for (const InPlace& pair : op.inplace) {
+      const TensorId source = graph_.storage(op.inputs[pair.input]);
+      const bool fits = graph_.tensor(op.outputs[pair.output]).bytes <= graph_.tensor(source).bytes;
+      if (fits && !graph_.is_resident(source)) sources.push_back(source);
+    }
+    Bytes bytes = 0;
+    for (TensorId source : without_repeats(std::move(sources))) {
+      bytes += graph_.tensor(source).bytes;
+    }
+    return bytes;
+  }
+
+  /// From behind the first run of what makes it to its last reader; own_needs() counts readers.
+  void add_what_must_be_held() {
+    std::vector<Bytes> change(stages_.ops.size() + 1);
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      const std::vector<int>& readers = stages_.readers[id];
+      if (readers.empty() || graph_.op(graph_.producer(id)).recomputable) continue;
+      const Bytes bytes = graph_.tensor(id).bytes;
+      change[stages_.of_op[graph_.producer(id)] + 1] += bytes;
+      change[readers.back() + 1] -= bytes;
+      for (int t : readers) stages_.needs[t] -= bytes;
+    }
+    Bytes held = 0;
+    for (int t = 0; t <= stages_.end(); ++t) {
+      held += change[t];
+      stages_.needs[t] += held;
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<bool> needed_;  // per op
+  Stages stages_;
+};
+
+}  // namespace
+
+Stages stages_of(const Graph& graph) { return Derivation(graph).run(); }
+
+}  // namespace lowtide

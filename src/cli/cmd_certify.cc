@@ -1,0 +1,88 @@
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "certify/check.h"
+#include "certify/io.h"
+#include "cli/arguments.h"
+#include "cli/command.h"
+#include "cli/output.h"
+#include "graph/io.h"
+#include "plan/io.h"
+
+namespace lowtide::cli {
+namespace {
+
+struct Arguments {
+  std::string graph, plan, certificate;
+  bool json = false;
+};
+
+int report(const Refused& refused, bool json) {
+  const std::string message =
+      fmt::format("refused for {}: {}", name(refused.flaw), refused.message);
+  std::cerr << "lowtide: " << message << std::endl;
+  if (json) {
+    print_json({{"valid", false},
+                {"status", "invalid"},
+                {"error", message},
+                {"flaw", name(refused.flaw)}});
+  }
+  return kBadInput;
+}
+
+int report(const Graph& graph, const Certified& certified, bool json) {
+  if (json) {
+    print_json({{"valid", true},
+                {"status", "valid"},
+                {"cost", certified.cost},
+                {"peak_bytes", certified.peak_bytes},
+                {"lower_bound", certified.lower_bound},
+                {"proved", certified.proved},
+                {"gap", certified.gap()},
+                {"keeps_order", certified.keeps_order}});
+  } else {
+    print(fmt::format("valid: the plan costs {} {}, no plan within the budget that keeps the "
+                      "graph's order costs less than {}; gap {:.3f}%{}\n",
+                      certified.cost, graph.cost_unit(), certified.lower_bound,
+                      100 * certified.gap(),
+                      certified.keeps_order ? "" : " (the plan has an order of its own)"));
+  }
+  return kSuccess;
+}
+
+int certify_files(const Arguments& arguments) {
+  const Graph graph = read_graph(arguments.graph);
+  const Plan plan = read_plan(arguments.plan);
+  const Certificate certificate = read_certificate(arguments.certificate);
+  const auto verdict = certify(graph, plan, certificate);
+  if (const Refused* refused = std::get_if<Refused>(&verdict)) {
+    return report(*refused, arguments.json);
+  }
+  return report(graph, std::get<Certified>(verdict), arguments.json);
+}
+
+}  // namespace
+
+Action define_certify(CLI::App& app) {
+  auto arguments = std::make_shared<Arguments>();
+  app.add_option("graph", arguments->graph, "Graph")->required()->type_name("GRAPH.json");
+  app.add_option("plan", arguments->plan, "Plan for it")->required()->type_name("PLAN.json");
+  app.add_option("certificate", arguments->certificate, "Proof of a bound, for the same budget")
+      ->required()
+      ->type_name("CERTIFICATE.json");
+  add_json_flag(app, arguments->json);
+  add_help(
+      app,
+      "A certificate has prices of memory from which it follows by arithmetic that no plan within\n"
+      "the budget costs less than a bound. This checks it, and the plan beside it, by code that\n"
+      "nothing else shares: what found them need not be trusted. What is refused ends with exit\n"
+      "code 2 and the name of the flaw. `lowtide verify` checks the plan's addresses.",
+      "  lowtide plan unet.json --budget 60% -o plan.json --certificate proof.json\n"
+      "  lowtide certify unet.json plan.json proof.json\n");
+  return [arguments] { return certify_files(*arguments); };
+}
+
+}  // namespace lowtide::cli

@@ -1,0 +1,22 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lowtide {
+
+/// What residents of one kind take together.
+struct ResidentBytes {
+  std::string_view what;  ///< "parameters", "optimizer state", "batch", ...
+  Bytes bytes = 0;
+};
+
+/// Kinds of residents that take bytes, the largest first.
+std::vector<ResidentBytes> residents_by_kind(const Graph& graph);
+/// "parameters 97.5 MiB, batch 9.19 MiB"
+std::string format_kinds(const std::vector<ResidentBytes>& kinds);
+
+}  // namespace lowtide

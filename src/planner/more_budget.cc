@@ -1,0 +1,54 @@
+#include "planner/more_budget.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "certify/certificate.h"
+#include "certify/stages.h"
+
+namespace lowtide {
+
+Bytes worth_asking_for(Bytes budget) {
+  constexpr Bytes kGiB = Bytes{1} << 30;
+  return std::min(kGiB, budget / 10);
+}
+
+MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes extra_bytes) {
+  MoreBudget more{.extra_bytes = extra_bytes, .saves_at_most = {}, .saves = {}};
+  if (!planned.certificate || !planned.plan->lower_bound) return more;
+  double price = 0;
+  for (const Certificate::Price& stage : planned.certificate->prices) price += stage.price;
+  const double bound =
+      planned.certificate->lower_bound - price * static_cast<double>(extra_bytes);
+  const double least = std::max(bound, stages_of(graph).cost);
+  more.saves_at_most = std::max(0.0, planned.plan->cost - least);
+  return more;
+}
+
+MoreBudget plan_with_more(const Graph& graph, const Strategy& strategy, const Planned& planned,
+                          Bytes extra_bytes, const StrategyOptions& options, Control& control) {
+  MoreBudget more = bound_with_more(graph, planned, extra_bytes);
+  const Planned larger =
+      plan_within(graph, strategy, planned.budget_bytes + extra_bytes, options, control);
+  if (larger.plan) more.saves = std::max(0.0, planned.plan->cost - larger.plan->cost);
+  return more;
+}
+
+std::string format_more(const MoreBudget& more, const Planned& planned) {
+  const auto share = [&](double saved) {
+    return 100 * saved / (planned.keep_all_cost > 0 ? planned.keep_all_cost : 1);
+  };
+  std::string text = fmt::format("With {} more", format_bytes(more.extra_bytes));
+  if (more.saves) {
+    text += fmt::format(", a plan was found that saves {:.2f}% of keep-all's cost",
+                        share(*more.saves));
+  }
+  if (more.saves_at_most) {
+    text += fmt::format("{}no plan saves more than {:.2f}%{}", more.saves ? "; " : ", ",
+                        share(*more.saves_at_most), more.saves ? "" : " of keep-all's cost");
+  }
+  return text + ".\n";
+}
+
+}  // namespace lowtide

@@ -1,0 +1,96 @@
+#include "planner/why_not_less.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+#include <vector>
+
+#include "graph/residents.h"
+#include "plan/replay.h"
+
+namespace lowtide {
+namespace {
+
+/// Values that an op reads or makes, each storage once.
+struct Operands {
+  Bytes bytes = 0;
+  TensorId largest = kNone;
+};
+
+Operands operands(const Graph& graph, const std::vector<TensorId>& tensors) {
+  std::set<TensorId> storages;
+  for (TensorId id : tensors) {
+    if (!graph.is_resident(id)) storages.insert(graph.storage(id));
+  }
+  Operands result;
+  for (TensorId id : storages) {
+    const Bytes bytes = graph.tensor(id).bytes;
+    result.bytes += bytes;
+    const bool is_largest =
+        result.largest == kNone || bytes > graph.tensor(result.largest).bytes;
+    if (is_largest && bytes > 0) result.largest = id;
+  }
+  return result;
+}
+
+std::string operands_text(const Graph& graph, std::string_view verb,
+                          const std::vector<TensorId>& tensors) {
+  const auto [bytes, largest] = operands(graph, tensors);
+  std::string text = fmt::format("{} {}", verb, format_bytes(bytes));
+  if (largest != kNone && bytes != graph.tensor(largest).bytes) {
+    text += fmt::format(" (the largest is \"{}\" of {})", graph.tensor(largest).name,
+                        format_bytes(graph.tensor(largest).bytes));
+  }
+  return text;
+}
+
+std::string residents_text(const Graph& graph) {
+  const std::string kinds = format_kinds(residents_by_kind(graph));
+  return kinds.empty() ? "" : fmt::format(" ({})", kinds);
+}
+
+std::string op_text(const Graph& graph, const Floor& floor) {
+  const Op& op = graph.op(floor.op);
+  return fmt::format(
+      ", and op {} (\"{}\") alone needs {} besides: it {}, {}, works in {}", floor.op, op.name,
+      format_bytes(floor.bytes - graph.resident_bytes()), operands_text(graph, "reads", op.inputs),
+      operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));
+}
+
+/// What the user can change, with the bytes that are at stake.
+std::string remedies(const Graph& graph, const Floor& floor) {
+  std::vector<std::string> ways;
+  if (floor.op != kNone) {
+    ways.push_back(fmt::format("a smaller batch, with which the {} of that op shrink",
+                               format_bytes(floor.bytes - graph.resident_bytes())));
+    const Bytes workspace = graph.op(floor.op).workspace_bytes;
+    if (workspace > 0) {
+      ways.push_back(fmt::format("another op in its place that works in less than {}",
+                                 format_bytes(workspace)));
+    }
+  }
+  for (const ResidentBytes& kind : residents_by_kind(graph)) {
+    if (kind.what == "optimizer state") {
+      ways.push_back(fmt::format("an optimizer that keeps less than {}", format_bytes(kind.bytes)));
+    }
+    if (kind.what == "parameters") {
+      ways.push_back(fmt::format("fewer parameters than {}", format_bytes(kind.bytes)));
+    }
+  }
+  return ways.empty() ? "" : fmt::format(" To need less: {}.", fmt::join(ways, "; or "));
+}
+
+}  // namespace
+
+std::string why_not_less(const Graph& graph) {
+  const Floor floor = structural_floor(graph);
+  return fmt::format(
+      "No plan of any kind needs less than {} ({} bytes): resident tensors take {}{}{}.{}",
+      format_bytes(floor.bytes), floor.bytes, format_bytes(graph.resident_bytes()),
+      residents_text(graph), floor.op == kNone ? "" : op_text(graph, floor),
+      remedies(graph, floor));
+}
+
+}  // namespace lowtide

@@ -1,0 +1,62 @@
+#include "strategy/bound/certificate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "certify/digest.h"
+
+namespace lowtide {
+namespace {
+
+/// The op to which `op`'s stage was glued, and so on back to the first; then that op itself.
+std::vector<OpId> chain_of(const StageGraph& stages, const std::map<int, int>& maker_of_glued,
+                           const BoundOp& op) {
+  std::vector<OpId> chain;
+  for (int stage = op.stage;;) {
+    chain.push_back(stages.stage(stage).op);
+    const auto maker = maker_of_glued.find(stage);
+    if (maker == maker_of_glued.end()) break;
+    stage = maker->second;
+  }
+  std::ranges::reverse(chain);
+  return chain;
+}
+
+}  // namespace
+
+Certificate certificate_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound,
+                           Bytes budget) {
+  Certificate result{.graph = graph.name(),
+                     .num_ops = graph.num_ops(),
+                     .num_tensors = graph.num_tensors(),
+                     .digest = digest(graph),
+                     .budget_bytes = budget,
+                     .lower_bound = bound.value(),
+                     .prices = {},
+                     .clusters = {}};
+  for (int t = 0; t < stages.num_stages(); ++t) {
+    const OpId op = t == stages.end() ? graph.num_ops() : stages.stage(t).op;
+    const double price = bound.prices().each()[t];
+    if (price > 0) result.prices.push_back({op, price});
+  }
+  std::map<int, int> maker_of_glued;  // by the stage that reads the value
+  for (int v : bound.glued()) {
+    maker_of_glued[stages.value(v).last_reader()] = stages.value(v).producer;
+  }
+  for (const std::vector<BoundOp>& ops : bound.clusters()) {
+    Certificate::Cluster& cluster = result.clusters.emplace_back();
+    for (const BoundOp& op : ops) {
+      cluster.push_back({chain_of(stages, maker_of_glued, op), {}});
+      for (int v : op.outputs) cluster.back().values.push_back(stages.value(v).tensor);
+    }
+  }
+  return result;
+}
+
+std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
+                                                      const StageGraph& stages,
+                                                      const PriceBound& bound, Bytes budget) {
+  return std::make_shared<const Certificate>(certificate_of(graph, stages, bound, budget));
+}
+
+}  // namespace lowtide

@@ -1,0 +1,261 @@
+#include "certify/check.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+#include "certify/accept.h"
+#include "certify/digest.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "planner/planner.h"
+#include "strategy/ask.h"
+#include "support/brute_force.h"
+#include "support/random_graph.h"
+
+namespace lowtide::testing {
+namespace {
+
+struct Case {
+  Graph graph;
+  Plan plan;
+  Certificate certificate;
+};
+
+Planned searched(const Graph& graph, Bytes budget) {
+  Control control;
+  return plan_within(graph, find_strategy("search"), budget, {{"moves", 10}, {"bound", 0.001}},
+                     control);
+}
+
+/// A chain of twelve layers, planned within 70% of its memory.
+const Case& chain_case() {
+  static const Case made = [] {
+    Graph graph = chain_graph(12);
+    const Planned planned = searched(graph, share_of_peak(graph, 0.7));
+    return Case{std::move(graph), planned.plan.value(), *planned.certificate};
+  }();
+  return made;
+}
+
+TEST(Certify, AcceptsWhatSearchWrites) {
+  const auto& [graph, plan, certificate] = chain_case();
+  const auto verdict = certify(graph, plan, certificate);
+  ASSERT_TRUE(is_accepted(verdict));
+  const Certified& certified = std::get<Certified>(verdict);
+  EXPECT_EQ(certified.cost, plan.cost);
+  EXPECT_EQ(certified.peak_bytes, plan.peak_bytes);
+  EXPECT_NEAR(certified.lower_bound, plan.lower_bound.value(), 1e-9 * plan.cost);
+  EXPECT_LE(certified.lower_bound, certified.proved);
+  EXPECT_GT(certified.lower_bound, keep_all(graph).cost + 1);  // it proves something
+  EXPECT_NEAR(certified.gap(), plan.cost / *plan.lower_bound - 1, 1e-9);
+}
+
+TEST(Certify, AcceptsWhatSearchWritesOnRandomGraphsAndStaysBelowTheOptimum) {
+  int certificates = 0;
+  int above_keep_all = 0;
+  for (std::uint64_t seed = 0; certificates < 150; ++seed) {
+    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 6)});
+    const StageGraph stages(graph);
+    const std::vector<Event> events = allowed_events(stages);
+    if (events.size() < 3 || events.size() > 10) continue;
+    const std::vector<Candidate> plans = all_plans(graph, stages, events);
+    for (double share : {0.9, 0.7}) {
+      SCOPED_TRACE(::testing::Message() << "seed " << seed << ", share " << share);
+      const Bytes budget = static_cast<Bytes>(share * static_cast<double>(plans.front().peak));
+      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+      if (optimum == kNever) continue;
+      const Planned planned = searched(graph, budget);
+      if (!planned.plan) continue;  // its addresses do not fit
+      ASSERT_NE(planned.certificate, nullptr);
+      const auto verdict = certify(graph, *planned.plan, *planned.certificate);
+      ASSERT_TRUE(is_accepted(verdict));
+      ++certificates;
+      const double proved = std::get<Certified>(verdict).proved;
+      EXPECT_LE(proved, optimum * (1 + 1e-12));
+      above_keep_all += proved > plans.front().cost * (1 + 1e-9);
+    }
+  }
+  EXPECT_GT(above_keep_all, 30);
+}
+
+TEST(Certify, AcceptsLargerRandomGraphs) {
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed, {.ops = 60});
+    const Planned planned = searched(graph, share_of_peak(graph, 0.85));
+    if (!planned.plan) continue;
+    ASSERT_NE(planned.certificate, nullptr);
+    EXPECT_TRUE(is_accepted(certify(graph, *planned.plan, *planned.certificate)));
+  }
+}
+
+/// Strategies hold what such ops view; the bound must not count on it.
+TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
+  int certificates = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(seed);
+    GraphData data = random_graph(seed, {.ops = 60}).data();
+    for (Op& op : data.ops) {
+      const bool makes_views = !op.outputs.empty() && data.tensors[op.outputs[0]].alias_of != kNone;
+      if (makes_views && op.recomputable) op.workspace_bytes = 8;
+    }
+    const Graph graph(std::move(data));
+    const Planned planned = searched(graph, share_of_peak(graph, 0.95));
+    if (!planned.plan || !planned.certificate) continue;
+    EXPECT_TRUE(is_accepted(certify(graph, *planned.plan, *planned.certificate)));
+    ++certificates;
+  }
+  EXPECT_GT(certificates, 5);
+}
+
+// ---- Mutations ---------------------------------------------------------------------------------
+
+using Change = std::function<void(Case&)>;
+
+void expect_refusal(Flaw flaw, const Change& change) {
+  Case changed = chain_case();
+  change(changed);
+  EXPECT_TRUE(is_refused_for(certify(changed.graph, changed.plan, changed.certificate), flaw));
+}
+
+
+TEST(CertifyRefuses, AnotherGraph) {
+  expect_refusal(Flaw::wrong_graph, [](Case& c) { c.graph = chain_graph(13); });
+  expect_refusal(Flaw::wrong_graph, [](Case& c) { c.graph = chain_graph(12, 1032); });
+  expect_refusal(Flaw::wrong_graph, [](Case& c) { ++c.certificate.digest; });
+}
+
+TEST(CertifyRefuses, BadPrices) {
+  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.prices.front().price = -1e-12; });
+  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.prices.front().price = kNever; });
+  expect_refusal(Flaw::bad_price, [](Case& c) {
+    for (auto& [op, price] : c.certificate.prices) price = 1e308;
+  });
+  expect_refusal(Flaw::bad_price, [](Case& c) {
+    c.certificate.prices.push_back(c.certificate.prices.back());
+  });
+  expect_refusal(Flaw::bad_index, [](Case& c) { c.certificate.prices.front().op = 10'000; });
+}
+
+TEST(CertifyRefuses, BadClusters) {
+  expect_refusal(Flaw::overlap, [](Case& c) {
+    c.certificate.clusters.push_back({c.certificate.clusters.front().front()});
+  });
+  expect_refusal(Flaw::overlap, [](Case& c) {
+    Certificate::Rerun& rerun = c.certificate.clusters.front().front();
+    rerun.values.push_back(rerun.values.front());
+  });
+  expect_refusal(Flaw::cluster_too_large, [](Case& c) {
+    Certificate::Cluster all;
+    for (OpId op = 0; op <= OpId{kMostClusterValues}; ++op) all.push_back({{op}, {c.graph.op(op).outputs.front()}});
+    c.certificate.clusters = {all};
+  });
+  expect_refusal(Flaw::not_its_value, [](Case& c) {
+    c.certificate.clusters.front().front().values = {0};
+  });
+  expect_refusal(Flaw::bad_index, [](Case& c) {
+    c.certificate.clusters.front().front().ops = {-1};
+  });
+  expect_refusal(Flaw::bad_index, [](Case& c) {
+    c.certificate.clusters.front().front().values = {1'000'000};
+  });
+}
+
+TEST(CertifyRefuses, GlueThatIsNotDominated) {
+  // Two forward ops: what lies between them is read by the backward pass too.
+  expect_refusal(Flaw::bad_glue, [](Case& c) {
+    c.certificate.clusters = {{{{0, 1}, {c.graph.op(1).outputs.front()}}}};
+  });
+}
+
+TEST(CertifyRefuses, WhatMayRunOnlyOnce) {
+  GraphData data;
+  data.tensors = {resident("x", 8), value("a", 8), value("b", 8)};
+  data.ops = {op("once", {0}, {1}), op("last", {1}, {2})};
+  data.ops.front().recomputable = false;
+  data.outputs = {2};
+  const Graph graph(std::move(data));
+  Certificate certificate = *searched(graph, 100).certificate;
+  EXPECT_TRUE(is_accepted(proved_bound(graph, certificate)));
+  certificate.clusters = {{{{0}, {1}}}};
+  EXPECT_TRUE(is_refused_for(proved_bound(graph, certificate), Flaw::runs_once));
+}
+
+TEST(CertifyRefuses, ClaimsBeyondTheProof) {
+  expect_refusal(Flaw::bound_too_high, [](Case& c) { c.certificate.lower_bound += 0.001; });
+  // Prices at their best prove less when they change.
+  expect_refusal(Flaw::bound_too_high, [](Case& c) {
+    for (auto& [op, price] : c.certificate.prices) price *= 2;
+  });
+  expect_refusal(Flaw::bound_too_high, [](Case& c) { c.certificate.clusters.clear(); });
+  expect_refusal(Flaw::bound_too_high, [](Case& c) {
+    c.certificate.budget_bytes += 1024;
+    c.plan.budget_bytes = c.certificate.budget_bytes;
+  });
+}
+
+TEST(CertifyRefuses, AnotherBudget) {
+  expect_refusal(Flaw::wrong_budget, [](Case& c) { c.plan.budget_bytes.value() += 1; });
+  expect_refusal(Flaw::wrong_budget, [](Case& c) { c.plan.budget_bytes.reset(); });
+  expect_refusal(Flaw::wrong_budget, [](Case& c) { c.certificate.budget_bytes -= 1; });
+  expect_refusal(Flaw::wrong_budget, [](Case& c) {
+    c.certificate.budget_bytes = std::numeric_limits<Bytes>::min();
+  });
+}
+
+TEST(CertifyRefuses, BadPlans) {
+  expect_refusal(Flaw::bad_plan, [](Case& c) { c.plan.actions.erase(c.plan.actions.begin()); });
+  expect_refusal(Flaw::bad_plan, [](Case& c) {
+    while (c.plan.actions.back().verb != Verb::run) c.plan.actions.pop_back();
+    c.plan.actions.pop_back();
+  });
+  expect_refusal(Flaw::bad_plan, [](Case& c) { c.plan.actions.push_back(run(10'000)); });
+  expect_refusal(Flaw::bad_plan, [](Case& c) { c.plan.actions.push_back(free_of(0)); });
+  expect_refusal(Flaw::plan_costs_more, [](Case& c) { c.plan.cost *= 1 - 1e-6; });
+  expect_refusal(Flaw::plan_needs_more, [](Case& c) { c.plan.peak_bytes -= 1; });
+  expect_refusal(Flaw::plan_needs_more, [](Case& c) {
+    c.plan = keep_all(c.graph);
+    c.plan.budget_bytes = c.certificate.budget_bytes;
+  });
+}
+
+TEST(Certify, SaysWhenAPlanHasAnOrderOfItsOwn) {
+  GraphData data;
+  data.tensors = {resident("x", 8), value("a", 8), value("b", 8), value("c", 8)};
+  data.ops = {op("a", {0}, {1}), op("b", {0}, {2}), op("c", {1, 2}, {3})};
+  data.outputs = {3};
+  const Graph graph(std::move(data));
+  const Planned planned = searched(graph, 100);
+  Plan plan = planned.plan.value();
+  const auto keeps_order = [&] {
+    return std::get<Certified>(certify(graph, plan, *planned.certificate)).keeps_order;
+  };
+  EXPECT_TRUE(keeps_order());
+  std::swap(plan.actions[0], plan.actions[1]);
+  EXPECT_FALSE(keeps_order());
+}
+
+/// Replay, verifier and checker agree on what random plans cost and hold.
+TEST(Certify, CountsRandomPlansAsReplayDoes) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = random_graph(seed);
+    Plan plan = with_in_place(graph, lower(graph, random_executions(graph, seed)));
+    plan.budget_bytes = plan.peak_bytes;
+    const Certificate empty{.graph = graph.name(), .num_ops = graph.num_ops(),
+                            .num_tensors = graph.num_tensors(), .digest = digest(graph),
+                            .budget_bytes = plan.peak_bytes, .lower_bound = 0, .prices = {},
+                            .clusters = {}};
+    const auto verdict = certify(graph, plan, empty);
+    ASSERT_TRUE(is_accepted(verdict));
+    EXPECT_EQ(std::get<Certified>(verdict).peak_bytes, plan.peak_bytes);
+    EXPECT_NEAR(std::get<Certified>(verdict).cost, plan.cost, 1e-9 * plan.cost);
+    plan.peak_bytes -= 1;
+    EXPECT_TRUE(is_refused_for(certify(graph, plan, empty), Flaw::plan_needs_more));
+  }
+}
+
+}  // namespace
+}  // namespace lowtide::testing

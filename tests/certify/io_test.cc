@@ -1,0 +1,89 @@
+#include "certify/io.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+
+namespace lowtide::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+Certificate sample() {
+  return {.graph = "net \"1\"", .num_ops = 5, .num_tensors = 9, .digest = 0x00ab00000000cdef,
+          .budget_bytes = 12'345'678'901, .lower_bound = 0.1 + 0.2,
+          .prices = {{1, 1e-7 / 3}, {5, 2}},
+          .clusters = {{{{0, 1}, {3}}, {{2}, {4, 5}}}, {{{3}, {6}}}}};
+}
+
+TEST(CertificateIo, RoundTripsToTheLastBit) {
+  const Certificate before = sample();
+  const std::string text = format_certificate(before);
+  const Certificate after = parse_certificate(text);
+  EXPECT_EQ(after.graph, before.graph);
+  EXPECT_EQ(after.num_ops, before.num_ops);
+  EXPECT_EQ(after.num_tensors, before.num_tensors);
+  EXPECT_EQ(after.digest, before.digest);
+  EXPECT_EQ(after.budget_bytes, before.budget_bytes);
+  EXPECT_EQ(after.lower_bound, before.lower_bound);
+  ASSERT_EQ(after.prices.size(), 2u);
+  EXPECT_EQ(after.prices[0].price, before.prices[0].price);
+  EXPECT_EQ(after.prices[1].op, 5);
+  ASSERT_EQ(after.clusters.size(), 2u);
+  EXPECT_EQ(after.clusters[0][0].ops, (std::vector<OpId>{0, 1}));
+  EXPECT_EQ(after.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
+  EXPECT_EQ(format_certificate(after), text);
+}
+
+std::string error_of(std::string_view text) {
+  try {
+    parse_certificate(text, "c.json");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+/// A good certificate with one key set to something else, or taken out.
+std::string error_with(const std::string& key, const std::string& json) {
+  nlohmann::json certificate = nlohmann::json::parse(format_certificate(sample()));
+  if (json.empty()) {
+    certificate.erase(key);
+  } else {
+    certificate[key] = nlohmann::json::parse(json);
+  }
+  return error_of(certificate.dump());
+}
+
+TEST(CertificateIoErrors, NameWhatIsWrong) {
+  EXPECT_EQ(error_with("lower_bound", "7"), "no error");
+  EXPECT_THAT(error_with("format", "\"lowtide-plan\""),
+              HasSubstr("must be \"lowtide-certificate\""));
+  EXPECT_THAT(error_with("version", "2"), HasSubstr("this program reads version 1"));
+  EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("knows proofs for \"fixed-order\""));
+  EXPECT_THAT(error_with("digest", "\"xyz\""), HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(error_with("digest", "\"00ab00000000cdeg\""), HasSubstr("16 hexadecimal digits"));
+  EXPECT_THAT(error_with("prices", "[[1]]"), HasSubstr("\"prices\" must be a list of [op, price]"));
+  EXPECT_THAT(error_with("clusters", "[[[[1], [2], [3]]]]"), HasSubstr("[ops, values]"));
+  EXPECT_THAT(error_with("clusters", "[[[[1.5], [2]]]]"), HasSubstr("an index"));
+  EXPECT_THAT(error_with("clusters", "[[[[-1], [2]]]]"), HasSubstr("an index"));
+  EXPECT_THAT(error_with("surprise", "1"), HasSubstr("surprise"));
+  for (const char* key : {"format", "version", "graph", "ops", "tensors", "digest", "budget_bytes",
+                          "lower_bound", "model", "prices", "clusters"}) {
+    EXPECT_THAT(error_with(key, ""), HasSubstr(std::string("the key \"") + key + "\" is missing"));
+    EXPECT_THAT(error_with(key, "null"), HasSubstr(key));
+  }
+}
+
+TEST(CertificateIoErrors, EveryTruncation) {
+  const std::string text = format_certificate(sample());
+  for (std::size_t length = 0; length + 2 < text.size(); ++length) {
+    EXPECT_NE(error_of(text.substr(0, length)), "no error") << length;
+  }
+}
+
+}  // namespace
+}  // namespace lowtide::testing

@@ -1,0 +1,214 @@
+// Whatever prices and clusters the checker accepts, what they prove is below the best of all plans.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "certify/accept.h"
+#include "certify/digest.h"
+#include "support/brute_force.h"
+#include "support/random_graph.h"
+
+namespace lowtide::testing {
+namespace {
+
+/// Random certificates of one graph: some priced stages, and reruns of one op or of a chain, put
+/// into clusters at random. Nothing is done to make them acceptable but what any writer would do.
+class Author {
+ public:
+  Author(const Graph& graph, std::uint64_t seed) : graph_(graph), random_(seed) {
+    digest_ = digest(graph);
+    double cost = 0;
+    double bytes = 1;
+    for (const Op& op : graph.ops()) cost += op.cost;
+    for (const Tensor& tensor : graph.tensors()) bytes += static_cast<double>(tensor.bytes);
+    unit_ = 0.1 * cost / bytes;
+  }
+
+  Certificate write(Bytes budget) {
+    Certificate c{.graph = graph_.name(), .num_ops = graph_.num_ops(),
+                  .num_tensors = graph_.num_tensors(), .digest = digest_,
+                  .budget_bytes = budget, .lower_bound = 0, .prices = {}, .clusters = {}};
+    for (OpId op = 0; op <= graph_.num_ops(); ++op) {
+      const bool may_end_a_stage = op == graph_.num_ops() || !graph_.is_view_op(op);
+      if (may_end_a_stage && below(3) == 0) c.prices.push_back({op, price()});
+    }
+    std::vector<OpId> ops(graph_.ops().size());
+    for (OpId op = 0; op < graph_.num_ops(); ++op) ops[op] = op;
+    std::ranges::shuffle(ops, random_);
+    for (OpId op : ops) add_rerun(c, op);
+    return c;
+  }
+
+  /// A change to one price, which may raise or lower what is proved.
+  void change_a_price(Certificate& c) {
+    if (c.prices.empty()) return;
+    double& changed = c.prices[below(static_cast<int>(c.prices.size()))].price;
+    changed = below(3) == 0 ? price() : changed * 0.25 * (1 + below(8));
+  }
+
+ private:
+  int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
+  /// So that holding a value over some stages costs about as much as making it again.
+  double price() { return below(4) == 0 ? 0 : unit_ * (1 + below(30)); }
+
+  void add_rerun(Certificate& c, OpId op) {
+    Certificate::Rerun rerun{{op}, {}};
+    for (TensorId out : graph_.op(op).outputs) {
+      if (graph_.storage(out) == out && below(4) > 0) rerun.values.push_back(out);
+    }
+    if (rerun.values.empty() || !graph_.op(op).recomputable || below(6) == 0) return;
+    while (below(2) == 0 && grow(rerun)) {
+    }
+    if (c.clusters.empty() || below(3) == 0) c.clusters.emplace_back();
+    c.clusters[below(static_cast<int>(c.clusters.size()))].push_back(std::move(rerun));
+  }
+
+  /// Puts a maker of what the rerun reads before it.
+  bool grow(Certificate::Rerun& rerun) {
+    const std::vector<TensorId>& inputs = graph_.op(rerun.ops.front()).inputs;
+    if (inputs.empty()) return false;
+    const TensorId input = inputs[below(static_cast<int>(inputs.size()))];
+    const OpId maker = graph_.producer(graph_.storage(input));
+    if (maker == kNone) return false;
+    rerun.ops.insert(rerun.ops.begin(), maker);
+    return true;
+  }
+
+  const Graph& graph_;
+  std::mt19937_64 random_;
+  std::uint64_t digest_;
+  double unit_;
+};
+
+/// Takes out of a certificate what the checker refuses, so that what is left is accepted.
+void mend(const Graph& graph, Certificate& c) {
+  std::set<OpId> ops;
+  std::set<TensorId> values;
+  std::vector<Certificate::Cluster> kept;
+  for (const Certificate::Cluster& cluster : c.clusters) {
+    kept.emplace_back();
+    for (const Certificate::Rerun& rerun : cluster) {
+      Certificate alone = c;
+      alone.clusters = {{rerun}};
+      const bool fresh = std::ranges::none_of(rerun.ops, [&](OpId op) { return ops.contains(op); });
+      if (!fresh || std::holds_alternative<Refused>(proved_bound(graph, alone))) continue;
+      ops.insert(rerun.ops.begin(), rerun.ops.end());
+      kept.back().push_back(rerun);
+    }
+  }
+  c.clusters = std::move(kept);
+}
+
+/// Keeps the stages that the graph has.
+void mend_prices(const Graph& graph, Certificate& c) {
+  std::vector<Certificate::Price> kept;
+  for (const Certificate::Price& price : c.prices) {
+    Certificate alone = c;
+    alone.prices = {price};
+    alone.clusters.clear();
+    if (!std::holds_alternative<Refused>(proved_bound(graph, alone))) kept.push_back(price);
+  }
+  c.prices = std::move(kept);
+}
+
+struct Tally {
+  int certificates = 0;
+  int above_keep_all = 0;  ///< prove that something must run again
+  int tight = 0;           ///< nearly the optimum
+  int glued = 0;           ///< have a chain
+};
+
+/// Random certificates at one budget; prices are changed as long as that raises what is proved.
+void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>& plans,
+                Bytes budget, Tally& tally) {
+  const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+  const double keep_all = plans.front().cost;
+  for (int attempt = 0; attempt < 6; ++attempt) {
+    Certificate certificate = author.write(budget);
+    mend_prices(graph, certificate);
+    mend(graph, certificate);
+    double best = -1;
+    for (int step = 0; step < 40; ++step) {
+      Certificate changed = certificate;
+      author.change_a_price(changed);
+      const auto verdict = proved_bound(graph, changed);
+      ASSERT_TRUE(is_accepted(verdict));
+      const double proved = std::get<double>(verdict);
+      ASSERT_LE(proved, optimum * (1 + 1e-12)) << "budget " << budget;
+      if (proved < best) continue;
+      best = proved;
+      certificate = std::move(changed);
+    }
+    ++tally.certificates;
+    tally.above_keep_all += optimum < kNever && best > keep_all * (1 + 1e-9);
+    tally.tight += optimum < kNever && best > keep_all && best > 0.999 * optimum;
+    for (const auto& cluster : certificate.clusters) {
+      tally.glued += std::ranges::any_of(cluster, [](const auto& r) { return r.ops.size() > 1; });
+    }
+  }
+}
+
+/// At the smallest peaks that plans have: there most must run again.
+void try_graph(const Graph& graph, std::uint64_t seed, int most_events, int& graphs,
+               Tally& tally) {
+  const StageGraph stages(graph);
+  const std::vector<Event> events = allowed_events(stages);
+  if (events.size() < 3 || static_cast<int>(events.size()) > most_events) return;
+  ++graphs;
+  SCOPED_TRACE(::testing::Message() << "seed " << seed);
+  const std::vector<Candidate> plans = all_plans(graph, stages, events);
+  std::set<Bytes> peaks;
+  for (const Candidate& plan : plans) peaks.insert(plan.in_place_peak);
+  Author author(graph, seed);
+  int budgets = 0;
+  for (Bytes peak : peaks) {
+    if (budgets++ == 5 || ::testing::Test::HasFatalFailure()) return;
+    try_budget(graph, author, plans, peak, tally);
+  }
+}
+
+void try_graphs(std::uint64_t first_seed, int wanted, const RandomGraphOptions& base,
+                Tally& tally) {
+  int graphs = 0;
+  for (std::uint64_t seed = first_seed; graphs < wanted; ++seed) {
+    RandomGraphOptions options = base;
+    options.ops = 5 + static_cast<int>(seed % 6);
+    const Graph graph = random_graph(seed, options);
+    try_graph(graph, seed, 10, graphs, tally);
+    if (::testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(CertificateSoundness, WhateverIsAcceptedIsBelowTheBestPlan) {
+  Tally tally;
+  try_graphs(0, 300, {}, tally);
+  EXPECT_GT(tally.above_keep_all, 100);
+  EXPECT_GT(tally.tight, 15);
+  EXPECT_GT(tally.glued, 50);
+}
+
+TEST(CertificateSoundness, AlsoOnTrainingSteps) {
+  Tally tally;
+  int graphs = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    try_graph(random_step(seed, 3, 2), seed, 12, graphs, tally);
+    ASSERT_FALSE(::testing::Test::HasFatalFailure());
+  }
+  EXPECT_EQ(graphs, 60);
+  EXPECT_GT(tally.above_keep_all, 10);
+  EXPECT_GT(tally.glued, 20);
+}
+
+TEST(CertificateSoundness, AlsoWithoutViewsAndEffects) {
+  Tally tally;  // more reruns are possible, and more chains
+  try_graphs(5000, 250, {.views = false, .effects = false}, tally);
+  EXPECT_GT(tally.above_keep_all, 100);
+  EXPECT_GT(tally.glued, 50);
+}
+
+}  // namespace
+}  // namespace lowtide::testing

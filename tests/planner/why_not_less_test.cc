@@ -1,0 +1,50 @@
+#include "planner/why_not_less.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "plan/replay.h"
+#include "support/random_graph.h"
+
+namespace lowtide::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST(WhyNotLess, NamesWhatTakesTheBytesAndWhatWouldHelp) {
+  GraphData data;
+  data.tensors = {resident("w", 4000), resident("m", 5000), value("a", 300), value("b", 200),
+                  value("c", 700)};
+  data.tensors[0].role = Role::parameter;
+  data.tensors[1].role = Role::optimizer_state;
+  data.ops = {op("first", {0}, {2}), op("second", {0}, {3}), op("wide", {2, 3, 0}, {4}, 1, 90)};
+  data.outputs = {4};
+  const std::string text = why_not_less(Graph(std::move(data)));
+  EXPECT_THAT(text, HasSubstr(fmt::format("({} bytes)", 9000 + 300 + 200 + 700 + 90)));
+  EXPECT_THAT(text, HasSubstr("(optimizer state 4.88 KiB, parameters 3.91 KiB)"));
+  EXPECT_THAT(text, HasSubstr("op 2 (\"wide\") alone needs 1.26 KiB besides"));
+  EXPECT_THAT(text, HasSubstr("reads 500 B (the largest is \"a\" of 300 B)"));
+  EXPECT_THAT(text, HasSubstr("makes 700 B, works in 90 B"));
+  EXPECT_THAT(text, HasSubstr("smaller batch"));
+  EXPECT_THAT(text, HasSubstr("less than 90 B"));
+  EXPECT_THAT(text, HasSubstr("an optimizer that keeps less than 4.88 KiB"));
+}
+
+TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {
+  const std::string text = why_not_less(chain_graph(3));
+  EXPECT_THAT(text, Not(HasSubstr("an optimizer")));
+  EXPECT_THAT(text, Not(HasSubstr("works in less than")));
+}
+
+TEST(WhyNotLess, GivesTheFloorOfAnyGraph) {
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const Graph graph = random_graph(seed);
+    EXPECT_THAT(why_not_less(graph),
+                HasSubstr(fmt::format("({} bytes)", structural_floor(graph).bytes)));
+  }
+}
+
+}  // namespace
+}  // namespace lowtide::testing
