@@ -26,6 +26,7 @@
   USE(min_cut)                  \
   USE(lower_sets)               \
   USE(blocks)                   \
+  USE(anneal)                   \
   LOWTIDE_SOLVER_STRATEGIES(USE)
 
 namespace lowtide {
