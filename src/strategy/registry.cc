@@ -27,6 +27,7 @@
   USE(lower_sets)               \
   USE(blocks)                   \
   USE(anneal)                   \
+  USE(evolve)                   \
   LOWTIDE_SOLVER_STRATEGIES(USE)
 
 namespace lowtide {

@@ -25,6 +25,7 @@ inline StrategyOptions short_search(std::string_view strategy, double thousand_m
   if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};
   if (strategy == "checkmate-lp") return {{"rows", rows}};
   if (strategy == "anneal") return {{"moves", thousand_moves}};
+  if (strategy == "evolve") return {{"population", 5}, {"generations", 2}};
   return {};
 }
 
