@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "strategy/intervals/cp_sat.h"
 #include "strategy/intervals/neighbourhood.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/moves.h"
@@ -16,8 +17,8 @@ namespace {
 
 constexpr double kAnyCost = std::numeric_limits<double>::infinity();
 
-/// A first plan, better ones from large neighbourhoods, and then, on a small graph, branch and
-/// bound over all of it.
+/// A first plan, better ones from large neighbourhoods, and then all intervals at once: by branch
+/// and bound on a small graph, or by CP-SAT when asked.
 class Intervals {
  public:
   explicit Intervals(const PlanRequest& request)
@@ -37,7 +38,11 @@ class Intervals {
     leanest_ = plan_.memory().peak();
     plan_.set_limit(request_.budget_bytes);
     if (plan_.fits()) improve();
-    if (is_small() && nodes_ > 0) prove();
+    if (uses_cp_sat()) {
+      solve();
+    } else if (may_prove()) {
+      prove();
+    }
     return answer();
   }
 
@@ -48,6 +53,9 @@ class Intervals {
     for (int i = 0; i < graph_.end(); ++i) starts += graph_.stage(i).deadline - i;
     return starts <= kMostStarts;
   }
+
+  bool uses_cp_sat() const { return request_.options.at("solver") >= 1; }
+  bool may_prove() const { return nodes_ > 0 && is_small(); }
 
   /// Lowers the limit in steps that do not depend on the budget, so that the peak that this ends
   /// with is reached by whoever asks for it.
@@ -126,13 +134,15 @@ class Intervals {
     }
   }
 
-  /// Of the time limit a part is for the proof, where there is hope of one.
+  /// Of the time limit a part is for what comes after, where there is hope of a proof.
   bool is_time_to_prove() const {
     constexpr double kShare = 0.6;
+    constexpr double kShareBeforeCpSat = 0.2;
     const Control& control = request_.control;
-    const bool is_late = is_small() && nodes_ > 0 && control.limit_seconds() > 0 &&
-                         control.elapsed_seconds() > kShare * control.limit_seconds();
-    return is_late || control.should_stop();
+    if (control.should_stop()) return true;
+    if (control.limit_seconds() <= 0 || !(may_prove() || uses_cp_sat())) return false;
+    const double share = uses_cp_sat() ? kShareBeforeCpSat : kShare;
+    return control.elapsed_seconds() > share * control.limit_seconds();
   }
 
   /// Keeps the plan, rid of what it can do without.
@@ -142,6 +152,25 @@ class Intervals {
     best_ = plan_.events();
     best_cost_ = plan_.cost();
     report("");
+  }
+
+  void solve() {
+    if (request_.budget_bytes < graph_.resident_bytes() || request_.control.should_stop()) return;
+    report(", CP-SAT begins");
+    CpSatRequest asked{.budget = request_.budget_bytes,
+                       .most_intervals = most_intervals_,
+                       .threads = static_cast<int>(request_.options.at("threads")),
+                       .seed = static_cast<int>(request_.options.at("seed")),
+                       .start = best_.value_or(std::vector<Event>())};
+    asked.on_solution = [this](std::span<const Event> events) {
+      change_to(plan_, {events.begin(), events.end()});
+      if (plan_.fits()) take();
+    };
+    const CpSatProof proof = solve_with_cp_sat(graph_, asked, request_.control);
+    constexpr double kRounding = 1e-9;
+    bound_ = std::min(proof.bound, best_ ? best_cost_ : proof.bound);
+    is_proved_ = best_ ? best_cost_ <= proof.bound * (1 + kRounding) : proof.infeasible;
+    is_capped_ = true;
   }
 
   void prove() {
@@ -155,6 +184,7 @@ class Intervals {
       best_cost_ = found.cost;
     }
     is_proved_ = found.complete;
+    if (found.complete) bound_ = best_cost_;
     is_capped_ = found.capped;
   }
 
@@ -164,10 +194,8 @@ class Intervals {
     Decision result;
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = executions_of(graph_, *best_);
-    if (is_proved_) {
-      result.lower_bound = best_cost_;
-      result.bound_model = is_capped_ ? "intervals" : "stages";
-    }
+    result.lower_bound = bound_;
+    result.bound_model = is_capped_ ? "intervals" : "stages";
     return result;
   }
 
@@ -200,6 +228,7 @@ class Intervals {
   std::optional<std::vector<Event>> best_;
   double best_cost_ = 0;
   Bytes leanest_ = 0;  // peak at the end of the way down
+  std::optional<double> bound_;
   bool is_proved_ = false;
   bool is_capped_ = false;
 };
@@ -219,7 +248,9 @@ Strategy intervals_strategy() {
                       {"rounds", "of the search of large neighbourhoods", 3000, 0, 1e9},
                       {"nodes", "of the branch and bound over the whole graph; 0: none", 20'000, 0,
                        1e12},
-                      {"seed", "of the random numbers", 1, 0, 1e9}},
+                      {"seed", "of the random numbers", 1, 0, 1e9},
+                      {"solver", "over the whole graph; 0: own, 1: CP-SAT of OR-Tools", 0, 0, 1},
+                      {"threads", "of CP-SAT", 1, 1, 256}},
           .decide = decide};
 }
 
