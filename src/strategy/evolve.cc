@@ -105,7 +105,7 @@ Strategy evolve_strategy() {
           .summary = "a genetic algorithm over retention intervals, each child repaired",
           .guarantee = "any graph; the same plan for the same seed; no bound",
           .paper = "Holland: Adaptation in natural and artificial systems, 1975",
-          .options = {{"population", "plans in a generation", 40, 2, 1e5},
+          .options = {{"population", "plans in a generation", 80, 2, 1e5},
                       {"generations", "at most", 100, 0, 1e9},
                       {"mutation", "share of children that mutate", 0.5, 0, 1},
                       {"seed", "of the random numbers", 1, 0, 1e9}},

@@ -195,7 +195,7 @@ class Intervals {
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = executions_of(graph_, *best_);
     result.lower_bound = bound_;
-    result.bound_model = is_capped_ ? "intervals" : "stages";
+    if (bound_) result.bound_model = is_capped_ ? "intervals" : "stages";
     return result;
   }
 
