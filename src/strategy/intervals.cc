@@ -28,7 +28,7 @@ class Intervals {
         moves_(graph_, plan_),
         most_intervals_(static_cast<int>(request.options.at("intervals"))),
         search_(graph_, most_intervals_),
-        nodes_(static_cast<std::int64_t>(request.options.at("nodes"))),
+        conflicts_(static_cast<std::int64_t>(1000 * request.options.at("conflicts"))),
         rounds_(static_cast<std::int64_t>(request.options.at("rounds"))),
         starts_(is_small() ? all_starts(graph_) : Starts()) {}
 
@@ -55,7 +55,7 @@ class Intervals {
   }
 
   bool uses_cp_sat() const { return request_.options.at("solver") >= 1; }
-  bool may_prove() const { return nodes_ > 0 && is_small(); }
+  bool may_prove() const { return conflicts_ > 0 && is_small(); }
 
   /// Lowers the limit in steps that do not depend on the budget, so that the peak that this ends
   /// with is reached by whoever asks for it.
@@ -86,8 +86,8 @@ class Intervals {
   /// To a plan within the limit: one with more reruns, or with others of some ops.
   bool step_down(const Starts& starts, Neighbourhoods& neighbourhoods) {
     constexpr int kTries = 200;
-    constexpr std::int64_t kNodes = 100;
-    const Effort effort{.cost_below = kAnyCost, .nodes = kNodes, .first_only = true};
+    constexpr std::int64_t kConflicts = 100;
+    const Effort effort{.cost_below = kAnyCost, .conflicts = kConflicts, .first_only = true};
     const std::vector<Event> before = plan_.events();
     Branched found = search_.run(plan_, starts, effort, request_.control);
     for (int i = 0; i < kTries && !found.events && !request_.control.should_stop(); ++i) {
@@ -119,7 +119,7 @@ class Intervals {
   }
 
   void improve() {
-    constexpr std::int64_t kNodes = 150;
+    constexpr std::int64_t kConflicts = 150;
     constexpr double kSame = 1 + 1e-9;  // of two plans that cost the same, the newer one
     take();
     Neighbourhoods neighbourhoods(graph_,
@@ -128,7 +128,7 @@ class Intervals {
       const double cost = plan_.cost();
       std::vector<Event> before = plan_.events();
       const std::vector<int> ops = neighbourhoods.draw(plan_);
-      Branched found = decide_anew(ops, {.cost_below = cost * kSame, .nodes = kNodes});
+      Branched found = decide_anew(ops, {.cost_below = cost * kSame, .conflicts = kConflicts});
       change_to(plan_, found.events ? *std::move(found.events) : std::move(before));
       if (plan_.cost() < cost) take();
     }
@@ -176,7 +176,8 @@ class Intervals {
   void prove() {
     report(", proving");
     change_to(plan_, {});
-    const Effort effort{.cost_below = best_ ? best_cost_ : kAnyCost, .nodes = nodes_,
+    const Effort effort{.cost_below = best_ ? best_cost_ : kAnyCost,
+                        .conflicts = conflicts_,
                         .thorough = true};
     Branched found = search_.run(plan_, starts_, effort, request_.control);
     if (found.events) {
@@ -222,7 +223,7 @@ class Intervals {
   Moves moves_;
   int most_intervals_;
   BranchAndBound search_;
-  std::int64_t nodes_;
+  std::int64_t conflicts_;
   std::int64_t rounds_;
   Starts starts_;  // of a small graph
   std::optional<std::vector<Event>> best_;
@@ -246,8 +247,10 @@ Strategy intervals_strategy() {
                    "networks, ICML 2023",
           .options = {{"intervals", "of each value, at most", 2, 1, 1e6},
                       {"rounds", "of the search of large neighbourhoods", 3000, 0, 1e9},
-                      {"nodes", "of the branch and bound over the whole graph; 0: none", 20'000, 0,
-                       1e12},
+                      {"conflicts",
+                       "that the branch and bound over the whole graph looks at, in thousands; 0: "
+                       "none",
+                       1000, 0, 1e9},
                       {"seed", "of the random numbers", 1, 0, 1e9},
                       {"solver", "over the whole graph; 0: own, 1: CP-SAT of OR-Tools", 0, 0, 1},
                       {"threads", "of CP-SAT", 1, 1, 256}},

@@ -64,7 +64,7 @@ TEST(CpSat, AgreesWithTheOwnBranchAndBound) {
   if (!has_or_tools()) GTEST_SKIP() << "OR-Tools is not installed";
   const Graph graph = testing::chain_graph(7);
   const Bytes budget = share_of_peak(graph, 0.7);
-  const Decision own = ask("intervals", graph, budget, {{"nodes", 1e6}});
+  const Decision own = ask("intervals", graph, budget, {{"conflicts", 1e6}});
   const Decision theirs = ask("intervals", graph, budget, {{"solver", 1}, {"rounds", 0}});
   ASSERT_EQ(own.outcome, theirs.outcome);
   ASSERT_EQ(own.outcome, Outcome::optimal);

@@ -136,7 +136,7 @@ TEST(BranchAndBound, FindsTheOptimumForEveryNumberOfIntervals) {
           const Branched found =
               BranchAndBound(stages, intervals)
                   .run(plan, all_starts(stages),
-                       {.cost_below = kNever, .nodes = 1'000'000, .thorough = thorough}, Control());
+                       {.cost_below = kNever, .conflicts = 1'000'000, .thorough = thorough}, Control());
           ASSERT_TRUE(found.complete);
           ASSERT_EQ(found.events.has_value(), optimum != kNever);
           ASSERT_TRUE(plan.events().empty());
@@ -183,8 +183,8 @@ TEST(Intervals, NamesTheModelOfItsBound) {
   for (double share : {0.9, 0.8, 0.7, 0.6}) {
     SCOPED_TRACE(share);
     const Bytes budget = share_of_peak(graph, share);
-    const Decision any = ask("intervals", graph, budget, {{"intervals", 100}, {"nodes", 1e6}});
-    const Decision two = ask("intervals", graph, budget, {{"nodes", 1e6}});
+    const Decision any = ask("intervals", graph, budget, {{"intervals", 100}, {"conflicts", 1e6}});
+    const Decision two = ask("intervals", graph, budget, {{"conflicts", 1e6}});
     ASSERT_EQ(any.outcome, Outcome::optimal);
     EXPECT_EQ(any.bound_model, "stages");
     if (two.outcome != Outcome::optimal) continue;
@@ -209,7 +209,7 @@ TEST(Intervals, KeepsToTheNumberOfIntervalsBeyondProofs) {
     const Graph graph = random_graph(seed, {.ops = 80});
     for (double intervals : {2.0, 3.0}) {
       const Decision decision = ask("intervals", graph, share_of_peak(graph, 0.9),
-                                    {{"intervals", intervals}, {"rounds", 50}, {"nodes", 0}});
+                                    {{"intervals", intervals}, {"rounds", 50}, {"conflicts", 0}});
       if (decision.outcome != Outcome::feasible) continue;
       ++planned;
       EXPECT_EQ(decision.lower_bound, std::nullopt);
@@ -233,7 +233,7 @@ TEST(Intervals, MoreRoundsNeverCostMore) {
   const Bytes budget = share_of_peak(graph, 0.5);
   double before = kNever;
   for (double rounds : {0.0, 30.0, 200.0}) {
-    const Decision decision = ask("intervals", graph, budget, {{"rounds", rounds}, {"nodes", 0}});
+    const Decision decision = ask("intervals", graph, budget, {{"rounds", rounds}, {"conflicts", 0}});
     ASSERT_EQ(decision.outcome, Outcome::feasible) << decision.message;
     const double cost = lower(graph, decision.executions).cost;
     EXPECT_LE(cost, before);

@@ -23,7 +23,7 @@ Branched BranchAndBound::run(EventPlan& plan, const Starts& starts, const Effort
   for (std::size_t i = 0; i < starts.size(); ++i) closed_[i].assign(starts[i].size(), false);
   found_ = {};
   found_.cost = effort.cost_below;
-  nodes_ = 0;
+  conflicts_ = 0;
   ended_ = false;
   explore();
   found_.complete = !ended_;
@@ -42,7 +42,7 @@ void BranchAndBound::remember() {
 }
 
 void BranchAndBound::explore() {
-  if (++nodes_ > effort_.nodes || control_->should_stop()) {
+  if (conflicts_ > effort_.conflicts || control_->should_stop()) {
     ended_ = true;
     return;
   }
@@ -90,6 +90,7 @@ std::optional<BranchAndBound::Choice> BranchAndBound::choose() {
 }
 
 std::optional<BranchAndBound::Choice> BranchAndBound::choice_in(int stage) {
+  ++conflicts_;
   const Conflict conflict = conflict_in(graph_, *plan_, stage);
   Choice choice{open_ways(conflict)};
   Bytes most = 0;

@@ -17,10 +17,10 @@ Starts all_starts(const StageGraph& graph);
 
 /// What a branch and bound looks for, and for how long.
 struct Effort {
-  double cost_below = 0;    ///< only plans that cost less
-  std::int64_t nodes = 0;   ///< at most
-  bool first_only = false;  ///< ends with the first plan
-  bool thorough = false;    ///< looks at every stage above the limit, not only at the worst
+  double cost_below = 0;       ///< only plans that cost less
+  std::int64_t conflicts = 0;  ///< to look at, at most: what takes the time
+  bool first_only = false;     ///< ends with the first plan
+  bool thorough = false;       ///< looks at every stage above the limit, not only at the worst
 };
 
 struct Branched {
@@ -78,7 +78,7 @@ class BranchAndBound {
   Effort effort_;
   std::vector<std::vector<char>> closed_;  // as starts
   Branched found_;
-  std::int64_t nodes_ = 0;
+  std::int64_t conflicts_ = 0;
   bool ended_ = false;
 };
 
