@@ -81,8 +81,9 @@ class Annealing {
 
   void report(double share) const {
     if (!annealer_.any_fits()) return;
-    request_.control.report(fmt::format("{:.0f}%: plan {:.3f}%", 100 * share,
-                                        100 * (annealer_.best_cost() / graph_.required_cost() - 1)));
+    const double overhead = annealer_.best_cost() / graph_.required_cost() - 1;
+    request_.control.report(
+        fmt::format("{:.0f}%: plan {:.3f}%", 100 * share, 100 * overhead));
   }
 
   Decision answer() const {

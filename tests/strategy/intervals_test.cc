@@ -133,10 +133,10 @@ TEST(BranchAndBound, FindsTheOptimumForEveryNumberOfIntervals) {
         }
         for (bool thorough : {false, true}) {
           EventPlan plan(stages, limit);
-          const Branched found =
-              BranchAndBound(stages, intervals)
-                  .run(plan, all_starts(stages),
-                       {.cost_below = kNever, .conflicts = 1'000'000, .thorough = thorough}, Control());
+          const Effort effort{
+              .cost_below = kNever, .conflicts = 1'000'000, .thorough = thorough};
+          const Branched found = BranchAndBound(stages, intervals)
+                                     .run(plan, all_starts(stages), effort, Control());
           ASSERT_TRUE(found.complete);
           ASSERT_EQ(found.events.has_value(), optimum != kNever);
           ASSERT_TRUE(plan.events().empty());
@@ -233,7 +233,8 @@ TEST(Intervals, MoreRoundsNeverCostMore) {
   const Bytes budget = share_of_peak(graph, 0.5);
   double before = kNever;
   for (double rounds : {0.0, 30.0, 200.0}) {
-    const Decision decision = ask("intervals", graph, budget, {{"rounds", rounds}, {"conflicts", 0}});
+    const Decision decision =
+        ask("intervals", graph, budget, {{"rounds", rounds}, {"conflicts", 0}});
     ASSERT_EQ(decision.outcome, Outcome::feasible) << decision.message;
     const double cost = lower(graph, decision.executions).cost;
     EXPECT_LE(cost, before);

@@ -67,8 +67,12 @@ void Neighbourhoods::add_stretch(std::vector<int>& ops, std::size_t size) {
 /// Makers of what it reads and readers of what it makes, at random, and so on.
 void Neighbourhoods::add_around(const EventPlan& plan, std::vector<int>& ops, std::size_t size) {
   const int events = static_cast<int>(plan.events().size());
-  ops.push_back(events > 0 ? plan.events()[pick(events)].op
-                           : graph_.value(values_[pick(static_cast<int>(values_.size()))]).producer);
+  if (events > 0) {
+    ops.push_back(plan.events()[pick(events)].op);
+  } else {
+    const int v = values_[pick(static_cast<int>(values_.size()))];
+    ops.push_back(graph_.value(v).producer);
+  }
   for (std::size_t i = 1; i < size; ++i) {
     const Stage& stage = graph_.stage(ops[pick(static_cast<int>(ops.size()))]);
     if (!stage.inputs.empty() && pick(2) == 0) {
