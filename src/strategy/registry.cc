@@ -26,6 +26,9 @@
   USE(min_cut)                  \
   USE(lower_sets)               \
   USE(blocks)                   \
+  USE(intervals)                \
+  USE(anneal)                   \
+  USE(evolve)                   \
   LOWTIDE_SOLVER_STRATEGIES(USE)
 
 namespace lowtide {

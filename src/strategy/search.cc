@@ -3,6 +3,7 @@
 
 #include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
+#include "strategy/search/answer.h"
 #include "strategy/search/ordered_search.h"
 
 namespace lowtide {
@@ -38,16 +39,6 @@ Control share_of_time(const Control& control, double share) {
   if (control.limit_seconds() <= 0) return Control(0, listener);
   const double left = control.limit_seconds() - control.elapsed_seconds();
   return Control(std::max(1e-3, share * left), listener);
-}
-
-Decision keep_all_decision(const PlanRequest& request, const StageGraph& stages) {
-  const PriceBound bound(stages, request.budget_bytes);
-  Decision decision;
-  decision.outcome = Outcome::optimal;
-  decision.executions = stage_order(stages);
-  decision.lower_bound = bound.value();
-  decision.certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
-  return decision;
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
@@ -87,7 +78,11 @@ Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
 
 Decision decide(const PlanRequest& request) {
   const StageGraph stages(request.graph);
-  if (keep_all_peak(stages) <= request.budget_bytes) return keep_all_decision(request, stages);
+  if (auto kept = keep_all_if_it_fits(stages, request.budget_bytes)) {
+    const PriceBound bound(stages, request.budget_bytes);
+    kept->certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
+    return *std::move(kept);
+  }
   const bool improves = request.start.empty() && request.options.at("order") > 0;
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages));
   Control part = share_of_time(request.control, kFirstShare);

@@ -24,6 +24,9 @@ inline StrategyOptions short_search(std::string_view strategy, double thousand_m
   if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}, {"order", 0.1}};
   if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};
   if (strategy == "checkmate-lp") return {{"rows", rows}};
+  if (strategy == "intervals") return {{"rounds", thousand_moves}, {"conflicts", 1}};
+  if (strategy == "anneal") return {{"moves", thousand_moves}};
+  if (strategy == "evolve") return {{"population", 5}, {"generations", 2}};
   return {};
 }
 

@@ -6,29 +6,29 @@
 namespace lowtide {
 namespace {
 
-/// Values below this share of the largest are not worth a move of their own.
-constexpr double kSmallShare = 1e-3;
 constexpr int kTries = 12;
 
 }  // namespace
+
+double typical_price(const StageGraph& graph) {
+  double byte_stages = 1;
+  for (const StageValue& value : graph.values()) {
+    byte_stages += static_cast<double>(value.bytes) * (value.last_reader() - value.producer);
+  }
+  return graph.required_cost() / byte_stages;
+}
 
 Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
     : graph_(graph),
       limit_(limit),
       plan_(graph, limit),
       moves_(graph, plan_),
+      choices_(movable_values(graph)),
       byte_price_(byte_price),
       random_(seed) {
   Bytes largest = 0;
   for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
   step_bytes_ = 1 + largest / 100;
-  for (int v = 0; v < graph.num_values(); ++v) {
-    const StageValue& value = graph.value(v);
-    const bool may_rerun = graph.stage(value.producer).deadline > value.producer;
-    const bool matters =
-        static_cast<double>(value.bytes) >= kSmallShare * static_cast<double>(largest);
-    if (may_rerun && matters && !value.readers.empty()) choices_.push_back(v);
-  }
 }
 
 double Annealer::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
@@ -90,13 +90,9 @@ void Annealer::shift_random() {
 void Annealer::relieve(int stage) {
   for (int i = 0; i < kTries; ++i) {
     const int v = choices_[pick(static_cast<int>(choices_.size()))];
-    const StageValue& value = graph_.value(v);
-    if (value.producer >= stage || value.last_reader() < value.producer) continue;
-    const int k = plan_.instance_at(v, stage);
-    if (plan_.runs(value.producer)[k] >= stage || plan_.last_stage(v, k) <= stage) continue;
-    const int use = plan_.next_use(v, k, stage);
-    if (use == stage) continue;
-    return drop({use, value.producer}, chance(0.8) ? 0.9 : 0.3);
+    const int use = next_use_behind(graph_, plan_, v, stage);
+    if (use == kNone) continue;
+    return drop({use, graph_.value(v).producer}, chance(0.8) ? 0.9 : 0.3);
   }
 }
 

@@ -9,6 +9,9 @@
 
 namespace lowtide {
 
+/// Cost per byte and stage at which running the average op again pays.
+double typical_price(const StageGraph& graph);
+
 /// How one run of simulated annealing goes about it.
 struct Cooling {
   std::int64_t moves = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <iterator>
 #include <map>
 
 namespace lowtide {
@@ -236,6 +237,18 @@ std::vector<OpId> EventPlan::executions() const {
     if (t != graph_.end()) order.push_back(graph_.stage(t).op);
   }
   return order;
+}
+
+void change_to(EventPlan& plan, std::vector<Event> events) {
+  std::vector<Event> now = plan.events();
+  std::ranges::sort(now);
+  std::ranges::sort(events);
+  std::vector<Event> gone;
+  std::vector<Event> come;
+  std::ranges::set_difference(now, events, std::back_inserter(gone));
+  std::ranges::set_difference(events, now, std::back_inserter(come));
+  for (Event event : gone) plan.remove(event);
+  for (Event event : come) plan.add(event);
 }
 
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events) {

@@ -51,6 +51,8 @@ class EventPlan {
   const std::vector<Event>& events() const { return events_; }
   /// The stages in which an op runs, ascending: its own first.
   const std::vector<int>& runs(int op) const { return runs_[op]; }
+  /// The ops that run again in the stage, ascending.
+  const std::vector<int>& reruns_in(int stage) const { return stage_events_[stage]; }
   /// The last stage in which what the k-th run of the value's producer made is read; the stage of
   /// that run when it is never read.
   int last_stage(int value, int k) const { return stage_of(last_use_[value][k]); }
@@ -100,6 +102,9 @@ class EventPlan {
   mutable std::vector<char> is_touched_;
   mutable Timeline memory_;  // per stage: the highest use in it
 };
+
+/// Makes these the plan's events: adds and removes what differs.
+void change_to(EventPlan& plan, std::vector<Event> events);
 
 /// The order in which the plan's ops run.
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events);

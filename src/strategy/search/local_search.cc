@@ -6,6 +6,8 @@
 
 #include "strategy/bound/certificate.h"
 #include "strategy/search/anneal.h"
+#include "strategy/search/answer.h"
+#include "strategy/search/descent.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
@@ -16,15 +18,6 @@ namespace {
 
 /// Plans that cost more than the best by this factor are no alternatives to it.
 constexpr double kWorthLayout = 1.05;
-
-/// Cost per byte and stage at which running the average op again pays.
-double typical_price(const StageGraph& graph) {
-  double byte_stages = 1;
-  for (const StageValue& value : graph.values()) {
-    byte_stages += static_cast<double>(value.bytes) * (value.last_reader() - value.producer);
-  }
-  return graph.required_cost() / byte_stages;
-}
 
 double price_within(const PriceBound& bound, double otherwise) {
   double sum = 0;
@@ -43,8 +36,7 @@ class Search {
         effort_(effort) {}
 
   Decision decide() {
-    const EventPlan keep_all(graph_, request_.budget_bytes);
-    if (keep_all.fits()) return answer(Outcome::optimal, keep_all.executions());
+    if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (effort_.adapt_only) return {};
     if (!bound_.infeasible()) {
@@ -186,28 +178,15 @@ class Search {
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
   }
 
-  /// Lowers the peak as far as it goes, in a way that does not depend on the budget: so the
-  /// smallest peak that it names is one that it reaches when asked for it.
   Decision descend_only() {
-    constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
-    constexpr std::int64_t kPatience = 100'000;
-    Annealer annealer(graph_, request_.budget_bytes, kDear * typical_price(graph_), 1);
-    annealer.load({});
-    annealer.descend(kPatience, request_.control);
-    if (annealer.any_fits()) {
-      take(annealer);
-      polish();
-      return answer(Outcome::feasible, best_);
+    const Descent found = descend(graph_, request_.budget_bytes, request_.control);
+    if (found.peak > request_.budget_bytes) {
+      return nothing_fits(found.peak, "the search", request_.control);
     }
-    const Bytes peak = annealer.plan().memory().peak();
-    Decision result;
-    const bool stopped = request_.control.should_stop();
-    result.outcome = stopped ? Outcome::stopped : Outcome::infeasible;
-    result.smallest_peak = peak;
-    result.message = fmt::format("the smallest budget that the search {} is {} bytes ({})",
-                                 stopped ? "reached so far" : "can reach", peak,
-                                 format_bytes(peak));
-    return result;
+    best_ = executions_of(graph_, found.events);
+    best_cost_ = found.cost;
+    polish();
+    return answer(Outcome::feasible, best_);
   }
 
   /// The way down takes any rerun that lowers the peak; most are not needed at its end.

@@ -3,6 +3,35 @@
 #include <algorithm>
 
 namespace lowtide {
+namespace {
+
+/// Values below this share of the largest are not worth a move of their own.
+constexpr double kSmallShare = 1e-3;
+
+}  // namespace
+
+std::vector<int> movable_values(const StageGraph& graph) {
+  Bytes largest = 0;
+  for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
+  std::vector<int> values;
+  for (int v = 0; v < graph.num_values(); ++v) {
+    const StageValue& value = graph.value(v);
+    const bool may_rerun = graph.stage(value.producer).deadline > value.producer;
+    const bool matters =
+        static_cast<double>(value.bytes) >= kSmallShare * static_cast<double>(largest);
+    if (may_rerun && matters && !value.readers.empty()) values.push_back(v);
+  }
+  return values;
+}
+
+int next_use_behind(const StageGraph& graph, const EventPlan& plan, int v, int stage) {
+  const StageValue& value = graph.value(v);
+  if (value.producer >= stage) return kNone;
+  const int k = plan.instance_at(v, stage);
+  if (plan.runs(value.producer)[k] >= stage || plan.last_stage(v, k) <= stage) return kNone;
+  const int use = plan.next_use(v, k, stage);
+  return use == stage ? kNone : use;
+}
 
 void Moves::add(Event event) {
   plan_.add(event);
@@ -19,8 +48,22 @@ void Moves::hold(Event event) {
   prune_inputs(event);
 }
 
+void Moves::hold_if_it_fits(Event event) {
+  if (!plan_.contains(event)) return;
+  keep();
+  hold(event);
+  if (!plan_.fits()) undo();
+  keep();
+}
+
 void Moves::prune(Event event) {
   if (plan_.contains(event) && plan_.is_useless(event)) hold(event);
+}
+
+void Moves::prune_all() {
+  const std::vector<Event> events = plan_.events();
+  for (Event event : events) prune(event);
+  keep();
 }
 
 void Moves::prune_inputs(Event event) {

@@ -6,6 +6,14 @@
 
 namespace lowtide {
 
+/// Values that are worth a move of their own: some op reads them, theirs may run again, and they are
+/// not tiny beside the largest.
+std::vector<int> movable_values(const StageGraph& graph);
+
+/// The next stage that reads what is held of the value over that stage, which neither makes nor
+/// reads it; kNone when nothing is.
+int next_use_behind(const StageGraph& graph, const EventPlan& plan, int value, int stage);
+
 /// Changes of a plan that a local search tries, and takes back when they do not pay.
 class Moves {
  public:
@@ -30,8 +38,12 @@ class Moves {
   /// Takes the event out, so that what it made is held since the run before; and then runs that
   /// nothing reads any more.
   void hold(Event event);
+  /// The same, taken back at once unless the plan fits after it.
+  void hold_if_it_fits(Event event);
   /// Takes the event out when nothing reads what it makes, and then those that made its inputs.
   void prune(Event event);
+  /// Every event that nothing reads; cannot be undone.
+  void prune_all();
 
   /// Whether anything changed since the last keep() or undo().
   bool any() const { return !changes_.empty(); }

@@ -1,0 +1,117 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "strategy/search/anneal.h"
+#include "strategy/search/answer.h"
+#include "strategy/search/descent.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+namespace {
+
+/// Temperatures from the first to the last, each for as many moves.
+constexpr int kTemperatures = 100;
+/// From so far down the schedule, a plan that is good in most places is not spoilt any more.
+constexpr double kColdShare = 0.6;
+/// Of the time limit: so much more than planned may go before temperatures are left out, so that
+/// they do not depend on the clock while there is time enough.
+constexpr double kHeadStart = 0.05;
+/// Of the time limit: set aside for the way down as long as nothing fits.
+constexpr double kForDescent = 0.3;
+
+/// Simulated annealing and nothing else: from the plan that keeps everything, at temperatures that
+/// fall by the same factor each time.
+class Annealing {
+ public:
+  explicit Annealing(const PlanRequest& request)
+      : request_(request),
+        graph_(request.graph),
+        annealer_(graph_, request.budget_bytes, typical_price(graph_),
+                  static_cast<std::uint64_t>(request.options.at("seed"))) {
+    const double first = request.options.at("first");
+    const double last = request.options.at("last");
+    if (last > first) {
+      throw InputError(fmt::format("the last temperature of anneal ({}) must not be above the "
+                                   "first ({}): set -O first or -O last",
+                                   last, first));
+    }
+  }
+
+  Decision decide() {
+    if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
+    annealer_.load(events_of(graph_, request_.start));
+    cool(request_.start.empty() ? 0 : kColdShare);
+    if (annealer_.any_fits()) return answer();
+    const Descent leanest = descend(graph_, request_.budget_bytes, request_.control);
+    if (leanest.peak > request_.budget_bytes) {
+      return nothing_fits(leanest.peak, "annealing", request_.control);
+    }
+    annealer_.load(leanest.events);
+    cool(kColdShare);
+    return answer();
+  }
+
+ private:
+  /// From so far down the schedule. A time limit that is too short lets temperatures out.
+  void cool(double share) {
+    const double first = request_.options.at("first");
+    const double ratio = request_.options.at("last") / first;
+    const double unit = graph_.required_cost() / graph_.num_stages();
+    const auto moves =
+        static_cast<std::int64_t>(1000 * request_.options.at("moves") / kTemperatures);
+    const Control& control = request_.control;
+    for (; share < 1 && !control.should_stop(); share += 1.0 / kTemperatures) {
+      const double gone = time_gone();
+      if (gone > 1 - kForDescent && !annealer_.any_fits()) break;
+      share = std::max(share, std::min(1.0, gone - kHeadStart));
+      const double temperature = first * std::pow(ratio, share) * unit;
+      annealer_.run({moves, temperature, temperature}, control);
+      report(share);
+    }
+  }
+
+  /// Of the time limit, if there is one.
+  double time_gone() const {
+    const Control& control = request_.control;
+    return control.limit_seconds() > 0 ? control.elapsed_seconds() / control.limit_seconds() : 0;
+  }
+
+  void report(double share) const {
+    if (!annealer_.any_fits()) return;
+    const double overhead = annealer_.best_cost() / graph_.required_cost() - 1;
+    request_.control.report(
+        fmt::format("{:.0f}%: plan {:.3f}%", 100 * share, 100 * overhead));
+  }
+
+  Decision answer() const {
+    Decision result;
+    result.outcome = Outcome::feasible;
+    result.executions = executions_of(graph_, annealer_.best());
+    return result;
+  }
+
+  const PlanRequest& request_;
+  StageGraph graph_;
+  Annealer annealer_;
+};
+
+Decision decide(const PlanRequest& request) { return Annealing(request).decide(); }
+
+}  // namespace
+
+Strategy anneal_strategy() {
+  return {.name = "anneal",
+          .summary = "simulated annealing of retention intervals, from keeping everything",
+          .guarantee = "any graph; the same plan for the same seed and moves; no bound",
+          .paper = "Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 1983",
+          .options = {{"moves", "in thousands", 3000, 0.1, 1e9},
+                      {"seed", "of the random numbers", 1, 0, 1e9},
+                      {"first", "temperature, times the cost of the average op", 3, 1e-9, 1e6},
+                      {"last", "temperature, likewise", 0.002, 1e-9, 1e6}},
+          .decide = decide};
+}
+
+}  // namespace lowtide

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <random>
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/search/moves.h"
+
+namespace lowtide {
+
+/// A plan of a population: its reruns are its genes.
+struct Individual {
+  std::vector<Event> events;  ///< ascending
+  double cost = 0;
+  Bytes excess = 0;           ///< sum over the stages of bytes above the limit; 0 when it fits
+};
+
+/// Within the limit first, or closest to it; then by cost.
+bool is_fitter(const Individual& a, const Individual& b);
+
+/// What a genetic algorithm does to plans (Holland, Adaptation in natural and artificial systems,
+/// 1975). Each child is repaired, values being dropped where memory is above the limit, and rid of
+/// reruns that it can do without. Same seed, same children.
+class Breeding {
+ public:
+  /// Both must outlive this. When control says stop, children stay as they are by then.
+  Breeding(const StageGraph& graph, Bytes limit, std::uint64_t seed, const Control& control);
+
+  /// A plan with these reruns, repaired.
+  Individual raise(std::vector<Event> events);
+  /// What one parent does in the stages before a random one, and the other from there on.
+  Individual cross(const Individual& left, const Individual& right);
+  /// Some reruns of a random stretch of stages are lost.
+  Individual mutate(const Individual& parent);
+  /// The fittest of three at random: an index.
+  int select(const std::vector<Individual>& population);
+
+  bool chance(double probability);
+
+ private:
+  int pick(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
+  void repair();
+  void relieve(int stage);
+  void trim();
+  Bytes bytes_over() const;
+
+  const StageGraph& graph_;
+  const Control& control_;
+  EventPlan plan_;
+  Moves moves_;
+  std::vector<int> choices_;  // values that may be dropped
+  std::mt19937_64 random_;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/search/event_plan.h"
+
+namespace lowtide {
+
+/// What CP-SAT is asked.
+struct CpSatRequest {
+  Bytes budget = 0;
+  int most_intervals = 2;
+  int threads = 1;
+  int seed = 1;
+  std::vector<Event> start = {};  ///< a plan to begin with, or none
+  std::function<void(std::span<const Event>)> on_solution = {};
+};
+
+/// What it proved.
+struct CpSatProof {
+  double bound = 0;         ///< no plan with so many intervals costs less
+  bool infeasible = false;  ///< there is no plan with so many intervals
+};
+
+/// Solves the model of retention intervals (Bartan et al., ICML 2023) with CP-SAT of OR-Tools in a
+/// child process, python/lowtide/cp_sat.py. Ends it when control says stop; what it found by then
+/// was given to on_solution. The interpreter is python3, or what LOWTIDE_PYTHON in the environment
+/// names. Throws InputError when that cannot run the program, for lack of OR-Tools say.
+CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& request,
+                             const Control& control);
+
+}  // namespace lowtide

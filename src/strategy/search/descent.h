@@ -1,0 +1,22 @@
+#pragma once
+
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/search/event_plan.h"
+
+namespace lowtide {
+
+/// Where a way down ended.
+struct Descent {
+  std::vector<Event> events;
+  double cost = 0;
+  Bytes peak = 0;
+};
+
+/// Lowers the peak as far as local search goes, or until it is within the limit, whatever the cost.
+/// The way does not depend on the limit, only where it ends: so who names the peak that it ended
+/// with reaches it when asked for it.
+Descent descend(const StageGraph& graph, Bytes limit, const Control& control);
+
+}  // namespace lowtide

@@ -1,0 +1,111 @@
+// Plain simulated annealing as a strategy.
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "planner/planner.h"
+#include "strategy/ask.h"
+#include "support/brute_force.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::ask;
+using testing::Candidate;
+using testing::kNever;
+using testing::random_graph;
+using testing::share_of_peak;
+
+double cost_of(const Graph& graph, const Decision& decision) {
+  return lower(graph, decision.executions).cost;
+}
+
+TEST(Anneal, ReachesTheOptimumOfSmallGraphsAndNothingBelow) {
+  int graphs = 0;
+  int infeasible = 0;
+  for (std::uint64_t seed = 0; graphs < 40; ++seed) {
+    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
+    const StageGraph stages(graph);
+    const std::vector<Event> events = testing::allowed_events(stages);
+    if (events.size() < 3 || events.size() > 12) continue;
+    ++graphs;
+    const std::vector<Candidate> plans = testing::all_plans(graph, stages, events);
+    for (double share : {0.9, 0.75, 0.6}) {
+      const auto budget =
+          static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
+      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+      if (optimum == kNever && ++infeasible > 4) continue;  // each takes long
+      const Decision decision = ask("anneal", graph, budget, {{"moves", 50}});
+      if (optimum == kNever) {
+        ASSERT_EQ(decision.outcome, Outcome::infeasible);
+        continue;
+      }
+      ASSERT_FALSE(decision.executions.empty()) << "seed " << seed << decision.message;
+      const Plan plan = with_in_place(graph, lower(graph, decision.executions));
+      ASSERT_LE(plan.peak_bytes, budget);
+      ASSERT_NEAR(plan.cost, optimum, 1e-6) << "seed " << seed << " share " << share;
+    }
+  }
+}
+
+TEST(Anneal, GivesTheSamePlanForTheSameSeedWithOrWithoutTimeToSpare) {
+  const Graph graph = random_graph(7, {.ops = 60});
+  const Bytes budget = share_of_peak(graph, 0.8);
+  const StrategyOptions given{{"moves", 60}, {"seed", 5}};
+  const Decision first = ask("anneal", graph, budget, given);
+  EXPECT_EQ(first.executions, ask("anneal", graph, budget, given).executions);
+  const Strategy& anneal = find_strategy("anneal");
+  StrategyOptions options = given;
+  options.merge(default_options(anneal));
+  Control hour(3600);
+  EXPECT_EQ(first.executions, anneal.decide({graph, budget, options, hour}).executions);
+}
+
+TEST(Anneal, GoesOnFromAnEarlierAnswer) {
+  const Graph graph = testing::chain_graph(30);
+  const Bytes budget = share_of_peak(graph, 0.5);
+  const Decision first = ask("anneal", graph, budget, {{"moves", 200}});
+  const Strategy& anneal = find_strategy("anneal");
+  StrategyOptions options = default_options(anneal);
+  options["moves"] = 0.1;
+  Control control;
+  const Decision second =
+      anneal.decide({graph, budget, options, control, first.executions});
+  EXPECT_LE(cost_of(graph, second), cost_of(graph, first));
+}
+
+TEST(Anneal, AnswersWithItsBestWhenTheTimeIsOver) {
+  const Graph graph = testing::chain_graph(60);
+  const Bytes budget = share_of_peak(graph, 0.4);
+  const Strategy& anneal = find_strategy("anneal");
+  StrategyOptions options = default_options(anneal);
+  options["moves"] = 1e9;
+  Control control(0.3);
+  const Decision decision = anneal.decide({graph, budget, options, control});
+  ASSERT_EQ(decision.outcome, Outcome::feasible);
+  EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
+}
+
+TEST(Anneal, EndsWhenTheUserSaysSo) {
+  const Graph graph = testing::chain_graph(50);
+  Control::request_stop();
+  const Decision decision = ask("anneal", graph, share_of_peak(graph, 0.3));
+  Control::clear_stop();
+  EXPECT_EQ(decision.outcome, Outcome::stopped);
+  EXPECT_TRUE(decision.executions.empty());
+}
+
+TEST(Anneal, RefusesTemperaturesThatRise) {
+  const Graph graph = testing::chain_graph(5);
+  Control control;
+  const Strategy& anneal = find_strategy("anneal");
+  EXPECT_THROW(plan_within(graph, anneal, 1 << 20, {{"first", 0.1}, {"last", 0.2}}, control),
+               InputError);
+  EXPECT_THROW(plan_within(graph, anneal, 1 << 20, {{"moves", -1}}, control), InputError);
+}
+
+}  // namespace
+}  // namespace lowtide

@@ -1,0 +1,171 @@
+// The genetic algorithm: what it does to plans, and the strategy as a whole.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "graph/io.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "planner/planner.h"
+#include "strategy/ask.h"
+#include "strategy/evolve/breeding.h"
+#include "support/brute_force.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::ask;
+using testing::Candidate;
+using testing::kNever;
+using testing::random_graph;
+using testing::share_of_peak;
+
+/// What the individual says of itself, by an EventPlan of its own.
+void expect_honest(const StageGraph& stages, const Individual& plan, Bytes limit) {
+  EventPlan own(stages, limit);
+  change_to(own, plan.events);
+  EXPECT_NEAR(plan.cost, own.cost(), 1e-6);
+  EXPECT_EQ(plan.excess, own.memory().excess());
+  EXPECT_TRUE(std::ranges::is_sorted(plan.events));
+  for (Event event : plan.events) EXPECT_FALSE(own.is_useless(event));
+}
+
+TEST(Breeding, ChildrenAreWhatTheySay) {
+  const Control control;
+  int fitting = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 50});
+    const StageGraph stages(graph);
+    const Bytes limit = share_of_peak(graph, 0.85);
+    Breeding breeding(stages, limit, seed, control);
+    std::vector<Individual> plans;
+    for (int i = 0; i < 4; ++i) plans.push_back(breeding.raise({}));
+    for (int i = 0; i < 6; ++i) plans.push_back(breeding.cross(plans[i], plans[i + 1]));
+    for (int i = 0; i < 4; ++i) plans.push_back(breeding.mutate(plans[i]));
+    for (const Individual& plan : plans) {
+      expect_honest(stages, plan, limit);
+      fitting += plan.excess == 0;
+    }
+  }
+  EXPECT_GT(fitting, 50);
+}
+
+TEST(Breeding, TakesOutWhatIsNotNeededAndNoMore) {
+  const Graph graph = testing::chain_graph(12);
+  const StageGraph stages(graph);
+  const Control control;
+  const Bytes peak = share_of_peak(graph, 1);
+  EXPECT_TRUE(Breeding(stages, peak, 1, control).raise({{15, 3}, {16, 2}}).events.empty());
+  const Individual lean = Breeding(stages, peak * 6 / 10, 2, control).raise({});
+  ASSERT_EQ(lean.excess, 0);
+  for (Event event : lean.events) {
+    EventPlan without(stages, peak * 6 / 10);
+    change_to(without, lean.events);
+    without.remove(event);
+    EXPECT_FALSE(without.fits());
+  }
+}
+
+TEST(Breeding, FitterIsWhatFitsThenWhatCostsLess) {
+  const Individual fits{{}, 10, 0};
+  const Individual cheap{{}, 9, 0};
+  const Individual over{{}, 1, 5};
+  EXPECT_TRUE(is_fitter(fits, over));
+  EXPECT_TRUE(is_fitter(cheap, fits));
+  EXPECT_FALSE(is_fitter(fits, fits));
+}
+
+TEST(Evolve, ReachesTheOptimumOfMostSmallGraphsAndNothingBelow) {
+  int graphs = 0;
+  int infeasible = 0;
+  int asked = 0;
+  int optimal = 0;
+  for (std::uint64_t seed = 0; graphs < 40; ++seed) {
+    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
+    const StageGraph stages(graph);
+    const std::vector<Event> events = testing::allowed_events(stages);
+    if (events.size() < 3 || events.size() > 12) continue;
+    ++graphs;
+    const std::vector<Candidate> plans = testing::all_plans(graph, stages, events);
+    for (double share : {0.9, 0.75, 0.6}) {
+      const auto budget =
+          static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
+      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+      if (optimum == kNever && ++infeasible > 4) continue;  // each takes long
+      const Decision decision =
+          ask("evolve", graph, budget, {{"population", 12}, {"generations", 12}});
+      if (optimum == kNever) {
+        ASSERT_EQ(decision.outcome, Outcome::infeasible);
+        continue;
+      }
+      ASSERT_FALSE(decision.executions.empty()) << "seed " << seed << decision.message;
+      const Plan plan = with_in_place(graph, lower(graph, decision.executions));
+      ASSERT_LE(plan.peak_bytes, budget);
+      ASSERT_GE(plan.cost, optimum - 1e-6);
+      ++asked;
+      optimal += plan.cost <= optimum + 1e-6;
+    }
+  }
+  EXPECT_GE(optimal, asked * 9 / 10);
+}
+
+TEST(Evolve, GivesTheSamePlanAgainAndAnotherForAnotherSeed) {
+  const Graph graph = testing::chain_graph(40);
+  const Bytes budget = share_of_peak(graph, 0.5);
+  StrategyOptions options{{"population", 8}, {"generations", 3}, {"seed", 5}};
+  const Decision first = ask("evolve", graph, budget, options);
+  EXPECT_EQ(first.executions, ask("evolve", graph, budget, options).executions);
+  options["seed"] = 6;
+  EXPECT_NE(first.executions, ask("evolve", graph, budget, options).executions);
+}
+
+TEST(Evolve, MoreGenerationsNeverCostMore) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/checkmate-resnet50.json");
+  const Bytes budget = share_of_peak(graph, 0.4);
+  std::vector<double> costs;
+  for (double generations : {0.0, 4.0, 12.0}) {
+    const Decision decision =
+        ask("evolve", graph, budget, {{"population", 16}, {"generations", generations}});
+    ASSERT_EQ(decision.outcome, Outcome::feasible);
+    costs.push_back(lower(graph, decision.executions).cost);
+  }
+  EXPECT_GE(costs[0], costs[1]);
+  EXPECT_GE(costs[1], costs[2]);
+  EXPECT_GT(costs[0], costs[2]);
+}
+
+TEST(Evolve, AnswersWithItsBestWhenTheTimeIsOver) {
+  const Graph graph = testing::chain_graph(60);
+  const Bytes budget = share_of_peak(graph, 0.5);
+  const Strategy& evolve = find_strategy("evolve");
+  StrategyOptions options = default_options(evolve);
+  options["generations"] = 1e9;
+  Control control(0.3);
+  const Decision decision = evolve.decide({graph, budget, options, control});
+  ASSERT_EQ(decision.outcome, Outcome::feasible);
+  EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
+}
+
+TEST(Evolve, EndsWhenTheUserSaysSo) {
+  const Graph graph = testing::chain_graph(50);
+  Control::request_stop();
+  const Decision decision = ask("evolve", graph, share_of_peak(graph, 0.3));
+  Control::clear_stop();
+  EXPECT_EQ(decision.outcome, Outcome::stopped);
+  EXPECT_TRUE(decision.executions.empty());
+}
+
+TEST(Evolve, RefusesAPopulationOfOne) {
+  const Graph graph = testing::chain_graph(5);
+  Control control;
+  EXPECT_THROW(
+      plan_within(graph, find_strategy("evolve"), 1 << 20, {{"population", 1}}, control),
+      InputError);
+}
+
+}  // namespace
+}  // namespace lowtide

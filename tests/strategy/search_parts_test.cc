@@ -1,0 +1,199 @@
+// Parts of the search on their own: descent at prices, events to executions and back, and what held
+// values are worth.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "strategy/ask.h"
+#include "strategy/search/answer.h"
+#include "strategy/search/descent.h"
+#include "strategy/search/priced_descent.h"
+#include "support/brute_force.h"
+#include "support/random_graph.h"
+
+namespace lowtide {
+namespace {
+
+using testing::allowed_events;
+using testing::random_graph;
+
+Prices random_prices(const StageGraph& graph, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<double> prices(graph.num_stages());
+  for (double& price : prices) {
+    if (random() % 3 != 0) price = 1e-4 * static_cast<double>(random() % 1000);
+  }
+  return Prices(prices);
+}
+
+std::vector<Event> random_events(const StageGraph& graph, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<Event> events = allowed_events(graph);
+  std::erase_if(events, [&](Event) { return random() % 8 != 0; });
+  return events;
+}
+
+/// The last moment (stage, op) at which anything reads what the op made at `from`, before it makes
+/// it again; `from` when nothing does. By looking at every run of every reader.
+std::pair<int, int> last_read(const StageGraph& graph, const std::set<Event>& runs, int value,
+                              std::pair<int, int> from) {
+  const StageValue& v = graph.value(value);
+  const auto next = runs.upper_bound({from.first, from.second});
+  std::pair<int, int> until{graph.num_stages(), 0};
+  for (auto at = next; at != runs.end(); ++at) {
+    if (at->op != v.producer) continue;
+    until = {at->stage, at->op};
+    break;
+  }
+  std::pair<int, int> last = from;
+  for (const Event& run : runs) {
+    const std::pair<int, int> at{run.stage, run.op};
+    if (at > last && at < until && std::ranges::count(v.readers, run.op)) last = at;
+  }
+  return last;
+}
+
+/// Per stage: bytes of values that are held from before the stage until after it. By looking at
+/// every run of every op.
+std::vector<Bytes> held_over(const StageGraph& graph, const std::vector<Event>& events) {
+  std::set<Event> runs(events.begin(), events.end());
+  for (int t = 0; t < graph.num_stages(); ++t) runs.insert({t, t});
+  std::vector<Bytes> held(graph.num_stages());
+  for (const Event& run : runs) {
+    for (int v : graph.stage(run.op).outputs) {
+      const int last = last_read(graph, runs, v, {run.stage, run.op}).first;
+      for (int t = run.stage + 1; t <= last; ++t) held[t] += graph.value(v).bytes;
+    }
+  }
+  return held;
+}
+
+TEST(EventPlan, HeldPriceIsTheSumOverStagesOfWhatIsThere) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25)}));
+    const Prices prices = random_prices(graph, seed);
+    EventPlan plan(graph, 0);
+    const auto paid = [&] {
+      double sum = 0;
+      for (int t = 0; t < graph.num_stages(); ++t) {
+        sum += prices.each()[t] * static_cast<double>(plan.memory().at(t));
+      }
+      return sum;
+    };
+    const double base = paid();  // of keep-all, where following the price begins
+    plan.set_prices(&prices);
+    for (Event event : random_events(graph, seed)) plan.add(event);
+    EXPECT_NEAR(plan.held_price(), paid() - base, 1e-6 * (1 + base));
+  }
+}
+
+TEST(EventPlan, EveryStageHasRoomForWhatIsHeldOverIt) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25),
+                                               .workspaces = false, .in_place = false}));
+    const std::vector<Event> events = random_events(graph, seed);
+    EventPlan plan(graph, 0);
+    change_to(plan, events);
+    const std::vector<Bytes> held = held_over(graph, events);
+    for (int t = 0; t < graph.num_stages(); ++t) {
+      Bytes made = 0;
+      for (int v : graph.stage(t).outputs) made += graph.value(v).bytes;
+      const Bytes least = graph.resident_bytes() + held[t];
+      if (plan.reruns_in(t).empty()) {
+        EXPECT_EQ(plan.memory().at(t), least + made) << "stage " << t;
+      } else {
+        EXPECT_GE(plan.memory().at(t), least) << "stage " << t;
+      }
+    }
+  }
+}
+
+TEST(Events, AreWhatTheirExecutionsSay) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 40}));
+    std::vector<Event> events = random_events(graph, seed);
+    std::vector<Event> found = events_of(graph, executions_of(graph, events));
+    std::ranges::sort(events);
+    std::ranges::sort(found);
+    EXPECT_EQ(found, events);
+  }
+}
+
+TEST(Events, ChangeToReachesAnySetFromAnyOther) {
+  const StageGraph graph(random_graph(4, {.ops = 40}));
+  EventPlan plan(graph, 0);
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    std::vector<Event> events = random_events(graph, seed);
+    change_to(plan, events);
+    EventPlan fresh(graph, 0);
+    for (Event event : events) fresh.add(event);
+    std::vector<Event> found = plan.events();
+    std::ranges::sort(found);
+    std::ranges::sort(events);
+    ASSERT_EQ(found, events);
+    ASSERT_EQ(plan.memory().peak(), fresh.memory().peak());
+  }
+}
+
+double rating(const StageGraph& graph, const Prices& prices, const std::vector<Event>& events) {
+  EventPlan plan(graph, 0);
+  plan.set_prices(&prices);
+  for (Event event : events) plan.add(event);
+  return plan.cost() + plan.held_price();
+}
+
+TEST(PricedDescent, NeverEndsAboveItsStart) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 30}));
+    const Prices prices = random_prices(graph, seed);
+    PricedDescent descent(graph, prices);
+    for (bool from_nothing : {true, false}) {
+      const std::vector<Event> start =
+          from_nothing ? std::vector<Event>() : random_events(graph, seed);
+      const double before = rating(graph, prices, start);
+      const double after = rating(graph, prices, descent.run(start, Control()));
+      EXPECT_LE(after, before + 1e-9 * std::abs(before));
+      better += after < before;
+    }
+  }
+  EXPECT_GT(better, 60);
+}
+
+TEST(Descent, EndsWhereItIsAskedToOrAtTheSamePeakAsAnyOther) {
+  const StageGraph graph(testing::chain_graph(15));
+  const Descent lowest = descend(graph, 0, Control());
+  const Bytes peak = keep_all_peak(graph);
+  ASSERT_LT(lowest.peak, peak);
+  for (const Bytes limit : {lowest.peak, (lowest.peak + peak) / 2, peak}) {
+    const Descent found = descend(graph, limit, Control());
+    EXPECT_LE(found.peak, limit);
+    EventPlan plan(graph, limit);
+    change_to(plan, found.events);
+    EXPECT_EQ(plan.memory().peak(), found.peak);
+    EXPECT_DOUBLE_EQ(plan.cost(), found.cost);
+  }
+  EXPECT_EQ(descend(graph, 1, Control()).peak, lowest.peak);
+}
+
+TEST(Answer, KeepsAllOnlyWhenThatFits) {
+  const StageGraph graph(testing::chain_graph(6));
+  const Bytes peak = keep_all_peak(graph);
+  EXPECT_FALSE(keep_all_if_it_fits(graph, peak - 1));
+  const auto kept = keep_all_if_it_fits(graph, peak);
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->outcome, Outcome::optimal);
+  EXPECT_EQ(kept->executions, stage_order(graph));
+  EXPECT_EQ(kept->lower_bound, graph.required_cost());
+}
+
+}  // namespace
+}  // namespace lowtide
