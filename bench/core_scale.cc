@@ -143,7 +143,7 @@ void prove_bound(benchmark::State& state) {
   const auto budget =
       static_cast<Bytes>(0.7 * static_cast<double>(keep_all_reference(graph).peak_bytes));
   PriceBound bound(stages, budget);
-  for (int values : {1, 8}) bound.raise(values, 1e8, Control());
+  for (int values : {1, 8}) bound.raise(values, Gluing::loose, 1e8, Control());
   const Certificate certificate = certificate_of(graph, stages, bound, budget);
   double proved = 0;
   for (auto _ : state) {

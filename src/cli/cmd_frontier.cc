@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/or_null.h"
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
@@ -49,8 +50,7 @@ nlohmann::json json_of(const Graph& graph, const Strategy& strategy, const Front
           {"keep_all_cost", reference.cost},
           {"keep_all_peak_bytes", reference.peak_bytes},
           {"floor_bytes", structural_floor(graph).bytes},
-          {"smallest_budget_bytes",
-           found.smallest_budget ? nlohmann::json(*found.smallest_budget) : nlohmann::json()},
+          {"smallest_budget_bytes", or_null(found.smallest_budget)},
           {"status", found.stopped ? "stopped" : "complete"},
           {"points", points}};
 }

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
+#include "cli/or_null.h"
 #include "cli/output.h"
 #include "graph/io.h"
 #include "plan/io.h"
@@ -51,7 +52,7 @@ int report(const Graph& graph, const Plan& plan, bool json) {
                 {"cost", replayed.cost},
                 {"overhead", replayed.cost / keep_all_reference(graph).cost - 1},
                 {"peak_bytes", replayed.peak_bytes},
-                {"arena_bytes", arena ? nlohmann::json(*arena) : nlohmann::json(nullptr)}});
+                {"arena_bytes", or_null(arena)}});
   } else {
     print(fmt::format("valid: peak {}, arena {}, cost {} {} ({} over keep-all)\n",
                       format_bytes(replayed.peak_bytes), bytes_or_dash(arena), replayed.cost,

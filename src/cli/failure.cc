@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cli/command.h"
+#include "cli/or_null.h"
 #include "cli/output.h"
 #include "train/prepare.h"
 
@@ -26,9 +27,8 @@ struct Failure {
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 nlohmann::json known_budgets(const DoesNotFit& e) {
-  nlohmann::json j = {{"floor_bytes", e.floor_bytes}, {"smallest_budget_bytes", nullptr}};
-  if (e.smallest_budget_bytes) j["smallest_budget_bytes"] = *e.smallest_budget_bytes;
-  return j;
+  return {{"floor_bytes", e.floor_bytes},
+          {"smallest_budget_bytes", or_null(e.smallest_budget_bytes)}};
 }
 
 Failure classify(std::exception_ptr failure) {

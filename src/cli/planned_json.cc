@@ -1,14 +1,8 @@
 #include "cli/planned_json.h"
 
+#include "cli/or_null.h"
+
 namespace lowtide::cli {
-namespace {
-
-template <typename T>
-nlohmann::json or_null(const std::optional<T>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
-}
-
-}  // namespace
 
 nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
   nlohmann::json j = {{"strategy", strategy},

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "cli/or_null.h"
 #include "cli/output.h"
 #include "report/table.h"
 
@@ -11,10 +12,6 @@ namespace {
 const char* status(const TrainResult& result) {
   if (!result.save_error.empty()) return "failed";
   return result.stopped ? "stopped" : "complete";
-}
-
-nlohmann::json or_null(const std::optional<double>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json(nullptr);
 }
 
 void add_check(const TrainResult& result, nlohmann::json& j) {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -25,10 +27,23 @@ json to_json(const OpProfile& op) {
           {"allocations", std::move(allocations)}};
 }
 
+/// json::get would take fractions, truth values and what exceeds the type, too, and change them.
+template <typename T>
+T whole_number(const json& value) {
+  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                               : value.is_number_integer() &&
+                                                     std::in_range<T>(value.get<std::int64_t>());
+  if (!fits) {
+    throw InputError(fmt::format("{} must be a whole number of at most {} bits", value.dump(),
+                                 std::numeric_limits<T>::digits));
+  }
+  return value.get<T>();
+}
+
 Allocation allocation_from(const json& entry) {
   if (entry.size() != 3) throw InputError("an allocation is [bytes, output, offset]");
-  const Allocation result{entry.at(0).get<Bytes>(), entry.at(1).get<int>(),
-                          entry.at(2).get<Bytes>()};
+  const Allocation result{whole_number<Bytes>(entry.at(0)), whole_number<int>(entry.at(1)),
+                          whole_number<Bytes>(entry.at(2))};
   if (result.bytes < 0 || result.output < -1 || result.offset < 0) {
     throw InputError("an allocation has a negative size, output or offset");
   }
@@ -37,8 +52,10 @@ Allocation allocation_from(const json& entry) {
 
 OpProfile op_from(const json& entry) {
   OpProfile op;
-  op.microseconds = entry.at("microseconds").get<double>();
-  op.workspace_bytes = entry.at("workspace_bytes").get<Bytes>();
+  const json& time = entry.at("microseconds");
+  if (!time.is_number()) throw InputError("\"microseconds\" must be a number");
+  op.microseconds = time.get<double>();
+  op.workspace_bytes = whole_number<Bytes>(entry.at("workspace_bytes"));
   if (!std::isfinite(op.microseconds) || op.microseconds < 0 || op.workspace_bytes < 0) {
     throw InputError("times and bytes must be finite and not negative");
   }
@@ -50,8 +67,9 @@ Profile profile_from(const json& document) {
   if (!document.is_object() || document.value("format", "") != kFormat) {
     throw InputError(fmt::format("not a {} document", kFormat));
   }
-  if (const int version = document.value("version", 0); version != kVersion) {
-    throw InputError(fmt::format("version {} is not known; this is version {}", version, kVersion));
+  if (const json version = document.value("version", json()); version != kVersion) {
+    throw InputError(
+        fmt::format("version {} is not known; this is version {}", version.dump(), kVersion));
   }
   Profile profile;
   profile.device = document.at("device").get<std::string>();

@@ -39,9 +39,13 @@ double flops(const Graph& graph, const Op& op) {
   if (def == nullptr || def->flops == nullptr) return output_elements(graph, op);
   std::vector<TensorType> inputs;
   for (TensorId id : op.inputs) inputs.push_back(type_of(graph.tensor(id)));
-  std::vector<OutputType> outputs;
-  for (TensorId id : op.outputs) outputs.push_back({type_of(graph.tensor(id))});
-  return def->flops(OpCall(op.type, op.args, inputs), outputs);
+  const OpCall call(op.type, op.args, inputs);
+  try {
+    // The count relies on arguments and shapes that the shape rule accepts.
+    return def->flops(call, def->infer(call));
+  } catch (const InputError&) {
+    return output_elements(graph, op);
+  }
 }
 
 }  // namespace

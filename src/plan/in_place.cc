@@ -1,6 +1,7 @@
 #include "plan/in_place.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <utility>
 
@@ -9,15 +10,19 @@
 namespace lowtide {
 namespace {
 
+Bytes shown_bytes(const Shape& shape, DType dtype) {
+  if (std::ranges::count(shape, 0) > 0) return 0;  // the other sizes may be anything
+  return std::accumulate(shape.begin(), shape.end(), Bytes{element_bytes(dtype)},
+                         std::multiplies<>());
+}
+
 /// Whether the bytes of `id` are those of its storage, element by element in the same order, so
 /// that writing over the storage is writing over `id`.
 bool covers_storage(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensor(id);
   if (tensor.alias_of == kNone) return true;
   if (!tensor.dtype || !tensor.strides.empty()) return false;
-  const auto elements = std::accumulate(tensor.shape.begin(), tensor.shape.end(), std::int64_t{1},
-                                        std::multiplies<>());
-  return elements * element_bytes(*tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
+  return shown_bytes(tensor.shape, *tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
 }
 
 /// Storages that the frees right after action `at` end: [first, last) of the frees.

@@ -266,7 +266,7 @@ class Checker {
   }
 
   void take(const Placement& what, Bytes bytes) {
-    if (what.offset < 0 || what.offset > std::numeric_limits<Bytes>::max() - bytes) {
+    if (what.offset < 0 || what.offset > std::numeric_limits<Bytes>::max() - residents_ - bytes) {
       fail(Rule::negative_address, "{} has the address {}", text(what), what.offset);
     }
     const std::optional<Arena::Span> other = arena_.take(what, bytes);

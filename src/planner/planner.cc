@@ -318,7 +318,7 @@ double Planned::overhead() const {
 
 std::optional<double> Planned::least_overhead() const {
   if (!plan || !plan->lower_bound) return std::nullopt;
-  return *plan->lower_bound / keep_all_cost - 1;
+  return keep_all_cost > 0 ? *plan->lower_bound / keep_all_cost - 1 : 0;
 }
 
 std::optional<double> Planned::gap() const {

@@ -87,6 +87,7 @@ class Checkmate {
     if (first) take_bound(model.cost_of(solved.bound));
     if (solved.status == Solved::Status::infeasible) {
       infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
+      staged_ = !first || form_ != Formulation::ends;
       return false;
     }
     if (solved.status != Solved::Status::optimal || solved.values.empty()) return false;
@@ -163,10 +164,15 @@ class Checkmate {
     if (!smallest_peak_) smallest_peak_ = ask_search(no_limit, 0).smallest_peak;
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_peak_;
-    result.message = fmt::format("{} within the budget; one of {} bytes is known",
-                                 infeasible_ ? "no plan is" : "no plan was found",
+    result.message = fmt::format("{} within the budget; one of {} bytes is known", what_is_known(),
                                  result.smallest_peak.value_or(0));
     return result;
+  }
+
+  std::string_view what_is_known() const {
+    if (!infeasible_) return "no plan was found";
+    return staged_ ? "no plan that runs each op at most once between two first runs is"
+                   : "no plan is";
   }
 
   double percent(double cost) const { return 100 * (cost / stages_.required_cost() - 1); }
@@ -188,6 +194,7 @@ class Checkmate {
   std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
   bool is_first_ = true;
   bool infeasible_ = false;  ///< proved
+  bool staged_ = false;      ///< only of plans that run ops at most once between two first runs
 };
 
 Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }

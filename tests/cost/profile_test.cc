@@ -122,6 +122,14 @@ TEST(Profile, RefusesBrokenFilesAndSaysWhatToDo) {
   refuses(replaced("12.5", "\"fast\""), "aten::mm");
   refuses(replaced("128", "-128"), "negative");
   refuses(replaced("36", "-36"), "negative");
+  refuses(replaced("36", "36.5"), "whole number");
+  refuses(replaced("36", "true"), "whole number");
+  refuses(replaced("36", "9223372036854775808"), "whole number");
+  refuses(replaced("-1", "-4294967297"), "whole number");
+  refuses(replaced("-1", "4294967296"), "whole number");
+  refuses(replaced("128", "1e300"), "whole number");
+  refuses(replaced("12.5", "true"), "must be a number");
+  refuses(replaced("\"version\": 1", "\"version\": 1e300"), "version 1e+300");
 }
 
 TEST(Profile, EveryPrefixOfAFileIsRefusedOrWhole) {
@@ -160,6 +168,13 @@ TEST(Roofline, TakesTheLargerOfArithmeticAndTrafficPlusDispatch) {
   EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, {1e9, 72e6, 1e-6, 5e-7}), 1 + 1);
   EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, {9e6, 1e12, 2e-6, 5e-7}), 1 + 2);
   EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 0, {1e9, 1e9, 2e-6, 5e-7}), 0.5);
+}
+
+TEST(Roofline, CountsTheElementsOfAnOpWhoseShapesDoNotFit) {
+  GraphData data = product().data();
+  data.tensors[0].shape = {};
+  const Graph graph(std::move(data));
+  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 1, {9e6, 1e12, 2e-6, 5e-7}), 1 + 2);
 }
 
 TEST(Roofline, PricesAWholeGraphAsEstimates) {

@@ -281,6 +281,8 @@ TEST(InPlace, RefusesViewsOfAPartOrInAnotherOrder) {
   const auto untouched = ElementsAre(run(0), run(1), run(2), free_of(1), run(3, {0}));
   EXPECT_THAT(in_place_keep_all(through_view({2, 4}, {})).actions, untouched);
   EXPECT_THAT(in_place_keep_all(through_view({4, 4}, {1, 4})).actions, untouched);
+  const std::int64_t large = std::int64_t{1} << 40;  // whose square no number holds
+  EXPECT_THAT(in_place_keep_all(through_view({large, large, 0}, {})).actions, untouched);
 }
 
 TEST(InPlace, GivesOneInputToOneOutput) {

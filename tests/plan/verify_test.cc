@@ -251,9 +251,12 @@ TEST_F(VerifyTest, NegativeAddress) {
 }
 
 TEST_F(VerifyTest, AddressBeyondAllMemory) {
-  address(2).offset = std::numeric_limits<Bytes>::max() - 1;
-  ASSERT_TRUE(verify(graph, plan));
-  EXPECT_EQ(verify(graph, plan)->rule, Rule::negative_address);
+  for (Bytes below : {1, 128, 128 + 63}) {  // alone, or beside the 64 bytes of the resident
+    SCOPED_TRACE(below);
+    address(2).offset = std::numeric_limits<Bytes>::max() - below;
+    ASSERT_TRUE(verify(graph, plan));
+    EXPECT_EQ(verify(graph, plan)->rule, Rule::negative_address);
+  }
 }
 
 TEST_F(VerifyTest, OverlapOfStorages) {

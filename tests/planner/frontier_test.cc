@@ -5,6 +5,8 @@
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "strategy/ask.h"
+#include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
@@ -54,6 +56,41 @@ TEST(Frontier, IsMonotoneOnRandomGraphs) {
       expect_monotone(graph, frontier(graph, find_strategy(strategy), 4, options, control));
     }
   }
+}
+
+TEST(Frontier, IsMonotoneOverADenseCurve) {
+  std::size_t points = 0;
+  for (unsigned seed = 20; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = testing::random_graph(seed, {.ops = 25});
+    for (const char* strategy : {"search", "dtr", "rotor"}) {
+      Control control;
+      const Frontier found = frontier(graph, find_strategy(strategy), 25,
+                                      testing::short_search(strategy, 2), control);
+      expect_monotone(graph, found);
+      points += found.points.size();
+    }
+  }
+  EXPECT_GT(points, 150U);
+}
+
+/// Of all sets of reruns, the leanest; a gap between addresses may ask for a little more.
+TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
+  testing::TinyGraphs graphs(0);
+  int equal = 0;
+  constexpr int kGraphs = 40;
+  for (int i = 0; i < kGraphs; ++i) {
+    const testing::Tiny tiny = graphs.next();
+    SCOPED_TRACE(tiny.graph.name());
+    const Bytes least =
+        std::ranges::min(tiny.plans, {}, &testing::Candidate::in_place_peak).in_place_peak;
+    Control control;
+    const Frontier found = frontier(tiny.graph, default_strategy(), 3, kShort, control);
+    ASSERT_TRUE(found.smallest_budget);
+    EXPECT_GE(*found.smallest_budget, least);
+    equal += *found.smallest_budget == least;
+  }
+  EXPECT_GE(equal, kGraphs - 4);
 }
 
 TEST(Frontier, EndsWhenStoppedWithWhatItHas) {

@@ -59,6 +59,15 @@ TEST(PlanWithin, KeepAllWithinAnAmpleBudget) {
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan));
 }
 
+TEST(PlanWithin, WhatCostsNothingHasNoOverhead) {
+  GraphData data = chain_graph(3).data();
+  for (Op& op : data.ops) op.cost = 0;
+  const Planned planned = plan_with(Graph(std::move(data)), default_strategy(), 1 << 20);
+  EXPECT_EQ(planned.overhead(), 0);
+  EXPECT_EQ(planned.least_overhead(), 0);
+  EXPECT_EQ(planned.gap(), 0);
+}
+
 TEST(PlanWithin, KeepAllWithinItsOwnPeakOnEveryGraphWithoutWorkspaces) {
   for (const char* name : {"checkmate-resnet50", "checkmate-unet", "checkmate-mobilenet"}) {
     SCOPED_TRACE(name);

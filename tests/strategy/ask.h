@@ -1,6 +1,9 @@
 #pragma once
 
+#include <algorithm>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "plan/replay.h"
 #include "strategy/strategy.h"
@@ -28,6 +31,19 @@ inline StrategyOptions short_search(std::string_view strategy, double thousand_m
   if (strategy == "anneal") return {{"moves", thousand_moves}};
   if (strategy == "evolve") return {{"population", 5}, {"generations", 2}};
   return {};
+}
+
+/// For tests that take each strategy of the registry as a parameter.
+inline std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy& strategy : strategies()) names.emplace_back(strategy.name);
+  return names;
+}
+
+/// What GoogleTest accepts as the name of a parameter.
+inline std::string test_name(std::string strategy) {
+  std::ranges::replace(strategy, '-', '_');
+  return strategy;
 }
 
 inline Bytes share_of_peak(const Graph& graph, double share) {

@@ -2,31 +2,30 @@
 
 #include <gtest/gtest.h>
 
-#include <vector>
+#include <span>
 
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "strategy/ask.h"
 #include "strategy/bound/price_bound.h"
-#include "support/brute_force.h"
+#include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
-using testing::all_plans;
-using testing::allowed_events;
 using testing::ask;
 using testing::Candidate;
 using testing::kNever;
 using testing::least_cost;
-using testing::random_graph;
+using testing::Tiny;
+using testing::TinyGraphs;
 
-void compare(const Graph& graph, const std::vector<Candidate>& plans, Bytes budget) {
-  const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+void compare(const Tiny& tiny, Bytes budget) {
+  const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
   const Decision decision =
-      ask("search", graph, budget, {{"moves", 20}, {"bound", 0.001}, {"order", 0}});
+      ask("search", tiny.graph, budget, {{"moves", 20}, {"bound", 0.001}, {"order", 0}});
   if (decision.lower_bound) {
     EXPECT_LE(*decision.lower_bound, optimum * (1 + 1e-9));
   }
@@ -35,44 +34,34 @@ void compare(const Graph& graph, const std::vector<Candidate>& plans, Bytes budg
     return;
   }
   ASSERT_FALSE(decision.executions.empty()) << decision.message;
-  const Plan plan = with_in_place(graph, lower(graph, decision.executions));
+  const Plan plan = with_in_place(tiny.graph, lower(tiny.graph, decision.executions));
   EXPECT_LE(plan.peak_bytes, budget);
   EXPECT_NEAR(plan.cost, optimum, 1e-6);
 }
 
 TEST(Optimum, SearchReachesItAndTheBoundStaysBelow) {
-  int graphs = 0;
-  for (std::uint64_t seed = 0; graphs < 60; ++seed) {
-    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = allowed_events(stages);
-    if (events.size() < 3 || events.size() > 12) continue;
-    ++graphs;
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const std::vector<Candidate> plans = all_plans(graph, stages, events);
-    const Bytes keep_all = plans.front().peak;
+  TinyGraphs graphs(0);
+  for (int i = 0; i < 60; ++i) {
+    const Tiny tiny = graphs.next();
+    SCOPED_TRACE(tiny.graph.name());
+    const Bytes keep_all = tiny.plans.front().peak;
     for (double share : {0.95, 0.85, 0.75, 0.6}) {
       SCOPED_TRACE(::testing::Message() << "budget " << share);
-      compare(graph, plans, static_cast<Bytes>(share * static_cast<double>(keep_all)));
+      compare(tiny, static_cast<Bytes>(share * static_cast<double>(keep_all)));
     }
   }
 }
 
 TEST(PriceBound, IsBelowEveryPlanForEverySizeOfCluster) {
-  int graphs = 0;
-  for (std::uint64_t seed = 1000; graphs < 40; ++seed) {
-    const Graph graph = random_graph(seed, {.ops = 6 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = allowed_events(stages);
-    if (events.size() < 3 || events.size() > 11) continue;
-    ++graphs;
-    SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const std::vector<Candidate> plans = all_plans(graph, stages, events);
-    for (const Candidate& target : plans) {
-      PriceBound bound(stages, target.in_place_peak);
+  TinyGraphs graphs(1000);
+  for (int i = 0; i < 40; ++i) {
+    const Tiny tiny = graphs.next();
+    SCOPED_TRACE(tiny.graph.name());
+    for (const Candidate& target : std::span(tiny.plans).first(7)) {
+      const Bytes budget = target.in_place_peak;
+      PriceBound bound(tiny.stages, budget);
       ASSERT_FALSE(bound.infeasible());
-      if (&target - plans.data() > 6) break;
-      const double optimum = least_cost(plans, &Candidate::in_place_peak, target.in_place_peak);
+      const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
       for (int values : {1, 2, 5, 9}) {
         for (Gluing gluing : {Gluing::loose, Gluing::strict}) {
           bound.raise(values, gluing, 1e5, Control());

@@ -100,18 +100,8 @@ TEST_P(EveryStrategy, PlansRealGraphs) {
   answers.expect_valid();
 }
 
-std::vector<std::string> strategy_names() {
-  std::vector<std::string> names;
-  for (const Strategy& strategy : strategies()) names.emplace_back(strategy.name);
-  return names;
-}
-
-INSTANTIATE_TEST_SUITE_P(Registry, EveryStrategy, ::testing::ValuesIn(strategy_names()),
-                         [](const auto& info) {
-                           std::string name = info.param;
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Registry, EveryStrategy, ::testing::ValuesIn(testing::strategy_names()),
+                         [](const auto& info) { return testing::test_name(info.param); });
 
 TEST(Registry, DescribesEachStrategyOnce) {
   std::set<std::string_view> names;

@@ -12,8 +12,8 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 /// One set of reruns, as a plan.
 struct Candidate {
   double cost;
-  Bytes peak;           ///< as a strategy sees it
-  Bytes in_place_peak;  ///< after writing in place
+  Bytes peak;           ///< with nothing written in place
+  Bytes in_place_peak;  ///< with writes in place, as strategies count it
 };
 
 /// Every rerun that some plan may have.
