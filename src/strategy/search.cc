@@ -18,6 +18,9 @@ constexpr double kOrderMoves = 1000;
 /// Of the time limit; what is left is for another order.
 constexpr double kFirstShare = 0.75;
 
+/// Of the work, for the graph's order where there is another.
+constexpr double kGivenOrderShare = 0.25;
+
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
 constexpr double kOrderLimit = 0.5;
@@ -52,16 +55,34 @@ std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const Sta
                       share_of_time(request.control, 0.1));
 }
 
-/// In the graph's order, or in one that needs less memory. The bound is about the graph's order.
+/// The cheaper plan; or what is known about the smallest budget.
+Decision better_of(const Graph& graph, Decision a, Decision b) {
+  if (a.executions.empty() && b.executions.empty()) {
+    const bool stopped = a.outcome == Outcome::stopped || b.outcome == Outcome::stopped;
+    Decision& leaner = *a.smallest_peak <= *b.smallest_peak ? a : b;
+    if (stopped) leaner.outcome = Outcome::stopped;
+    return std::move(leaner);
+  }
+  if (a.executions.empty()) return b;
+  if (b.executions.empty()) return a;
+  return cost_of(graph, a.executions) <= cost_of(graph, b.executions) ? a : b;
+}
+
+/// In the graph's order, which the bound is about; and in one that needs less memory when everything
+/// is kept, which is better mostly, but not always.
 Decision first_answer(const PlanRequest& request, const StageGraph& stages) {
   const SearchEffort effort = effort_of(request);
   const auto order = order_for(request, stages);
   if (!order) return local_search(request, effort);
-  PriceBound bound(stages, request.budget_bytes);
-  raise_in_rounds(bound, effort.bound_work, request.control, share_of_time(request.control, 0.15));
-  Decision decision = ordered_search(request, *order, effort);
-  decision.lower_bound = bound.value();
-  decision.certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
+  if (!request.start.empty()) return ordered_search(request, *order, effort);
+  Control part = share_of_time(request.control, kGivenOrderShare);
+  SearchEffort less = effort;
+  less.moves = static_cast<std::int64_t>(kGivenOrderShare * static_cast<double>(effort.moves));
+  const Decision given = local_search(
+      {request.graph, request.budget_bytes, request.options, part}, less);
+  Decision decision = better_of(request.graph, ordered_search(request, *order, effort), given);
+  decision.lower_bound = given.lower_bound;
+  decision.certificate = given.certificate;
   return decision;
 }
 

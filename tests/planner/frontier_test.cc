@@ -85,9 +85,13 @@ TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
     const Bytes least =
         std::ranges::min(tiny.plans, {}, &testing::Candidate::in_place_peak).in_place_peak;
     Control control;
-    const Frontier found = frontier(tiny.graph, default_strategy(), 3, kShort, control);
+    StrategyOptions given_order = kShort;
+    given_order["order"] = 0;
+    const Frontier found = frontier(tiny.graph, default_strategy(), 3, given_order, control);
     ASSERT_TRUE(found.smallest_budget);
     EXPECT_GE(*found.smallest_budget, least);
+    const Frontier any = frontier(tiny.graph, default_strategy(), 3, kShort, control);
+    EXPECT_LE(any.smallest_budget, found.smallest_budget);
     equal += *found.smallest_budget == least;
   }
   EXPECT_GE(equal, kGraphs - 4);

@@ -232,6 +232,7 @@ TEST(EverySmallGraph, NothingBeyondStagesIsDenied) {
     for (const char* strategy : {"search", "checkmate"}) {
       if (strategy != default_strategy().name && !has_checkmate()) continue;
       StrategyOptions options = testing::short_search(strategy, 2);
+      options["order"] = 0;
       if (strategy == std::string_view("checkmate")) options = {{"start", 0}};
       const Decision decision = testing::ask(strategy, graph, beyond.budget, options);
       EXPECT_EQ(decision.outcome, Outcome::infeasible);

@@ -181,7 +181,7 @@ class Search {
   Decision descend_only() {
     const Descent found = descend(graph_, request_.budget_bytes, request_.control);
     if (found.peak > request_.budget_bytes) {
-      return nothing_fits(found.peak, "the search", request_.control);
+      return with_bound(nothing_fits(found.peak, "the search", request_.control));
     }
     best_ = executions_of(graph_, found.events);
     best_cost_ = found.cost;
@@ -216,9 +216,14 @@ class Search {
     result.outcome = outcome;
     result.executions = std::move(executions);
     result.alternatives = alternatives();
-    result.lower_bound = bound_.value();
-    result.certificate = shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
-    return result;
+    return with_bound(std::move(result));
+  }
+
+  Decision with_bound(Decision decision) const {
+    decision.lower_bound = bound_.value();
+    decision.certificate =
+        shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
+    return decision;
   }
 
   /// Of the others, those that are worth a layout; and one that needs much less.
