@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/lower.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
 #include "strategy/search/answer.h"
@@ -65,7 +66,7 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
   }
   if (a.executions.empty()) return b;
   if (b.executions.empty()) return a;
-  return cost_of(graph, a.executions) <= cost_of(graph, b.executions) ? a : b;
+  return lower(graph, a.executions).cost <= lower(graph, b.executions).cost ? a : b;
 }
 
 /// In the graph's order, which the bound is about; and in one that needs less memory when everything
@@ -91,7 +92,7 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages) {
 Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
                           Decision decision) {
   if (decision.executions.empty() || !decision.lower_bound) return decision;
-  if (*decision.lower_bound <= cost_of(request.graph, decision.executions)) return decision;
+  if (*decision.lower_bound <= lower(request.graph, decision.executions).cost) return decision;
   decision.lower_bound = stages.required_cost();
   decision.bound_model = "any-order";
   return decision;

@@ -212,5 +212,28 @@ TEST(Search, ComputesTheSameInAnotherOrder) {
   }
 }
 
+/// Views that run again with what they view are no part of what the search counts.
+TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
+  int optimal = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    GraphData data = random_graph(seed, {.ops = 15}).data();
+    const Graph plain(data);
+    for (OpId id = 0; id < plain.num_ops(); ++id) {
+      if (plain.is_view_op(id)) data.ops[id].cost = 2;
+    }
+    const Graph graph(std::move(data));
+    const Decision decision =
+        ask("search", graph, share_of_peak(graph, 0.8), short_search("search", 5));
+    if (decision.executions.empty()) continue;
+    const double cost = lower(graph, decision.executions).cost;
+    EXPECT_LE(*decision.lower_bound, cost * (1 + 1e-9));
+    if (decision.outcome != Outcome::optimal) continue;
+    EXPECT_NEAR(*decision.lower_bound, cost, 1e-6 * cost);
+    ++optimal;
+  }
+  EXPECT_GT(optimal, 5);
+}
+
 }  // namespace
 }  // namespace lowtide

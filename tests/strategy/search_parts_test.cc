@@ -78,17 +78,16 @@ TEST(EventPlan, HeldPriceIsTheSumOverStagesOfWhatIsThere) {
     const StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25)}));
     const Prices prices = random_prices(graph, seed);
     EventPlan plan(graph, 0);
-    const auto paid = [&] {
-      double sum = 0;
-      for (int t = 0; t < graph.num_stages(); ++t) {
-        sum += prices.each()[t] * static_cast<double>(plan.memory().at(t));
-      }
-      return sum;
-    };
-    const double base = paid();  // of keep-all, where following the price begins
-    plan.set_prices(&prices);
-    for (Event event : random_events(graph, seed)) plan.add(event);
-    EXPECT_NEAR(plan.held_price(), paid() - base, 1e-6 * (1 + base));
+    EventPlan priced(graph, prices);
+    for (Event event : random_events(graph, seed)) {
+      plan.add(event);
+      priced.add(event);
+    }
+    double sum = 0;
+    for (int t = 0; t < graph.num_stages(); ++t) {
+      sum += prices.each()[t] * static_cast<double>(plan.memory().at(t));
+    }
+    EXPECT_NEAR(priced.held_price(), sum, 1e-6 * (1 + sum));
   }
 }
 
@@ -143,8 +142,7 @@ TEST(Events, ChangeToReachesAnySetFromAnyOther) {
 }
 
 double rating(const StageGraph& graph, const Prices& prices, const std::vector<Event>& events) {
-  EventPlan plan(graph, 0);
-  plan.set_prices(&prices);
+  EventPlan plan(graph, prices);
   for (Event event : events) plan.add(event);
   return plan.cost() + plan.held_price();
 }

@@ -239,11 +239,13 @@ void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
   struct Round {
     int values;
     Gluing gluing;
+    double share;  // of the work for each; the largest clusters take more for a few steps
   };
-  constexpr Round kRounds[] = {{1, Gluing::loose}, {4, Gluing::loose}, {10, Gluing::loose},
-                               {6, Gluing::loose}, {6, Gluing::strict}, {14, Gluing::strict}};
-  for (const auto [values, gluing] : kRounds) {
-    bound.raise(values, gluing, work, part);
+  constexpr Round kRounds[] = {{1, Gluing::loose, 1},   {4, Gluing::loose, 1},
+                               {10, Gluing::loose, 1},  {10, Gluing::strict, 1},
+                               {14, Gluing::strict, 4}, {12, Gluing::strict, 1}};
+  for (const auto [values, gluing, share] : kRounds) {
+    bound.raise(values, gluing, share * work, part);
     listener.report(fmt::format("bound {:.3f}% with clusters of {}",
                                 100 * (bound.value() / bound.required_cost() - 1), values));
   }

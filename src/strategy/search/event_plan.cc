@@ -4,6 +4,7 @@
 #include <cassert>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace lowtide {
 namespace {
@@ -16,28 +17,35 @@ int position(const std::vector<int>& list, int item) {
 }  // namespace
 
 EventPlan::EventPlan(const StageGraph& graph, Bytes limit)
+    : EventPlan(graph, Timeline(graph.num_stages(), limit), nullptr) {}
+
+EventPlan::EventPlan(const StageGraph& graph, const Prices& prices)
+    : EventPlan(graph, Timeline(0, 0), &prices) {}
+
+EventPlan::EventPlan(const StageGraph& graph, Timeline memory, const Prices* prices)
     : graph_(graph),
+      prices_(prices),
+      cost_(graph.required_cost()),
       runs_(graph.num_stages()),
       slots_(graph.num_stages(), {-1}),
       last_use_(graph.num_values()),
       stage_events_(graph.num_stages()),
       own_top_(graph.num_stages()),
       is_touched_(graph.num_stages()),
-      memory_(graph.num_stages(), limit) {
+      memory_(std::move(memory)) {
   for (int i = 0; i < graph.num_stages(); ++i) {
-    cost_ += graph.stage(i).cost;
     runs_[i] = {i};
     own_top_[i] = graph.stage(i).workspace;
     for (int v : graph.stage(i).outputs) own_top_[i] += graph.value(v).bytes;
-    memory_.add(i, i + 1, own_top_[i]);
+    hold(i, i + 1, own_top_[i]);
   }
   for (int v = 0; v < graph.num_values(); ++v) {
     const StageValue& value = graph.value(v);
     last_use_[v] = {moment(value.last_reader(), value.last_reader())};
-    memory_.add(value.producer + 1, value.last_reader() + 1, value.bytes);
+    hold(value.producer + 1, value.last_reader() + 1, value.bytes);
   }
   top_ = own_top_;
-  memory_.add(0, graph.num_stages(), graph.resident_bytes());
+  hold(0, graph.num_stages(), graph.resident_bytes());
   for (int i = 0; i < graph.num_stages(); ++i) touch(i);
 }
 
@@ -175,10 +183,13 @@ int EventPlan::next_use(int value, int k, int from) const {
   return next;
 }
 
-/// Of a value, over the stages [begin, end); no more when negative.
+/// Bytes in use over the stages [begin, end); no more when negative.
 void EventPlan::hold(int begin, int end, Bytes bytes) const {
-  memory_.add(begin, end, bytes);
-  if (prices_ != nullptr) held_price_ += static_cast<double>(bytes) * prices_->over(begin, end);
+  if (prices_ != nullptr) {
+    held_price_ += static_cast<double>(bytes) * prices_->over(begin, end);
+  } else {
+    memory_.add(begin, end, bytes);
+  }
 }
 
 /// Without reruns and writes in place, what a stage's op adds does not depend on who reads what.

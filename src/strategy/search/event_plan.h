@@ -25,20 +25,22 @@ struct Event {
 class EventPlan {
  public:
   EventPlan(const StageGraph& graph, Bytes limit);
+  /// Follows held_price() at these prices instead of memory(), which must not be asked for: then
+  /// an event takes no longer where values are held over many stages.
+  EventPlan(const StageGraph& graph, const Prices& prices);
 
   /// The event must be allowed (StageGraph::may_rerun) and absent, or present.
   void add(Event event);
   void remove(Event event);
   bool contains(Event event) const;
 
-  /// From now on, held_price() follows what values held between stages are worth at these prices.
-  void set_prices(const Prices* prices) { prices_ = prices; }
+  /// What the memory in use, stage by stage, is worth at the prices.
   double held_price() const {
     settle();
     return held_price_;
   }
 
-  /// Of the stages' ops, reruns included; views are not counted.
+  /// Of everything needed once, and of reruns; but not of the views that a rerun may take again.
   double cost() const { return cost_; }
   const Timeline& memory() const {
     settle();
@@ -70,6 +72,8 @@ class EventPlan {
   std::vector<OpId> executions() const;
 
  private:
+  EventPlan(const StageGraph& graph, Timeline memory, const Prices* prices);
+
   /// A moment: stages in order, in a stage ops in order.
   using Moment = std::int64_t;
   static Moment moment(int stage, int op) { return (Moment{stage} << 32) | op; }
@@ -88,8 +92,8 @@ class EventPlan {
   void step(int stage, int op, Bytes& live, Bytes& top) const;
 
   const StageGraph& graph_;
-  double cost_ = 0;
-  const Prices* prices_ = nullptr;
+  const Prices* prices_;  // followed in place of memory; may be null
+  double cost_;
   mutable double held_price_ = 0;
   std::vector<std::vector<int>> runs_;          // per op
   std::vector<std::vector<int>> slots_;         // per op and run: index into events_; -1 for first

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "plan/lower.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
@@ -44,7 +45,7 @@ class Search {
       anneal();
     }
     if (best_.empty()) return descend_only();
-    return answer(is_optimal() ? Outcome::optimal : Outcome::feasible, best_);
+    return answer(is_proved() ? Outcome::optimal : Outcome::feasible, best_);
   }
 
  private:
@@ -124,7 +125,7 @@ class Search {
     for (bool from_bound : {false, true}) {
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
         if (part.should_stop()) return starts;
-        std::optional<std::vector<Event>> events{std::in_place};
+        std::optional<std::vector<Event>> events = starts.back().events;
         if (from_bound) events = events_of(graph_, bound_.solution(factor));
         if (!events) break;
         add(PricedDescent(graph_, bound_.prices().times(factor)).run(*events, part));
@@ -244,7 +245,11 @@ class Search {
 
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
+  /// Whether the search has nothing left to gain, which does not see views that run again.
   bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
+  bool is_proved() const {
+    return is_optimal() && lower(request_.graph, best_).cost <= bound_.value() * (1 + 1e-8);
+  }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
 

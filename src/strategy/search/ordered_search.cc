@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "graph/permuted.h"
+#include "plan/lower.h"
 #include "strategy/order/leaner_order.h"
 
 namespace lowtide {
@@ -44,16 +45,10 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   return decision;
 }
 
-double cost_of(const Graph& graph, std::span<const OpId> executions) {
-  double cost = 0;
-  for (OpId id : executions) cost += graph.op(id).cost;
-  return cost;
-}
-
 Decision resequenced(const PlanRequest& request, Decision decision, const SearchEffort& effort) {
   const StageGraph stages(request.graph);
   const auto limit = static_cast<Bytes>(kNearBudget * static_cast<double>(request.budget_bytes));
-  double cost = cost_of(request.graph, decision.executions);
+  double cost = lower(request.graph, decision.executions).cost;
   SearchEffort part = effort;
   part.moves /= 2 * kRounds;
   part.adapt_only = true;
@@ -66,8 +61,9 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
                            start};
     const auto order = order_of(request.graph, stages, start);
     Decision found = order ? ordered_search(next, *order, part) : local_search(next, part);
-    const double found_cost = cost_of(request.graph, found.executions);
-    if (found.executions.empty() || found_cost >= cost) continue;
+    if (found.executions.empty()) continue;
+    const double found_cost = lower(request.graph, found.executions).cost;
+    if (found_cost >= cost) continue;
     cost = found_cost;
     found.lower_bound = decision.lower_bound;
     found.certificate = decision.certificate;

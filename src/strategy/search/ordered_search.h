@@ -9,9 +9,6 @@ namespace lowtide {
 Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
                         const SearchEffort& effort);
 
-/// What a sequence of executions costs, views on demand aside.
-double cost_of(const Graph& graph, std::span<const OpId> executions);
-
 /// Moves executions of an answer, reruns too, to where they need less memory, and searches on from
 /// there in the order of first runs that comes out; a few times, from the best so far. Returns the
 /// best, which costs no more than `decision`, with its lower bound.

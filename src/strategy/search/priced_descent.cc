@@ -11,9 +11,7 @@ constexpr int kRounds = 8;
 }  // namespace
 
 PricedDescent::PricedDescent(const StageGraph& graph, Prices prices)
-    : graph_(graph), prices_(std::move(prices)), plan_(graph, 0), moves_(graph, plan_) {
-  plan_.set_prices(&prices_);
-}
+    : graph_(graph), prices_(std::move(prices)), plan_(graph, prices_), moves_(graph, plan_) {}
 
 std::vector<Event> PricedDescent::run(const std::vector<Event>& start, const Control& control) {
   while (!plan_.events().empty()) plan_.remove(plan_.events().back());

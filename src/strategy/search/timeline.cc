@@ -25,20 +25,23 @@ void Timeline::mark_stale(int block) {
 }
 
 void Timeline::add(int begin, int end, Bytes bytes) {
-  while (begin < end) {
-    const int b = begin / kBlock;
-    const int stop = std::min(end, block_end(b));
+  if (begin >= end) return;
+  const int first = begin / kBlock;
+  const int last = (end - 1) / kBlock;
+  if (first == last) return add_inside(first, begin, end, bytes);
+  add_inside(first, begin, (first + 1) * kBlock, bytes);
+  for (int b = first + 1; b < last; ++b) {
     Block& block = blocks_[b];
-    if (begin == b * kBlock && stop == block_end(b)) {
-      block.pending += bytes;
-      block.top += bytes;
-      if (block.over > 0 || block.top > limit_) mark_stale(b);
-    } else {
-      for (int i = begin; i < stop; ++i) bytes_[i] += bytes;
-      mark_stale(b);
-    }
-    begin = stop;
+    block.pending += bytes;
+    block.top += bytes;
+    if (block.over > 0 || block.top > limit_) mark_stale(b);
   }
+  add_inside(last, last * kBlock, end, bytes);
+}
+
+void Timeline::add_inside(int block, int begin, int end, Bytes bytes) {
+  for (int i = begin; i < end; ++i) bytes_[i] += bytes;
+  mark_stale(block);
 }
 
 void Timeline::refresh(int b) const {

@@ -36,6 +36,7 @@ class Timeline {
     bool stale = false;
   };
 
+  void add_inside(int block, int begin, int end, Bytes bytes);
   int block_end(int block) const;
   void mark_stale(int block);
   void refresh(int block) const;
