@@ -40,6 +40,7 @@ struct Arguments {
                                   "layered-250",       "layered-500"};
   std::vector<double> budgets{0.8, 0.6, 0.5, 0.4, 0.3};
   bool peak_only = false;
+  bool peer_cases = false;
   StrategyOptions options;
   std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
   std::vector<std::string> peers{LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv",
@@ -61,6 +62,8 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("--budgets", arguments.budgets,
                  "Shares of the keep-all peak; where a peer has a budget close to one, the peer's")
       ->delimiter(',');
+  app.add_flag("--peer-cases", arguments.peer_cases,
+               "Instead: every budget of those graphs that a peer has a figure for");
   app.add_flag("--peak-only", arguments.peak_only,
                "The peak must be within the budget, not the arena: so peers are measured");
   app.add_option_function<std::vector<std::string>>(
@@ -95,19 +98,35 @@ void read_peers(const fs::path& path, Peers& peers) {
 
 struct Case {
   Bytes budget;
-  std::string peer;  ///< two cells of the table
+  std::optional<double> overhead;  ///< the least of any peer
+  std::string peer;
 };
+
+Case case_of(const Peers::value_type& found) {
+  return {found.first.second, found.second.first, found.second.second};
+}
 
 /// A share of the keep-all peak; where a peer has a budget close to that, the peer's.
 Case case_of(const Peers& peers, const std::string& graph, Bytes peak, double share) {
   const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
   const Bytes close = peak / 50;
-  for (auto at = peers.lower_bound({graph, budget - close});
-       at != peers.end() && at->first.first == graph && at->first.second <= budget + close; ++at) {
-    const auto& [overhead, peer] = at->second;
-    return {at->first.second, fmt::format("{:.3f} | {}", 100 * overhead, peer)};
+  const auto at = peers.lower_bound({graph, budget - close});
+  const bool is_close =
+      at != peers.end() && at->first.first == graph && at->first.second <= budget + close;
+  return is_close ? case_of(*at) : Case{budget, std::nullopt, ""};
+}
+
+std::vector<Case> cases_of(const Peers& peers, const std::string& graph, Bytes peak,
+                           const Arguments& arguments) {
+  std::vector<Case> cases;
+  if (arguments.peer_cases) {
+    for (const auto& found : peers) {
+      if (found.first.first == graph) cases.push_back(case_of(found));
+    }
+  } else {
+    for (double share : arguments.budgets) cases.push_back(case_of(peers, graph, peak, share));
   }
-  return {budget, "|"};
+  return cases;
 }
 
 struct Result {
@@ -133,10 +152,11 @@ Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& ar
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }
 
-void run_case(const Graph& graph, const std::string& name, double share,
-              const Arguments& arguments, const Peers& peers) {
+/// Returns whether the plan is dearer than the best peer's, or missing.
+bool run_case(const Graph& graph, const std::string& name, const Case& wanted,
+              const Arguments& arguments) {
+  constexpr double kSame = 1e-5;
   const KeepAll reference = keep_all_reference(graph);
-  const Case wanted = case_of(peers, name, reference.peak_bytes, share);
   const Control clock;
   const Result result = arguments.peak_only
                             ? planned_within_peak(graph, wanted.budget, arguments)
@@ -145,11 +165,15 @@ void run_case(const Graph& graph, const std::string& name, double share,
   const auto above = [](std::optional<double> cost, std::optional<double> least) {
     return cost && least ? fmt::format("{:.3f}", 100 * (*cost / *least - 1)) : std::string("-");
   };
-  fmt::print("| {} | {:g} | {} | {} | {} | {} | {:.1f} | {} |\n", name, share,
+  const double share =
+      static_cast<double>(wanted.budget) / static_cast<double>(reference.peak_bytes);
+  fmt::print("| {} | {:.3g} | {} | {} | {} | {} | {:.1f} | {} | {} |\n", name, share,
              lowtide::name(result.outcome), above(result.cost, reference.cost),
              above(result.bound, reference.cost), above(result.cost, result.bound), seconds,
-             wanted.peer);
+             wanted.overhead ? fmt::format("{:.3f}", 100 * *wanted.overhead) : "", wanted.peer);
   std::fflush(stdout);
+  return wanted.overhead &&
+         (!result.cost || *result.cost > reference.cost * (1 + *wanted.overhead + kSame));
 }
 
 void run(const Arguments& arguments) {
@@ -159,10 +183,17 @@ void run(const Arguments& arguments) {
   fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | "
              "peer |\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  int compared = 0, dearer = 0;
   for (const std::string& name : arguments.graphs) {
     const Graph graph = read_graph(fs::path(arguments.folder) / (name + ".json"));
-    for (double share : arguments.budgets) run_case(graph, name, share, arguments, peers);
+    const Bytes peak = keep_all_reference(graph).peak_bytes;
+    for (const Case& wanted : cases_of(peers, name, peak, arguments)) {
+      compared += wanted.overhead.has_value();
+      dearer += run_case(graph, name, wanted, arguments);
+    }
   }
+  fmt::print("\nDearer than the best peer, or without a plan: {} of {} that a peer plans.\n",
+             dearer, compared);
 }
 
 }  // namespace
