@@ -197,6 +197,14 @@ std::vector<Cut> articulation_cuts(const StageGraph& graph, int forward_end) {
   return points;
 }
 
+std::vector<int> even_cuts(int forward_end, int count) {
+  std::vector<int> cuts;
+  for (int k = 1; k < count; ++k) {
+    cuts.push_back(static_cast<int>(std::int64_t{forward_end} * k / count));
+  }
+  return cuts;
+}
+
 Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vector<int>& cuts) {
   Checkpoints result{std::vector<bool>(graph.num_values()), std::vector<int>(graph.num_stages())};
   for (int i = 0; i < graph.num_stages(); ++i) {

@@ -58,6 +58,9 @@ std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end);
 /// that the same value crosses, the first.
 std::vector<Cut> articulation_cuts(const StageGraph& graph, int forward_end);
 
+/// The stages before which `count` segments of nearly equal length begin, the first aside.
+std::vector<int> even_cuts(int forward_end, int count);
+
 /// Cuts the forward pass before each of `cuts` (ascending). Values that cross a cut inside the
 /// forward pass are kept; so is all of the last segment, since the backward pass begins there.
 Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vector<int>& cuts);

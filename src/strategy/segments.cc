@@ -7,15 +7,6 @@
 namespace lowtide {
 namespace {
 
-/// The stages before which `count` segments of nearly equal length begin, the first aside.
-std::vector<int> even_cuts(int forward_end, int count) {
-  std::vector<int> cuts;
-  for (int k = 1; k < count; ++k) {
-    cuts.push_back(static_cast<int>(std::int64_t{forward_end} * k / count));
-  }
-  return cuts;
-}
-
 /// 1, 2, ... in steps that grow by an eighth, up to `most` and with it: more segments differ little
 /// from their neighbours.
 std::vector<int> useful_counts(int most) {

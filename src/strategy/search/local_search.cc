@@ -122,15 +122,21 @@ class Search {
                          format_bytes(plan.memory().peak())));
     };
     add({});
+    std::vector<Event> priced;
     for (bool from_bound : {false, true}) {
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
         if (part.should_stop()) return starts;
-        std::optional<std::vector<Event>> events = starts.back().events;
-        if (from_bound) events = events_of(graph_, bound_.solution(factor));
-        if (!events) break;
-        add(PricedDescent(graph_, bound_.prices().times(factor)).run(*events, part));
+        std::optional<std::vector<Event>> from = priced;
+        if (from_bound) from = events_of(graph_, bound_.solution(factor));
+        if (!from) break;
+        priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
+        add(priced);
         if (is_lean(starts.back())) break;
       }
+    }
+    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
+    if (std::ranges::none_of(starts, fits)) {
+      for (const std::vector<Event>& events : segmentations(graph_)) add(events);
     }
     return starts;
   }

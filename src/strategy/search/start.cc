@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "strategy/checkpointing.h"
+
 namespace lowtide {
 namespace {
 
@@ -71,6 +73,16 @@ class Unfolding {
 std::optional<std::vector<Event>> events_of(const StageGraph& graph,
                                             const PriceBound::Solution& solution) {
   return Unfolding(graph, solution).events();
+}
+
+std::vector<std::vector<Event>> segmentations(const StageGraph& graph) {
+  std::vector<std::vector<Event>> plans;
+  const int end = forward_end(graph);
+  for (int count = 2; 2 * count <= end; count *= 2) {
+    const Checkpoints kept = segmented(graph, end, even_cuts(end, count));
+    plans.push_back(events_of(graph, checkpointed_order(graph, end, kept)));
+  }
+  return plans;
 }
 
 }  // namespace lowtide
