@@ -71,13 +71,14 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
 
 /// In the graph's order, which the bound is about; and in one that needs less memory when everything
 /// is kept, which is better mostly, but not always.
-Decision first_answer(const PlanRequest& request, const StageGraph& stages) {
-  const SearchEffort effort = effort_of(request);
+Decision first_answer(const PlanRequest& request, const StageGraph& stages, double time_share) {
+  SearchEffort effort = effort_of(request);
+  effort.time_share = time_share;
   const auto order = order_for(request, stages);
   if (!order) return local_search(request, effort);
   if (!request.start.empty()) return ordered_search(request, *order, effort);
   Control part = share_of_time(request.control, kGivenOrderShare);
-  SearchEffort less = effort;
+  SearchEffort less = effort_of(request);
   less.moves = static_cast<std::int64_t>(kGivenOrderShare * static_cast<double>(effort.moves));
   const Decision given = local_search(
       {request.graph, request.budget_bytes, request.options, part}, less);
@@ -106,10 +107,8 @@ Decision decide(const PlanRequest& request) {
     return *std::move(kept);
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0;
-  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages));
-  Control part = share_of_time(request.control, kFirstShare);
-  Decision decision =
-      first_answer({request.graph, request.budget_bytes, request.options, part}, stages);
+  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1));
+  Decision decision = first_answer(request, stages, kFirstShare);
   if (decision.outcome == Outcome::feasible) {
     decision = resequenced(request, std::move(decision), effort_of(request));
   }

@@ -213,7 +213,8 @@ class Search {
     constexpr double kForDescent = 0.3;
     const Control& whole = request_.control;
     if (whole.limit_seconds() <= 0) return Control();
-    const double end = (best_.empty() ? 1 - kForDescent : 1) * whole.limit_seconds();
+    const double end =
+        effort_.time_share * (best_.empty() ? 1 - kForDescent : 1) * whole.limit_seconds();
     const double left = end - whole.elapsed_seconds();
     return Control(std::max(1e-3, share * left));  // never 0, which means no limit
   }
