@@ -47,7 +47,8 @@ class Checkmate {
     for (const double moves : {thousand_moves, 10 * thousand_moves}) {
       const Control& whole = request_.control;
       if (incumbent_.exists() || whole.should_stop()) break;
-      Control part(kShare * std::max(0.0, whole.limit_seconds() - whole.elapsed_seconds()));
+      const double left = whole.limit_seconds() - whole.elapsed_seconds();
+      Control part(whole.limit_seconds() > 0 ? std::max(1e-3, kShare * left) : 0);
       const Decision found = ask_search(part, moves);
       if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
       if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
@@ -160,13 +161,21 @@ class Checkmate {
       result.message = "stopped before a plan within the budget was found";
       return result;
     }
-    Control no_limit;
-    if (!smallest_peak_) smallest_peak_ = ask_search(no_limit, 0).smallest_peak;
+    if (!smallest_peak_) find_leanest();
+    if (incumbent_.exists()) return answer();
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_peak_;
     result.message = fmt::format("{} within the budget; one of {} bytes is known", what_is_known(),
                                  result.smallest_peak.value_or(0));
     return result;
+  }
+
+  /// The way down of the search, which may even end within the budget.
+  void find_leanest() {
+    Control no_limit;
+    const Decision found = ask_search(no_limit, 0);
+    if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+    smallest_peak_ = found.smallest_peak;
   }
 
   std::string_view what_is_known() const {
