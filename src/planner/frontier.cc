@@ -72,20 +72,27 @@ class Walk {
     for (std::size_t i = 1; i < points.size(); ++i) take_bound(points[i - 1], points[i]);
   }
 
+  /// A bound for plans in the graph's order says nothing of a plan in another that costs less.
+  static bool may_bound(const std::optional<double>& bound, const Plan& plan) {
+    return bound && *bound <= plan.cost * (1 + 1e-9);
+  }
+
   /// What is within less is within more.
   static void take_plan(const Planned& less, Planned& more) {
     if (less.plan->cost >= more.plan->cost) return;
-    const std::optional<double> bound = more.plan->lower_bound;
-    more.plan = less.plan;
-    more.plan->budget_bytes = more.budget_bytes;
-    more.plan->lower_bound = bound;
+    Plan plan = *less.plan;
+    plan.budget_bytes = more.budget_bytes;
+    plan.lower_bound = more.plan->lower_bound;
+    plan.model = more.plan->model;
+    if (!may_bound(plan.lower_bound, plan)) plan.lower_bound.reset();
+    more.plan = std::move(plan);
     more.outcome = Outcome::feasible;
   }
 
   /// What costs so much within more costs so much within less.
   static void take_bound(const Planned& more, Planned& less) {
-    if (!more.plan->lower_bound) return;
     Plan& plan = *less.plan;
+    if (!may_bound(more.plan->lower_bound, plan)) return;
     if (plan.lower_bound.value_or(0) < *more.plan->lower_bound) {
       plan.lower_bound = more.plan->lower_bound;
       plan.model = more.plan->model;

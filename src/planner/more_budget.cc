@@ -8,6 +8,12 @@
 #include "certify/stages.h"
 
 namespace lowtide {
+namespace {
+
+/// Whether the plan costs less than the certificate's bound, which is for the graph's order.
+bool is_any_order(const Planned& planned) { return planned.plan->model == "any-order"; }
+
+}  // namespace
 
 Bytes worth_asking_for(Bytes budget) {
   constexpr Bytes kGiB = Bytes{1} << 30;
@@ -21,7 +27,8 @@ MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes ext
   for (const Certificate::Price& stage : planned.certificate->prices) price += stage.price;
   const double bound =
       planned.certificate->lower_bound - price * static_cast<double>(extra_bytes);
-  const double least = std::max(bound, stages_of(graph).cost);
+  const double required = stages_of(graph).cost;
+  const double least = is_any_order(planned) ? required : std::max(bound, required);
   more.saves_at_most = std::max(0.0, planned.plan->cost - least);
   return more;
 }
@@ -45,8 +52,9 @@ std::string format_more(const MoreBudget& more, const Planned& planned) {
                         share(*more.saves));
   }
   if (more.saves_at_most) {
-    text += fmt::format("{}no plan saves more than {:.2f}%{}", more.saves ? "; " : ", ",
-                        share(*more.saves_at_most), more.saves ? "" : " of keep-all's cost");
+    text += fmt::format("{}no plan saves more than {:.2f}%{}{}", more.saves ? "; " : ", ",
+                        share(*more.saves_at_most), more.saves ? "" : " of keep-all's cost",
+                        is_any_order(planned) ? "" : " in the graph's order");
   }
   return text + ".\n";
 }

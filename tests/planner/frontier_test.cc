@@ -74,6 +74,53 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
   EXPECT_GT(points, 150U);
 }
 
+/// Two branches, each of something large. In the order of the graph both are there at once, or both
+/// are made twice.
+Graph two_branches() {
+  GraphData data;
+  data.name = "branches";
+  for (const char* name : {"large a", "large b"}) data.tensors.push_back(testing::value(name, 100));
+  for (const char* name : {"a", "b", "sum"}) data.tensors.push_back(testing::value(name, 1));
+  data.ops = {testing::op("make a", {}, {0}), testing::op("make b", {}, {1}),
+              testing::op("take a", {0}, {2}), testing::op("take b", {1}, {3}),
+              testing::op("add", {2, 3}, {4})};
+  data.outputs = {4};
+  return Graph(std::move(data));
+}
+
+/// Takes the better order only when it must.
+Decision reluctantly(const PlanRequest& request) {
+  Decision decision;
+  decision.outcome = Outcome::feasible;
+  if (request.budget_bytes < 102) {
+    decision.outcome = Outcome::infeasible;
+    decision.smallest_peak = 102;
+  } else if (request.budget_bytes < 110) {
+    decision.executions = {0, 2, 1, 3, 4};
+    decision.lower_bound = 5;
+    decision.bound_model = "any-order";
+  } else {
+    decision.executions = {0, 1, 0, 2, 1, 3, 4};
+    decision.lower_bound = 7;
+  }
+  return decision;
+}
+
+/// A bound for plans in the graph's order says nothing of one in another that costs less.
+TEST(Frontier, TakesNoBoundForAPlanThatCostsLess) {
+  const Strategy strategy{.name = "reluctant", .summary = {}, .guarantee = {}, .paper = {},
+                          .options = {}, .decide = reluctantly};
+  Control control;
+  const Frontier found = frontier(two_branches(), strategy, 4, {}, control);
+  ASSERT_EQ(found.points.size(), 4U);
+  for (const Planned& point : found.points) {
+    EXPECT_EQ(point.plan->cost, 5);
+    if (point.plan->lower_bound) {
+      EXPECT_LE(*point.plan->lower_bound, point.plan->cost);
+    }
+  }
+}
+
 /// Of all sets of reruns, the leanest; a gap between addresses may ask for a little more.
 TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
   testing::TinyGraphs graphs(0);

@@ -41,7 +41,8 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
-  decision.certificate.reset();  // it is about the other graph
+  decision.lower_bound.reset();  // it is about the other graph, and so is its certificate
+  decision.certificate.reset();
   return decision;
 }
 

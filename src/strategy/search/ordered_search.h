@@ -5,7 +5,7 @@
 namespace lowtide {
 
 /// local_search() in another order of the ops: `order` names every op once. The answer is about the
-/// graph as it is; the lower bound in it is about that order alone.
+/// graph as it is, and has no lower bound: that would be about the other order alone.
 Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
                         const SearchEffort& effort);
 
