@@ -8,6 +8,7 @@
 #include "strategy/ask.h"
 #include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
+#include "support/two_branches.h"
 
 namespace lowtide {
 namespace {
@@ -74,20 +75,6 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
   EXPECT_GT(points, 150U);
 }
 
-/// Two branches, each of something large. In the order of the graph both are there at once, or both
-/// are made twice.
-Graph two_branches() {
-  GraphData data;
-  data.name = "branches";
-  for (const char* name : {"large a", "large b"}) data.tensors.push_back(testing::value(name, 100));
-  for (const char* name : {"a", "b", "sum"}) data.tensors.push_back(testing::value(name, 1));
-  data.ops = {testing::op("make a", {}, {0}), testing::op("make b", {}, {1}),
-              testing::op("take a", {0}, {2}), testing::op("take b", {1}, {3}),
-              testing::op("add", {2, 3}, {4})};
-  data.outputs = {4};
-  return Graph(std::move(data));
-}
-
 /// Takes the better order only when it must.
 Decision reluctantly(const PlanRequest& request) {
   Decision decision;
@@ -111,7 +98,7 @@ TEST(Frontier, TakesNoBoundForAPlanThatCostsLess) {
   const Strategy strategy{.name = "reluctant", .summary = {}, .guarantee = {}, .paper = {},
                           .options = {}, .decide = reluctantly};
   Control control;
-  const Frontier found = frontier(two_branches(), strategy, 4, {}, control);
+  const Frontier found = frontier(testing::two_branches(), strategy, 4, {}, control);
   ASSERT_EQ(found.points.size(), 4U);
   for (const Planned& point : found.points) {
     EXPECT_EQ(point.plan->cost, 5);

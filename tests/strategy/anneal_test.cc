@@ -7,6 +7,7 @@
 #include "plan/lower.h"
 #include "planner/planner.h"
 #include "strategy/ask.h"
+#include "strategy/stopping.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
@@ -78,25 +79,10 @@ TEST(Anneal, GoesOnFromAnEarlierAnswer) {
 }
 
 TEST(Anneal, AnswersWithItsBestWhenTheTimeIsOver) {
-  const Graph graph = testing::chain_graph(60);
-  const Bytes budget = share_of_peak(graph, 0.4);
-  const Strategy& anneal = find_strategy("anneal");
-  StrategyOptions options = default_options(anneal);
-  options["moves"] = 1e9;
-  Control control(0.3);
-  const Decision decision = anneal.decide({graph, budget, options, control});
-  ASSERT_EQ(decision.outcome, Outcome::feasible);
-  EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
+  testing::expect_best_when_time_is_over("anneal", "moves", 0.4);
 }
 
-TEST(Anneal, EndsWhenTheUserSaysSo) {
-  const Graph graph = testing::chain_graph(50);
-  Control::request_stop();
-  const Decision decision = ask("anneal", graph, share_of_peak(graph, 0.3));
-  Control::clear_stop();
-  EXPECT_EQ(decision.outcome, Outcome::stopped);
-  EXPECT_TRUE(decision.executions.empty());
-}
+TEST(Anneal, EndsWhenTheUserSaysSo) { testing::expect_end_when_user_says_so("anneal"); }
 
 TEST(Anneal, RefusesTemperaturesThatRise) {
   const Graph graph = testing::chain_graph(5);

@@ -11,6 +11,7 @@
 #include "planner/planner.h"
 #include "strategy/ask.h"
 #include "strategy/evolve/breeding.h"
+#include "strategy/stopping.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
@@ -139,25 +140,10 @@ TEST(Evolve, MoreGenerationsNeverCostMore) {
 }
 
 TEST(Evolve, AnswersWithItsBestWhenTheTimeIsOver) {
-  const Graph graph = testing::chain_graph(60);
-  const Bytes budget = share_of_peak(graph, 0.5);
-  const Strategy& evolve = find_strategy("evolve");
-  StrategyOptions options = default_options(evolve);
-  options["generations"] = 1e9;
-  Control control(0.3);
-  const Decision decision = evolve.decide({graph, budget, options, control});
-  ASSERT_EQ(decision.outcome, Outcome::feasible);
-  EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
+  testing::expect_best_when_time_is_over("evolve", "generations", 0.5);
 }
 
-TEST(Evolve, EndsWhenTheUserSaysSo) {
-  const Graph graph = testing::chain_graph(50);
-  Control::request_stop();
-  const Decision decision = ask("evolve", graph, share_of_peak(graph, 0.3));
-  Control::clear_stop();
-  EXPECT_EQ(decision.outcome, Outcome::stopped);
-  EXPECT_TRUE(decision.executions.empty());
-}
+TEST(Evolve, EndsWhenTheUserSaysSo) { testing::expect_end_when_user_says_so("evolve"); }
 
 TEST(Evolve, RefusesAPopulationOfOne) {
   const Graph graph = testing::chain_graph(5);

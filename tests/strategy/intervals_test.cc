@@ -13,6 +13,7 @@
 #include "planner/planner.h"
 #include "strategy/ask.h"
 #include "strategy/intervals/branch_and_bound.h"
+#include "strategy/stopping.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
@@ -243,14 +244,7 @@ TEST(Intervals, MoreRoundsNeverCostMore) {
   EXPECT_LT(before, 3 * 40 + 40);  // less than one more forward pass
 }
 
-TEST(Intervals, EndsWhenTheUserSaysSo) {
-  const Graph graph = testing::chain_graph(50);
-  Control::request_stop();
-  const Decision decision = ask("intervals", graph, share_of_peak(graph, 0.3));
-  Control::clear_stop();
-  EXPECT_EQ(decision.outcome, Outcome::stopped);
-  EXPECT_TRUE(decision.executions.empty());
-}
+TEST(Intervals, EndsWhenTheUserSaysSo) { testing::expect_end_when_user_says_so("intervals"); }
 
 TEST(Intervals, RefusesNoIntervals) {
   const Graph graph = testing::chain_graph(3);

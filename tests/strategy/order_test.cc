@@ -17,6 +17,7 @@
 #include "strategy/order/unrolled.h"
 #include "strategy/search/event_plan.h"
 #include "support/random_graph.h"
+#include "support/two_branches.h"
 
 namespace lowtide {
 namespace {
@@ -25,6 +26,7 @@ using testing::ask;
 using testing::random_graph;
 using testing::share_of_peak;
 using testing::short_search;
+using testing::two_branches;
 
 /// What each op works on, by names that equal sequences of reads, writes and draws share: the
 /// plainest meaning of a sequence of executions.
@@ -162,20 +164,6 @@ TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
     EXPECT_EQ(Meaning(graph).of(moved), Meaning(graph).of(decision.executions));
     EXPECT_FALSE(verify(graph, with_in_place(graph, lower(graph, moved))));
   }
-}
-
-/// Two branches: each makes something large, and of that something small. One after the other needs
-/// one large tensor at a time.
-Graph two_branches() {
-  GraphData data;
-  data.name = "branches";
-  for (const char* name : {"large a", "large b"}) data.tensors.push_back(testing::value(name, 100));
-  for (const char* name : {"a", "b", "sum"}) data.tensors.push_back(testing::value(name, 1));
-  data.ops = {testing::op("make a", {}, {0}), testing::op("make b", {}, {1}),
-              testing::op("take a", {0}, {2}), testing::op("take b", {1}, {3}),
-              testing::op("add", {2, 3}, {4})};
-  data.outputs = {4};
-  return Graph(std::move(data));
 }
 
 TEST(LeanerOrder, TakesBranchesOneAfterTheOther) {
