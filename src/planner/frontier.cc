@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "base/time_share.h"
 #include "plan/replay.h"
 
 namespace lowtide {
@@ -51,10 +52,7 @@ class Walk {
   /// `share`: of the time that is left.
   Planned plan(Bytes budget, double share) {
     control_.report(fmt::format("{} within {} ...", strategy_.name, format_bytes(budget)));
-    const auto listener = [this](const std::string& message) { control_.report(message); };
-    const double limit = control_.limit_seconds();
-    const double left = limit - control_.elapsed_seconds();
-    Control part(limit <= 0 ? 0 : std::max(1e-3, share * left), listener);
+    Control part = share_of_time(control_, share);
     return plan_within(graph_, strategy_, budget, options_, part);
   }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/nearest.h"
+#include "base/time_share.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
@@ -237,12 +238,7 @@ class Attempts {
   }
 
   Control limited_control() const {
-    const auto listener = [this](const std::string& message) { control_.report(message); };
-    const double limit = control_.limit_seconds();
-    if (limit <= 0) return Control(0, listener);
-    const double share = upper_ || lower_ >= 0 ? kLaterShare : kFirstShare;
-    // Never 0, which means no limit.
-    return Control(std::max(1e-3, share * (limit - control_.elapsed_seconds())), listener);
+    return share_of_time(control_, upper_ || lower_ >= 0 ? kLaterShare : kFirstShare);
   }
 
   bool accept(Found found) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/time_share.h"
 #include "plan/replay.h"
 #include "strategy/milp/highs.h"
 #include "strategy/milp/incumbent.h"
@@ -47,8 +48,7 @@ class Checkmate {
     for (const double moves : {thousand_moves, 10 * thousand_moves}) {
       const Control& whole = request_.control;
       if (incumbent_.exists() || whole.should_stop()) break;
-      const double left = whole.limit_seconds() - whole.elapsed_seconds();
-      Control part(whole.limit_seconds() > 0 ? std::max(1e-3, kShare * left) : 0);
+      Control part(share_of_seconds(whole, kShare));
       const Decision found = ask_search(part, moves);
       if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
       if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);

@@ -1,6 +1,6 @@
-#include <algorithm>
 #include <utility>
 
+#include "base/time_share.h"
 #include "plan/lower.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
@@ -35,14 +35,6 @@ SearchEffort effort_of(const PlanRequest& request) {
   effort.moves /= 3;
   effort.bound_work /= 10;
   return effort;
-}
-
-/// Of what is left of the time limit, if there is one; with the same listener.
-Control share_of_time(const Control& control, double share) {
-  const auto listener = [&control](const std::string& message) { control.report(message); };
-  if (control.limit_seconds() <= 0) return Control(0, listener);
-  const double left = control.limit_seconds() - control.elapsed_seconds();
-  return Control(std::max(1e-3, share * left), listener);
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/time_share.h"
 #include "plan/lower.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/search/anneal.h"
@@ -211,12 +212,8 @@ class Search {
   /// time is set aside.
   Control share_of_time(double share) const {
     constexpr double kForDescent = 0.3;
-    const Control& whole = request_.control;
-    if (whole.limit_seconds() <= 0) return Control();
-    const double end =
-        effort_.time_share * (best_.empty() ? 1 - kForDescent : 1) * whole.limit_seconds();
-    const double left = end - whole.elapsed_seconds();
-    return Control(std::max(1e-3, share * left));  // never 0, which means no limit
+    const double until = effort_.time_share * (best_.empty() ? 1 - kForDescent : 1);
+    return Control(share_of_seconds(request_.control, share, until));
   }
 
   Decision answer(Outcome outcome, std::vector<OpId> executions) const {
