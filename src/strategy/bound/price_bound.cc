@@ -158,7 +158,8 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   const Prices prices(price);
   double bound = graph_.required_cost();
   std::vector<Hold> holds;
-  for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, scratch_, holds);
+  for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, table_, holds);
+  other_work_ += static_cast<double>(price.size() + holds.size());
   std::vector<double> change(price.size() + 1);
   for (const Hold& hold : holds) {
     if (hold.free) continue;
@@ -174,31 +175,34 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   return bound;
 }
 
+/// At the best prices.
 double PriceBound::work_of_round() const {
-  double work = static_cast<double>(graph_.num_stages());
-  for (const Cluster& cluster : clusters_) work += cluster.work();
-  return work;
+  std::vector<double> slope(static_cast<std::size_t>(graph_.num_stages()));
+  const double before = spent();
+  evaluate(best_prices_.each(), slope);
+  return spent() - before;
 }
 
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
 void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Control& control) {
-  constexpr double kFewRounds = 10;
-  constexpr double kManyRounds = 3000;
+  constexpr int kFewRounds = 10;
+  constexpr int kManyRounds = 3000;
   constexpr int kPatience = 12;
   constexpr double kFirstAmbition = 0.05;
+  constexpr double kNextAmbition = 0.01;  // from prices that are good already
   constexpr double kLastAmbition = 1e-6;
   for (int values = cluster_values; values > 0; values /= 2) {
     group(values, gluing);
     if (work >= kFewRounds * work_of_round()) break;
   }
-  const int rounds =
-      static_cast<int>(std::clamp(work / work_of_round(), kFewRounds, kManyRounds));
+  const double end = spent() + work;
   const double scale = graph_.required_cost();
-  double ambition = kFirstAmbition * scale;
+  double ambition = (best_ > scale ? kNextAmbition : kFirstAmbition) * scale;
   int idle = 0;
   std::vector<double> price = best_prices_.each();
   std::vector<double> slope(price.size());
-  for (int round = 0; round < rounds && !control.should_stop(); ++round) {
+  for (int round = 0; round < kManyRounds && !control.should_stop(); ++round) {
+    if (round >= kFewRounds && spent() >= end) break;
     const double bound = evaluate(price, slope);
     if (bound > best_) {
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
@@ -224,7 +228,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
 PriceBound::Solution PriceBound::solution(double factor) const {
   const Prices prices = best_prices_.times(factor);
   Solution result{{}, decided_};
-  for (const Cluster& cluster : clusters_) cluster.solve(prices, scratch_, result.holds);
+  for (const Cluster& cluster : clusters_) cluster.solve(prices, table_, result.holds);
   for (int v : grouping_->contraction.glued) {
     const StageValue& value = graph_.value(v);
     result.holds.push_back({v, value.producer, value.last_reader() + 1, true});

@@ -55,6 +55,7 @@ class PriceBound {
   void decide();
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
+  double spent() const { return table_.work() + other_work_; }
   double work_of_round() const;
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
@@ -63,7 +64,8 @@ class PriceBound {
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
   std::shared_ptr<const Grouping> grouping_;
   std::vector<Cluster> clusters_;
-  mutable Cluster::Scratch scratch_;
+  mutable SubsetTable table_;
+  mutable double other_work_ = 0;  // per stage and hold
   Prices best_prices_;
   std::shared_ptr<const Grouping> best_grouping_;
   double best_;
