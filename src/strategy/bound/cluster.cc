@@ -1,26 +1,30 @@
 #include "strategy/bound/cluster.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace lowtide {
 
-Cluster::Cluster(const StageGraph& graph, std::vector<BoundOp> ops) : ops_(std::move(ops)) {
-  for (const BoundOp& op : ops_) {
+Cluster::Cluster(const StageGraph& graph, std::span<const BoundOp> ops) {
+  for (const BoundOp& op : ops) {
     values_.insert(values_.end(), op.outputs.begin(), op.outputs.end());
   }
   for (int v : values_) bytes_.push_back(static_cast<double>(graph.value(v).bytes));
+  for (const BoundOp& op : ops) {
+    runs_.push_back({subset(op.inputs), subset(op.outputs), op.deadline, op.cost});
+  }
   int before = kNone;
-  for (int stage : touching_stages(graph)) {
+  for (int stage : touching_stages(graph, ops)) {
     if (before != kNone) add_gap(graph, before, stage);
     add_first_run(graph, stage);
     before = stage;
   }
+  steps_.shrink_to_fit();
 }
 
 /// Stages that make or read a value of the cluster, and those after which one of its ops may not
 /// run again.
-std::vector<int> Cluster::touching_stages(const StageGraph& graph) const {
+std::vector<int> Cluster::touching_stages(const StageGraph& graph,
+                                          std::span<const BoundOp> ops) const {
   std::vector<int> touching;
   int last = 0;
   for (int v : values_) {
@@ -29,7 +33,7 @@ std::vector<int> Cluster::touching_stages(const StageGraph& graph) const {
     touching.insert(touching.end(), value.readers.begin(), value.readers.end());
     last = std::max(last, value.last_reader());
   }
-  for (const BoundOp& op : ops_) {
+  for (const BoundOp& op : ops) {
     if (op.deadline > op.stage && op.deadline < last) touching.push_back(op.deadline);
   }
   std::ranges::sort(touching);
@@ -52,83 +56,63 @@ Cluster::Values Cluster::useful_after(const StageGraph& graph, int stage) const 
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
     if (graph.value(values_[bit]).last_reader() > stage) useful |= Values(1u << bit);
   }
-  return closure(useful);
-}
-
-/// Values that are of no use any more go.
-void Cluster::close(Values useful) {
-  const auto useless = static_cast<Values>(open_ & ~useful);
-  if (useless == 0) return;
-  steps_.push_back({.kind = Kind::close, .out = useless});
-  open_ &= useful;
-}
-
-/// These values, and what of the cluster making them again takes.
-Cluster::Values Cluster::closure(Values values) const {
-  for (auto op = ops_.rbegin(); op != ops_.rend(); ++op) {
-    if (subset(op->outputs) & values) values |= subset(op->inputs);
+  for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
+    if (run->out & useful) useful |= run->in;
   }
-  return values;
-}
-
-/// Before `stage`. Where holding over the stages [begin, end) has no price, only the ops that make
-/// `needed` run again; or all, when one of them may not do so later.
-void Cluster::add_choices(int stage, int begin, int end, Values needed) {
-  const auto is_last_chance = [&](const BoundOp& op) { return op.deadline == stage; };
-  if (std::ranges::any_of(ops_, is_last_chance)) needed = open_;
-  for (const BoundOp& op : ops_) {
-    const auto out = static_cast<Values>(subset(op.outputs) & open_);
-    const Values in = subset(op.inputs);
-    if (out == 0 || (in & ~open_) != 0 || stage > op.deadline) continue;
-    steps_.push_back({Kind::run, in, out, op.cost, begin, end, (out & needed) != 0});
-  }
-  steps_.push_back({.kind = Kind::drop, .out = open_, .begin = begin, .end = end});
+  return useful;
 }
 
 /// Between the first runs of two neighbouring touching stages: what runs again right after the one
 /// is held, what runs again right before the other is not.
 void Cluster::add_gap(const StageGraph& graph, int before, int after) {
-  close(useful_after(graph, before));
-  if (before + 1 < after) {
-    add_choices(before + 1, before + 1, after, 0);
-    steps_.push_back({.kind = Kind::pay, .begin = before + 1, .end = after});
-  }
-  add_choices(after, after, after + 1, closure(subset(graph.stage(after).inputs)));
+  const auto useless = static_cast<Values>(~useful_after(graph, before));
+  steps_.push_back({Kind::close, useless});
+  if (before + 1 == after) return;
+  steps_.push_back({Kind::choose, 0, before + 1, after});
+  steps_.push_back({Kind::pay, 0, before + 1, after});
 }
 
 void Cluster::add_first_run(const StageGraph& graph, int stage) {
   const Values in = subset(graph.stage(stage).inputs);
   const Values out = subset(graph.stage(stage).outputs);
-  if (in != 0) steps_.push_back({.kind = Kind::need, .in = in});
-  if (out != 0) steps_.push_back({.kind = Kind::make, .out = out});
-  open_ |= out;
   const auto given = static_cast<Values>(in | out);
-  steps_.push_back({.kind = Kind::pay, .in = given, .begin = stage, .end = stage + 1});
+  steps_.push_back({Kind::choose, given, stage, stage + 1});
+  if (in != 0) steps_.push_back({Kind::need, in});
+  if (out != 0) steps_.push_back({Kind::make, out});
+  steps_.push_back({Kind::pay, given, stage, stage + 1});
 }
 
 double Cluster::solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const {
   table.reset(bytes_);
-  for (const Step& step : steps_) take(step, prices, table);
+  bool after_price = false;
+  for (const Step& step : steps_) {
+    const double price = prices.over(step.begin, step.end);
+    switch (step.kind) {
+      case Kind::make: table.make(step.values); break;
+      case Kind::need: table.need(step.values); break;
+      case Kind::choose: choose(step, after_price, price, table); break;
+      case Kind::pay:
+        table.pay(step.values, price, step.begin, step.end);
+        after_price = price > 0;
+        break;
+      case Kind::close: table.close(step.values); break;
+    }
+  }
   table.trace([&](int index, int begin, int end, bool is_given) {
     holds.push_back({values_[static_cast<std::size_t>(index)], begin, end, is_given});
   });
   return table.least();
 }
 
-void Cluster::take(const Step& step, const Prices& prices, SubsetTable& table) {
-  const double price = prices.over(step.begin, step.end);
-  switch (step.kind) {
-    case Kind::make: table.make(step.out); break;
-    case Kind::run:
-      if (step.needed || price > 0) table.run(step.in, step.out, step.cost);
-      break;
-    case Kind::drop:
-      if (price > 0) table.drop(step.out);
-      break;
-    case Kind::close: table.close(step.out); break;
-    case Kind::pay: table.pay(step.in, price, step.begin, step.end); break;
-    case Kind::need: table.need(step.in); break;
+/// A run where holding was free until now would have been as good before. A drop where holding is
+/// free from now on can wait.
+void Cluster::choose(const Step& step, bool after_price, double price, SubsetTable& table) const {
+  if (after_price) {
+    for (const Run& run : runs_) {
+      if (step.begin <= run.deadline) table.run(run.in, run.out, run.cost);
+    }
   }
+  if (price > 0) table.drop(static_cast<Values>(~step.values));
 }
 
 }  // namespace lowtide

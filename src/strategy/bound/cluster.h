@@ -31,7 +31,7 @@ class Cluster {
   static constexpr int kMostValues = SubsetTable::kMostValues;
 
   /// `ops` in order, with at most kMostValues outputs in all.
-  Cluster(const StageGraph& graph, std::vector<BoundOp> ops);
+  Cluster(const StageGraph& graph, std::span<const BoundOp> ops);
 
   /// Room that solve() works in; to be used again.
   struct Scratch;
@@ -43,40 +43,35 @@ class Cluster {
  private:
   using Values = SubsetTable::Values;
   enum class Kind : std::uint8_t {
-    make,   ///< the first run: `out` is there from now on
-    run,    ///< the op may run again: makes `out` from `in`
-    drop,   ///< each of `out` may be dropped
-    close,  ///< `out` is of no use any more
-    pay,    ///< what is there is paid for over [begin, end); `in` is there in any case
-    need    ///< `in` must be there
+    make,    ///< the first run: these are there from now on
+    need,    ///< these must be there
+    choose,  ///< what is there may be dropped but for these, or be made again
+    pay,     ///< what is there is paid for over [begin, end); these are there in any case
+    close    ///< these are of no use any more
   };
   struct Step {
     Kind kind;
-    Values in = 0;
-    Values out = 0;
-    double cost = 0;
-    /// Stages. To hold over them is free when they have no price: then nothing need be dropped, nor
-    /// run before it is needed.
-    int begin = 0;
+    Values values = 0;
+    int begin = 0;  ///< stages
     int end = 0;
-    bool needed = false;  ///< of a run: it is a choice whatever the price
+  };
+  struct Run {
+    Values in, out;
+    int deadline;
+    double cost;
   };
 
-  std::vector<int> touching_stages(const StageGraph& graph) const;
+  std::vector<int> touching_stages(const StageGraph& graph, std::span<const BoundOp> ops) const;
   Values subset(std::span<const int> values) const;
-  Values closure(Values values) const;
   Values useful_after(const StageGraph& graph, int stage) const;
-  void close(Values useful);
-  void add_choices(int stage, int begin, int end, Values needed);
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
-  static void take(const Step& step, const Prices& prices, SubsetTable& table);
+  void choose(const Step& step, bool after_price, double price, SubsetTable& table) const;
 
-  std::vector<BoundOp> ops_;
   std::vector<int> values_;
   std::vector<double> bytes_;  // per value
+  std::vector<Run> runs_;      // per op
   std::vector<Step> steps_;
-  Values open_ = 0;  // while the steps are laid out: made, and still of use
 };
 
 }  // namespace lowtide

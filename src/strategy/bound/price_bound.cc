@@ -137,7 +137,7 @@ void PriceBound::group(int cluster_values, Gluing gluing) {
   clusters_.clear();
   for (int end = n; end > 0; end = choice[end].previous) {
     const int begin = choice[end].previous;
-    clusters_.emplace_back(graph_, std::vector(ops.begin() + begin, ops.begin() + end));
+    clusters_.emplace_back(graph_, std::span(ops).subspan(begin, end - begin));
     grouping->cuts.push_back(begin);
   }
 }

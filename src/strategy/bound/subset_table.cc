@@ -88,8 +88,9 @@ void SubsetTable::make(Values values) { there_ |= values; }
 
 void SubsetTable::run(Values in, Values out, double cost) {
   const State made = state(out);
-  if (made == 0) return;
   const State read = state(in);
+  const bool is_in_open = std::popcount(static_cast<Values>(in & ~there_)) == std::popcount(read);
+  if (made == 0 || !is_in_open) return;
   (std::has_single_bit(made) ? run_one : run_several)(read, made, cost, least_,
                                                           choices(Kind::run, in));
 }

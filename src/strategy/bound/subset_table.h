@@ -21,10 +21,10 @@ class SubsetTable {
 
   /// These are there from now on.
   void make(Values values);
-  /// Whoever has all of `in` may have all of `out` at this cost. Values that were made, and not
-  /// closed.
+  /// Whoever has all of `in` may have all of `out` at this cost, as long as none of `in` is closed or
+  /// not made yet.
   void run(Values in, Values out, double cost);
-  /// Each of these may be dropped.
+  /// Each of these that is there may be dropped.
   void drop(Values values);
   /// All of these are there: who dropped one and did not make it again is out.
   void need(Values values);
