@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/bound/cluster.h"
+#include "strategy/bound/priced_cluster.h"
 
 namespace lowtide {
 
@@ -56,14 +56,17 @@ class PriceBound {
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
   double work_of_round() const;
+  void choose_active(const std::vector<double>& price, const std::vector<double>& slope);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
   const StageGraph& graph_;
   std::vector<bool> decided_;  // per value
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
+  std::vector<char> active_;   // per stage: whether its price may change
+  std::size_t parts_ = 32;     // of the stages, when they are many, that are looked at one by one
   std::shared_ptr<const Grouping> grouping_;
-  std::vector<Cluster> clusters_;
-  mutable Cluster::Scratch scratch_;
+  std::vector<PricedCluster> clusters_;
+  mutable PricedCluster::Scratch scratch_;
   Prices best_prices_;
   std::shared_ptr<const Grouping> best_grouping_;
   double best_;
