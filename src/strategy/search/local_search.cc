@@ -10,6 +10,7 @@
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
+#include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
@@ -83,6 +84,7 @@ class Search {
                       effort_.seed);
     std::vector<Start> starts = priced_starts(annealer);
     keep_leanest(starts);
+    add_mixtures(starts, annealer);
     starts = choice_of(starts);
     const double each = 0.3 / static_cast<double>(starts.size());
     for (const Start& start : starts) {
@@ -110,36 +112,62 @@ class Search {
     if (annealer.any_fits()) take(annealer);
   }
 
-  /// Plans that are good at the prices of the bound and above, from nothing and from the bound's
-  /// own solution.
+  /// Plans that are good at the prices of the bound and above, from the bound's own solution and
+  /// from nothing.
   std::vector<Start> priced_starts(Annealer& annealer) const {
     const Control part = share_of_time(0.3);
-    std::vector<Start> starts;
-    const auto add = [&](const std::vector<Event>& events) {
-      annealer.load(events);
-      const EventPlan& plan = annealer.plan();
-      starts.push_back({plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()});
-      report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
-                         format_bytes(plan.memory().peak())));
-    };
-    add({});
-    std::vector<Event> priced;
-    for (bool from_bound : {false, true}) {
+    std::vector<Start> starts{start_of({}, annealer)};
+    for (bool from_bound : {true, false}) {
+      std::vector<Event> priced;
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
         if (part.should_stop()) return starts;
         std::optional<std::vector<Event>> from = priced;
         if (from_bound) from = events_of(graph_, bound_.solution(factor));
         if (!from) break;
         priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
-        add(priced);
+        starts.push_back(start_of(priced, annealer));
         if (is_lean(starts.back())) break;
       }
     }
-    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
-    if (std::ranges::none_of(starts, fits)) {
-      for (const std::vector<Event>& events : segmentations(graph_)) add(events);
+    if (std::ranges::none_of(starts, [&](const Start& s) { return fits(s); })) {
+      for (const std::vector<Event>& events : segmentations(graph_)) {
+        starts.push_back(start_of(events, annealer));
+      }
     }
     return starts;
+  }
+
+  Start start_of(const std::vector<Event>& events, Annealer& annealer) const {
+    annealer.load(events);
+    const EventPlan& plan = annealer.plan();
+    report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
+                       format_bytes(plan.memory().peak())));
+    return {plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()};
+  }
+
+  bool fits(const Start& start) const { return start.peak <= request_.budget_bytes; }
+
+  /// What lies between the leanest start that is above the budget and the cheapest within it: one
+  /// that just fits, and some that leave room for what the layout wastes.
+  void add_mixtures(std::vector<Start>& starts, Annealer& annealer) {
+    const Start* leaner = nullptr;
+    const Start* cheaper = nullptr;
+    for (const Start& s : starts) {
+      if (is_lean(s) && (leaner == nullptr || s.cost < leaner->cost)) leaner = &s;
+    }
+    for (const Start& s : starts) {
+      if (leaner == nullptr || fits(s) || s.cost >= leaner->cost) continue;
+      if (cheaper == nullptr || s.peak < cheaper->peak) cheaper = &s;
+    }
+    if (cheaper == nullptr) return;
+    Mixture mixture(graph_, cheaper->events, leaner->events);
+    for (double share : {1.0, 0.996, 0.99, 0.98, 0.95}) {
+      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
+      const auto events = mixture.within(limit);
+      if (!events) break;
+      starts.push_back(start_of(*events, annealer));
+      if (share < 1) roomier_.push_back({starts.back().cost, starts.back().events});
+    }
   }
 
   /// Whether addresses are sure to fit, or nearly so.
@@ -156,7 +184,6 @@ class Search {
 
   /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
   std::vector<Start> choice_of(const std::vector<Start>& starts) const {
-    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
     const Start* best = &starts.front();
     const Start* cheapest = nullptr;
     for (const Start& s : starts) {
@@ -231,17 +258,21 @@ class Search {
     return decision;
   }
 
-  /// Of the others, those that are worth a layout; and one that needs much less.
+  /// Of the others, those that are worth a layout; some that leave more room; and one that needs much
+  /// less.
   std::vector<std::vector<OpId>> alternatives() const {
-    constexpr std::size_t kMost = 6;
+    const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
     std::ranges::sort(sorted, {}, &Annealer::Found::cost);
     const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
     sorted.erase(repeated.begin(), repeated.end());
     std::vector<std::vector<OpId>> result;
     for (const Annealer::Found& other : sorted) {
-      if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
+      if (other.cost > kWorthLayout * best_cost_ || result.size() == most) break;
       if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
+    }
+    for (const Annealer::Found& other : roomier_) {
+      if (!lean_ || other.cost < lean_->cost) result.push_back(executions_of(graph_, other.events));
     }
     if (lean_) result.push_back(executions_of(graph_, lean_->events));
     return result;
@@ -264,7 +295,8 @@ class Search {
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
-  std::optional<Start> lean_;  // the last resort among alternatives
+  std::vector<Annealer::Found> roomier_;  // the cheapest first
+  std::optional<Start> lean_;             // the last resort among alternatives
   bool is_short_of_time_ = false;
   double left_ = 1;  // share of the moves
 };
