@@ -43,7 +43,8 @@ class Search {
     if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (effort_.adapt_only) return {};
     if (!bound_.infeasible()) {
-      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
+      raise_in_rounds(bound_, effort_.bound_work, request_.control,
+                      share_of_time(is_hurried() ? 0.5 : 0.3));
       anneal();
     }
     if (best_.empty()) return descend_only();
@@ -84,7 +85,10 @@ class Search {
                       effort_.seed);
     std::vector<Start> starts = priced_starts(annealer);
     keep_leanest(starts);
-    add_mixtures(starts, annealer);
+    starts_ = starts;
+    if (auto mixed = mixture_within(request_.budget_bytes)) {
+      starts.push_back(start_of(*mixed, annealer));
+    }
     starts = choice_of(starts);
     const double each = 0.3 / static_cast<double>(starts.size());
     for (const Start& start : starts) {
@@ -147,29 +151,6 @@ class Search {
 
   bool fits(const Start& start) const { return start.peak <= request_.budget_bytes; }
 
-  /// What lies between the leanest start that is above the budget and the cheapest within it: one
-  /// that just fits, and some that leave room for what the layout wastes.
-  void add_mixtures(std::vector<Start>& starts, Annealer& annealer) {
-    const Start* leaner = nullptr;
-    const Start* cheaper = nullptr;
-    for (const Start& s : starts) {
-      if (is_lean(s) && (leaner == nullptr || s.cost < leaner->cost)) leaner = &s;
-    }
-    for (const Start& s : starts) {
-      if (leaner == nullptr || fits(s) || s.cost >= leaner->cost) continue;
-      if (cheaper == nullptr || s.peak < cheaper->peak) cheaper = &s;
-    }
-    if (cheaper == nullptr) return;
-    Mixture mixture(graph_, cheaper->events, leaner->events);
-    for (double share : {1.0, 0.996, 0.99, 0.98, 0.95}) {
-      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
-      const auto events = mixture.within(limit);
-      if (!events) break;
-      starts.push_back(start_of(*events, annealer));
-      if (share < 1) roomier_.push_back({starts.back().cost, starts.back().events});
-    }
-  }
-
   /// Whether addresses are sure to fit, or nearly so.
   bool is_lean(const Start& start) const {
     constexpr double kRoom = 0.9;
@@ -205,9 +186,32 @@ class Search {
     return result;
   }
 
+  /// A plan within the limit between two starts, or a start and the best plan, from which a low cost
+  /// is to be expected.
+  std::optional<std::vector<Event>> mixture_within(Bytes limit) const {
+    const auto cost_between = [&](const Start& cheaper, const Start& leaner) {
+      const auto share = static_cast<double>(cheaper.peak - limit) /
+                         static_cast<double>(cheaper.peak - leaner.peak);
+      return cheaper.cost + share * (leaner.cost - cheaper.cost);
+    };
+    const Start* cheaper = nullptr;
+    const Start* leaner = nullptr;
+    for (const Start& c : starts_) {
+      for (const Start& l : starts_) {
+        if (c.peak <= limit || l.peak > limit || c.cost >= l.cost) continue;
+        if (cheaper && cost_between(c, l) >= cost_between(*cheaper, *leaner)) continue;
+        cheaper = &c;
+        leaner = &l;
+      }
+    }
+    if (cheaper == nullptr) return std::nullopt;
+    return Mixture(graph_, cheaper->events, leaner->events).within(limit);
+  }
+
   void take(const Annealer& annealer) {
     if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
     best_ = executions_of(graph_, annealer.best());
+    best_start_ = {annealer.best(), annealer.best_cost(), request_.budget_bytes, 0};
     best_cost_ = annealer.best_cost();
     others_ = annealer.others();
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
@@ -243,7 +247,7 @@ class Search {
     return Control(share_of_seconds(request_.control, share, until));
   }
 
-  Decision answer(Outcome outcome, std::vector<OpId> executions) const {
+  Decision answer(Outcome outcome, std::vector<OpId> executions) {
     Decision result;
     result.outcome = outcome;
     result.executions = std::move(executions);
@@ -260,7 +264,7 @@ class Search {
 
   /// Of the others, those that are worth a layout; some that leave more room; and one that needs much
   /// less.
-  std::vector<std::vector<OpId>> alternatives() const {
+  std::vector<std::vector<OpId>> alternatives() {
     const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
     std::ranges::sort(sorted, {}, &Annealer::Found::cost);
@@ -271,13 +275,21 @@ class Search {
       if (other.cost > kWorthLayout * best_cost_ || result.size() == most) break;
       if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
     }
-    for (const Annealer::Found& other : roomier_) {
-      if (!lean_ || other.cost < lean_->cost) result.push_back(executions_of(graph_, other.events));
+    starts_.push_back(best_start_);
+    for (double share : {0.997, 0.99, 0.97}) {
+      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
+      if (auto mixed = mixture_within(limit)) result.push_back(executions_of(graph_, *mixed));
     }
     if (lean_) result.push_back(executions_of(graph_, lean_->events));
     return result;
   }
 
+  /// Whether there is no time for many moves per op: then starts at good prices are worth more.
+  bool is_hurried() const {
+    constexpr double kSecondsPerStage = 1e-3;
+    const double limit = request_.control.limit_seconds();
+    return limit > 0 && limit < kSecondsPerStage * graph_.num_stages();
+  }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search has nothing left to gain, which does not see views that run again.
@@ -295,8 +307,9 @@ class Search {
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
-  std::vector<Annealer::Found> roomier_;  // the cheapest first
-  std::optional<Start> lean_;             // the last resort among alternatives
+  std::vector<Start> starts_;  // and the best plan, once the search is over
+  Start best_start_;
+  std::optional<Start> lean_;  // the last resort among alternatives
   bool is_short_of_time_ = false;
   double left_ = 1;  // share of the moves
 };
