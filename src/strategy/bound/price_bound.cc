@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/time_share.h"
+
 namespace lowtide {
 namespace {
 
@@ -175,12 +177,34 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   return bound;
 }
 
-/// At the best prices.
+/// Subsets that evaluate() looks at, at the best prices; of many clusters, judged by some.
 double PriceBound::work_of_round() const {
-  std::vector<double> slope(static_cast<std::size_t>(graph_.num_stages()));
-  const double before = spent();
-  evaluate(best_prices_.each(), slope);
-  return spent() - before;
+  constexpr std::size_t kSample = 64;
+  const std::size_t step = 1 + clusters_.size() / kSample;
+  std::vector<Hold> holds;
+  const double before = table_.work();
+  for (std::size_t i = 0; i < clusters_.size(); i += step) {
+    clusters_[i].solve(best_prices_, table_, holds);
+  }
+  const double sampled = table_.work() - before + static_cast<double>(holds.size());
+  return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
+}
+
+/// Of many stages, those that have a price, and in each of some equal parts, more each time, the one
+/// that lacks most room. Few prices take few rounds to find, and clusters are solved fast at them.
+void PriceBound::choose_active(const std::vector<double>& price, const std::vector<double>& slope) {
+  constexpr std::size_t kMostParts = 4096;
+  const std::size_t n = price.size();
+  active_.assign(n, n <= kMostParts);
+  if (n <= kMostParts) return;
+  parts_ = std::min(kMostParts, 2 * parts_);
+  const std::size_t length = (n + parts_ - 1) / parts_;
+  for (std::size_t begin = 0; begin < n; begin += length) {
+    const auto first = slope.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = slope.begin() + static_cast<std::ptrdiff_t>(std::min(n, begin + length));
+    active_[static_cast<std::size_t>(std::max_element(first, last) - slope.begin())] = true;
+  }
+  for (std::size_t t = 0; t < n; ++t) active_[t] = active_[t] || price[t] > 0;
 }
 
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
@@ -201,9 +225,11 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   int idle = 0;
   std::vector<double> price = best_prices_.each();
   std::vector<double> slope(price.size());
+  bool is_stuck = true;
   for (int round = 0; round < kManyRounds && !control.should_stop(); ++round) {
     if (round >= kFewRounds && spent() >= end) break;
     const double bound = evaluate(price, slope);
+    if (std::exchange(is_stuck, false)) choose_active(price, slope);
     if (bound > best_) {
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
@@ -213,9 +239,11 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
       ambition /= 2;
       idle = 0;
       price = best_prices_.each();
+      is_stuck = true;
       if (ambition < kLastAmbition * scale) break;
       continue;
     }
+    for (std::size_t t = 0; t < price.size(); ++t) slope[t] = active_[t] ? slope[t] : 0;
     const double length = squared_length(slope, price);
     if (length <= 0) break;
     const double step = (best_ + ambition - bound) / length;
@@ -248,8 +276,12 @@ void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
   constexpr Round kRounds[] = {{1, Gluing::loose, 1},   {4, Gluing::loose, 1},
                                {10, Gluing::loose, 1},  {10, Gluing::strict, 1},
                                {14, Gluing::strict, 4}, {12, Gluing::strict, 1}};
+  double left = 0;
+  for (const Round& round : kRounds) left += round.share;
   for (const auto [values, gluing, share] : kRounds) {
-    bound.raise(values, gluing, share * work, part);
+    if (part.should_stop()) break;
+    bound.raise(values, gluing, share * work, share_of_time(part, share / left));
+    left -= share;
     listener.report(fmt::format("bound {:.3f}% with clusters of {}",
                                 100 * (bound.value() / bound.required_cost() - 1), values));
   }
