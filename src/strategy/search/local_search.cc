@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/time_share.h"
 #include "plan/lower.h"
@@ -78,8 +79,8 @@ class Search {
     double share;
   };
 
-  /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
-  /// colder again. Heat takes many moves to pay: without time for them, less of it.
+  /// Each good start a while, cold, which keeps what is good in it, and then a little less so; then
+  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them, less.
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
@@ -90,15 +91,18 @@ class Search {
       starts.push_back(start_of(*mixed, annealer));
     }
     starts = choice_of(starts);
-    const double each = 0.3 / static_cast<double>(starts.size());
-    for (const Start& start : starts) {
-      annealer.load(start.events);
-      run(annealer, {0.1, each});
-      if (!annealer.any_fits()) break;  // it takes more heat
+    constexpr double kHeats[] = {0.1, 0.3, 1};
+    const double each = 0.5 / static_cast<double>(starts.size() * std::size(kHeats));
+    for (double heat : kHeats) {
+      for (const Start& start : starts) {
+        if (heat > kHeats[0] && !annealer.any_fits()) break;  // it takes more heat
+        annealer.load(start.events);
+        run(annealer, {heat, each});
+      }
     }
-    left_ = 0.7;
+    left_ = 0.5;
     const double hottest = is_short_of_time_ && annealer.any_fits() ? 0.3 : 10;
-    for (const Phase& phase : {Phase{hottest, 0.35}, {hottest / 10, 0.2}, {0.1, 0.15}}) {
+    for (const Phase& phase : {Phase{hottest, 0.2}, {hottest / 10, 0.15}, {0.1, 0.15}}) {
       if (annealer.any_fits()) annealer.load(annealer.best());
       run(annealer, phase);
     }
