@@ -69,6 +69,16 @@ Cluster::Subset Cluster::subset(std::span<const int> values) const {
   return result;
 }
 
+/// What the stage's first run reads.
+Cluster::Subset Cluster::read_by(const StageGraph& graph, int stage) const {
+  Subset result = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    const std::vector<int>& readers = graph.value(values_[bit]).readers;
+    if (std::ranges::binary_search(readers, stage)) result |= Subset(1u << bit);
+  }
+  return result;
+}
+
 /// What later first runs read, and what running those values' ops again takes.
 Cluster::Subset Cluster::useful_after(const StageGraph& graph, int stage) const {
   Subset useful = 0;
@@ -122,7 +132,7 @@ void Cluster::add_gap(const StageGraph& graph, int before, int after) {
 }
 
 void Cluster::add_first_run(const StageGraph& graph, int stage) {
-  const Subset in = subset(graph.stage(stage).inputs);
+  const Subset in = read_by(graph, stage);
   const Subset out = subset(graph.stage(stage).outputs);
   if (in != 0) add({.kind = Kind::need, .in = in});
   if (out != 0) add({.kind = Kind::make, .out = out});

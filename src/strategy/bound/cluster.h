@@ -62,6 +62,7 @@ class Cluster {
 
   std::vector<int> touching_stages(const StageGraph& graph) const;
   Subset subset(std::span<const int> values) const;
+  Subset read_by(const StageGraph& graph, int stage) const;
   Subset useful_after(const StageGraph& graph, int stage) const;
   void add(Step step);
   void close(Subset useful);
