@@ -15,7 +15,7 @@ namespace {
 constexpr int kThinnings = 3;
 /// Of the work, for one chain; the best gets more at the end.
 constexpr double kTrialShare = 0.02;
-constexpr double kLastShare = 0.1;
+constexpr double kLastShare = 0.5;
 
 class Trials {
  public:
