@@ -30,6 +30,9 @@ class SetList {
     sets_.clear();
   }
 
+  /// Of a look through them, in steps of a search.
+  std::int64_t work() const { return static_cast<std::int64_t>(sets_.size()) / 1024; }
+
   bool has_subset_of(const Set& set) const {
     const std::uint64_t all = signature(set);
     for (std::size_t i = 0; i < sets_.size(); ++i) {
@@ -234,7 +237,7 @@ class WaysBack {
       open_.pop();
       floor_ = std::max(floor_, next.needs);
       Set set = set_of(next);
-      ++looked;
+      looked += 1 + known_.work() + visited_.work();
       if (known_.has_superset_of(set)) {
         remember_way(next.parent, std::move(set));
         break;
