@@ -37,7 +37,9 @@ class Trials {
     }
   }
 
-  void try_best(double work) { try_chain(best_chain_, work); }
+  void try_best(double work) {
+    if (!control_.should_stop()) try_chain(best_chain_, work);
+  }
 
   OpChain heaviest(const std::vector<double>& weights) const {
     return heaviest_chain(precedence_, weights);
@@ -45,11 +47,11 @@ class Trials {
   std::shared_ptr<const Certificate> best() const { return best_; }
 
  private:
-  /// Raises the bound that it gives, and returns the ops of it that get a price.
+  /// Raises the bound that it gives, if there is time, and returns the ops of it that get a price.
   OpChain try_chain(const OpChain& chain, double work) {
     const ChainedStages along = along_chain(stages_, precedence_, chain);
     PriceBound bound(along.graph, budget_, along.on_chain);
-    raise_in_rounds(bound, work, Control(), control_);
+    if (work > 0 && !control_.should_stop()) raise_in_rounds(bound, work, Control(), control_);
     Certificate proof = certificate_of(graph_, along.graph, bound, budget_);
     proof.chain.emplace();
     for (int i : chain) proof.chain->push_back(stages_.stage(i).op);
