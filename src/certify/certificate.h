@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,9 @@ struct Certificate {
   std::uint64_t digest = 0;     ///< certify/digest.h
   Bytes budget_bytes = 0;
   double lower_bound = 0;
+  /// Which plans are meant. Absent: those whose first runs keep the graph's order. Else all, and
+  /// these are the ops whose memory has a price, each of which must run before the next.
+  std::optional<std::vector<OpId>> chain = {};
   std::vector<Price> prices;    ///< those above 0, ops ascending
   std::vector<Cluster> clusters;
 };

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "certify/chain.h"
 #include "certify/cluster_cost.h"
 #include "certify/digest.h"
 #include "certify/flaw.h"
@@ -160,11 +161,9 @@ class SafeSum {
 
 /// The Lagrangian's value: what all needed ops cost once, and what each cluster costs at least at
 /// the prices, less the price of the room for what a stage does not need itself.
-double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
-  if (certificate.budget_bytes < 0) {
-    refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", certificate.budget_bytes);
-  }
-  const PriceSums prices(prices_of(graph, stages, certificate));
+double bound_at(const Graph& graph, const Stages& stages, const Certificate& certificate,
+                const std::vector<double>& given) {
+  const PriceSums prices(given);
   SafeSum sum;
   const double rounding = static_cast<double>(graph.num_ops()) *
                           std::numeric_limits<double>::epsilon();
@@ -180,6 +179,22 @@ double bound_of(const Graph& graph, const Stages& stages, const Certificate& cer
     sum.add(-prices.at(t) * static_cast<double>(room));
   }
   return std::max(sum.at_least(), stages.cost * (1 - rounding));
+}
+
+double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  if (certificate.budget_bytes < 0) {
+    refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", certificate.budget_bytes);
+  }
+  if (!certificate.chain) {
+    return bound_at(graph, stages, certificate, prices_of(graph, stages, certificate));
+  }
+  const auto [along, on_chain] = stages_along(graph, stages, *certificate.chain);
+  const std::vector<double> prices = prices_of(graph, along, certificate);
+  for (const auto& [op, price] : certificate.prices) {
+    if (on_chain[along.of_op[op]]) continue;
+    refuse(Flaw::bad_price, "{} has a price and is not on the chain", op_text(graph, op));
+  }
+  return bound_at(graph, along, certificate, prices);
 }
 
 void check_claim(const Graph& graph, double claimed, double proved) {
@@ -214,6 +229,7 @@ std::string_view name(Flaw flaw) {
     case Flaw::wrong_graph: return "wrong_graph";
     case Flaw::bad_index: return "bad_index";
     case Flaw::bad_price: return "bad_price";
+    case Flaw::bad_chain: return "bad_chain";
     case Flaw::runs_once: return "runs_once";
     case Flaw::not_its_value: return "not_its_value";
     case Flaw::overlap: return "overlap";
@@ -250,7 +266,7 @@ std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
     check_claim(graph, certificate.lower_bound, proved);
     const SequenceTotals totals = check_plan(graph, stages, plan, certificate.budget_bytes);
     return Certified{totals.cost, totals.peak_bytes, std::min(certificate.lower_bound, proved),
-                     proved, totals.keeps_order};
+                     proved, totals.keeps_order, certificate.chain.has_value()};
   } catch (const Refused& refused) {
     return refused;
   }

@@ -13,7 +13,8 @@ namespace lowtide {
 enum class Flaw : std::uint8_t {
   wrong_graph,        ///< made for another graph
   bad_index,          ///< an op, tensor or stage that does not exist
-  bad_price,          ///< negative, not finite, or twice for one stage
+  bad_price,          ///< negative, not finite, twice for one stage, or at an op beside the chain
+  bad_chain,          ///< an op that need not run before the next on it, or that has no stage
   runs_once,          ///< decides about an op that may not run again, or that nothing needs
   not_its_value,      ///< decides about a value that the op beside it does not make
   overlap,            ///< an op or a value is decided twice
@@ -37,8 +38,8 @@ struct Refused {
 inline constexpr std::size_t kMostClusterValues = 14;
 
 /// The bound that the prices and clusters of a certificate prove, whatever it claims: no plan of
-/// the graph within Certificate::budget_bytes costs less, if its first runs keep the graph's order
-/// and it moves nothing to slower memory. Sums are rounded down. Infinite when there is no plan.
+/// the graph within Certificate::budget_bytes costs less, if it moves nothing to slower memory and,
+/// unless the certificate has a chain, its first runs keep the graph's order. Sums are rounded down. Infinite when there is no plan.
 /// About O(graph + uses of decided values x 2^values of their cluster).
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate);
 
@@ -49,9 +50,10 @@ struct Certified {
   double lower_bound = 0;  ///< as claimed, or as proved where rounding makes that less
   double proved = 0;       ///< by the same prices and clusters
 
-  /// Whether first runs keep the graph's order: else the bound is for other plans, and may even be
-  /// above this one's cost.
+  /// Whether first runs keep the graph's order: else a bound that is not for any order is for other
+  /// plans, and may even be above this one's cost.
   bool keeps_order = true;
+  bool any_order = false;  ///< whether the bound is for plans in any order
 
   double gap() const;      ///< cost / lower bound - 1; 0 when both are 0
 };

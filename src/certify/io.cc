@@ -17,6 +17,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::string_view kAnyOrder = "any-order";
+
 // ---- Reading ----------------------------------------------------------------------------------
 
 /// The two items of a list such as [op, price].
@@ -43,8 +45,14 @@ bool read_format(Certificate&, JsonValue value) {
 
 bool read_model(Certificate&, JsonValue value) {
   if (value.text() == "fixed-order") return true;
-  throw InputError(
-      fmt::format("is \"{}\"; this program knows proofs for \"fixed-order\"", value.text()));
+  if (value.text() == kAnyOrder) return true;
+  throw InputError(fmt::format(
+      "is \"{}\"; this program knows proofs for \"fixed-order\" and \"any-order\"", value.text()));
+}
+
+bool read_chain(Certificate& certificate, JsonValue value) {
+  certificate.chain = value.indices();
+  return true;
 }
 
 bool read_digest(Certificate& certificate, JsonValue value) {
@@ -82,6 +90,7 @@ constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"lower_bound", true,
      [](Certificate& c, JsonValue v) { c.lower_bound = v.number(); return true; }},
     {"model", true, read_model},
+    {"chain", false, read_chain},
     {"prices", true, read_prices},
     {"clusters", true, read_clusters},
 });
@@ -91,12 +100,17 @@ Certificate read_stream(std::istream& stream, const std::string& source) {
     Certificate certificate;
     Record<Certificate> record(kFields);
     JsonListener listener;
+    bool any_order = false;
     listener.member = [&](std::string_view key, JsonValue value) {
       record.read(certificate, key, value);
+      if (key == "model") any_order = value.text() == kAnyOrder;
     };
     read_json_object(stream, {}, listener);
     if (const std::string unknown = record.finish(); !unknown.empty()) {
       throw InputError(fmt::format("a certificate has no such keys: {}", unknown));
+    }
+    if (any_order != certificate.chain.has_value()) {
+      throw InputError("the key \"chain\" goes with the model \"any-order\", and with no other");
     }
     return certificate;
   });
@@ -137,15 +151,16 @@ Certificate parse_certificate(std::string_view text, const std::string& source) 
 }
 
 std::string format_certificate(const Certificate& c) {
-  const Json header{{"format", "lowtide-certificate"},
-                    {"version", 1},
-                    {"graph", c.graph},
-                    {"ops", c.num_ops},
-                    {"tensors", c.num_tensors},
-                    {"digest", fmt::format("{:016x}", c.digest)},
-                    {"budget_bytes", c.budget_bytes},
-                    {"lower_bound", c.lower_bound},
-                    {"model", "fixed-order"}};
+  Json header{{"format", "lowtide-certificate"},
+              {"version", 1},
+              {"graph", c.graph},
+              {"ops", c.num_ops},
+              {"tensors", c.num_tensors},
+              {"digest", fmt::format("{:016x}", c.digest)},
+              {"budget_bytes", c.budget_bytes},
+              {"lower_bound", c.lower_bound},
+              {"model", c.chain ? kAnyOrder : "fixed-order"}};
+  if (c.chain) header["chain"] = *c.chain;
   // Names may hold any bytes; JSON only UTF-8.
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();

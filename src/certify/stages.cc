@@ -23,8 +23,8 @@ class Derivation {
     for (int t = 0; t <= stages_.end(); ++t) read(t);
     for (int t = 0; t < stages_.end(); ++t) stages_.last_rerun.push_back(last_rerun(t));
     stages_.last_rerun.push_back(kNone);
-    for (int t = 0; t <= stages_.end(); ++t) stages_.needs.push_back(own_needs(t));
-    add_what_must_be_held();
+    for (int t = 0; t <= stages_.end(); ++t) stages_.own_needs.push_back(own_needs(t));
+    stages_.needs = needs_of(graph_, stages_);
     return std::move(stages_);
   }
 
@@ -112,24 +112,6 @@ class Derivation {
     return bytes;
   }
 
-  /// From behind the first run of what makes it to its last reader; own_needs() counts readers.
-  void add_what_must_be_held() {
-    std::vector<Bytes> change(stages_.ops.size() + 1);
-    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
-      const std::vector<int>& readers = stages_.readers[id];
-      if (readers.empty() || graph_.op(graph_.producer(id)).recomputable) continue;
-      const Bytes bytes = graph_.tensor(id).bytes;
-      change[stages_.of_op[graph_.producer(id)] + 1] += bytes;
-      change[readers.back() + 1] -= bytes;
-      for (int t : readers) stages_.needs[t] -= bytes;
-    }
-    Bytes held = 0;
-    for (int t = 0; t <= stages_.end(); ++t) {
-      held += change[t];
-      stages_.needs[t] += held;
-    }
-  }
-
   const Graph& graph_;
   std::vector<bool> needed_;  // per op
   Stages stages_;
@@ -138,5 +120,26 @@ class Derivation {
 }  // namespace
 
 Stages stages_of(const Graph& graph) { return Derivation(graph).run(); }
+
+/// What must be held is so from behind the first run of what makes it to its last reader; own needs
+/// count readers.
+std::vector<Bytes> needs_of(const Graph& graph, const Stages& stages) {
+  std::vector<Bytes> needs = stages.own_needs;
+  std::vector<Bytes> change(needs.size() + 1);
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const std::vector<int>& readers = stages.readers[id];
+    if (readers.empty() || graph.op(graph.producer(id)).recomputable) continue;
+    const Bytes bytes = graph.tensor(id).bytes;
+    change[stages.of_op[graph.producer(id)] + 1] += bytes;
+    change[readers.back() + 1] -= bytes;
+    for (int t : readers) needs[t] -= bytes;
+  }
+  Bytes held = 0;
+  for (std::size_t t = 0; t < needs.size(); ++t) {
+    held += change[t];
+    needs[t] += held;
+  }
+  return needs;
+}
 
 }  // namespace lowtide

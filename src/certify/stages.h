@@ -15,9 +15,10 @@ struct Stages {
   std::vector<OpId> ops;             ///< per stage; Graph::num_ops() for the end
   std::vector<int> of_op;            ///< per op, and for Graph::num_ops(); kNone without a stage
   std::vector<std::vector<TensorId>> reads;  ///< per stage: storages of values, each once
-  std::vector<std::vector<int>> readers;     ///< per storage: stages, ascending
+  std::vector<std::vector<int>> readers;     ///< per storage: stages whose first runs read it, ascending
   /// Per stage: the last one in which its op may run again; kNone when it may not.
   std::vector<int> last_rerun;
+  std::vector<Bytes> own_needs;      ///< per stage: `needs` without the values named there last
   /// Per stage: bytes in use while its op first runs in any plan, at least: residents, what it
   /// reads, makes and works in, less what it may write over, and values that it does not touch but
   /// that cannot be made again and are read later.
@@ -28,5 +29,8 @@ struct Stages {
 };
 
 Stages stages_of(const Graph& graph);
+
+/// Stages::needs, from all that comes before it there.
+std::vector<Bytes> needs_of(const Graph& graph, const Stages& stages);
 
 }  // namespace lowtide

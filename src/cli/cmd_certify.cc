@@ -42,12 +42,14 @@ int report(const Graph& graph, const Certified& certified, bool json) {
                 {"lower_bound", certified.lower_bound},
                 {"proved", certified.proved},
                 {"gap", certified.gap()},
+                {"any_order", certified.any_order},
                 {"keeps_order", certified.keeps_order}});
   } else {
-    print(fmt::format("valid: the plan costs {} {}, no plan within the budget that keeps the "
-                      "graph's order costs less than {}; gap {:.3f}%{}\n",
-                      certified.cost, graph.cost_unit(), certified.lower_bound,
-                      100 * certified.gap(),
+    print(fmt::format("valid: the plan costs {} {}, no plan within the budget {} costs less than "
+                      "{}; gap {:.3f}%{}\n",
+                      certified.cost, graph.cost_unit(),
+                      certified.any_order ? "in any order" : "that keeps the graph's order",
+                      certified.lower_bound, 100 * certified.gap(),
                       certified.keeps_order ? "" : " (the plan has an order of its own)"));
   }
   return kSuccess;

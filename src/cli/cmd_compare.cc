@@ -13,6 +13,7 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 #include "report/table.h"
+#include "strategy/bound/budget_floor.h"
 
 namespace lowtide::cli {
 namespace {
@@ -115,7 +116,7 @@ nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
   return {{"graph", graph.name()},
           {"keep_all_cost", reference.cost},
           {"keep_all_peak_bytes", reference.peak_bytes},
-          {"floor_bytes", structural_floor(graph).bytes},
+          {"floor_bytes", budget_floor(graph)},
           {"status", Control::stop_requested() ? "stopped" : "complete"},
           {"rows", list}};
 }
@@ -128,7 +129,7 @@ int compare(const Arguments& arguments) {
   } else {
     print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}", graph.name(),
                       format_bytes(keep_all_reference(graph).peak_bytes),
-                      format_bytes(structural_floor(graph).bytes), table_of(rows)));
+                      format_bytes(budget_floor(graph)), table_of(rows)));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }

@@ -49,7 +49,7 @@ nlohmann::json json_of(const Graph& graph, const Strategy& strategy, const Front
           {"strategy", strategy.name},
           {"keep_all_cost", reference.cost},
           {"keep_all_peak_bytes", reference.peak_bytes},
-          {"floor_bytes", structural_floor(graph).bytes},
+          {"floor_bytes", found.floor_bytes},
           {"smallest_budget_bytes", or_null(found.smallest_budget)},
           {"status", found.stopped ? "stopped" : "complete"},
           {"points", points}};
@@ -89,7 +89,7 @@ int walk(const Arguments& arguments) {
     print(fmt::format("{}: the smallest budget that {} reaches is {}; no plan needs less than {}"
                       "\n\n{}",
                       graph.name(), strategy.name, bytes_or_dash(found.smallest_budget),
-                      format_bytes(structural_floor(graph).bytes), table_of(found)));
+                      format_bytes(found.floor_bytes), table_of(found)));
   }
   return found.stopped ? kStopped : kSuccess;
 }

@@ -7,6 +7,7 @@
 
 #include "base/time_share.h"
 #include "plan/replay.h"
+#include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
 namespace {
@@ -19,8 +20,9 @@ class Walk {
 
   Frontier run() {
     const Bytes peak = keep_all_reference(graph_).peak_bytes;
+    found_.floor_bytes = budget_floor(graph_);
     add(leanest());
-    const Bytes low = found_.points.empty() ? structural_floor(graph_).bytes
+    const Bytes low = found_.points.empty() ? found_.floor_bytes
                                             : found_.points.front().budget_bytes;
     for (Bytes budget : budgets_above(low, peak)) {
       if (!Control::stop_requested()) add(plan(budget, 1.0 / left_));
@@ -44,7 +46,7 @@ class Walk {
 
   /// The plan that needs the least, within what it needs.
   Planned leanest() {
-    Planned planned = plan(structural_floor(graph_).bytes, 0.3);
+    Planned planned = plan(found_.floor_bytes, 0.3);
     if (planned.plan || !planned.smallest_budget) return planned;
     return plan(*planned.smallest_budget, 0.3);
   }

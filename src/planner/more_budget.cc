@@ -10,8 +10,13 @@
 namespace lowtide {
 namespace {
 
-/// Whether the plan costs less than the certificate's bound, which is for the graph's order.
 bool is_any_order(const Planned& planned) { return planned.plan->model == "any-order"; }
+
+/// Whether the certificate's bound is for plans such as this one, which may cost less than all in
+/// the graph's order.
+bool is_about(const Certificate& certificate, const Planned& planned) {
+  return certificate.chain || !is_any_order(planned);
+}
 
 }  // namespace
 
@@ -28,7 +33,8 @@ MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes ext
   const double bound =
       planned.certificate->lower_bound - price * static_cast<double>(extra_bytes);
   const double required = stages_of(graph).cost;
-  const double least = is_any_order(planned) ? required : std::max(bound, required);
+  const bool counts = is_about(*planned.certificate, planned);
+  const double least = counts ? std::max(bound, required) : required;
   more.saves_at_most = std::max(0.0, planned.plan->cost - least);
   return more;
 }

@@ -16,6 +16,7 @@
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "planner/why_not_less.h"
+#include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
 namespace {
@@ -126,7 +127,8 @@ class Attempts {
   /// what was missing when the arena does not fit, with the plan that was too large to go on from,
   /// and up again when that was too much.
   bool ask_within_budget() {
-    std::optional<Bytes> asked = budget_;
+    std::optional<Bytes> asked;
+    if (!is_hopeless()) asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
       std::optional<Found> found = decide(*asked);
       if (stopped_) break;
@@ -141,6 +143,11 @@ class Attempts {
     }
     if (best_) return accept(std::move(*best_));
     return !stopped_ && accept_leanest();
+  }
+
+  /// Whether it is known at once that no plan of any kind is within the budget.
+  bool is_hopeless() const {
+    return budget_ < planned_.keep_all_peak_bytes && budget_ < budget_floor(graph_);
   }
 
   std::optional<Bytes> after_infeasible(Bytes asked) {

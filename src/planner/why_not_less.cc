@@ -9,6 +9,7 @@
 
 #include "graph/residents.h"
 #include "plan/replay.h"
+#include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
 namespace {
@@ -82,15 +83,25 @@ std::string remedies(const Graph& graph, const Floor& floor) {
   return ways.empty() ? "" : fmt::format(" To need less: {}.", fmt::join(ways, "; or "));
 }
 
+/// What is held while the inputs of an op are made, in whatever order.
+std::string making_text(const Graph& graph, const Floor& alone) {
+  const Bytes floor = budget_floor(graph);
+  if (floor <= alone.bytes) return "";
+  return fmt::format(
+      " Since what ops read must be made while other values are held, no plan in any order needs "
+      "less than {} ({} bytes).",
+      format_bytes(floor), floor);
+}
+
 }  // namespace
 
 std::string why_not_less(const Graph& graph) {
   const Floor floor = structural_floor(graph);
   return fmt::format(
-      "No plan of any kind needs less than {} ({} bytes): resident tensors take {}{}{}.{}",
+      "No plan of any kind needs less than {} ({} bytes): resident tensors take {}{}{}.{}{}",
       format_bytes(floor.bytes), floor.bytes, format_bytes(graph.resident_bytes()),
       residents_text(graph), floor.op == kNone ? "" : op_text(graph, floor),
-      remedies(graph, floor));
+      making_text(graph, floor), remedies(graph, floor));
 }
 
 }  // namespace lowtide

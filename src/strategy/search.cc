@@ -2,6 +2,7 @@
 
 #include "base/time_share.h"
 #include "plan/lower.h"
+#include "strategy/bound/any_order_bound.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
 #include "strategy/search/answer.h"
@@ -18,6 +19,9 @@ constexpr double kOrderMoves = 1000;
 
 /// Of the time limit; what is left is for another order.
 constexpr double kFirstShare = 0.75;
+
+/// Of what is left of the time limit then, for another order; what is left is for a bound on it.
+constexpr double kReorderShare = 0.8;
 
 /// Of the work, for the graph's order where there is another.
 constexpr double kGivenOrderShare = 0.25;
@@ -89,14 +93,20 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
   return decision;
 }
 
-/// A plan in another order may cost less than any in the graph's; then all that is known is that
-/// every op must run.
+/// A plan in another order may cost less than any in the graph's. So it gets the bound for any
+/// order; unless that says no more than that every op must run, and the other is below the plan.
 Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
                           Decision decision) {
   if (decision.executions.empty() || !decision.lower_bound) return decision;
-  if (*decision.lower_bound <= lower(request.graph, decision.executions).cost) return decision;
-  decision.lower_bound = stages.required_cost();
+  if (!order_of(request.graph, stages, decision.executions)) return decision;
+  auto proof = any_order_bound(request.graph, stages, *decision.certificate,
+                               effort_of(request).bound_work, request.control);
+  const bool says_more = proof->lower_bound > stages.required_cost() * (1 + 1e-9);
+  const double cost = lower(request.graph, decision.executions).cost;
+  if (!says_more && *decision.lower_bound <= cost) return decision;
+  decision.lower_bound = proof->lower_bound;
   decision.bound_model = "any-order";
+  decision.certificate = std::move(proof);
   return decision;
 }
 
@@ -112,7 +122,9 @@ Decision decide(const PlanRequest& request) {
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1));
   Decision decision = first_answer(request, stages, kFirstShare);
   if (decision.outcome == Outcome::feasible) {
-    decision = resequenced(request, std::move(decision), effort_of(request));
+    Control part = share_of_time(request.control, kReorderShare);
+    decision = resequenced({request.graph, request.budget_bytes, request.options, part},
+                           std::move(decision), effort_of(request));
   }
   return with_valid_bound(request, stages, std::move(decision));
 }

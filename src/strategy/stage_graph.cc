@@ -153,8 +153,11 @@ StageGraph::StageGraph(const Graph& graph) : resident_bytes_(graph.resident_byte
 }
 
 StageGraph::StageGraph(std::vector<Stage> stages, std::vector<StageValue> values,
-                       Bytes resident_bytes)
-    : stages_(std::move(stages)), values_(std::move(values)), resident_bytes_(resident_bytes) {
+                       Bytes resident_bytes, double views_cost)
+    : stages_(std::move(stages)),
+      values_(std::move(values)),
+      resident_bytes_(resident_bytes),
+      required_cost_(views_cost) {
   for (const Stage& stage : stages_) required_cost_ += stage.cost;
 }
 

@@ -46,8 +46,10 @@ struct StageValue {
 class StageGraph {
  public:
   explicit StageGraph(const Graph& graph);
-  /// Of stages that are known already, the end included.
-  StageGraph(std::vector<Stage> stages, std::vector<StageValue> values, Bytes resident_bytes);
+  /// Of stages that are known already, the end included; `views_cost` is that of needed ops that
+  /// are no stage.
+  StageGraph(std::vector<Stage> stages, std::vector<StageValue> values, Bytes resident_bytes,
+             double views_cost = 0);
 
   const std::vector<Stage>& stages() const { return stages_; }
   const std::vector<StageValue>& values() const { return values_; }

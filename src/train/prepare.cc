@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "strategy/bound/budget_floor.h"
 #include "train/profile_cache.h"
 
 namespace lowtide {
@@ -74,7 +75,7 @@ std::string why_not(const Planned& planned, const Division& division) {
 DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned, const Division& division)
     : InfeasibleError(why_not(planned, division)),
       smallest_budget_bytes(planned.smallest_budget),
-      floor_bytes(structural_floor(graph).bytes + division.executor_bytes) {
+      floor_bytes(budget_floor(graph) + division.executor_bytes) {
   if (smallest_budget_bytes) *smallest_budget_bytes += division.executor_bytes;
 }
 

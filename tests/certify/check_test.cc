@@ -13,6 +13,7 @@
 #include "strategy/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
+#include "support/two_branches.h"
 
 namespace lowtide::testing {
 namespace {
@@ -137,6 +138,58 @@ TEST(CertifyRefuses, BadPrices) {
     c.certificate.prices.push_back(c.certificate.prices.back());
   });
   expect_refusal(Flaw::bad_index, [](Case& c) { c.certificate.prices.front().op = 10'000; });
+}
+
+/// The chain's layers have one order, so the same prices prove the same for any order.
+void make_any_order(Case& c) {
+  c.certificate.chain.emplace();
+  for (const Certificate::Price& price : c.certificate.prices) {
+    if (price.op < c.graph.num_ops()) c.certificate.chain->push_back(price.op);
+  }
+}
+
+TEST(Certify, AcceptsAChainOfPricedOps) {
+  Case changed = chain_case();
+  make_any_order(changed);
+  ASSERT_GT(changed.certificate.chain->size(), 1u);
+  const auto verdict = certify(changed.graph, changed.plan, changed.certificate);
+  ASSERT_TRUE(is_accepted(verdict));
+  EXPECT_TRUE(std::get<Certified>(verdict).any_order);
+}
+
+TEST(CertifyRefuses, BadChains) {
+  expect_refusal(Flaw::bad_chain, [](Case& c) {
+    make_any_order(c);
+    std::swap(c.certificate.chain->front(), c.certificate.chain->back());
+  });
+  expect_refusal(Flaw::bad_chain, [](Case& c) {
+    make_any_order(c);
+    c.certificate.chain->push_back(c.certificate.chain->back());
+  });
+  expect_refusal(Flaw::bad_chain, [](Case& c) {
+    make_any_order(c);
+    c.certificate.chain->push_back(c.graph.num_ops());
+  });
+  expect_refusal(Flaw::bad_price, [](Case& c) {
+    make_any_order(c);
+    c.certificate.chain->pop_back();
+  });
+}
+
+TEST(CertifyRefuses, AChainThroughTwoBranches) {
+  const Graph graph = two_branches();
+  Certificate certificate = *searched(graph, 202).certificate;
+  certificate.lower_bound = 5;
+  certificate.prices.clear();
+  certificate.clusters.clear();
+  for (const std::vector<OpId>& good : {std::vector<OpId>{0, 2, 4}, {1, 3, 4}, {0, 4}, {}}) {
+    certificate.chain = good;
+    EXPECT_TRUE(is_accepted(proved_bound(graph, certificate)));
+  }
+  for (const std::vector<OpId>& bad : {std::vector<OpId>{0, 1}, {0, 3, 4}, {2, 0}, {-1}}) {
+    certificate.chain = bad;
+    EXPECT_TRUE(is_refused_for(proved_bound(graph, certificate), Flaw::bad_chain));
+  }
 }
 
 TEST(CertifyRefuses, BadClusters) {

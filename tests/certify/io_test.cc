@@ -38,6 +38,18 @@ TEST(CertificateIo, RoundTripsToTheLastBit) {
   EXPECT_EQ(format_certificate(after), text);
 }
 
+TEST(CertificateIo, RoundTripsAChain) {
+  for (const std::vector<OpId>& chain : {std::vector<OpId>{}, {1, 2, 4}}) {
+    Certificate before = sample();
+    before.chain = chain;
+    const std::string text = format_certificate(before);
+    EXPECT_THAT(text, HasSubstr("\"model\":\"any-order\""));
+    EXPECT_EQ(parse_certificate(text).chain, chain);
+    EXPECT_EQ(format_certificate(parse_certificate(text)), text);
+  }
+  EXPECT_FALSE(parse_certificate(format_certificate(sample())).chain);
+}
+
 std::string error_of(std::string_view text) {
   try {
     parse_certificate(text, "c.json");
@@ -63,7 +75,10 @@ TEST(CertificateIoErrors, NameWhatIsWrong) {
   EXPECT_THAT(error_with("format", "\"lowtide-plan\""),
               HasSubstr("must be \"lowtide-certificate\""));
   EXPECT_THAT(error_with("version", "2"), HasSubstr("this program reads version 1"));
-  EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("knows proofs for \"fixed-order\""));
+  EXPECT_THAT(error_with("model", "\"stages\""), HasSubstr("knows proofs for \"fixed-order\""));
+  EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("\"chain\" goes with the model"));
+  EXPECT_THAT(error_with("chain", "[1, 2]"), HasSubstr("\"chain\" goes with the model"));
+  EXPECT_THAT(error_with("chain", "[0.5]"), HasSubstr("an index"));
   EXPECT_THAT(error_with("digest", "\"xyz\""), HasSubstr("16 hexadecimal digits"));
   EXPECT_THAT(error_with("digest", "\"00ab00000000cdeg\""), HasSubstr("16 hexadecimal digits"));
   EXPECT_THAT(error_with("prices", "[[1]]"), HasSubstr("\"prices\" must be a list of [op, price]"));

@@ -9,7 +9,9 @@
 
 #include "certify/accept.h"
 #include "certify/digest.h"
+#include "plan/replay.h"
 #include "support/brute_force.h"
+#include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
 
 namespace lowtide::testing {
@@ -43,6 +45,16 @@ class Author {
     return c;
   }
 
+  /// Ops of which each reads, perhaps through others, what the one before makes; all are needed.
+  std::vector<OpId> chain() {
+    std::vector<OpId> backwards;
+    const TensorId output = graph_.outputs()[below(static_cast<int>(graph_.outputs().size()))];
+    for (OpId op = graph_.producer(output); op != kNone; op = maker_of_an_input(op)) {
+      if (below(3) > 0) backwards.push_back(op);
+    }
+    return {backwards.rbegin(), backwards.rend()};
+  }
+
   /// A change to one price, which may raise or lower what is proved.
   void change_a_price(Certificate& c) {
     if (c.prices.empty()) return;
@@ -69,13 +81,16 @@ class Author {
 
   /// Puts a maker of what the rerun reads before it.
   bool grow(Certificate::Rerun& rerun) {
-    const std::vector<TensorId>& inputs = graph_.op(rerun.ops.front()).inputs;
-    if (inputs.empty()) return false;
-    const TensorId input = inputs[below(static_cast<int>(inputs.size()))];
-    const OpId maker = graph_.producer(graph_.storage(input));
+    const OpId maker = maker_of_an_input(rerun.ops.front());
     if (maker == kNone) return false;
     rerun.ops.insert(rerun.ops.begin(), maker);
     return true;
+  }
+
+  OpId maker_of_an_input(OpId op) {
+    const std::vector<TensorId>& inputs = graph_.op(op).inputs;
+    if (inputs.empty()) return kNone;
+    return graph_.producer(graph_.storage(inputs[below(static_cast<int>(inputs.size()))]));
   }
 
   const Graph& graph_;
@@ -189,6 +204,75 @@ TEST(CertificateSoundness, WhateverIsAcceptedIsBelowTheBestPlan) {
   EXPECT_GT(tally.above_keep_all, 100);
   EXPECT_GT(tally.tight, 15);
   EXPECT_GT(tally.glued, 50);
+}
+
+/// Raises what a random certificate proves, price by price.
+double climbed(const Graph& graph, Author& author, Certificate certificate, double least) {
+  mend_prices(graph, certificate);
+  mend(graph, certificate);
+  double best = -1;
+  for (int step = 0; step < 40; ++step) {
+    Certificate changed = certificate;
+    author.change_a_price(changed);
+    const auto verdict = proved_bound(graph, changed);
+    EXPECT_TRUE(is_accepted(verdict));
+    if (!std::holds_alternative<double>(verdict)) break;
+    const double proved = std::get<double>(verdict);
+    EXPECT_LE(proved, least * (1 + 1e-12));
+    if (proved < best) continue;
+    best = proved;
+    certificate = std::move(changed);
+  }
+  return best;
+}
+
+struct AnyOrderTally {
+  int certificates = 0;
+  int above_keep_all = 0;  ///< prove that something must run again
+  int fixed_above = 0;     ///< graphs and budgets where another order is cheaper
+};
+
+/// Where something must run again in every order.
+void try_any_order(const Graph& graph, std::uint64_t seed, AnyOrderTally& tally) {
+  const CheapestSequence cheapest(graph);
+  const KeepAll reference = keep_all_reference(graph);
+  Author author(graph, seed);
+  int budgets = 0;
+  for (Bytes budget = reference.peak_bytes; budget > 0 && budgets < 3; budget -= 1 + budget / 40) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", budget " << budget);
+    const double least = cheapest.cost(budget, Sequences::any_order);
+    if (least == kNever) return;
+    if (least <= reference.cost) continue;
+    ++budgets;
+    tally.fixed_above += cheapest.cost(budget, Sequences::fixed_order) > least;
+    for (int attempt = 0; attempt < 6; ++attempt) {
+      Certificate certificate = author.write(budget);
+      certificate.chain = author.chain();
+      const double best = climbed(graph, author, certificate, least);
+      ASSERT_FALSE(::testing::Test::HasFailure());
+      ++tally.certificates;
+      tally.above_keep_all += best > reference.cost * (1 + 1e-9);
+    }
+  }
+}
+
+/// Certificates for any order against the cheapest of all sequences.
+TEST(CertificateSoundness, AlsoForAnyOrder) {
+  AnyOrderTally tally;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    try_any_order(random_step(seed, 4, 3), seed, tally);
+    ASSERT_FALSE(HasFatalFailure());
+    const Graph graph = random_graph(seed, {.ops = 7, .views = false, .effects = false});
+    const auto is_value = [](const Tensor& t) { return t.kind == Kind::value; };
+    if (std::ranges::count_if(graph.tensors(), is_value) > 10) continue;
+    try_any_order(graph, seed, tally);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  RecordProperty("certificates", tally.certificates);
+  RecordProperty("above_keep_all", tally.above_keep_all);
+  RecordProperty("fixed_above", tally.fixed_above);
+  EXPECT_GT(tally.above_keep_all, 20);
+  EXPECT_GT(tally.fixed_above, 5);
 }
 
 TEST(CertificateSoundness, AlsoOnTrainingSteps) {

@@ -5,6 +5,7 @@
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "strategy/bound/budget_floor.h"
 #include "strategy/ask.h"
 #include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
@@ -91,6 +92,15 @@ Decision reluctantly(const PlanRequest& request) {
     decision.lower_bound = 7;
   }
   return decision;
+}
+
+/// What the strategy reached, and what no plan can do without.
+TEST(Frontier, EndsAboveTheFloor) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s0.json");
+  Control control;
+  const Frontier found = frontier(graph, default_strategy(), 3, kShort, control);
+  EXPECT_EQ(found.floor_bytes, budget_floor(graph));
+  EXPECT_GE(*found.smallest_budget, found.floor_bytes);
 }
 
 /// A bound for plans in the graph's order says nothing of one in another that costs less.

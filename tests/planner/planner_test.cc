@@ -4,16 +4,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "strategy/bound/budget_floor.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
@@ -108,6 +111,33 @@ TEST(PlanWithin, AStrategyThatOvershootsNeverGetsItsPlanThrough) {
   EXPECT_EQ(planned.outcome, Outcome::infeasible);
   EXPECT_FALSE(planned.plan);
   EXPECT_TRUE(plan_with(graph, careless, peak).plan);
+}
+
+std::vector<Bytes> asked_for;
+
+Decision note_what_is_asked(const PlanRequest& request) {
+  asked_for.push_back(request.budget_bytes);
+  Decision decision;
+  decision.smallest_peak = keep_all_reference(request.graph).peak_bytes;
+  return decision;
+}
+
+/// Below what any plan needs, a strategy is only asked for the smallest budget that it reaches.
+TEST(PlanWithin, AsksNoStrategyForWhatIsHopeless) {
+  const Graph graph = chain_graph(6);
+  const Strategy strategy{.name = "noting", .summary = {}, .guarantee = {}, .paper = {},
+                          .options = {}, .decide = note_what_is_asked};
+  const Bytes floor = budget_floor(graph);
+  const Bytes peak = keep_all_reference(graph).peak_bytes;
+  ASSERT_LT(floor, peak);
+  for (Bytes budget : {floor, floor - 1}) {
+    asked_for.clear();
+    Control control;
+    const Planned planned = plan_within(graph, strategy, budget, {}, control);
+    EXPECT_EQ(planned.outcome, Outcome::infeasible);
+    EXPECT_EQ(std::ranges::count(asked_for, budget), budget == floor ? 1 : 0);
+    EXPECT_EQ(std::ranges::count(asked_for, peak), 1);
+  }
 }
 
 TEST(PlanWithin, StoppedIsNotInfeasible) {

@@ -32,6 +32,19 @@ TEST(WhyNotLess, NamesWhatTakesTheBytesAndWhatWouldHelp) {
   EXPECT_THAT(text, HasSubstr("an optimizer that keeps less than 4.88 KiB"));
 }
 
+/// Each op needs 135 bytes at most; but the sum reads both a and b, of which one is made last.
+TEST(WhyNotLess, NamesTheFloorOfMakingWhereThatIsMore) {
+  GraphData data;
+  data.tensors = {resident("x", 100), value("a", 10), value("b", 10), value("c", 10)};
+  data.ops = {op("a", {0}, {1}, 1, 25), op("b", {0}, {2}, 1, 25), op("sum", {1, 2}, {3})};
+  data.outputs = {3};
+  const std::string text = why_not_less(Graph(data));
+  EXPECT_THAT(text, HasSubstr("(135 bytes)"));
+  EXPECT_THAT(text, HasSubstr("no plan in any order needs less than 145 B (145 bytes)"));
+  data.ops[0].workspace_bytes = 0;
+  EXPECT_THAT(why_not_less(Graph(data)), Not(HasSubstr("in any order")));
+}
+
 TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {
   const std::string text = why_not_less(chain_graph(3));
   EXPECT_THAT(text, Not(HasSubstr("an optimizer")));

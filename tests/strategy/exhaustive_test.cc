@@ -12,6 +12,7 @@
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "strategy/ask.h"
+#include "strategy/bound/budget_floor.h"
 #include "strategy/bound/price_bound.h"
 #include "strategy/small_graphs.h"
 #include "support/brute_force.h"
@@ -291,6 +292,34 @@ TEST(EverySmallGraph, TheFloorIsBelowEverySequence) {
   RecordProperty("tight", tight);
   RecordProperty("loose", loose);
   EXPECT_GT(tight, 20 * loose);
+}
+
+/// Where each op may run again, it is the smallest peak of all.
+TEST(EverySmallGraph, TheFloorOfMakingIsTheLeastOfAnySequence) {
+  int beyond_structure = 0, once = 0;
+  on_every_graph([&](const Case& now) {
+    const Bytes floor = budget_floor(now.graph);
+    if (now.any_order != kNever) {
+      EXPECT_LE(floor, now.budget);
+      return;
+    }
+    const bool only_once = now.graph.name().starts_with("once");
+    once += only_once && floor <= now.budget;
+    if (!only_once) {
+      EXPECT_EQ(floor, now.budget + 1);
+    }
+    beyond_structure += structural_floor(now.graph).bytes <= now.budget;
+  });
+  RecordProperty("beyond_structure", beyond_structure);
+  RecordProperty("once_below", once);
+  EXPECT_GT(beyond_structure, 10);
+}
+
+TEST(EverySmallGraph, TheFloorOfMakingHoldsWhereverItsSearchEnds) {
+  on_every_graph([&](const Case& now) {
+    if (now.any_order == kNever) return;
+    for (std::int64_t work : {0, 1, 3, 10, 40}) EXPECT_LE(budget_floor(now.graph, work), now.budget);
+  });
 }
 
 }  // namespace

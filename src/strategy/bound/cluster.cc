@@ -50,6 +50,16 @@ Cluster::Values Cluster::subset(std::span<const int> values) const {
   return result;
 }
 
+/// What the stage's first run reads.
+Cluster::Values Cluster::read_by(const StageGraph& graph, int stage) const {
+  Values result = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    const std::vector<int>& readers = graph.value(values_[bit]).readers;
+    if (std::ranges::binary_search(readers, stage)) result |= Values(1u << bit);
+  }
+  return result;
+}
+
 /// What later first runs read, and what running those values' ops again takes.
 Cluster::Values Cluster::useful_after(const StageGraph& graph, int stage) const {
   Values useful = 0;
@@ -73,7 +83,7 @@ void Cluster::add_gap(const StageGraph& graph, int before, int after) {
 }
 
 void Cluster::add_first_run(const StageGraph& graph, int stage) {
-  const Values in = subset(graph.stage(stage).inputs);
+  const Values in = read_by(graph, stage);
   const Values out = subset(graph.stage(stage).outputs);
   const auto given = static_cast<Values>(in | out);
   steps_.push_back({Kind::choose, given, stage, stage + 1});

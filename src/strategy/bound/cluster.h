@@ -63,6 +63,7 @@ class Cluster {
 
   std::vector<int> touching_stages(const StageGraph& graph, std::span<const BoundOp> ops) const;
   Values subset(std::span<const int> values) const;
+  Values read_by(const StageGraph& graph, int stage) const;
   Values useful_after(const StageGraph& graph, int stage) const;
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);

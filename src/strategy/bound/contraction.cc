@@ -50,7 +50,7 @@ class Contracting {
       const StageValue& value = graph_.value(v);
       BoundOp& maker = ops_[value.producer];
       const bool glues = !op.outputs.empty() && maker.outputs == std::vector{v} &&
-                         value.readers.size() == 1 && made <= value.bytes &&
+                         value.readers == std::vector{op.stage} && made <= value.bytes &&
                          op.stage - maker.stage <= kNear && may_drop_others(op, v);
       if (glues && (best == nullptr || maker.cost > best->cost)) best = &maker;
     }

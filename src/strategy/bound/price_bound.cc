@@ -35,7 +35,13 @@ double squared_length(const std::vector<double>& slope, const std::vector<double
 }  // namespace
 
 PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
-    : graph_(graph), best_prices_(graph.num_stages()), best_(graph.required_cost()) {
+    : PriceBound(graph, budget, std::vector<bool>(graph.num_stages(), true)) {}
+
+PriceBound::PriceBound(const StageGraph& graph, Bytes budget, std::vector<bool> priced)
+    : graph_(graph),
+      priced_(std::move(priced)),
+      best_prices_(graph.num_stages()),
+      best_(graph.required_cost()) {
   decide();
   fill_room(budget);
   group(1, Gluing::loose);
@@ -82,7 +88,7 @@ void PriceBound::fill_room(Bytes budget) {
   std::partial_sum(held.begin(), held.end(), held.begin());
   room_.resize(graph_.num_stages());
   for (int t = 0; t < graph_.num_stages(); ++t) {
-    infeasible_ = infeasible_ || room[t] - held[t] < 0;
+    infeasible_ = infeasible_ || (priced_[t] && room[t] - held[t] < 0);
     room_[t] = static_cast<double>(room[t] - held[t]);
   }
 }
@@ -171,7 +177,7 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   double held = 0;
   for (std::size_t t = 0; t < price.size(); ++t) {
     held += change[t];
-    slope[t] = held - room_[t];
+    slope[t] = priced_[t] ? held - room_[t] : 0;
     bound -= price[t] * room_[t];
   }
   return bound;

@@ -18,6 +18,8 @@ namespace lowtide {
 class PriceBound {
  public:
   PriceBound(const StageGraph& graph, Bytes budget);
+  /// With memory priced at some stages alone (one flag per stage); no stage else is looked at.
+  PriceBound(const StageGraph& graph, Bytes budget, std::vector<bool> priced);
 
   /// Groups stages anew into clusters of at most `cluster_values` values, after gluing ops together
   /// (strategy/bound/contraction.h), where the current prices say that little is lost between
@@ -61,6 +63,7 @@ class PriceBound {
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
   const StageGraph& graph_;
+  std::vector<bool> priced_;   // per stage
   std::vector<bool> decided_;  // per value
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
   std::vector<char> active_;   // per stage: whether its price may change

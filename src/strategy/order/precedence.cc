@@ -9,8 +9,9 @@ namespace {
 /// Finds what each stage must come after, stage by stage.
 class Walk {
  public:
-  Walk(const Graph& graph, const StageGraph& stages)
+  Walk(const Graph& graph, const StageGraph& stages, Orders orders)
       : graph_(graph),
+        orders_(orders),
         stage_of_(graph.num_ops(), kNone),
         writer_(graph.num_tensors(), kNone),
         readers_(graph.num_tensors()) {
@@ -22,10 +23,10 @@ class Walk {
     const Op& op = graph_.op(id);
     for (TensorId in : op.inputs) {
       add_makers(in);
-      if (graph_.is_resident(in)) read(stage, graph_.storage(in));
+      if (graph_.is_resident(in) && reads_bytes(id)) read(stage, graph_.storage(in));
     }
     for (int position : op.mutates) write(stage, graph_.storage(op.inputs[position]));
-    if (op.random || !op.recomputable) {
+    if (orders_ == Orders::same_bits && (op.random || !op.recomputable)) {
       add(ordered_);
       ordered_ = stage;
     }
@@ -45,6 +46,11 @@ class Walk {
     for (TensorId in : graph_.op(producer).inputs) add_makers(in);
   }
 
+  /// A view op reads none; that its first run stays where it is in the order of writes is a choice.
+  bool reads_bytes(OpId id) const {
+    return orders_ == Orders::same_bits || !graph_.is_view_op(id);
+  }
+
   void read(int stage, TensorId storage) {
     add(writer_[storage]);
     readers_[storage].push_back(stage);
@@ -58,6 +64,7 @@ class Walk {
   }
 
   const Graph& graph_;
+  const Orders orders_;
   std::vector<int> stage_of_;              // per op; kNone for views and for what nothing needs
   std::vector<int> writer_;                // per storage: the last stage that wrote it
   std::vector<std::vector<int>> readers_;  // per storage: stages that read it since
@@ -65,8 +72,9 @@ class Walk {
   std::vector<int> found_;
 };
 
-std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph& stages) {
-  Walk walk(graph, stages);
+std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph& stages,
+                                           Orders orders) {
+  Walk walk(graph, stages, orders);
   std::vector<std::vector<int>> before;
   for (int i = 0; i < stages.end(); ++i) before.push_back(walk.before(i, stages.stage(i).op));
   return before;
@@ -74,8 +82,8 @@ std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph&
 
 }  // namespace
 
-Precedence::Precedence(const Graph& graph, const StageGraph& stages)
-    : Precedence(found_before(graph, stages)) {}
+Precedence::Precedence(const Graph& graph, const StageGraph& stages, Orders orders)
+    : Precedence(found_before(graph, stages, orders)) {}
 
 Precedence::Precedence(std::vector<std::vector<int>> before)
     : before_(std::move(before)), after_(before_.size()) {

@@ -1,18 +1,25 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "strategy/stage_graph.h"
 
 namespace lowtide {
 
-/// Which stages must have run before which, in any order that computes the same, to the last bit:
-/// what makes a value before what reads it, also through views; reads and writes of a resident
-/// tensor as they are; ops that draw random numbers, or that may run only once, one after the other
-/// as they are. The stage that stands for the end takes no part.
+/// Which orders of first runs are meant.
+enum class Orders : std::uint8_t {
+  same_bits,  ///< that compute the same to the last bit
+  valid       ///< that the rules of plans allow (docs/reference/plan-format.md)
+};
+
+/// Which stages must have run before which: what makes a value before what reads it, also through
+/// views; reads and writes of a resident tensor as they are. To compute the same bits, ops that draw
+/// random numbers, or that may run only once, run one after the other as they are, too. The stage
+/// that stands for the end takes no part.
 class Precedence {
  public:
-  Precedence(const Graph& graph, const StageGraph& stages);
+  Precedence(const Graph& graph, const StageGraph& stages, Orders orders = Orders::same_bits);
   /// Per stage: those that come before it, earlier stages all of them.
   explicit Precedence(std::vector<std::vector<int>> before);
 
