@@ -62,6 +62,7 @@ class Checkmate {
     const Strategy& search = find_strategy("search");
     StrategyOptions options = default_options(search);
     options["order"] = 0;  // the program keeps the graph's
+    options["prove"] = 0;  // that is for the program
     options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
     return search.decide({request_.graph, request_.budget_bytes, options, control});

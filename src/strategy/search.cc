@@ -29,7 +29,8 @@ constexpr double kOrderLimit = 0.5;
 SearchEffort effort_of(const PlanRequest& request) {
   SearchEffort effort{.moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
                       .bound_work = request.options.at("bound") * kBoundWork,
-                      .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
+                      .seed = static_cast<std::uint64_t>(request.options.at("seed")),
+                      .states = static_cast<std::int64_t>(1000 * request.options.at("prove"))};
   if (request.start.empty()) return effort;
   // To adapt an earlier answer, less will do.
   effort.moves /= 3;
@@ -116,6 +117,8 @@ Strategy search_strategy() {
           .paper = "Lagrangian bound and local search over recomputation events",
           .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
                       {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
+                      {"prove", "states of the proof on small graphs, in thousands; 0: none", 1000,
+                       0, 1e6},
                       {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};

@@ -114,10 +114,12 @@ void Cluster::add_choices(int stage) {
 /// is held, what runs again right before the other is not.
 void Cluster::add_gap(const StageGraph& graph, int before, int after) {
   close(useful_after(graph, before));
+  gaps_.push_back({.before = before, .after = after, .begin = steps_.size()});
   if (before + 1 < after) {
     add_choices(before + 1);
     add({.kind = Kind::pay, .begin = before + 1, .end = after});
   }
+  gaps_.back().choices = steps_.size();
   add_choices(after);
 }
 
@@ -218,6 +220,68 @@ void Cluster::trace_back(const Scratch& scratch, Subset state, std::vector<Hold>
       case Kind::need: break;
     }
   }
+}
+
+/// From the least costs behind a step to those before it, for the subsets that are open there.
+void Cluster::take_back(std::size_t index, const Prices& prices, std::vector<double>& least) const {
+  const Step& step = steps_[index];
+  const Subset open_behind = index + 1 < steps_.size() ? steps_[index + 1].open : open_;
+  switch (step.kind) {
+    case Kind::make:
+      for_each_subset(step.open, [&](Subset s) { least[s] = least[s | step.out]; });
+      break;
+    case Kind::run:
+      for_each_subset(step.open, [&](Subset s) {
+        if ((s & step.in) != step.in) return;
+        least[s] = std::min(least[s], least[s | step.out] + step.cost);
+      });
+      break;
+    case Kind::drop: {
+      const bool must = (open_behind & step.out) == 0;
+      for_each_subset(step.open & ~step.out, [&](Subset s) {
+        double& with = least[s | step.out];
+        with = must ? least[s] : std::min(with, least[s]);
+      });
+      break;
+    }
+    case Kind::pay: {
+      const double price = prices.over(step.begin, step.end);
+      for_each_subset(step.open, [&](Subset s) { least[s] += price * bytes_[s & ~step.in]; });
+      break;
+    }
+    case Kind::need:
+      for_each_subset(step.open, [&](Subset s) {
+        if ((s & step.in) != step.in) least[s] = kNever;
+      });
+      break;
+  }
+}
+
+std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int num_stages) const {
+  std::vector<Completion> result(num_stages, {0, {0}});
+  std::vector<double> least(bytes_.size());
+  auto gap = gaps_.rbegin();
+  for (std::size_t k = steps_.size(); k-- > 0;) {
+    take_back(k, prices, least);
+    if (gap == gaps_.rend()) continue;
+    const Subset open = steps_[gap->choices].open;
+    if (k == gap->choices) {
+      result[gap->after] = {open, least};
+      for (int t = gap->before + 2; t < gap->after; ++t) {
+        // As if the gap began there: pay from there on, after the same choices.
+        result[t] = {open, least};
+        const double price = prices.over(t, gap->after);
+        for_each_subset(open, [&](Subset s) { result[t].least[s] += price * bytes_[s]; });
+        for (std::size_t c = k - 1; c-- > gap->begin;) take_back(c, prices, result[t].least);
+      }
+    }
+    if (k != gap->begin) continue;
+    if (gap->begin < gap->choices) result[gap->before + 1] = {open, least};
+    ++gap;
+  }
+  const int first = gaps_.empty() ? 0 : gaps_.front().before;
+  for (int t = 0; t <= first; ++t) result[t] = {0, {least[0]}};
+  return result;
 }
 
 }  // namespace lowtide

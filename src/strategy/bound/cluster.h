@@ -41,8 +41,18 @@ class Cluster {
   /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
   double solve(const Prices& prices, Scratch& scratch, std::vector<Hold>& holds) const;
 
- private:
+  /// Of values of the cluster: bit k is the k-th output of its ops.
   using Subset = std::uint16_t;
+
+  /// What is left to pay from just before the reruns of a stage on.
+  struct Completion {
+    Subset open = 0;            ///< values that may be there and matter
+    std::vector<double> least;  ///< per subset of `open`: the least cost
+  };
+  /// Per stage. Together with what was paid before, the least of them is what solve() returns.
+  std::vector<Completion> completions(const Prices& prices, int num_stages) const;
+
+ private:
   enum class Kind : std::uint8_t {
     make,  ///< the first run: `out` is there from now on
     run,   ///< the op may run again: makes `out` from `in`
@@ -60,6 +70,14 @@ class Cluster {
     int end = 0;
   };
 
+  /// From one touching stage to the next: indices of steps.
+  struct Gap {
+    int before = 0;
+    int after = 0;
+    std::size_t begin = 0;    ///< behind the drops of what is of no use any more
+    std::size_t choices = 0;  ///< right before the first run of `after`
+  };
+
   std::vector<int> touching_stages(const StageGraph& graph) const;
   Subset subset(std::span<const int> values) const;
   Subset useful_after(const StageGraph& graph, int stage) const;
@@ -69,12 +87,14 @@ class Cluster {
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
   void take(const Step& step, const Prices& prices, Scratch& scratch) const;
+  void take_back(std::size_t step, const Prices& prices, std::vector<double>& least) const;
   Subset cheapest(const std::vector<double>& least) const;
   void trace_back(const Scratch& scratch, Subset state, std::vector<Hold>& holds) const;
 
   std::vector<BoundOp> ops_;
   std::vector<int> values_;
   std::vector<Step> steps_;
+  std::vector<Gap> gaps_;
   std::vector<double> bytes_;  // per subset
   std::size_t choices_ = 0;    // steps that choose: runs and drops
   double work_ = 0;

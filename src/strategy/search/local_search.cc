@@ -11,6 +11,7 @@
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
 #include "strategy/search/priced_descent.h"
+#include "strategy/search/proof.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
@@ -35,15 +36,19 @@ class Search {
  public:
   Search(const PlanRequest& request, const SearchEffort& effort)
       : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
-        effort_(effort) {}
+        effort_(effort), moves_(effort.moves) {}
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (effort_.adapt_only) return {};
     if (!bound_.infeasible()) {
-      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
-      anneal();
+      if (proves()) glance();
+      if (!is_optimal()) {
+        raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
+        anneal();
+        if (proves()) prove(effort_.states);
+      }
     }
     if (best_.empty()) return descend_only();
     return answer(is_proved() ? Outcome::optimal : Outcome::feasible, best_);
@@ -76,6 +81,29 @@ class Search {
     double share;
   };
 
+  bool proves() const { return effort_.states > 0 && can_prove(graph_); }
+
+  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it is.
+  void glance() {
+    constexpr std::int64_t kPart = 100;
+    raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
+    moves_ = effort_.moves / kPart;
+    anneal();
+    prove(effort_.states / kPart);
+    moves_ = effort_.moves;
+    left_ = 1;
+  }
+
+  void prove(std::int64_t states) {
+    if (best_.empty() || is_optimal()) return;
+    Proof proof = lowtide::prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5));
+    proved_ = std::max(proved_, proof.bound);
+    if (!proof.executions) return;
+    best_ = *std::move(proof.executions);
+    best_cost_ = proof.cost;
+    report(fmt::format("plan {:.3f}%", percent(best_cost_)));
+  }
+
   /// Each good start a while, cold, which keeps what is good in it; then the best plan hot, and
   /// colder again. Heat takes many moves to pay: without time for them, less of it.
   void anneal() {
@@ -101,7 +129,7 @@ class Search {
   void run(Annealer& annealer, const Phase& phase) {
     constexpr double kCold = 0.002;
     const double unit = graph_.required_cost() / graph_.num_stages();
-    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(effort_.moves));
+    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
     if (is_optimal()) return;
     const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
                                            share_of_time(phase.share / left_));
@@ -225,7 +253,7 @@ class Search {
   }
 
   Decision with_bound(Decision decision) const {
-    decision.lower_bound = bound_.value();
+    decision.lower_bound = lower_bound();
     decision.certificate =
         shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return decision;
@@ -247,12 +275,13 @@ class Search {
     return result;
   }
 
+  double lower_bound() const { return std::max(bound_.value(), proved_); }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search has nothing left to gain, which does not see views that run again.
-  bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
+  bool is_optimal() const { return !best_.empty() && best_cost_ <= lower_bound() * (1 + 1e-8); }
   bool is_proved() const {
-    return is_optimal() && lower(request_.graph, best_).cost <= bound_.value() * (1 + 1e-8);
+    return is_optimal() && lower(request_.graph, best_).cost <= lower_bound() * (1 + 1e-8);
   }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
@@ -266,7 +295,9 @@ class Search {
   double best_cost_ = 0;
   std::optional<Start> lean_;  // the last resort among alternatives
   bool is_short_of_time_ = false;
-  double left_ = 1;  // share of the moves
+  std::int64_t moves_;   // of the search that goes on
+  double left_ = 1;      // share of them
+  double proved_ = 0;    // beside the bound: no plan costs less
 };
 
 }  // namespace

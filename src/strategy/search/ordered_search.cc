@@ -36,8 +36,10 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
                         const SearchEffort& effort) {
   const Graph other = permuted(request.graph, order);
   const std::vector<OpId> start = mapped(request.start, inverse(order));
+  SearchEffort without_proof = effort;
+  without_proof.states = 0;
   Decision decision = local_search(
-      {other, request.budget_bytes, request.options, request.control, start}, effort);
+      {other, request.budget_bytes, request.options, request.control, start}, without_proof);
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
