@@ -77,6 +77,7 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
       {request.graph, request.budget_bytes, request.options, part}, less);
   Decision decision = better_of(request.graph, ordered_search(request, *order, effort), given);
   decision.lower_bound = given.lower_bound;
+  decision.bound_model = given.bound_model;
   decision.certificate = given.certificate;
   return decision;
 }

@@ -36,6 +36,12 @@ void HeldSetProgram::find_sets() {
     for (int v : graph_.stage(i).outputs) outputs_[i].insert(v);
     own_bytes_.push_back(graph_.stage(i).workspace + bytes_of(outputs_[i]));
   }
+  related_.resize(graph_.num_stages());
+  for (int i = 0; i < graph_.num_stages(); ++i) {
+    for (int k = 0; k < graph_.num_stages(); ++k) {
+      if ((inputs_[i] | outputs_[i]).intersects(inputs_[k] | outputs_[k])) related_[i].insert(k);
+    }
+  }
   for (int i = 0; i < graph_.num_stages(); ++i) {
     Bytes least = room_;
     int last = i;
@@ -168,13 +174,45 @@ void HeldSetProgram::hurry(int stage, const ValueSet& missing, const State& stat
     const bool is_there = (outputs_[i] & of_use).is_subset_of(state.live);
     if (stage <= graph_.stage(i).latest && !is_there) others.insert(i);
   }
-  // Where all of it has room, nothing has to go, and so nothing is in a hurry.
-  const bool all_fit = all_fits(stage, others | missing, state.live);
-  (others - missing).for_each([&](int i) {
+  others = others - missing;
+  const Bytes room = room_ - bytes_of(state.live) - most_of(others | missing, stage);
+  others.for_each([&](int i) {
     if (!inputs_[i].is_subset_of(state.live)) return;
     const bool is_last_chance = graph_.stage(i).latest == stage;
-    if (is_last_chance || (!all_fit && may_pay(stage, i, state))) place(stage, i, state, true);
+    const bool may = is_last_chance || (!is_loose(i, others, room) && may_pay(stage, i, state));
+    if (may) place(stage, i, state, true);
   });
+}
+
+/// What the largest of these ops and the stage's own make and work in.
+Bytes HeldSetProgram::most_of(const ValueSet& ops, int stage) const {
+  Bytes most = own_bytes_[stage];
+  ops.for_each([&](int i) { most = std::max(most, own_bytes_[i]); });
+  return most;
+}
+
+/// Whether the op could run behind the next run too, whatever that is: there is room for it then, and
+/// for those of the others with which it shares values, directly or through others, and all that
+/// these make takes no more memory than the least that goes for it.
+bool HeldSetProgram::is_loose(int op, const ValueSet& others, Bytes room) const {
+  ValueSet group;
+  ValueSet fringe;
+  fringe.insert(op);
+  while (!fringe.empty()) {
+    group = group | fringe;
+    ValueSet reached;
+    fringe.for_each([&](int i) { reached = reached | (related_[i] & others); });
+    fringe = reached - group;
+  }
+  Bytes own = 0;
+  Bytes made = 0;
+  Bytes least = room_;
+  group.for_each([&](int i) {
+    own += own_bytes_[i];
+    made += bytes_of(outputs_[i]);
+    least = std::min(least, least_of(inputs_[i]));
+  });
+  return own <= room && made <= least;
 }
 
 /// Whether, behind these hurried ops, something that each of them reads may go at a cost that is not

@@ -100,6 +100,8 @@ class HeldSetProgram {
   bool may_all_run(int stage, const ValueSet& ops) const;
   bool all_fits(int stage, const ValueSet& ops, const ValueSet& live) const;
   void hurry(int stage, const ValueSet& missing, const State& state);
+  Bytes most_of(const ValueSet& ops, int stage) const;
+  bool is_loose(int op, const ValueSet& others, Bytes room) const;
   bool may_pay(int stage, int op, const State& state) const;
   void place(int stage, int op, const State& state, bool hurries);
   void list_items(Placing& placing) const;
@@ -126,6 +128,7 @@ class HeldSetProgram {
   std::vector<std::vector<double>> use_costs_;
   std::vector<ValueSet> inputs_;   // per stage
   std::vector<ValueSet> outputs_;  // per stage
+  std::vector<ValueSet> related_;  // per stage: those whose ops read or make the same values
   std::vector<Bytes> bytes_;          // per value
   std::vector<Bytes> own_bytes_;      // per stage: what its op makes and works in
   std::vector<Bytes> reader_bytes_;   // per stage: the least of that of what reads its outputs

@@ -7,6 +7,7 @@
 #include "base/time_share.h"
 #include "plan/lower.h"
 #include "strategy/bound/certificate.h"
+#include "strategy/milp/ends_proof.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
@@ -21,6 +22,9 @@ namespace {
 
 /// Plans that cost more than the best by this factor are no alternatives to it.
 constexpr double kWorthLayout = 1.05;
+
+/// A cost of no more than this times a bound is optimal.
+constexpr double kSame = 1 + 1e-8;
 
 double price_within(const PriceBound& bound, double otherwise) {
   double sum = 0;
@@ -51,7 +55,7 @@ class Search {
       }
     }
     if (best_.empty()) return descend_only();
-    return answer(is_proved() ? Outcome::optimal : Outcome::feasible, best_);
+    return answer(is_proved() || is_proved(staged_) ? Outcome::optimal : Outcome::feasible, best_);
   }
 
  private:
@@ -94,10 +98,20 @@ class Search {
     left_ = 1;
   }
 
+  /// By two programs: the one is quick where few sets of values can be held, the other where
+  /// memory is short at few moments only.
   void prove(std::int64_t states) {
     if (best_.empty() || is_optimal()) return;
-    Proof proof = lowtide::prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5));
+    take(lowtide::prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.3)));
+    if (is_optimal()) return;
+    constexpr std::int64_t kStatesPerNode = 200;
+    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_,
+                          states / kStatesPerNode, share_of_time(0.5)));
+  }
+
+  void take(Proof proof) {
     proved_ = std::max(proved_, proof.bound);
+    staged_ = std::max(staged_, proof.staged_bound);
     if (!proof.executions) return;
     best_ = *std::move(proof.executions);
     best_cost_ = proof.cost;
@@ -254,6 +268,10 @@ class Search {
 
   Decision with_bound(Decision decision) const {
     decision.lower_bound = lower_bound();
+    if (!is_proved() && is_proved(staged_)) {
+      decision.lower_bound = staged_;
+      decision.bound_model = "stages";
+    }
     decision.certificate =
         shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return decision;
@@ -279,10 +297,13 @@ class Search {
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search has nothing left to gain, which does not see views that run again.
-  bool is_optimal() const { return !best_.empty() && best_cost_ <= lower_bound() * (1 + 1e-8); }
-  bool is_proved() const {
-    return is_optimal() && lower(request_.graph, best_).cost <= lower_bound() * (1 + 1e-8);
+  bool is_optimal() const {
+    return !best_.empty() && best_cost_ <= std::max(lower_bound(), staged_) * kSame;
   }
+  bool is_proved(double bound) const {
+    return is_optimal() && lower(request_.graph, best_).cost <= bound * kSame;
+  }
+  bool is_proved() const { return is_proved(lower_bound()); }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
 
@@ -298,6 +319,7 @@ class Search {
   std::int64_t moves_;   // of the search that goes on
   double left_ = 1;      // share of them
   double proved_ = 0;    // beside the bound: no plan costs less
+  double staged_ = 0;    // no plan costs less that runs each op at most once in a stage
 };
 
 }  // namespace

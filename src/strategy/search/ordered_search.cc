@@ -69,6 +69,7 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
     if (found_cost >= cost) continue;
     cost = found_cost;
     found.lower_bound = decision.lower_bound;
+    found.bound_model = decision.bound_model;
     found.certificate = decision.certificate;
     decision = std::move(found);
     request.control.report(fmt::format("plan {:.3f}% in another order",

@@ -27,7 +27,7 @@ class Prover {
   Prover(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound, double cost,
          std::int64_t states, const Control& control)
       : request_(request), graph_(graph), completion_(graph, bound), control_(control),
-        states_(states), proof_{.bound = bound.value(), .executions = {}, .cost = cost} {}
+        states_(states), proof_{.bound = bound.value(), .staged_bound = 0, .executions = {}, .cost = cost} {}
 
   Proof run() {
     for (double share : kFreeShares) {
@@ -36,6 +36,7 @@ class Prover {
                              static_cast<Bytes>(share * room));
       if (!climb(program)) break;
     }
+    proof_.staged_bound = proof_.bound;
     return std::move(proof_);
   }
 

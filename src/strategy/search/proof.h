@@ -12,6 +12,8 @@ namespace lowtide {
 /// What an exact program found out about a plan.
 struct Proof {
   double bound = 0;  ///< no plan whose first runs keep the graph's order costs less
+  /// None of them costs less that runs each op at most once in a stage, in order: at least `bound`.
+  double staged_bound = 0;
   /// Of a cheaper plan within the budget, when there was one.
   std::optional<std::vector<OpId>> executions;
   double cost = 0;   ///< of that plan
