@@ -152,21 +152,45 @@ TEST(CompletionBound, IsTheBoundAtTheBeginning) {
 }
 
 TEST(Search, ProvesItsPlansOfSmallNetworks) {
-  for (const char* name : {"checkmate-vgg16", "checkmate-vgg19", "chain-20s0", "chain-20s3"}) {
-    const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + std::string(name) + ".json");
-    for (double share : {0.85, 0.6}) {
-      const Bytes budget = testing::share_of_peak(graph, share);
-      const Decision decision = ask("search", graph, budget, {{"order", 0}});
+  const std::vector<std::pair<std::string, double>> cases{
+      {"checkmate-vgg16", 0.85}, {"checkmate-vgg19", 0.85}, {"chain-20s0", 0.6}, {"chain-20s3", 0.8}};
+  for (const auto& [name, share] : cases) {
+    SCOPED_TRACE(name);
+    const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + name + ".json");
+    const Bytes budget = testing::share_of_peak(graph, share);
+    const Decision decision = ask("search", graph, budget, {{"order", 0}});
+    EXPECT_EQ(decision.outcome, Outcome::optimal);
+    const double cost = lower(graph, decision.executions).cost;
+    EXPECT_NEAR(*decision.lower_bound, cost, 1e-8 * cost);
+    const Decision unproved =
+        ask("search", graph, budget, {{"order", 0}, {"prove", 0}, {"moves", 100}, {"bound", 0.01}});
+    EXPECT_EQ(unproved.outcome, Outcome::feasible);
+    EXPECT_LT(*unproved.lower_bound, cost * (1 - 1e-6));
+    EXPECT_GE(lower(graph, unproved.executions).cost, cost * (1 - 1e-8));
+  }
+}
+
+TEST(Search, NeverProvesMoreThanIsTrue) {
+  TinyGraphs graphs(3000);
+  int optimal = 0;
+  for (int i = 0; i < 40; ++i) {
+    const Tiny tiny = graphs.next();
+    for (Bytes budget : budgets_of(tiny)) {
+      SCOPED_TRACE(::testing::Message() << tiny.graph.name() << " within " << budget);
+      const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
+      const Decision decision = ask("search", tiny.graph, budget,
+                                    {{"order", 0}, {"moves", 1}, {"bound", 1e-4}, {"prove", 100}});
       if (decision.executions.empty()) continue;
-      EXPECT_EQ(decision.outcome, Outcome::optimal) << name << " at " << share;
-      EXPECT_NEAR(*decision.lower_bound, lower(graph, decision.executions).cost,
-                  1e-8 * *decision.lower_bound);
-      const Decision unproved =
-          ask("search", graph, budget, {{"order", 0}, {"prove", 0}, {"moves", 100}});
-      EXPECT_LE(*unproved.lower_bound, *decision.lower_bound * (1 + 1e-9));
-      EXPECT_GE(lower(graph, unproved.executions).cost, *decision.lower_bound * (1 - 1e-8));
+      const double cost = lower(tiny.graph, decision.executions).cost;
+      EXPECT_LE(*decision.lower_bound, cost * (1 + 1e-9));
+      if (optimum == kNever) continue;
+      EXPECT_LE(*decision.lower_bound, optimum * (1 + 1e-8));
+      if (decision.outcome != Outcome::optimal) continue;
+      ++optimal;
+      EXPECT_LE(cost, optimum * (1 + 1e-8));
     }
   }
+  EXPECT_GT(optimal, 80);
 }
 
 }  // namespace

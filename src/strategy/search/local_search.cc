@@ -51,7 +51,10 @@ class Search {
       if (!is_optimal()) {
         raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
         anneal();
-        if (proves()) prove(effort_.states);
+        if (proves()) {
+          prove_by_branches(effort_.states);
+          prove_by_sets(effort_.states);
+        }
       }
     }
     if (best_.empty()) return descend_only();
@@ -93,20 +96,24 @@ class Search {
     raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
     moves_ = effort_.moves / kPart;
     anneal();
-    prove(effort_.states / kPart);
+    prove_by_sets(effort_.states / kPart);
+    prove_by_branches(effort_.states / kPart);
     moves_ = effort_.moves;
     left_ = 1;
   }
 
-  /// By two programs: the one is quick where few sets of values can be held, the other where
-  /// memory is short at few moments only.
-  void prove(std::int64_t states) {
+  /// Quick where few sets of values can be held.
+  void prove_by_sets(std::int64_t states) {
     if (best_.empty() || is_optimal()) return;
-    take(lowtide::prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.3)));
-    if (is_optimal()) return;
+    take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
+  }
+
+  /// Better where memory is short at few moments only.
+  void prove_by_branches(std::int64_t states) {
     constexpr std::int64_t kStatesPerNode = 200;
+    if (best_.empty() || is_optimal()) return;
     take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_,
-                          states / kStatesPerNode, share_of_time(0.5)));
+                          states / kStatesPerNode, share_of_time(0.7)));
   }
 
   void take(Proof proof) {
