@@ -62,6 +62,7 @@ class Checkmate {
     const Strategy& search = find_strategy("search");
     StrategyOptions options = default_options(search);
     options["order"] = 0;  // the program keeps the graph's
+    options["prove"] = 0;  // that is for the program
     options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
     return search.decide({request_.graph, request_.budget_bytes, options, control});
@@ -85,7 +86,7 @@ class Checkmate {
                        model.program().num_columns()));
     const Solved solved = solve_with_highs(model.program(), asked, request_.control);
     const bool first = std::exchange(is_first_, false);
-    if (first) take_bound(model.cost_of(solved.bound));
+    take_bound(model.cost_of(solved.bound), first);
     if (solved.status == Solved::Status::infeasible) {
       infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
       staged_ = !first || form_ != Formulation::ends;
@@ -108,7 +109,7 @@ class Checkmate {
   bool refine(const std::vector<Event>& events) {
     const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
     if (over <= 0) {
-      if (!is_optimal()) {
+      if (!is_optimal(bound_)) {
         report("note: no plan that runs each op at most once between two first runs costs less");
       }
       return false;
@@ -127,15 +128,17 @@ class Checkmate {
     return again;
   }
 
-  /// Only the first model's bound counts: those after it are for less, or under narrower rules.
-  void take_bound(double bound) {
-    if (!std::isfinite(bound)) return;
+  /// The first model's bound is for every plan of its rules; one with more stages described, for
+  /// plans that run each op at most once in a stage. One for less memory says nothing.
+  void take_bound(double bound, bool is_first) {
     constexpr double kRounding = 1e-9;
-    bound_ = std::max(bound_, bound * (1 - kRounding));
+    if (!std::isfinite(bound) || model_budget_ != request_.budget_bytes) return;
+    double& kept = is_first ? bound_ : staged_bound_;
+    kept = std::max(kept, bound * (1 - kRounding));
   }
 
   void note_progress(double bound) {
-    if (is_first_) take_bound(bound);
+    take_bound(bound, is_first_);
     const double now = request_.control.elapsed_seconds();
     if (now < next_report_) return;
     constexpr double kSeconds = 0.2;
@@ -144,7 +147,10 @@ class Checkmate {
   }
 
   bool is_optimal() const {
-    return incumbent_.exists() && incumbent_.cost() <= bound_ * (1 + kSame);
+    return is_optimal(bound_) || is_optimal(staged_bound_);
+  }
+  bool is_optimal(double bound) const {
+    return incumbent_.exists() && incumbent_.cost() <= bound * (1 + kSame);
   }
 
   Decision answer() {
@@ -153,7 +159,9 @@ class Checkmate {
     if (incumbent_.exists()) {
       result.outcome = is_optimal() ? Outcome::optimal : Outcome::feasible;
       result.executions = incumbent_.executions();
-      result.lower_bound = std::min(bound_, incumbent_.cost());
+      const bool staged = is_optimal() && !is_optimal(bound_);
+      if (staged) result.bound_model = bound_model(Formulation::strong);
+      result.lower_bound = std::min(staged ? staged_bound_ : bound_, incumbent_.cost());
       return result;
     }
     if (!infeasible_ && request_.control.should_stop()) {
@@ -199,6 +207,7 @@ class Checkmate {
   std::vector<bool> inside_;
   Bytes model_budget_ = request_.budget_bytes;
   double bound_;
+  double staged_bound_ = 0;  ///< on plans that run each op at most once in a stage
   double next_report_ = 0;
   std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
   bool is_first_ = true;

@@ -14,6 +14,9 @@ namespace {
 /// For each size of cluster of the bound: about half a second.
 constexpr double kBoundWork = 3e8;
 
+/// Of the proof: in the end about as long as the search took.
+constexpr double kStatesPerMove = 0.2;
+
 /// Moves of the search for an order, per op.
 constexpr double kOrderMoves = 1000;
 
@@ -38,10 +41,12 @@ SearchEffort effort_of(const PlanRequest& request) {
   SearchEffort effort{.moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
                       .bound_work = request.options.at("bound") * kBoundWork,
                       .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
-  if (request.start.empty()) return effort;
-  // To adapt an earlier answer, less will do.
-  effort.moves /= 3;
-  effort.bound_work /= 10;
+  if (!request.start.empty()) {  // to adapt an earlier answer, less will do
+    effort.moves /= 3;
+    effort.bound_work /= 10;
+  }
+  effort.states = static_cast<std::int64_t>(request.options.at("prove") * kStatesPerMove *
+                                            static_cast<double>(effort.moves));
   return effort;
 }
 
@@ -89,6 +94,7 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
       {request.graph, request.budget_bytes, request.options, part}, less);
   Decision decision = better_of(request.graph, ordered_search(request, *order, effort), given);
   decision.lower_bound = given.lower_bound;
+  decision.bound_model = given.bound_model;
   decision.certificate = given.certificate;
   return decision;
 }
@@ -138,6 +144,8 @@ Strategy search_strategy() {
           .paper = "Lagrangian bound and local search over recomputation events",
           .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
                       {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
+                      {"prove", "work on the proof on small graphs, beside the moves; 0: none", 1, 0,
+                       1e6},
                       {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};

@@ -1,8 +1,25 @@
 #include "strategy/bound/cluster.h"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
 
 namespace lowtide {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// All subsets of `set`, the largest first.
+template <class Visit>
+void for_each_subset(unsigned set, const Visit& visit) {
+  for (unsigned s = set;; s = (s - 1) & set) {
+    visit(s);
+    if (s == 0) return;
+  }
+}
+
+}  // namespace
 
 Cluster::Cluster(const StageGraph& graph, std::span<const BoundOp> ops) {
   for (const BoundOp& op : ops) {
@@ -123,6 +140,84 @@ void Cluster::choose(const Step& step, bool after_price, double price, SubsetTab
     }
   }
   if (price > 0) table.drop(static_cast<Values>(~step.values));
+}
+
+/// Per step: values that are made before it, and not closed.
+std::vector<Cluster::Values> Cluster::open_before_steps() const {
+  std::vector<Values> result;
+  Values open = 0;
+  for (const Step& step : steps_) {
+    result.push_back(open);
+    if (step.kind == Kind::make) open |= step.values;
+    if (step.kind == Kind::close) open &= static_cast<Values>(~step.values);
+  }
+  return result;
+}
+
+/// From the least costs behind a step to those before it, for the subsets of what is open there.
+void Cluster::take_back(const Step& step, Values open, double price,
+                        std::vector<double>& least) const {
+  switch (step.kind) {
+    case Kind::make:
+      for_each_subset(open, [&](unsigned s) { least[s] = least[s | step.values]; });
+      break;
+    case Kind::need:
+      for_each_subset(open, [&](unsigned s) {
+        if ((s & step.values) != step.values) least[s] = kNever;
+      });
+      break;
+    case Kind::choose: choose_back(step, open, least); break;
+    case Kind::pay: pay_back(open, step.values, price, least); break;
+    case Kind::close:
+      for_each_subset(open, [&](unsigned s) { least[s] = least[s & ~unsigned{step.values}]; });
+      break;
+  }
+}
+
+void Cluster::choose_back(const Step& step, Values open, std::vector<double>& least) const {
+  for (unsigned left = open & ~unsigned{step.values}; left != 0; left &= left - 1) {
+    const unsigned value = left & -left;
+    for_each_subset(open & ~value, [&](unsigned s) {
+      least[s | value] = std::min(least[s | value], least[s]);
+    });
+  }
+  for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
+    const unsigned out = run->out & open;
+    if (out == 0 || (run->in & ~open) != 0 || step.begin > run->deadline) continue;
+    for_each_subset(open & ~unsigned{run->in}, [&](unsigned rest) {
+      const unsigned s = rest | run->in;
+      least[s] = std::min(least[s], least[s | out] + run->cost);
+    });
+  }
+}
+
+void Cluster::pay_back(Values open, Values given, double price, std::vector<double>& least) const {
+  for_each_subset(open, [&](unsigned s) {
+    for (unsigned left = s & ~unsigned{given}; left != 0; left &= left - 1) {
+      least[s] += price * bytes_[static_cast<std::size_t>(std::countr_zero(left))];
+    }
+  });
+}
+
+std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int num_stages) const {
+  std::vector<Completion> result(static_cast<std::size_t>(num_stages), {0, {0}});
+  const std::vector<Values> open = open_before_steps();
+  std::vector<double> least(std::size_t{1} << values_.size());
+  for (std::size_t k = steps_.size(); k-- > 0;) {
+    const Step& step = steps_[k];
+    take_back(step, open[k], prices.over(step.begin, step.end), least);
+    if (step.kind != Kind::choose) continue;
+    result[static_cast<std::size_t>(step.begin)] = {open[k], least};
+    // Within a gap, as if it began there: the same choices, and to pay from there on.
+    for (int t = step.begin + 1; t < step.end; ++t) {
+      std::vector<double> from_here = result[static_cast<std::size_t>(step.end)].least;
+      pay_back(open[k], 0, prices.over(t, step.end), from_here);
+      choose_back(step, open[k], from_here);
+      result[static_cast<std::size_t>(t)] = {open[k], std::move(from_here)};
+    }
+  }
+  for (int t = 0; t <= steps_.front().begin; ++t) result[static_cast<std::size_t>(t)] = {0, {least[0]}};
+  return result;
 }
 
 }  // namespace lowtide

@@ -40,8 +40,18 @@ class Cluster {
   /// `table` is room to work in, to be used again, and counts the work.
   double solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
 
- private:
+  /// Of values of the cluster: bit k is the k-th output of its ops.
   using Values = SubsetTable::Values;
+
+  /// What is left to pay from just before the reruns of a stage on.
+  struct Completion {
+    Values open = 0;            ///< values that may be there and matter
+    std::vector<double> least;  ///< per subset of `open`: the least cost
+  };
+  /// Per stage. Together with what was paid before, the least of them is what solve() returns.
+  std::vector<Completion> completions(const Prices& prices, int num_stages) const;
+
+ private:
   enum class Kind : std::uint8_t {
     make,    ///< the first run: these are there from now on
     need,    ///< these must be there
@@ -68,6 +78,10 @@ class Cluster {
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
   void choose(const Step& step, bool after_price, double price, SubsetTable& table) const;
+  std::vector<Values> open_before_steps() const;
+  void take_back(const Step& step, Values open, double price, std::vector<double>& least) const;
+  void choose_back(const Step& step, Values open, std::vector<double>& least) const;
+  void pay_back(Values open, Values given, double price, std::vector<double>& least) const;
 
   std::vector<int> values_;
   std::vector<double> bytes_;  // per value

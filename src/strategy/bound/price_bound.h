@@ -34,6 +34,9 @@ class PriceBound {
   /// What any plan costs at least, whatever the budget.
   double required_cost() const { return graph_.required_cost(); }
   const Prices& prices() const { return best_prices_; }
+  /// Per stage: bytes that the budget leaves, while its op first runs, for values that this op
+  /// neither reads nor makes. A price is of what is held beside less this room.
+  const std::vector<double>& room() const { return room_; }
   /// The clusters that had the value at these prices.
   std::vector<std::vector<BoundOp>> clusters() const;
   /// Values whose makers run again only together with their reader: see Contraction.

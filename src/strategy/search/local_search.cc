@@ -8,11 +8,13 @@
 #include "base/time_share.h"
 #include "plan/lower.h"
 #include "strategy/bound/certificate.h"
+#include "strategy/milp/ends_proof.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
 #include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
+#include "strategy/search/proof.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
@@ -22,6 +24,9 @@ namespace {
 
 /// Plans that cost more than the best by this factor are no alternatives to it.
 constexpr double kWorthLayout = 1.05;
+
+/// A cost of no more than this times a bound is optimal.
+constexpr double kSame = 1 + 1e-8;
 
 double price_within(const PriceBound& bound, double otherwise) {
   double sum = 0;
@@ -37,19 +42,26 @@ class Search {
  public:
   Search(const PlanRequest& request, const SearchEffort& effort)
       : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
-        effort_(effort) {}
+        effort_(effort), moves_(effort.moves) {}
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (effort_.adapt_only) return {};
     if (!bound_.infeasible()) {
-      raise_in_rounds(bound_, effort_.bound_work, request_.control,
-                      share_of_time(is_hurried() ? 0.5 : 0.3));
-      anneal();
+      if (proves()) glance();
+      if (!is_optimal()) {
+        raise_in_rounds(bound_, effort_.bound_work, request_.control,
+                        share_of_time(is_hurried() ? 0.5 : 0.3));
+        anneal();
+        if (proves()) {
+          prove_by_branches(effort_.states);
+          prove_by_sets(effort_.states);
+        }
+      }
     }
     if (best_.empty()) return descend_only();
-    return answer(is_proved() ? Outcome::optimal : Outcome::feasible, best_);
+    return answer(is_proved() || is_proved(staged_) ? Outcome::optimal : Outcome::feasible, best_);
   }
 
  private:
@@ -78,6 +90,43 @@ class Search {
     double heat;
     double share;
   };
+
+  bool proves() const { return effort_.states > 0 && can_prove(graph_); }
+
+  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it is.
+  void glance() {
+    constexpr std::int64_t kPart = 100;
+    raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
+    moves_ = effort_.moves / kPart;
+    anneal();
+    prove_by_sets(effort_.states / kPart);
+    prove_by_branches(effort_.states / kPart);
+    moves_ = effort_.moves;
+    left_ = 1;
+  }
+
+  /// Quick where few sets of values can be held.
+  void prove_by_sets(std::int64_t states) {
+    if (best_.empty() || is_optimal()) return;
+    take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
+  }
+
+  /// Better where memory is short at few moments only.
+  void prove_by_branches(std::int64_t states) {
+    constexpr std::int64_t kStatesPerNode = 200;
+    if (best_.empty() || is_optimal()) return;
+    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_,
+                          states / kStatesPerNode, share_of_time(0.7)));
+  }
+
+  void take(Proof proof) {
+    proved_ = std::max(proved_, proof.bound);
+    staged_ = std::max(staged_, proof.staged_bound);
+    if (!proof.executions) return;
+    best_ = *std::move(proof.executions);
+    best_cost_ = proof.cost;
+    report(fmt::format("plan {:.3f}%", percent(best_cost_)));
+  }
 
   /// Each good start a while, cold, which keeps what is good in it, and then a little less so; then
   /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them, less.
@@ -111,7 +160,7 @@ class Search {
   void run(Annealer& annealer, const Phase& phase) {
     constexpr double kCold = 0.002;
     const double unit = graph_.required_cost() / graph_.num_stages();
-    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(effort_.moves));
+    const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
     if (is_optimal()) return;
     const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
                                            share_of_time(phase.share / left_));
@@ -260,7 +309,11 @@ class Search {
   }
 
   Decision with_bound(Decision decision) const {
-    decision.lower_bound = bound_.value();
+    decision.lower_bound = lower_bound();
+    if (!is_proved() && is_proved(staged_)) {
+      decision.lower_bound = staged_;
+      decision.bound_model = "stages";
+    }
     decision.certificate =
         shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return decision;
@@ -294,13 +347,17 @@ class Search {
     const double limit = request_.control.limit_seconds();
     return limit > 0 && limit < kSecondsPerStage * graph_.num_stages();
   }
+  double lower_bound() const { return std::max(bound_.value(), proved_); }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search has nothing left to gain, which does not see views that run again.
-  bool is_optimal() const { return !best_.empty() && best_cost_ <= bound_.value() * (1 + 1e-8); }
-  bool is_proved() const {
-    return is_optimal() && lower(request_.graph, best_).cost <= bound_.value() * (1 + 1e-8);
+  bool is_optimal() const {
+    return !best_.empty() && best_cost_ <= std::max(lower_bound(), staged_) * kSame;
   }
+  bool is_proved(double bound) const {
+    return is_optimal() && lower(request_.graph, best_).cost <= bound * kSame;
+  }
+  bool is_proved() const { return is_proved(lower_bound()); }
   double percent(double cost) const { return 100 * (cost / graph_.required_cost() - 1); }
   void report(const std::string& message) const { request_.control.report(message); }
 
@@ -315,7 +372,10 @@ class Search {
   Start best_start_;
   std::optional<Start> lean_;  // the last resort among alternatives
   bool is_short_of_time_ = false;
-  double left_ = 1;  // share of the moves
+  std::int64_t moves_;   // of the search that goes on
+  double left_ = 1;      // share of them
+  double proved_ = 0;    // beside the bound: no plan costs less
+  double staged_ = 0;    // no plan costs less that runs each op at most once in a stage
 };
 
 }  // namespace

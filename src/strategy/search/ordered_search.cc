@@ -36,8 +36,10 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
                         const SearchEffort& effort) {
   const Graph other = permuted(request.graph, order);
   const std::vector<OpId> start = mapped(request.start, inverse(order));
+  SearchEffort without_proof = effort;
+  without_proof.states = 0;
   Decision decision = local_search(
-      {other, request.budget_bytes, request.options, request.control, start}, effort);
+      {other, request.budget_bytes, request.options, request.control, start}, without_proof);
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
@@ -67,6 +69,7 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
     if (found_cost >= cost) continue;
     cost = found_cost;
     found.lower_bound = decision.lower_bound;
+    found.bound_model = decision.bound_model;
     found.certificate = decision.certificate;
     decision = std::move(found);
     request.control.report(fmt::format("plan {:.3f}% in another order",

@@ -1,0 +1,121 @@
+// How long search takes to a plan that costs no more than the one with which Checkmate's integer
+// program ended, beside the seconds that the program took: per case, and the geometric mean of the
+// ratios. The program's figures are those of bench/peers/checkmate.csv, measured on a contended
+// machine by code of our own. Search starts anew with twice the work until it is there; all of these
+// count. --help lists the options.
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "graph/io.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
+  std::string peers = LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv";
+  std::string peer = "milp_tight";
+  double at_least = 6;
+};
+
+struct Case {
+  std::string graph;
+  Bytes budget = 0;
+  double overhead = 0;
+  double seconds = 0;
+};
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> cells;
+  std::istringstream stream(line);
+  for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
+  return cells;
+}
+
+/// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Those without a plan are
+/// left out.
+std::vector<Case> read_cases(const Arguments& arguments) {
+  std::ifstream file(arguments.peers);
+  std::vector<Case> cases;
+  for (std::string line; std::getline(file, line);) {
+    const std::vector<std::string> cells = split(line);
+    if (cells.size() < 7 || cells[3] != arguments.peer || cells[4].empty()) continue;
+    const Case found{cells[0], std::stoll(cells[2]), std::stod(cells[4]), std::stod(cells[6])};
+    if (found.seconds > arguments.at_least) cases.push_back(found);
+  }
+  return cases;
+}
+
+/// Seconds until a plan costs no more than that; nothing when the most work leads to none.
+std::optional<double> seconds_to(const Graph& graph, Bytes budget, double cost) {
+  constexpr double kMostMoves = 20'000;
+  const Strategy& search = find_strategy("search");
+  Control control;
+  for (double moves = 1; moves < kMostMoves; moves *= 2) {
+    StrategyOptions options = default_options(search);
+    options["order"] = 0;
+    options["prove"] = 0;
+    options["bound"] *= moves / options["moves"];
+    options["moves"] = moves;
+    const Decision decision = search.decide({graph, budget, options, control});
+    const bool is_there =
+        !decision.executions.empty() && lower(graph, decision.executions).cost <= cost;
+    if (is_there) return control.elapsed_seconds();
+  }
+  return std::nullopt;
+}
+
+void run(const Arguments& arguments) {
+  constexpr double kPrinted = 1e-6;  // digits of the peer's overhead
+  fmt::print("| graph | budget | overhead of {0} % | its seconds | ours | ratio |\n"
+             "| --- | --- | --- | --- | --- | --- |\n", arguments.peer);
+  double logs = 0;
+  int count = 0;
+  for (const Case& c : read_cases(arguments)) {
+    const Graph graph = read_graph(fs::path(arguments.folder) / (c.graph + ".json"));
+    const KeepAll reference = keep_all_reference(graph);
+    const double share = static_cast<double>(c.budget) / static_cast<double>(reference.peak_bytes);
+    const auto ours = seconds_to(graph, c.budget, reference.cost * (1 + c.overhead + kPrinted));
+    const double ratio = ours ? c.seconds / *ours : 0;
+    fmt::print("| {} | {:.3f} | {:.4f} | {:.2f} | {} | {:.0f} |\n", c.graph, share,
+               100 * c.overhead, c.seconds, ours ? fmt::format("{:.4f}", *ours) : "never", ratio);
+    std::fflush(stdout);
+    logs += ours ? std::log(ratio) : 0;
+    count += ours.has_value();
+  }
+  fmt::print("\nGeometric mean of {} ratios: {:.0f}\n", count, std::exp(logs / std::max(1, count)));
+}
+
+}  // namespace
+}  // namespace lowtide
+
+int main(int argc, char** argv) {
+  CLI::App app{"Seconds of search to the cost of Checkmate's integer program"};
+  lowtide::Arguments arguments;
+  app.add_option("--folder", arguments.folder, "Folder of graphs [data/graphs]");
+  app.add_option("--peers", arguments.peers, "CSV file of the program's figures");
+  app.add_option("--peer", arguments.peer, "Which of its rows [milp_tight]");
+  app.add_option("--at-least", arguments.at_least, "Only where it took more seconds [6]");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    lowtide::run(arguments);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "time_to_cost: {}\n", error.what());
+    return 1;
+  }
+}

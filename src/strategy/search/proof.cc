@@ -1,0 +1,88 @@
+#include "strategy/search/proof.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "strategy/exact/held_sets.h"
+
+namespace lowtide {
+namespace {
+
+/// Costs that differ by less are the same, but for rounding.
+constexpr double kSame = 1e-9;
+
+/// Values below these shares of the budget are held for nothing, one share after the other: the
+/// fewer there are that may go, the fewer states, and most often the answer is the same.
+constexpr double kFreeShares[] = {0.01, 0.003, 0.001, 0.0003, 0};
+
+/// Of the gap: how far above the bound the first plans are looked for. Each time, it doubles.
+constexpr double kFirstStep = 1.0 / 8;
+
+class Prover {
+ public:
+  Prover(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound, double cost,
+         std::int64_t states, const Control& control)
+      : request_(request), graph_(graph), completion_(graph, bound), control_(control),
+        states_(states), proof_{.bound = bound.value(), .staged_bound = 0, .executions = {}, .cost = cost} {}
+
+  Proof run() {
+    for (double share : kFreeShares) {
+      const auto room = static_cast<double>(request_.budget_bytes - graph_.resident_bytes());
+      HeldSetProgram program(graph_, request_.budget_bytes, completion_,
+                             static_cast<Bytes>(share * room));
+      if (!climb(program)) break;
+    }
+    proof_.staged_bound = proof_.bound;
+    return std::move(proof_);
+  }
+
+ private:
+  double gap() const { return proof_.cost - proof_.bound; }
+  bool is_closed() const { return gap() <= 5 * kSame * proof_.cost; }
+
+  /// Looks for plans that cost more and more. Whether a finer program may say more.
+  bool climb(HeldSetProgram& program) {
+    for (double step = kFirstStep * gap(); !is_closed(); step *= 2) {
+      const double below = std::min(proof_.cost * (1 - kSame), proof_.bound + step);
+      const HeldSetAnswer answer = program.run({below, states_}, control_);
+      proof_.bound = std::max(proof_.bound, answer.bound);
+      states_ -= answer.states;
+      if (!answer.complete) return false;
+      control_.report(fmt::format("bound {:.3f}% over what is held",
+                                  100 * (proof_.bound / graph_.required_cost() - 1)));
+      if (!answer.executions) continue;
+      take(*answer.executions);
+      return !is_closed();
+    }
+    return false;
+  }
+
+  void take(const std::vector<OpId>& executions) {
+    const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
+    if (plan.peak_bytes > request_.budget_bytes || plan.cost >= proof_.cost) return;
+    proof_.cost = plan.cost;
+    proof_.executions = executions;
+  }
+
+  const PlanRequest& request_;
+  const StageGraph& graph_;
+  const CompletionBound completion_;
+  const Control& control_;
+  std::int64_t states_;
+  Proof proof_;
+};
+
+}  // namespace
+
+bool can_prove(const StageGraph& graph) { return HeldSetProgram::is_small_enough(graph); }
+
+Proof prove(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound,
+            double cost, std::int64_t states, const Control& control) {
+  return Prover(request, graph, bound, cost, states, control).run();
+}
+
+}  // namespace lowtide
