@@ -108,12 +108,15 @@ class Search {
     take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
   }
 
-  /// Better where memory is short at few moments only.
+  /// Better where memory is short at few moments only. A short search does not wait for it: its
+  /// relaxation alone may take a second.
   void prove_by_branches(std::int64_t states) {
     constexpr std::int64_t kStatesPerNode = 200;
-    if (best_.empty() || is_optimal()) return;
-    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_,
-                          states / kStatesPerNode, share_of_time(0.7)));
+    constexpr std::int64_t kLeastNodes = 50;
+    const std::int64_t nodes = states / kStatesPerNode;
+    if (best_.empty() || is_optimal() || nodes < kLeastNodes) return;
+    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_, nodes,
+                          share_of_time(0.7)));
   }
 
   void take(Proof proof) {
