@@ -1,4 +1,5 @@
-// The program over held sets against all sets of reruns of small graphs, and what search proves by it.
+// The program over held sets against all sets of reruns of small graphs, and what search proves by
+// it.
 
 #include <gtest/gtest.h>
 
@@ -153,7 +154,10 @@ TEST(CompletionBound, IsTheBoundAtTheBeginning) {
 
 TEST(Search, ProvesItsPlansOfSmallNetworks) {
   const std::vector<std::pair<std::string, double>> cases{
-      {"checkmate-vgg16", 0.85}, {"checkmate-vgg19", 0.85}, {"chain-20s0", 0.6}, {"chain-20s3", 0.8}};
+      {"checkmate-vgg16", 0.85},
+      {"checkmate-vgg19", 0.85},
+      {"chain-20s0", 0.6},
+      {"chain-20s3", 0.8}};
   for (const auto& [name, share] : cases) {
     SCOPED_TRACE(name);
     const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + name + ".json");

@@ -62,8 +62,8 @@ class Search {
   }
 
  private:
-  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that was
-  /// enough.
+  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that
+  /// was enough.
   bool go_on() {
     constexpr double kClose = 0.02;  // of the cost of all ops
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
@@ -90,7 +90,8 @@ class Search {
 
   bool proves() const { return effort_.states > 0 && can_prove(graph_); }
 
-  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it is.
+  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it
+  /// is.
   void glance() {
     constexpr std::int64_t kPart = 100;
     raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
