@@ -1,8 +1,8 @@
 // How long search takes to a plan that costs no more than the one with which Checkmate's integer
 // program ended, beside the seconds that the program took: per case, and the geometric mean of the
 // ratios. The program's figures are those of bench/peers/checkmate.csv, measured on a contended
-// machine by code of our own. Search starts anew with twice the work until it is there; all of these
-// count. --help lists the options.
+// machine by code of our own. Search starts anew with twice the work until it is there; all of
+// these count. --help lists the options.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -47,8 +47,8 @@ std::vector<std::string> split(const std::string& line) {
   return cells;
 }
 
-/// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Those without a plan are
-/// left out.
+/// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Those without a plan
+/// are left out.
 std::vector<Case> read_cases(const Arguments& arguments) {
   std::ifstream file(arguments.peers);
   std::vector<Case> cases;

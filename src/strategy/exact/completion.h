@@ -11,8 +11,8 @@ namespace lowtide {
 /// What any plan must still pay for reruns, from a moment and what is there at that moment on: the
 /// programs of PriceBound's clusters, at its prices, from the end backwards.
 ///
-/// A glued value (strategy/bound/contraction.h) that is there counts as what its reader makes of it,
-/// which takes no more bytes and saves no less.
+/// A glued value (strategy/bound/contraction.h) that is there counts as what its reader makes of
+/// it, which takes no more bytes and saves no less.
 class CompletionBound {
  public:
   /// Takes 8 bytes for each subset of each cluster and stage. The graph must outlive this, and have

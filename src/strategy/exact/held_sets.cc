@@ -95,7 +95,8 @@ HeldSetAnswer HeldSetProgram::run(const HeldSetEffort& effort, const Control& co
     here_ = {};
     next_ = {};
     for (State& state : states) {
-      here_.index.emplace(std::pair(state.live, state.hurried), static_cast<int>(here_.states.size()));
+      here_.index.emplace(std::pair(state.live, state.hurried),
+                          static_cast<int>(here_.states.size()));
       here_.states.push_back(state);
     }
     for (std::size_t k = 0; k < here_.states.size(); ++k) {
@@ -191,9 +192,9 @@ Bytes HeldSetProgram::most_of(const ValueSet& ops, int stage) const {
   return most;
 }
 
-/// Whether the op could run behind the next run too, whatever that is: there is room for it then, and
-/// for those of the others with which it shares values, directly or through others, and all that
-/// these make takes no more memory than the least that goes for it.
+/// Whether the op could run behind the next run too, whatever that is: there is room for it then,
+/// and for those of the others with which it shares values, directly or through others, and all
+/// that these make takes no more memory than the least that goes for it.
 bool HeldSetProgram::is_loose(int op, const ValueSet& others, Bytes room) const {
   ValueSet group;
   ValueSet fringe;
@@ -215,8 +216,8 @@ bool HeldSetProgram::is_loose(int op, const ValueSet& others, Bytes room) const 
   return own <= room && made <= least;
 }
 
-/// Whether, behind these hurried ops, something that each of them reads may go at a cost that is not
-/// too much; or there may be no room for one of them later.
+/// Whether, behind these hurried ops, something that each of them reads may go at a cost that is
+/// not too much; or there may be no room for one of them later.
 bool HeldSetProgram::may_pay(int stage, int op, const State& state) const {
   ValueSet hurried = state.hurried;
   hurried.insert(op);
@@ -234,7 +235,8 @@ bool HeldSetProgram::may_pay(int stage, int op, const State& state) const {
     inputs_[i].for_each([&](int v) {
       ValueSet rest = live;
       rest.erase(v);
-      if (must_stay(v, stage) || is_too_dear(stage, rest, state.cost + graph_.stage(op).cost)) return;
+      if (must_stay(v, stage)) return;
+      if (is_too_dear(stage, rest, state.cost + graph_.stage(op).cost)) return;
       ++ways;
       way = v;
       freed += bytes_[v];
@@ -285,7 +287,8 @@ bool HeldSetProgram::must_stay(int value, int from_stage) const {
 /// needed for that: the last is the smallest.
 void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueSet& live,
                           Bytes missing, Bytes overwritable) {
-  if (is_too_dear(placing.is_first() ? placing.stage + 1 : placing.stage, live, placing.cost)) return;
+  const int next = placing.is_first() ? placing.stage + 1 : placing.stage;
+  if (is_too_dear(next, live, placing.cost)) return;
   if (missing <= 0) {
     settle(placing, live);
     return;
@@ -324,8 +327,8 @@ ValueSet HeldSetProgram::without_free(const ValueSet& live) const {
 }
 
 /// Whether the op could as well run right before what it makes is read: so many bytes of its inputs
-/// take no more memory until then than the least that it may have been run for, and while it runs no
-/// more than its reader takes.
+/// take no more memory until then than the least that it may have been run for, and while it runs
+/// no more than its reader takes.
 bool HeldSetProgram::is_as_good_later(int op, Bytes inputs, Bytes made) const {
   return inputs <= made && may_run_late_[op] && inputs + own_bytes_[op] - made <= reader_bytes_[op];
 }

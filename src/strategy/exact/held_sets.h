@@ -34,9 +34,9 @@ struct HeldSetAnswer {
 /// What keeps the number of states small, all of it without losing the cheapest plan:
 /// - A value stays live until a run does not fit; then a set of values goes of which each is needed
 ///   to make it fit.
-/// - What the first run of a stage takes, and what that takes, runs again as it is missing. Any other
-///   op runs again only in a hurry: right before a run at which something that it reads goes, or
-///   behind which there is no room for it, or it may run no more.
+/// - What the first run of a stage takes, and what that takes, runs again as it is missing. Any
+///   other op runs again only in a hurry: right before a run at which something that it reads
+///   goes, or behind which there is no room for it, or it may run no more.
 /// - What costs nothing to make again from what is there does not count as there.
 /// - What is of use only to dear reruns is not held.
 /// - A state with a subset of another's values and no less cost ends.
@@ -123,8 +123,8 @@ class HeldSetProgram {
   const StageGraph& graph_;
   const CompletionBound& completion_;
   Bytes room_;  // budget less residents
-  /// Per stage and value: the least cost of reruns, there and later, that lead from the value to one
-  /// that a first run reads; 0 when a first run reads it itself, infinite when none does.
+  /// Per stage and value: the least cost of reruns, there and later, that lead from the value to
+  /// one that a first run reads; 0 when a first run reads it itself, infinite when none does.
   std::vector<std::vector<double>> use_costs_;
   std::vector<ValueSet> inputs_;   // per stage
   std::vector<ValueSet> outputs_;  // per stage
@@ -132,7 +132,7 @@ class HeldSetProgram {
   std::vector<Bytes> bytes_;          // per value
   std::vector<Bytes> own_bytes_;      // per stage: what its op makes and works in
   std::vector<Bytes> reader_bytes_;   // per stage: the least of that of what reads its outputs
-  std::vector<bool> may_run_late_;    // per stage: its op, as late as anything that reads its outputs
+  std::vector<bool> may_run_late_;    // per stage: its op, as late as what reads its outputs
   HeldSetEffort effort_;
   Layer here_;  // states in the current stage, in the order in which they are looked at
   Layer next_;  // behind its first run

@@ -47,7 +47,8 @@ class EndsProver {
  private:
   /// The solution, when the solver came to its end.
   std::vector<Event> solve_once(bool is_first) {
-    const StageModel model(request_.graph, graph_, request_.budget_bytes, Formulation::ends, inside_);
+    const StageModel model(request_.graph, graph_, request_.budget_bytes, Formulation::ends,
+                           inside_);
     SolverRequest asked;
     asked.most_nodes = nodes_;
     if (incumbent_.exists()) asked.start = model.values_of(incumbent_.events());

@@ -65,8 +65,8 @@ class Search {
   }
 
  private:
-  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that was
-  /// enough.
+  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that
+  /// was enough.
   bool go_on() {
     constexpr double kClose = 0.02;  // of the cost of all ops
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
@@ -93,7 +93,8 @@ class Search {
 
   bool proves() const { return effort_.states > 0 && can_prove(graph_); }
 
-  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it is.
+  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it
+  /// is.
   void glance() {
     constexpr std::int64_t kPart = 100;
     raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
@@ -111,12 +112,15 @@ class Search {
     take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
   }
 
-  /// Better where memory is short at few moments only.
+  /// Better where memory is short at few moments only. A short search does not wait for it: its
+  /// relaxation alone may take a second.
   void prove_by_branches(std::int64_t states) {
     constexpr std::int64_t kStatesPerNode = 200;
-    if (best_.empty() || is_optimal()) return;
-    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_,
-                          states / kStatesPerNode, share_of_time(0.7)));
+    constexpr std::int64_t kLeastNodes = 50;
+    const std::int64_t nodes = states / kStatesPerNode;
+    if (best_.empty() || is_optimal() || nodes < kLeastNodes) return;
+    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_, nodes,
+                          share_of_time(0.7)));
   }
 
   void take(Proof proof) {

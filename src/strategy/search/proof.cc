@@ -27,7 +27,10 @@ class Prover {
   Prover(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound, double cost,
          std::int64_t states, const Control& control)
       : request_(request), graph_(graph), completion_(graph, bound), control_(control),
-        states_(states), proof_{.bound = bound.value(), .staged_bound = 0, .executions = {}, .cost = cost} {}
+        states_(states) {
+    proof_.bound = bound.value();
+    proof_.cost = cost;
+  }
 
   Proof run() {
     for (double share : kFreeShares) {

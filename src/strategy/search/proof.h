@@ -22,10 +22,11 @@ struct Proof {
 /// Whether a graph is small enough for prove().
 bool can_prove(const StageGraph& graph);
 
-/// Proves a plan of that cost optimal, or finds a cheaper one, with a HeldSetProgram on the prices of
-/// the bound; or raises the bound as far as `states` states of that program allow. Begins coarsely,
-/// with values below a part of the budget held for nothing, and with plans that cost little more
-/// than the bound. The graph must be small enough. Same states, same result, unless control says stop.
+/// Proves a plan of that cost optimal, or finds a cheaper one, with a HeldSetProgram on the prices
+/// of the bound; or raises the bound as far as `states` states of that program allow. Begins
+/// coarsely, with values below a part of the budget held for nothing, and with plans that cost
+/// little more than the bound. The graph must be small enough. Same states, same result, unless
+/// control says stop.
 Proof prove(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound,
             double cost, std::int64_t states, const Control& control);
 
