@@ -19,6 +19,8 @@ constexpr std::int64_t kWork = 600'000'000;
 constexpr std::int64_t kImprovement = 5'000'000;
 constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
+/// With more buffers not one order could be placed.
+constexpr std::size_t kMostOrdered = 35'000;
 
 /// Positions of the buffers that need an address.
 Order positions(const std::vector<Buffer>& buffers) {
@@ -261,6 +263,7 @@ Packing pack(const std::vector<Buffer>& buffers, Bytes alignment) {
   if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
   Search search(rounded, packing_lower_bound(buffers, alignment));
   search.sweep_both_ways(items);
+  if (items.size() > kMostOrdered) return search.take_best();
   search.try_orders(items);
   search.promote_squeaky();
   search.climb(search.best_order());

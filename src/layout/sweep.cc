@@ -1,6 +1,9 @@
 #include "layout/sweep.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <limits>
 #include <map>
 #include <set>
 #include <tuple>
@@ -49,9 +52,24 @@ class Holes {
     return found == by_size_.end() ? by_offset_.end() : by_offset_.find(found->second);
   }
 
+  /// Holes of a larger class are all large enough: of those only the lowest may be it. Of its own
+  /// class, the lowest that is large enough.
   ByOffset::iterator first(Bytes bytes) {
-    return std::find_if(by_offset_.begin(), by_offset_.end(),
-                        [&](const auto& hole) { return hole.second >= bytes; });
+    const std::size_t own = class_of(bytes);
+    Bytes lowest = std::numeric_limits<Bytes>::max();
+    for (std::size_t c = own + 1; c < by_class_.size(); ++c) {
+      if (!by_class_[c].empty()) lowest = std::min(lowest, by_class_[c].begin()->first);
+    }
+    for (const auto& [offset, size] : by_class_[own]) {
+      if (offset >= lowest) break;
+      if (size >= bytes) lowest = offset;
+    }
+    return by_offset_.find(lowest);
+  }
+
+  /// From a power of two to below the next.
+  static std::size_t class_of(Bytes bytes) {
+    return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(bytes)));
   }
 
   Bytes grow(Bytes bytes) {
@@ -70,15 +88,18 @@ class Holes {
   void insert(Bytes offset, Bytes bytes) {
     by_offset_.emplace(offset, bytes);
     by_size_.emplace(bytes, offset);
+    by_class_[class_of(bytes)].emplace(offset, bytes);
   }
 
   void erase(ByOffset::iterator hole) {
     by_size_.erase({hole->second, hole->first});
+    by_class_[class_of(hole->second)].erase(hole->first);
     by_offset_.erase(hole);
   }
 
   ByOffset by_offset_;
   std::set<std::pair<Bytes, Bytes>> by_size_;  // size, offset
+  std::array<ByOffset, 65> by_class_;          // per class of sizes
   Bytes top_ = 0;
 };
 

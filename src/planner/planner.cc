@@ -26,8 +26,8 @@ constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
 constexpr double kFirstShare = 0.6;
 constexpr double kLaterShare = 0.4;
-/// Of the whole time limit, what may have gone when another alternative is laid out.
-constexpr double kLayoutShare = 0.7;
+/// Of the whole time limit, what may have gone when alternatives are laid out that may well not fit.
+constexpr double kLayoutShare = 0.6;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
 /// and so much later; more as long as nothing has fitted.
 constexpr double kFirstMargin = 0.8;
@@ -69,8 +69,11 @@ std::string in_full(Bytes bytes) {
   return fmt::format("{} ({} bytes)", format_bytes(bytes), bytes);
 }
 
-Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
-  Plan plan = with_in_place(graph, lower(graph, executions));
+Plan lowered(const Graph& graph, std::span<const OpId> executions) {
+  return with_in_place(graph, lower(graph, executions));
+}
+
+Plan laid_out(const Graph& graph, Plan plan) {
   // Bytes of a graph that never runs are mere numbers, and need no alignment.
   plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1);
   return plan;
@@ -211,7 +214,8 @@ class Attempts {
     if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
       return std::nullopt;
     }
-    Found found = found_from(std::move(decision.executions));
+    Plan plan = lowered(graph_, decision.executions);
+    Found found = found_from(std::move(decision.executions), std::move(plan));
     found.optimal = decision.outcome == Outcome::optimal && asked >= budget_;
     return best_to_lay_out(std::move(found), std::move(decision.alternatives));
   }
@@ -222,10 +226,14 @@ class Attempts {
     const double good_enough = kGoodEnough * found.plan.cost;
     for (std::vector<OpId>& other : alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
-      // The last one needs the least.
-      if (is_late(kLayoutShare) && &other != &alternatives.back()) continue;
-      Found next = found_from(std::move(other));
-      if (next.arena_bytes <= budget_ && next.plan.cost > good_enough) {
+      Plan plan = lowered(graph_, other);
+      // With little time only one that fits if its layout wastes no more; the last one needs the least.
+      const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
+      const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
+      if (is_late(kLayoutShare) && is_doubtful) continue;
+      Found next = found_from(std::move(other), std::move(plan));
+      const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
+      if (next.arena_bytes <= budget_ && is_dear) {
         offer(std::move(next));
         break;
       }
@@ -238,8 +246,8 @@ class Attempts {
     if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
   }
 
-  Found found_from(std::vector<OpId> executions) const {
-    Plan plan = laid_out(graph_, executions);
+  Found found_from(std::vector<OpId> executions, Plan lowered) const {
+    Plan plan = laid_out(graph_, std::move(lowered));
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
@@ -340,7 +348,7 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
                 Bytes budget_bytes) {
   const Control clock;
   Planned planned = asked(graph, budget_bytes);
-  Plan plan = laid_out(graph, executions);
+  Plan plan = laid_out(graph, lowered(graph, executions));
   plan.strategy = strategy;
   const Bytes arena_bytes = plan.layout->arena_bytes;
   planned.seconds = plan.seconds = clock.elapsed_seconds();

@@ -26,6 +26,10 @@ constexpr double kReorderShare = 0.8;
 /// Of the work, for the graph's order where there is another.
 constexpr double kGivenOrderShare = 0.25;
 
+/// Another order takes many moves to pay, whose number grows with the graph: with less than so many
+/// seconds for each op the time is better spent in the order there is.
+constexpr double kSecondsForOrder = 5e-4;
+
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
 constexpr double kOrderLimit = 0.5;
@@ -39,6 +43,11 @@ SearchEffort effort_of(const PlanRequest& request) {
   effort.moves /= 3;
   effort.bound_work /= 10;
   return effort;
+}
+
+bool has_time_for_order(const PlanRequest& request, const StageGraph& stages) {
+  const double limit = request.control.limit_seconds();
+  return limit <= 0 || limit >= kSecondsForOrder * stages.num_stages();
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
@@ -108,7 +117,8 @@ Decision decide(const PlanRequest& request) {
     kept->certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
     return *std::move(kept);
   }
-  const bool improves = request.start.empty() && request.options.at("order") > 0;
+  const bool improves = request.start.empty() && request.options.at("order") > 0 &&
+                        has_time_for_order(request, stages);
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1));
   Decision decision = first_answer(request, stages, kFirstShare);
   if (decision.outcome == Outcome::feasible) {

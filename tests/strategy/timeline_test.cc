@@ -20,18 +20,26 @@ struct Plain {
     for (Bytes b : bytes) sum += std::max<Bytes>(0, b - limit);
     return sum;
   }
+  int over_after(int from) const {
+    for (std::size_t i = 0; i < bytes.size(); ++i) {
+      const std::size_t stage = (from + i) % bytes.size();
+      if (bytes[stage] > limit) return static_cast<int>(stage);
+    }
+    return -1;
+  }
   int over() const {
     return static_cast<int>(std::ranges::count_if(bytes, [&](Bytes b) { return b > limit; }));
   }
 };
 
 TEST(Timeline, AgreesWithPlainSums) {
-  for (int stages : {1, 63, 64, 65, 300}) {
+  for (int stages : {1, 63, 64, 65, 300, 4096, 4097, 13000}) {
     std::mt19937_64 random(stages);
     const auto below = [&](int n) { return static_cast<int>(random() % n); };
     Timeline timeline(stages, 500);
     Plain plain{std::vector<Bytes>(stages), 500};
-    for (int step = 0; step < 2000; ++step) {
+    const int steps = stages > 1000 ? 600 : 2000;
+    for (int step = 0; step < steps; ++step) {
       int begin = below(stages + 1);
       int end = below(stages + 1);
       if (begin > end) std::swap(begin, end);
@@ -45,6 +53,7 @@ TEST(Timeline, AgreesWithPlainSums) {
       ASSERT_EQ(timeline.stages_over(), plain.over()) << stages << " stages, step " << step;
       const int probe = below(stages);
       ASSERT_EQ(timeline.at(probe), plain.bytes[probe]);
+      ASSERT_EQ(timeline.over_after(probe), plain.over_after(probe));
     }
   }
 }

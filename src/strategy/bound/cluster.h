@@ -6,6 +6,7 @@
 
 #include "strategy/bound/contraction.h"
 #include "strategy/bound/prices.h"
+#include "strategy/bound/subset_table.h"
 #include "strategy/stage_graph.h"
 
 namespace lowtide {
@@ -23,69 +24,55 @@ struct Hold {
 /// lower the result.
 ///
 /// The program runs over the subsets of the cluster's values that are held, from each stage that
-/// touches them to the next, of those that are made and still of use: O(readers x values x
-/// 2^values), and less where values are made and read one after the other.
+/// touches them to the next (strategy/bound/subset_table.h). Over stages without a price all are
+/// held. So it takes as long as there are stages with a price and values dropped over them.
 class Cluster {
  public:
-  static constexpr int kMostValues = 14;
+  static constexpr int kMostValues = SubsetTable::kMostValues;
 
   /// `ops` in order, with at most kMostValues outputs in all.
-  Cluster(const StageGraph& graph, std::vector<BoundOp> ops);
-
-  /// Subsets that solve() looks at.
-  double work() const { return work_; }
+  Cluster(const StageGraph& graph, std::span<const BoundOp> ops);
 
   /// Room that solve() works in; to be used again.
   struct Scratch;
 
   /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
-  double solve(const Prices& prices, Scratch& scratch, std::vector<Hold>& holds) const;
+  /// `table` is room to work in, to be used again, and counts the work.
+  double solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
 
  private:
-  using Subset = std::uint16_t;
+  using Values = SubsetTable::Values;
   enum class Kind : std::uint8_t {
-    make,  ///< the first run: `out` is there from now on
-    run,   ///< the op may run again: makes `out` from `in`
-    drop,  ///< `out` may be dropped
-    pay,   ///< what is there is paid for over [begin, end); `in` is there in any case
-    need   ///< `in` must be there
+    make,    ///< the first run: these are there from now on
+    need,    ///< these must be there
+    choose,  ///< what is there may be dropped but for these, or be made again
+    pay,     ///< what is there is paid for over [begin, end); these are there in any case
+    close    ///< these are of no use any more
   };
   struct Step {
     Kind kind;
-    Subset open = 0;  ///< values that may be held: subsets of these are looked at
-    Subset in = 0;
-    Subset out = 0;
-    double cost = 0;
-    int begin = 0;
+    Values values = 0;
+    int begin = 0;  ///< stages
     int end = 0;
   };
+  struct Run {
+    Values in, out;
+    int deadline;
+    double cost;
+  };
 
-  std::vector<int> touching_stages(const StageGraph& graph) const;
-  Subset subset(std::span<const int> values) const;
-  Subset read_by(const StageGraph& graph, int stage) const;
-  Subset useful_after(const StageGraph& graph, int stage) const;
-  void add(Step step);
-  void close(Subset useful);
-  void add_choices(int stage);
+  std::vector<int> touching_stages(const StageGraph& graph, std::span<const BoundOp> ops) const;
+  Values subset(std::span<const int> values) const;
+  Values read_by(const StageGraph& graph, int stage) const;
+  Values useful_after(const StageGraph& graph, int stage) const;
   void add_gap(const StageGraph& graph, int before, int after);
   void add_first_run(const StageGraph& graph, int stage);
-  void take(const Step& step, const Prices& prices, Scratch& scratch) const;
-  Subset cheapest(const std::vector<double>& least) const;
-  void trace_back(const Scratch& scratch, Subset state, std::vector<Hold>& holds) const;
+  void choose(const Step& step, bool after_price, double price, SubsetTable& table) const;
 
-  std::vector<BoundOp> ops_;
   std::vector<int> values_;
+  std::vector<double> bytes_;  // per value
+  std::vector<Run> runs_;      // per op
   std::vector<Step> steps_;
-  std::vector<double> bytes_;  // per subset
-  std::size_t choices_ = 0;    // steps that choose: runs and drops
-  double work_ = 0;
-  Subset open_ = 0;            // while the steps are laid out; then of the last
-};
-
-struct Cluster::Scratch {
-  std::vector<double> least;  ///< per subset: the least cost so far
-  std::vector<Subset> from;   ///< per step that chooses and subset: the subset before it
-  std::size_t chosen = 0;     ///< steps so far that chose
 };
 
 }  // namespace lowtide

@@ -7,6 +7,8 @@
 #include <numeric>
 #include <utility>
 
+#include "base/time_share.h"
+
 namespace lowtide {
 namespace {
 
@@ -143,7 +145,7 @@ void PriceBound::group(int cluster_values, Gluing gluing) {
   clusters_.clear();
   for (int end = n; end > 0; end = choice[end].previous) {
     const int begin = choice[end].previous;
-    clusters_.emplace_back(graph_, std::vector(ops.begin() + begin, ops.begin() + end));
+    clusters_.emplace_back(graph_, std::span(ops).subspan(begin, end - begin));
     grouping->cuts.push_back(begin);
   }
 }
@@ -164,7 +166,8 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   const Prices prices(price);
   double bound = graph_.required_cost();
   std::vector<Hold> holds;
-  for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, scratch_, holds);
+  for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, table_, holds);
+  other_work_ += static_cast<double>(price.size() + holds.size());
   std::vector<double> change(price.size() + 1);
   for (const Hold& hold : holds) {
     if (hold.free) continue;
@@ -180,32 +183,59 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   return bound;
 }
 
+/// Subsets that evaluate() looks at, at the best prices; of many clusters, judged by some.
 double PriceBound::work_of_round() const {
-  double work = static_cast<double>(graph_.num_stages());
-  for (const Cluster& cluster : clusters_) work += cluster.work();
-  return work;
+  constexpr std::size_t kSample = 64;
+  const std::size_t step = 1 + clusters_.size() / kSample;
+  std::vector<Hold> holds;
+  const double before = table_.work();
+  for (std::size_t i = 0; i < clusters_.size(); i += step) {
+    clusters_[i].solve(best_prices_, table_, holds);
+  }
+  const double sampled = table_.work() - before + static_cast<double>(holds.size());
+  return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
+}
+
+/// Of many stages, those that have a price, and in each of some equal parts, more each time, the one
+/// that lacks most room. Few prices take few rounds to find, and clusters are solved fast at them.
+void PriceBound::choose_active(const std::vector<double>& price, const std::vector<double>& slope) {
+  constexpr std::size_t kMostParts = 4096;
+  const std::size_t n = price.size();
+  active_.assign(n, n <= kMostParts);
+  if (n <= kMostParts) return;
+  parts_ = std::min(kMostParts, 2 * parts_);
+  const std::size_t length = (n + parts_ - 1) / parts_;
+  for (std::size_t begin = 0; begin < n; begin += length) {
+    const auto first = slope.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = slope.begin() + static_cast<std::ptrdiff_t>(std::min(n, begin + length));
+    active_[static_cast<std::size_t>(std::max_element(first, last) - slope.begin())] = true;
+  }
+  for (std::size_t t = 0; t < n; ++t) active_[t] = active_[t] || price[t] > 0;
 }
 
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
 void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Control& control) {
-  constexpr double kFewRounds = 10;
-  constexpr double kManyRounds = 3000;
+  constexpr int kFewRounds = 10;
+  constexpr int kManyRounds = 3000;
   constexpr int kPatience = 12;
   constexpr double kFirstAmbition = 0.05;
+  constexpr double kNextAmbition = 0.01;  // from prices that are good already
   constexpr double kLastAmbition = 1e-6;
   for (int values = cluster_values; values > 0; values /= 2) {
     group(values, gluing);
     if (work >= kFewRounds * work_of_round()) break;
   }
-  const int rounds =
-      static_cast<int>(std::clamp(work / work_of_round(), kFewRounds, kManyRounds));
+  const double end = spent() + work;
   const double scale = graph_.required_cost();
-  double ambition = kFirstAmbition * scale;
+  double ambition = (best_ > scale ? kNextAmbition : kFirstAmbition) * scale;
   int idle = 0;
   std::vector<double> price = best_prices_.each();
   std::vector<double> slope(price.size());
-  for (int round = 0; round < rounds && !control.should_stop(); ++round) {
+  bool is_stuck = true;
+  for (int round = 0; round < kManyRounds && !control.should_stop(); ++round) {
+    if (round >= kFewRounds && spent() >= end) break;
     const double bound = evaluate(price, slope);
+    if (std::exchange(is_stuck, false)) choose_active(price, slope);
     if (bound > best_) {
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
@@ -215,9 +245,11 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
       ambition /= 2;
       idle = 0;
       price = best_prices_.each();
+      is_stuck = true;
       if (ambition < kLastAmbition * scale) break;
       continue;
     }
+    for (std::size_t t = 0; t < price.size(); ++t) slope[t] = active_[t] ? slope[t] : 0;
     const double length = squared_length(slope, price);
     if (length <= 0) break;
     const double step = (best_ + ambition - bound) / length;
@@ -230,7 +262,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
 PriceBound::Solution PriceBound::solution(double factor) const {
   const Prices prices = best_prices_.times(factor);
   Solution result{{}, decided_};
-  for (const Cluster& cluster : clusters_) cluster.solve(prices, scratch_, result.holds);
+  for (const Cluster& cluster : clusters_) cluster.solve(prices, table_, result.holds);
   for (int v : grouping_->contraction.glued) {
     const StageValue& value = graph_.value(v);
     result.holds.push_back({v, value.producer, value.last_reader() + 1, true});
@@ -250,8 +282,12 @@ void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
   constexpr Round kRounds[] = {{1, Gluing::loose, 1},   {4, Gluing::loose, 1},
                                {10, Gluing::loose, 1},  {10, Gluing::strict, 1},
                                {14, Gluing::strict, 4}, {12, Gluing::strict, 1}};
+  double left = 0;
+  for (const Round& round : kRounds) left += round.share;
   for (const auto [values, gluing, share] : kRounds) {
-    bound.raise(values, gluing, share * work, part);
+    if (part.should_stop()) break;
+    bound.raise(values, gluing, share * work, share_of_time(part, share / left));
+    left -= share;
     listener.report(fmt::format("bound {:.3f}% with clusters of {}",
                                 100 * (bound.value() / bound.required_cost() - 1), values));
   }

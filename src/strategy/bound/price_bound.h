@@ -57,16 +57,21 @@ class PriceBound {
   void decide();
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
+  double spent() const { return table_.work() + other_work_; }
   double work_of_round() const;
+  void choose_active(const std::vector<double>& price, const std::vector<double>& slope);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
   const StageGraph& graph_;
   std::vector<bool> priced_;   // per stage
   std::vector<bool> decided_;  // per value
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
+  std::vector<char> active_;   // per stage: whether its price may change
+  std::size_t parts_ = 32;     // of the stages, when they are many, that are looked at one by one
   std::shared_ptr<const Grouping> grouping_;
   std::vector<Cluster> clusters_;
-  mutable Cluster::Scratch scratch_;
+  mutable SubsetTable table_;
+  mutable double other_work_ = 0;  // per stage and hold
   Prices best_prices_;
   std::shared_ptr<const Grouping> best_grouping_;
   double best_;

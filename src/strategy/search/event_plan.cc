@@ -218,13 +218,21 @@ Bytes EventPlan::top_of(int stage) const {
   return std::max(top, live + own_top_[stage] - overlaid(stage, stage));
 }
 
+/// Whether what some run of the value's producer made is read for the last time then. Those moments
+/// ascend with the runs.
+bool EventPlan::is_last_use(int value, Moment now) const {
+  const std::vector<Moment>& last = last_use_[value];
+  auto k = last.size() - 1;
+  while (k > 0 && last[k] > now) --k;
+  return last[k] == now;
+}
+
 /// Bytes of outputs that the op, running in that stage, writes over inputs that it is the last to
 /// read.
 Bytes EventPlan::overlaid(int stage, int op) const {
   Bytes bytes = 0;
   for (const auto& [output, input] : graph_.stage(op).overlays) {
-    const bool dies = last_use_[input][instance_at(input, stage)] == moment(stage, op);
-    if (dies) bytes += graph_.value(output).bytes;
+    if (is_last_use(input, moment(stage, op))) bytes += graph_.value(output).bytes;
   }
   return bytes;
 }
@@ -233,7 +241,7 @@ Bytes EventPlan::overlaid(int stage, int op) const {
 void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
   const Stage& executed = graph_.stage(op);
   const Moment now = moment(stage, op);
-  const auto ends_now = [&](int v) { return last_use_[v][instance_at(v, stage)] == now; };
+  const auto ends_now = [&](int v) { return is_last_use(v, now); };
   for (int v : executed.outputs) live += graph_.value(v).bytes;
   top = std::max(top, live + executed.workspace - overlaid(stage, op));
   for (int v : executed.outputs) live -= ends_now(v) ? graph_.value(v).bytes : 0;

@@ -80,6 +80,7 @@ class EventPlan {
   static int stage_of(Moment moment) { return static_cast<int>(moment >> 32); }
 
   Moment last_use_before(int value, int run_stage, int before_stage) const;
+  bool is_last_use(int value, Moment now) const;
   void split_outputs(Event event, int k);
   void join_outputs(Event event, int k);
   void read_inputs(Event event);

@@ -10,6 +10,7 @@
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
+#include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/start.h"
 #include "strategy/stage_graph.h"
@@ -42,7 +43,8 @@ class Search {
     if (goes_on() && go_on()) return answer(Outcome::feasible, best_);
     if (effort_.adapt_only) return {};
     if (!bound_.infeasible()) {
-      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.3));
+      raise_in_rounds(bound_, effort_.bound_work, request_.control,
+                      share_of_time(is_hurried() ? 0.5 : 0.3));
       anneal();
     }
     if (best_.empty()) return descend_only();
@@ -83,6 +85,10 @@ class Search {
                       effort_.seed);
     std::vector<Start> starts = priced_starts(annealer);
     keep_leanest(starts);
+    starts_ = starts;
+    if (auto mixed = mixture_within(request_.budget_bytes)) {
+      starts.push_back(start_of(*mixed, annealer));
+    }
     starts = choice_of(starts);
     const double each = 0.3 / static_cast<double>(starts.size());
     for (const Start& start : starts) {
@@ -110,37 +116,40 @@ class Search {
     if (annealer.any_fits()) take(annealer);
   }
 
-  /// Plans that are good at the prices of the bound and above, from nothing and from the bound's
-  /// own solution.
+  /// Plans that are good at the prices of the bound and above, from the bound's own solution and
+  /// from nothing.
   std::vector<Start> priced_starts(Annealer& annealer) const {
     const Control part = share_of_time(0.3);
-    std::vector<Start> starts;
-    const auto add = [&](const std::vector<Event>& events) {
-      annealer.load(events);
-      const EventPlan& plan = annealer.plan();
-      starts.push_back({plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()});
-      report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
-                         format_bytes(plan.memory().peak())));
-    };
-    add({});
-    std::vector<Event> priced;
-    for (bool from_bound : {false, true}) {
+    std::vector<Start> starts{start_of({}, annealer)};
+    for (bool from_bound : {true, false}) {
+      std::vector<Event> priced;
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
         if (part.should_stop()) return starts;
         std::optional<std::vector<Event>> from = priced;
         if (from_bound) from = events_of(graph_, bound_.solution(factor));
         if (!from) break;
         priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
-        add(priced);
+        starts.push_back(start_of(priced, annealer));
         if (is_lean(starts.back())) break;
       }
     }
-    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
-    if (std::ranges::none_of(starts, fits)) {
-      for (const std::vector<Event>& events : segmentations(graph_)) add(events);
+    if (std::ranges::none_of(starts, [&](const Start& s) { return fits(s); })) {
+      for (const std::vector<Event>& events : segmentations(graph_)) {
+        starts.push_back(start_of(events, annealer));
+      }
     }
     return starts;
   }
+
+  Start start_of(const std::vector<Event>& events, Annealer& annealer) const {
+    annealer.load(events);
+    const EventPlan& plan = annealer.plan();
+    report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
+                       format_bytes(plan.memory().peak())));
+    return {plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()};
+  }
+
+  bool fits(const Start& start) const { return start.peak <= request_.budget_bytes; }
 
   /// Whether addresses are sure to fit, or nearly so.
   bool is_lean(const Start& start) const {
@@ -156,7 +165,6 @@ class Search {
 
   /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
   std::vector<Start> choice_of(const std::vector<Start>& starts) const {
-    const auto fits = [&](const Start& s) { return s.peak <= request_.budget_bytes; };
     const Start* best = &starts.front();
     const Start* cheapest = nullptr;
     for (const Start& s : starts) {
@@ -178,9 +186,32 @@ class Search {
     return result;
   }
 
+  /// A plan within the limit between two starts, or a start and the best plan, from which a low cost
+  /// is to be expected.
+  std::optional<std::vector<Event>> mixture_within(Bytes limit) const {
+    const auto cost_between = [&](const Start& cheaper, const Start& leaner) {
+      const auto share = static_cast<double>(cheaper.peak - limit) /
+                         static_cast<double>(cheaper.peak - leaner.peak);
+      return cheaper.cost + share * (leaner.cost - cheaper.cost);
+    };
+    const Start* cheaper = nullptr;
+    const Start* leaner = nullptr;
+    for (const Start& c : starts_) {
+      for (const Start& l : starts_) {
+        if (c.peak <= limit || l.peak > limit || c.cost >= l.cost) continue;
+        if (cheaper && cost_between(c, l) >= cost_between(*cheaper, *leaner)) continue;
+        cheaper = &c;
+        leaner = &l;
+      }
+    }
+    if (cheaper == nullptr) return std::nullopt;
+    return Mixture(graph_, cheaper->events, leaner->events).within(limit);
+  }
+
   void take(const Annealer& annealer) {
     if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
     best_ = executions_of(graph_, annealer.best());
+    best_start_ = {annealer.best(), annealer.best_cost(), request_.budget_bytes, 0};
     best_cost_ = annealer.best_cost();
     others_ = annealer.others();
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
@@ -216,7 +247,7 @@ class Search {
     return Control(share_of_seconds(request_.control, share, until));
   }
 
-  Decision answer(Outcome outcome, std::vector<OpId> executions) const {
+  Decision answer(Outcome outcome, std::vector<OpId> executions) {
     Decision result;
     result.outcome = outcome;
     result.executions = std::move(executions);
@@ -231,22 +262,34 @@ class Search {
     return decision;
   }
 
-  /// Of the others, those that are worth a layout; and one that needs much less.
-  std::vector<std::vector<OpId>> alternatives() const {
-    constexpr std::size_t kMost = 6;
+  /// Of the others, those that are worth a layout; some that leave more room; and one that needs much
+  /// less.
+  std::vector<std::vector<OpId>> alternatives() {
+    const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
     std::ranges::sort(sorted, {}, &Annealer::Found::cost);
     const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
     sorted.erase(repeated.begin(), repeated.end());
     std::vector<std::vector<OpId>> result;
     for (const Annealer::Found& other : sorted) {
-      if (other.cost > kWorthLayout * best_cost_ || result.size() == kMost) break;
+      if (other.cost > kWorthLayout * best_cost_ || result.size() == most) break;
       if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
+    }
+    starts_.push_back(best_start_);
+    for (double share : {0.997, 0.99, 0.97}) {
+      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
+      if (auto mixed = mixture_within(limit)) result.push_back(executions_of(graph_, *mixed));
     }
     if (lean_) result.push_back(executions_of(graph_, lean_->events));
     return result;
   }
 
+  /// Whether there is no time for many moves per op: then starts at good prices are worth more.
+  bool is_hurried() const {
+    constexpr double kSecondsPerStage = 1e-3;
+    const double limit = request_.control.limit_seconds();
+    return limit > 0 && limit < kSecondsPerStage * graph_.num_stages();
+  }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
   /// Whether the search has nothing left to gain, which does not see views that run again.
@@ -264,6 +307,8 @@ class Search {
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
+  std::vector<Start> starts_;  // and the best plan, once the search is over
+  Start best_start_;
   std::optional<Start> lean_;  // the last resort among alternatives
   bool is_short_of_time_ = false;
   double left_ = 1;  // share of the moves

@@ -1,54 +1,71 @@
 #include "strategy/search/timeline.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace lowtide {
 
 Timeline::Timeline(int stages, Bytes limit)
-    : bytes_(stages), limit_(limit), blocks_((stages + kBlock - 1) / kBlock) {
+    : bytes_(stages),
+      limit_(limit),
+      blocks_((stages + kBlock - 1) / kBlock),
+      groups_((stages + kGroup - 1) / kGroup) {
   set_limit(limit);
 }
 
 void Timeline::set_limit(Bytes limit) {
   limit_ = limit;
-  for (int b = 0; b < static_cast<int>(blocks_.size()); ++b) mark_stale(b);
+  for (Part& block : blocks_) block.stale = true;
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) mark_stale(g);
 }
 
-int Timeline::block_end(int block) const {
-  return std::min(static_cast<int>(bytes_.size()), (block + 1) * kBlock);
-}
-
-void Timeline::mark_stale(int block) {
-  if (blocks_[block].stale) return;
-  blocks_[block].stale = true;
-  stale_.push_back(block);
+void Timeline::mark_stale(int group) const {
+  if (groups_[group].stale) return;
+  groups_[group].stale = true;
+  stale_groups_.push_back(group);
 }
 
 void Timeline::add(int begin, int end, Bytes bytes) {
   if (begin >= end) return;
+  const int first = begin / kGroup;
+  const int last = (end - 1) / kGroup;
+  if (first == last) return add_in_group(first, begin, end, bytes);
+  add_in_group(first, begin, (first + 1) * kGroup, bytes);
+  for (int g = first + 1; g < last; ++g) {
+    Part& group = groups_[g];
+    group.pending += bytes;
+    group.top += bytes;
+    if (matters(group, 0)) mark_stale(g);
+  }
+  add_in_group(last, last * kGroup, end, bytes);
+}
+
+void Timeline::add_in_group(int g, int begin, int end, Bytes bytes) {
   const int first = begin / kBlock;
   const int last = (end - 1) / kBlock;
-  if (first == last) return add_inside(first, begin, end, bytes);
-  add_inside(first, begin, (first + 1) * kBlock, bytes);
+  if (first == last) return add_in_block(g, first, begin, end, bytes);
+  add_in_block(g, first, begin, (first + 1) * kBlock, bytes);
+  const Bytes below = groups_[g].pending;
   for (int b = first + 1; b < last; ++b) {
-    Block& block = blocks_[b];
+    Part& block = blocks_[b];
     block.pending += bytes;
     block.top += bytes;
-    if (block.over > 0 || block.top > limit_) mark_stale(b);
+    block.stale = block.stale || matters(block, below);
   }
-  add_inside(last, last * kBlock, end, bytes);
+  add_in_block(g, last, last * kBlock, end, bytes);
 }
 
-void Timeline::add_inside(int block, int begin, int end, Bytes bytes) {
+void Timeline::add_in_block(int group, int block, int begin, int end, Bytes bytes) {
   for (int i = begin; i < end; ++i) bytes_[i] += bytes;
-  mark_stale(block);
+  blocks_[block].stale = true;
+  mark_stale(group);
 }
 
-void Timeline::refresh(int b) const {
-  Block& block = blocks_[b];
-  const Bytes room = limit_ - block.pending;
+void Timeline::refresh_block(int b, Bytes below) const {
+  Part& block = blocks_[b];
+  const Bytes room = limit_ - block.pending - below;
   const Bytes* bytes = bytes_.data();
-  const int end = block_end(b);
+  const int end = std::min(num_stages(), (b + 1) * kBlock);
   Bytes top = bytes[b * kBlock];
   for (int i = b * kBlock; i < end; ++i) top = std::max(top, bytes[i]);
   Bytes excess = 0;
@@ -57,17 +74,35 @@ void Timeline::refresh(int b) const {
     excess += std::max<Bytes>(0, bytes[i] - room);
     over += bytes[i] > room;
   }
-  excess_ += excess - block.excess;
-  over_ += over - block.over;
   block = {block.pending, top + block.pending, excess, over, false};
 }
 
-void Timeline::refresh() const {
-  for (int block : stale_) refresh(block);
-  stale_.clear();
+void Timeline::refresh_group(int g) const {
+  Part& group = groups_[g];
+  const int begin = g * kGroup / kBlock;
+  const int end = std::min(static_cast<int>(blocks_.size()), begin + kGroup / kBlock);
+  Part sum{.pending = group.pending, .top = std::numeric_limits<Bytes>::min()};
+  for (int b = begin; b < end; ++b) {
+    const Part& block = blocks_[b];
+    if (block.stale || matters(block, group.pending)) refresh_block(b, group.pending);
+    sum.top = std::max(sum.top, block.top);
+    sum.excess += block.excess;
+    sum.over += block.over;
+  }
+  sum.top += sum.pending;
+  excess_ += sum.excess - group.excess;
+  over_ += sum.over - group.over;
+  group = sum;
 }
 
-Bytes Timeline::at(int stage) const { return bytes_[stage] + blocks_[stage / kBlock].pending; }
+void Timeline::refresh() const {
+  for (int group : stale_groups_) refresh_group(group);
+  stale_groups_.clear();
+}
+
+Bytes Timeline::at(int stage) const {
+  return bytes_[stage] + blocks_[stage / kBlock].pending + groups_[stage / kGroup].pending;
+}
 
 Bytes Timeline::excess() const {
   refresh();
@@ -81,26 +116,28 @@ int Timeline::stages_over() const {
 
 Bytes Timeline::peak() const {
   refresh();
-  return std::ranges::max_element(blocks_, {}, &Block::top)->top;
+  return std::ranges::max_element(groups_, {}, &Part::top)->top;
+}
+
+int Timeline::first_over(int begin, int end) const {
+  while (begin < end) {
+    int length = 1;
+    if (groups_[begin / kGroup].over == 0) {
+      length = kGroup - begin % kGroup;
+    } else if (blocks_[begin / kBlock].over == 0) {
+      length = kBlock - begin % kBlock;
+    } else if (at(begin) > limit_) {
+      return begin;
+    }
+    begin += length;
+  }
+  return -1;
 }
 
 int Timeline::over_after(int from) const {
   if (stages_over() == 0) return -1;
-  const auto search = [&](int begin, int end) {
-    while (begin < end) {
-      const int b = begin / kBlock;
-      const int stop = std::min(end, block_end(b));
-      if (blocks_[b].over > 0) {
-        for (int i = begin; i < stop; ++i) {
-          if (at(i) > limit_) return i;
-        }
-      }
-      begin = stop;
-    }
-    return -1;
-  };
-  const int found = search(from, static_cast<int>(bytes_.size()));
-  return found >= 0 ? found : search(0, from);
+  const int found = first_over(from, num_stages());
+  return found >= 0 ? found : first_over(0, from);
 }
 
 }  // namespace lowtide

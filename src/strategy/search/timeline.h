@@ -7,8 +7,9 @@
 namespace lowtide {
 
 /// Bytes in use per stage, under changes of whole ranges of stages, and by how much they exceed a
-/// limit. Blocks of stages carry pending changes, so a change of r stages takes O(r / 64 + 128);
-/// sums are brought up to date, block by block, when they are asked for.
+/// limit. Blocks of 64 stages, and groups of 64 blocks, carry pending changes, so a change of r
+/// stages takes O(r / 4096 + 256); sums are brought up to date, group by group, when they are asked
+/// for.
 class Timeline {
  public:
   Timeline(int stages, Bytes limit);
@@ -27,25 +28,35 @@ class Timeline {
   int over_after(int from) const;
 
  private:
-  static constexpr int kBlock = 64;
-  struct Block {
+  static constexpr int kBlock = 64;          // stages
+  static constexpr int kGroup = 64 * kBlock;  // stages
+  /// Of a block or of a group.
+  struct Part {
     Bytes pending = 0;
-    Bytes top = 0;  ///< pending included
+    Bytes top = 0;  ///< pending included, but not what is pending for the group of a block
     Bytes excess = 0;
     int over = 0;
     bool stale = false;
   };
 
-  void add_inside(int block, int begin, int end, Bytes bytes);
-  int block_end(int block) const;
-  void mark_stale(int block);
-  void refresh(int block) const;
+  void add_in_group(int group, int begin, int end, Bytes bytes);
+  void add_in_block(int group, int block, int begin, int end, Bytes bytes);
+  /// Whether sums may be others after the pending bytes changed; `below` is pending for its group.
+  bool matters(const Part& part, Bytes below) const {
+    return part.over > 0 || part.top + below > limit_;
+  }
+  void mark_stale(int group) const;
+  void refresh_block(int block, Bytes below) const;
+  void refresh_group(int group) const;
   void refresh() const;
+  int num_stages() const { return static_cast<int>(bytes_.size()); }
+  int first_over(int begin, int end) const;
 
   std::vector<Bytes> bytes_;
   Bytes limit_;
-  mutable std::vector<Block> blocks_;
-  mutable std::vector<int> stale_;
+  mutable std::vector<Part> blocks_;
+  mutable std::vector<Part> groups_;
+  mutable std::vector<int> stale_groups_;
   mutable Bytes excess_ = 0;
   mutable int over_ = 0;
 };

@@ -1,0 +1,64 @@
+#include "strategy/search/mixture.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "strategy/search/moves.h"
+
+namespace lowtide {
+namespace {
+
+bool by_op(const Event& a, const Event& b) {
+  return std::pair(a.op, a.stage) < std::pair(b.op, b.stage);
+}
+
+/// Those of ops in [begin, end), of events by op.
+std::span<const Event> of_ops(const std::vector<Event>& events, int begin, int end) {
+  const auto first = std::ranges::lower_bound(events, begin, {}, &Event::op);
+  const auto last = std::ranges::lower_bound(events, end, {}, &Event::op);
+  return {first, last};
+}
+
+}  // namespace
+
+Mixture::Mixture(const StageGraph& graph, std::vector<Event> cheaper, std::vector<Event> leaner)
+    : graph_(graph), plan_(graph, 0) {
+  std::ranges::sort(cheaper, by_op);
+  std::ranges::sort(leaner, by_op);
+  for (Event event : cheaper) plan_.add(event);
+  std::ranges::set_difference(cheaper, leaner, std::back_inserter(cheaper_), by_op);
+  std::ranges::set_difference(leaner, cheaper, std::back_inserter(leaner_), by_op);
+}
+
+std::optional<std::vector<Event>> Mixture::within(Bytes limit) {
+  plan_.set_limit(limit);
+  int too_few = -1;
+  int enough = graph_.num_stages();
+  while (enough - too_few > 1) {
+    const int middle = too_few + (enough - too_few) / 2;
+    move_to(middle);
+    (plan_.fits() ? enough : too_few) = middle;
+  }
+  move_to(enough);
+  if (!plan_.fits()) return std::nullopt;
+  EventPlan pruned = plan_;
+  Moves(graph_, pruned).prune_all();
+  return pruned.events();
+}
+
+void Mixture::move_to(int stage) {
+  if (stage > border_) {
+    exchange(of_ops(cheaper_, border_, stage), of_ops(leaner_, border_, stage));
+  } else {
+    exchange(of_ops(leaner_, stage, border_), of_ops(cheaper_, stage, border_));
+  }
+  border_ = stage;
+}
+
+void Mixture::exchange(std::span<const Event> out, std::span<const Event> in) {
+  for (Event event : out) plan_.remove(event);
+  for (Event event : in) plan_.add(event);
+}
+
+}  // namespace lowtide
