@@ -212,6 +212,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   constexpr int kManyRounds = 3000;
   constexpr int kPatience = 12;
   constexpr double kFirstAmbition = 0.05;
+  constexpr double kLaterAmbition = 0.01;  // when there are prices to go on from
   constexpr double kLastAmbition = 1e-6;
   for (int values = cluster_values; values > 0; values /= 2) {
     group(values, gluing);
@@ -219,7 +220,8 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   }
   scratch_.work = 0;
   const double scale = graph_.required_cost();
-  double ambition = kFirstAmbition * scale;
+  const bool has_prices = best_prices_.over(0, graph_.num_stages()) > 0;
+  double ambition = (has_prices ? kLaterAmbition : kFirstAmbition) * scale;
   int idle = 0;
   std::vector<double> price = best_prices_.each();
   std::vector<double> slope(price.size());

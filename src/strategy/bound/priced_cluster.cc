@@ -89,8 +89,13 @@ void PricedCluster::add_gap(const StageGraph& graph, int before, int after) {
 }
 
 void PricedCluster::add_first_run(const StageGraph& graph, int stage) {
-  const Subset in = subset(graph.stage(stage).inputs);
-  const Subset out = subset(graph.stage(stage).outputs);
+  Subset in = 0;
+  Subset out = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    const StageValue& value = graph.value(values_[bit]);  // a stage may read far more than these
+    if (std::ranges::binary_search(value.readers, stage)) in |= Subset(1u << bit);
+    if (value.producer == stage) out |= Subset(1u << bit);
+  }
   const auto given = static_cast<Subset>(in | out);
   if (!steps_.empty()) steps_.push_back({Kind::choose, given, stage, stage + 1});
   if (in != 0) steps_.push_back({Kind::need, in});
