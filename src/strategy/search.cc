@@ -49,6 +49,7 @@ bool has_time_for_order(const PlanRequest& request, const StageGraph& stages) {
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
 std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const StageGraph& stages) {
   if (!request.start.empty()) return order_of(request.graph, stages, request.start);
+  if (!has_time_for_order(request, stages)) return std::nullopt;
   const auto limit = static_cast<Bytes>(kOrderLimit * static_cast<double>(keep_all_peak(stages)));
   const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
   return leaner_order(request.graph, stages, limit,
