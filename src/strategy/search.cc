@@ -24,7 +24,7 @@ constexpr double kGivenOrderShare = 0.25;
 
 /// Another order takes many moves to pay, whose number grows with the graph: with less than so many
 /// seconds for each op the time is better spent in the order there is.
-constexpr double kSecondsForOrder = 5e-4;
+constexpr double kSecondsForOrder = 1e-3;
 
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
