@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-BENCHMARKS = ["keep_all_vs_eager.py", "predicted_overhead.py", "zoo_budgets.py"]
+BENCHMARKS = ["keep_all_vs_eager.py", "predicted_overhead.py", "zoo_budgets.py", "scaling.py"]
 
 
 def main():

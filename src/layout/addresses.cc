@@ -87,9 +87,10 @@ class Collector {
 
 }  // namespace
 
-Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment) {
+Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment,
+                        std::int64_t work) {
   const Collector collector(graph, plan);
-  return collector.layout(pack(collector.buffers(), alignment));
+  return collector.layout(pack(collector.buffers(), alignment, work));
 }
 
 }  // namespace lowtide

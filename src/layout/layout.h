@@ -25,12 +25,18 @@ struct Packing {
 /// No packing can be lower: the largest sum of (aligned) bytes alive at one time.
 Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment);
 
+/// What pack() may spend on orders of buffers, in comparisons of two buffers: a deterministic stand-in
+/// for time, about a second.
+inline constexpr std::int64_t kPackingWork = 600'000'000;
+
 /// Packs so that no two buffers that are alive together overlap (dynamic storage allocation).
 /// Tries several first-fit and best-fit orders and keeps the lowest; deterministic.
-Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment);
+Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
+             std::int64_t work = kPackingWork);
 
 /// Addresses for every storage and workspace of a valid plan. An output written in place keeps
 /// its input's address.
-Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment = kArenaAlignment);
+Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment = kArenaAlignment,
+                        std::int64_t work = kPackingWork);
 
 }  // namespace lowtide

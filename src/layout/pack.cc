@@ -12,15 +12,13 @@
 namespace lowtide {
 namespace {
 
-/// Work is counted in comparisons of two buffers, a deterministic stand-in for time: what one call
-/// of pack() may spend in all, on each way to improve an order (some 10 ms), and what placing one
-/// buffer, or starting over, costs besides.
-constexpr std::int64_t kWork = 600'000'000;
+/// Work is counted in comparisons of two buffers: what each way to improve an order may spend (some
+/// 10 ms), and what placing one buffer, or starting over, costs besides.
 constexpr std::int64_t kImprovement = 5'000'000;
 constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
-/// With more buffers not one order could be placed.
-constexpr std::size_t kMostOrdered = 35'000;
+/// Of the square of the number of buffers: without so much work, orders are not worth beginning.
+constexpr double kWorthBeginning = 0.5;
 
 /// Positions of the buffers that need an address.
 Order positions(const std::vector<Buffer>& buffers) {
@@ -53,7 +51,8 @@ std::vector<Buffer> reversed(std::vector<Buffer> buffers) {
 /// fit) address that is free over its whole life.
 class OrderedPacker {
  public:
-  explicit OrderedPacker(const std::vector<Buffer>& buffers) : buffers_(buffers) {}
+  OrderedPacker(const std::vector<Buffer>& buffers, std::int64_t most_work)
+      : buffers_(buffers), most_work_(most_work) {}
 
   std::int64_t work() const { return work_; }
 
@@ -64,7 +63,7 @@ class OrderedPacker {
     placed_.reserve(order.size());
     Packing packing{std::vector<Bytes>(buffers_.size()), 0};
     for (std::int32_t i : order) {
-      if (work_ >= kWork) return std::nullopt;
+      if (work_ >= most_work_) return std::nullopt;
       const Bytes offset = find(buffers_[i], fit);
       insert({offset, offset + buffers_[i].bytes, buffers_[i].begin, buffers_[i].end});
       packing.offsets[i] = offset;
@@ -104,6 +103,7 @@ class OrderedPacker {
 
   const std::vector<Buffer>& buffers_;
   std::vector<Placed> placed_;  // by offset
+  std::int64_t most_work_;
   std::int64_t work_ = 0;
 };
 
@@ -128,8 +128,8 @@ Order ordered(const std::vector<Buffer>& buffers,
 /// Keeps the lowest packing seen, and the order that made it when one did.
 class Search {
  public:
-  Search(const std::vector<Buffer>& buffers, Bytes lower)
-      : buffers_(buffers), packer_(buffers), lower_(lower) {}
+  Search(const std::vector<Buffer>& buffers, Bytes lower, std::int64_t work)
+      : buffers_(buffers), packer_(buffers, work), lower_(lower) {}
 
   bool done() const { return best_.height <= lower_; }
   const Order& best_order() const { return best_order_; }
@@ -257,13 +257,14 @@ Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
   return most;
 }
 
-Packing pack(const std::vector<Buffer>& buffers, Bytes alignment) {
+Packing pack(const std::vector<Buffer>& buffers, Bytes alignment, std::int64_t work) {
   const std::vector<Buffer> rounded = aligned(buffers, alignment);
   const Order items = positions(buffers);
   if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
-  Search search(rounded, packing_lower_bound(buffers, alignment));
+  Search search(rounded, packing_lower_bound(buffers, alignment), work);
   search.sweep_both_ways(items);
-  if (items.size() > kMostOrdered) return search.take_best();
+  const auto n = static_cast<double>(items.size());
+  if (kWorthBeginning * n * n > static_cast<double>(work)) return search.take_best();
   search.try_orders(items);
   search.promote_squeaky();
   search.climb(search.best_order());

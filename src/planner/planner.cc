@@ -73,9 +73,9 @@ Plan lowered(const Graph& graph, std::span<const OpId> executions) {
   return with_in_place(graph, lower(graph, executions));
 }
 
-Plan laid_out(const Graph& graph, Plan plan) {
+Plan laid_out(const Graph& graph, Plan plan, std::int64_t work = kPackingWork) {
   // Bytes of a graph that never runs are mere numbers, and need no alignment.
-  plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1);
+  plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1, work);
   return plan;
 }
 
@@ -247,9 +247,17 @@ class Attempts {
   }
 
   Found found_from(std::vector<OpId> executions, Plan lowered) const {
-    Plan plan = laid_out(graph_, std::move(lowered));
+    Plan plan = laid_out(graph_, std::move(lowered), packing_work());
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
+  }
+
+  /// A layout may take a small part of the time limit.
+  std::int64_t packing_work() const {
+    constexpr double kWorkPerSecond = 0.05 * 6e8;
+    if (control_.limit_seconds() <= 0) return kPackingWork;
+    const double work = kWorkPerSecond * control_.limit_seconds();
+    return static_cast<std::int64_t>(std::min<double>(kPackingWork, work));
   }
 
   Control limited_control() const {

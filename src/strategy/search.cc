@@ -31,7 +31,7 @@ constexpr double kGivenOrderShare = 0.25;
 
 /// Another order takes many moves to pay, whose number grows with the graph: with less than so many
 /// seconds for each op the time is better spent in the order there is.
-constexpr double kSecondsForOrder = 5e-4;
+constexpr double kSecondsForOrder = 1e-3;
 
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
@@ -58,6 +58,7 @@ bool has_time_for_order(const PlanRequest& request, const StageGraph& stages) {
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
 std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const StageGraph& stages) {
   if (!request.start.empty()) return order_of(request.graph, stages, request.start);
+  if (!has_time_for_order(request, stages)) return std::nullopt;
   const auto limit = static_cast<Bytes>(kOrderLimit * static_cast<double>(keep_all_peak(stages)));
   const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
   return leaner_order(request.graph, stages, limit,

@@ -36,10 +36,6 @@ bool is_plain_view(const Graph& graph, OpId id) {
          std::ranges::all_of(op.outputs, shares) && std::ranges::all_of(op.inputs, shares);
 }
 
-void insert_once(std::vector<int>& list, int item) {
-  if (std::ranges::find(list, item) == list.end()) list.push_back(item);
-}
-
 }  // namespace
 
 struct StageGraph::Builder {
@@ -112,8 +108,10 @@ struct StageGraph::Builder {
   void read(Stage& stage, int here, TensorId id) {
     const int value = value_of[graph.storage(id)];
     if (value == kNone) return;  // resident
-    insert_once(stage.inputs, value);
-    insert_once(result.values_[value].readers, here);
+    std::vector<int>& readers = result.values_[value].readers;
+    if (!readers.empty() && readers.back() == here) return;
+    stage.inputs.push_back(value);
+    readers.push_back(here);
   }
 
   void make(Stage& stage, int here, TensorId id) {
