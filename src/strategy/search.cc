@@ -100,17 +100,21 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
   return decision;
 }
 
-/// A plan in another order may cost less than any in the graph's. So it gets the bound for any
-/// order; unless that says no more than that every op must run, and the other is below the plan.
+/// A plan in another order may cost less than any in the graph's, and then gets the bound for any
+/// order. It gets that too where it says about as much; where the other says more, and the plan does
+/// not cost less, it is told how it compares with plans in the graph's order.
 Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
                           Decision decision) {
+  constexpr double kAsGood = 0.98;
   if (decision.executions.empty() || !decision.lower_bound) return decision;
   if (!order_of(request.graph, stages, decision.executions)) return decision;
   auto proof = any_order_bound(request.graph, stages, *decision.certificate,
                                effort_of(request).bound_work, request.control);
-  const bool says_more = proof->lower_bound > stages.required_cost() * (1 + 1e-9);
+  const double required = stages.required_cost();
+  const double says = proof->lower_bound - required;
+  const double other_says = *decision.lower_bound - required;
   const double cost = lower(request.graph, decision.executions).cost;
-  if (!says_more && *decision.lower_bound <= cost) return decision;
+  if (*decision.lower_bound <= cost && says < kAsGood * other_says) return decision;
   decision.lower_bound = proof->lower_bound;
   decision.bound_model = "any-order";
   decision.certificate = std::move(proof);

@@ -3,13 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "graph/io.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
+#include "plan/replay.h"
 #include "strategy/ask.h"
 #include "strategy/exact/held_sets.h"
+#include "strategy/search/anneal.h"
 #include "strategy/small_graphs.h"
 #include "strategy/tiny_graphs.h"
+#include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
@@ -126,6 +131,37 @@ TEST(HeldSetProgram, BoundsEveryPlanWithWritesInPlaceAndFreeValues) {
       }
     }
   }
+}
+
+/// Steps too large for trying all sets of reruns, and the cheapest plan that annealing finds.
+TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
+  int rerunning = 0;
+  for (const std::uint64_t seed : {48, 75, 179, 184, 255, 1406, 10485, 20938, 1, 2, 3, 4, 5, 6, 7}) {
+    std::mt19937_64 random(seed);
+    const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % most); };
+    const Graph graph = seed % 3 == 0
+                            ? testing::random_graph(seed, {.ops = 13, .views = false, .in_place = false})
+                            : testing::random_step(seed, 1 + up_to(7), up_to(6));
+    const StageGraph stages(graph);
+    const Bytes floor = structural_floor(graph).bytes;
+    for (double share : {0.15, 0.4, 0.7}) {
+      SCOPED_TRACE(::testing::Message() << "seed " << seed << " share " << share);
+      const auto above = share * static_cast<double>(keep_all_peak(stages) - floor);
+      const Bytes budget = floor + static_cast<Bytes>(above);
+      if (PriceBound(stages, budget).infeasible()) continue;
+      const double unit = stages.required_cost() / stages.num_stages();
+      Annealer annealer(stages, budget, typical_price(stages), seed);
+      annealer.run({20'000, 10 * unit, 0.002 * unit}, Control());
+      if (!annealer.any_fits()) continue;
+      annealer.load(annealer.best());
+      annealer.run({20'000, unit, 0.002 * unit}, Control());
+      rerunning += annealer.best_cost() > stages.required_cost() * (1 + 1e-9);
+      Exact exact(stages, budget, static_cast<int>(seed % 3));
+      const HeldSetAnswer answer = exact.program.run({kAny.cost_below, 300'000}, Control());
+      EXPECT_LE(answer.bound, annealer.best_cost() * (1 + 1e-8));
+    }
+  }
+  EXPECT_GT(rerunning, 15);
 }
 
 TEST(HeldSetProgram, KeepsAValidBoundWhenItStopsEarly) {

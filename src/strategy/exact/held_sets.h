@@ -34,12 +34,9 @@ struct HeldSetAnswer {
 /// What keeps the number of states small, all of it without losing the cheapest plan:
 /// - A value stays live until a run does not fit; then a set of values goes of which each is needed
 ///   to make it fit.
-/// - What the first run of a stage takes, and what that takes, runs again as it is missing. Any
-///   other op runs again only in a hurry: right before a run at which something that it reads
-///   goes, or behind which there is no room for it, or it may run no more.
-/// - What costs nothing to make again from what is there does not count as there.
 /// - What is of use only to dear reruns is not held.
 /// - A state with a subset of another's values and no less cost ends.
+/// - So does one that can no longer make what the first run of its stage takes.
 ///
 /// Of writes in place it assumes no less than what a plan may do, so the answer may be a plan that
 /// does not fit, but the bound holds. Views are not counted.
@@ -57,12 +54,8 @@ class HeldSetProgram {
  private:
   struct State {
     ValueSet live;
-    ValueSet hurried;  ///< ops that just ran again though the stage's own takes none of it
-    double cost = 0;   ///< of reruns so far
+    double cost = 0;  ///< of reruns so far
     int trace = -1;
-    bool operator==(const State& other) const {
-      return live == other.live && hurried == other.hurried;
-    }
   };
   struct Trace {
     int before;
@@ -71,12 +64,10 @@ class HeldSetProgram {
   /// States by their sets; of equal ones the cheapest.
   struct Layer {
     struct Hash {
-      std::size_t operator()(const std::pair<ValueSet, ValueSet>& sets) const {
-        return sets.first.hash() * 31 + sets.second.hash();
-      }
+      std::size_t operator()(const ValueSet& set) const { return set.hash(); }
     };
     std::vector<State> states;
-    std::unordered_map<std::pair<ValueSet, ValueSet>, int, Hash> index;
+    std::unordered_map<ValueSet, int, Hash> index;
   };
   /// One run that is being made to fit.
   struct Placing {
@@ -84,8 +75,6 @@ class HeldSetProgram {
     int stage;               ///< in which it runs
     int op;                  ///< whose op runs
     ValueSet live;           ///< behind the run, before anything is dropped for it
-    ValueSet hurried;        ///< behind the run, if it is one of them; before it, if it is not
-    bool hurries;            ///< the op is one of them
     double cost;             ///< behind the run
     std::vector<int> items;  ///< values that may go, the largest first
     ValueSet inputs;         ///< of the op: these may go only as it writes over them
@@ -98,25 +87,15 @@ class HeldSetProgram {
   void expand(int stage, const State& state);
   ValueSet missing_ops(int stage, const ValueSet& live) const;
   bool may_all_run(int stage, const ValueSet& ops) const;
-  bool all_fits(int stage, const ValueSet& ops, const ValueSet& live) const;
-  void hurry(int stage, const ValueSet& missing, const State& state);
-  Bytes most_of(const ValueSet& ops, int stage) const;
-  bool is_loose(int op, const ValueSet& others, Bytes room) const;
-  bool may_pay(int stage, int op, const State& state) const;
-  void place(int stage, int op, const State& state, bool hurries);
+  void place(int stage, int op, const State& state);
   void list_items(Placing& placing) const;
   bool must_stay(int value, int from_stage) const;
   void drop(const Placing& placing, std::size_t item, const ValueSet& live, Bytes missing,
             Bytes overwritable);
-  void settle(const Placing& placing, const ValueSet& live);
-  ValueSet without_free(const ValueSet& live) const;
-  bool is_as_good_later(int op, Bytes inputs, Bytes made) const;
-  bool could_wait(const Placing& placing, const ValueSet& live) const;
-  void add(Layer& layer, const Placing& placing, const ValueSet& live, const ValueSet& hurried);
+  void add(const Placing& placing, const ValueSet& live);
   bool is_too_dear(int stage, const ValueSet& live, double cost) const;
   double least_total(int stage, const ValueSet& live, double cost) const;
   std::vector<State> undominated(std::vector<State> states) const;
-  Bytes least_of(const ValueSet& values) const;
   Bytes bytes_of(const ValueSet& values) const;
   std::vector<OpId> executions_to(int trace) const;
 
@@ -128,11 +107,8 @@ class HeldSetProgram {
   std::vector<std::vector<double>> use_costs_;
   std::vector<ValueSet> inputs_;   // per stage
   std::vector<ValueSet> outputs_;  // per stage
-  std::vector<ValueSet> related_;  // per stage: those whose ops read or make the same values
-  std::vector<Bytes> bytes_;          // per value
-  std::vector<Bytes> own_bytes_;      // per stage: what its op makes and works in
-  std::vector<Bytes> reader_bytes_;   // per stage: the least of that of what reads its outputs
-  std::vector<bool> may_run_late_;    // per stage: its op, as late as what reads its outputs
+  std::vector<Bytes> bytes_;       // per value
+  std::vector<Bytes> own_bytes_;   // per stage: what its op makes and works in
   HeldSetEffort effort_;
   Layer here_;  // states in the current stage, in the order in which they are looked at
   Layer next_;  // behind its first run
