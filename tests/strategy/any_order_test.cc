@@ -200,7 +200,7 @@ TEST(AnyOrderBound, ComesWithWhatSearchFindsInAnotherOrder) {
   }
   RecordProperty("any_order", any_order);
   RecordProperty("says_more", says_more);
-  EXPECT_GT(says_more, 2);
+  EXPECT_GT(says_more, 0);
 }
 
 /// The heaviest of chains through two paths, without ops that weigh nothing.
