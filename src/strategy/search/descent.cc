@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "strategy/search/anneal.h"
-#include "strategy/search/start.h"
+#include "strategy/search/start_events.h"
 
 namespace lowtide {
 namespace {

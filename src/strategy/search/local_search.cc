@@ -12,10 +12,10 @@
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
-#include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/proof.h"
-#include "strategy/search/start.h"
+#include "strategy/search/start_events.h"
+#include "strategy/search/starts.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
 
@@ -42,7 +42,7 @@ class Search {
  public:
   Search(const PlanRequest& request, const SearchEffort& effort)
       : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
-        effort_(effort), moves_(effort.moves) {}
+        effort_(effort), starts_(graph_, request.budget_bytes), moves_(effort.moves) {}
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
@@ -77,13 +77,6 @@ class Search {
     return annealer.any_fits() &&
            annealer.best_cost() <= before + kClose * graph_.required_cost();
   }
-
-  struct Start {
-    std::vector<Event> events;
-    double cost = 0;
-    Bytes peak = 0;
-    double rating = 0;  ///< the annealer's
-  };
 
   /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
   struct Phase {
@@ -137,13 +130,11 @@ class Search {
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
-    std::vector<Start> starts = priced_starts(annealer);
-    keep_leanest(starts);
-    starts_ = starts;
-    if (auto mixed = mixture_within(request_.budget_bytes)) {
-      starts.push_back(start_of(*mixed, annealer));
+    starts_ = priced_starts(annealer);
+    if (auto mixed = starts_.mixture_within(request_.budget_bytes)) {
+      starts_.add(start_of(*mixed, annealer));
     }
-    starts = choice_of(starts);
+    const std::vector<Start> starts = starts_.chosen();
     constexpr double kHeats[] = {0.1, 0.3, 1};
     const double each = 0.5 / static_cast<double>(starts.size() * std::size(kHeats));
     for (double heat : kHeats) {
@@ -175,9 +166,10 @@ class Search {
 
   /// Plans that are good at the prices of the bound and above, from the bound's own solution and
   /// from nothing.
-  std::vector<Start> priced_starts(Annealer& annealer) const {
+  Starts priced_starts(Annealer& annealer) const {
     const Control part = share_of_time(0.3);
-    std::vector<Start> starts{start_of({}, annealer)};
+    Starts starts(graph_, request_.budget_bytes);
+    starts.add(start_of({}, annealer));
     for (bool from_bound : {true, false}) {
       std::vector<Event> priced;
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
@@ -186,13 +178,15 @@ class Search {
         if (from_bound) from = events_of(graph_, bound_.solution(factor));
         if (!from) break;
         priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
-        starts.push_back(start_of(priced, annealer));
-        if (is_lean(starts.back())) break;
+        Start start = start_of(priced, annealer);
+        const bool is_lean = starts.is_lean(start);
+        starts.add(std::move(start));
+        if (is_lean) break;
       }
     }
-    if (std::ranges::none_of(starts, [&](const Start& s) { return fits(s); })) {
+    if (!starts.any_fits()) {
       for (const std::vector<Event>& events : segmentations(graph_)) {
-        starts.push_back(start_of(events, annealer));
+        starts.add(start_of(events, annealer));
       }
     }
     return starts;
@@ -204,65 +198,6 @@ class Search {
     report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
                        format_bytes(plan.memory().peak())));
     return {plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()};
-  }
-
-  bool fits(const Start& start) const { return start.peak <= request_.budget_bytes; }
-
-  /// Whether addresses are sure to fit, or nearly so.
-  bool is_lean(const Start& start) const {
-    constexpr double kRoom = 0.9;
-    return static_cast<double>(start.peak) <= kRoom * static_cast<double>(request_.budget_bytes);
-  }
-
-  void keep_leanest(const std::vector<Start>& starts) {
-    for (const Start& start : starts) {
-      if (is_lean(start) && (!lean_ || start.cost < lean_->cost)) lean_ = start;
-    }
-  }
-
-  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first.
-  std::vector<Start> choice_of(const std::vector<Start>& starts) const {
-    const Start* best = &starts.front();
-    const Start* cheapest = nullptr;
-    for (const Start& s : starts) {
-      if (s.rating < best->rating) best = &s;
-      if (fits(s) && (cheapest == nullptr || s.cost < cheapest->cost)) cheapest = &s;
-    }
-    const Start* leanest = nullptr;
-    for (const Start& s : starts) {
-      if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;
-      if (leanest == nullptr || s.peak < leanest->peak) leanest = &s;
-    }
-    std::vector<const Start*> chosen{cheapest, best, leanest};
-    std::erase(chosen, nullptr);
-    std::vector<Start> result;
-    for (const Start* start : chosen) {
-      const auto is_same = [&](const Start& other) { return other.events == start->events; };
-      if (std::ranges::none_of(result, is_same)) result.push_back(*start);
-    }
-    return result;
-  }
-
-  /// A plan within the limit between two starts, or a start and the best plan, from which a low cost
-  /// is to be expected.
-  std::optional<std::vector<Event>> mixture_within(Bytes limit) const {
-    const auto cost_between = [&](const Start& cheaper, const Start& leaner) {
-      const auto share = static_cast<double>(cheaper.peak - limit) /
-                         static_cast<double>(cheaper.peak - leaner.peak);
-      return cheaper.cost + share * (leaner.cost - cheaper.cost);
-    };
-    const Start* cheaper = nullptr;
-    const Start* leaner = nullptr;
-    for (const Start& c : starts_) {
-      for (const Start& l : starts_) {
-        if (c.peak <= limit || l.peak > limit || c.cost >= l.cost) continue;
-        if (cheaper && cost_between(c, l) >= cost_between(*cheaper, *leaner)) continue;
-        cheaper = &c;
-        leaner = &l;
-      }
-    }
-    if (cheaper == nullptr) return std::nullopt;
-    return Mixture(graph_, cheaper->events, leaner->events).within(limit);
   }
 
   void take(const Annealer& annealer) {
@@ -304,7 +239,7 @@ class Search {
     return Control(share_of_seconds(request_.control, share, until));
   }
 
-  Decision answer(Outcome outcome, std::vector<OpId> executions) {
+  Decision answer(Outcome outcome, std::vector<OpId> executions) const {
     Decision result;
     result.outcome = outcome;
     result.executions = std::move(executions);
@@ -325,7 +260,7 @@ class Search {
 
   /// Of the others, those that are worth a layout; some that leave more room; and one that needs much
   /// less.
-  std::vector<std::vector<OpId>> alternatives() {
+  std::vector<std::vector<OpId>> alternatives() const {
     const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
     std::ranges::sort(sorted, {}, &Annealer::Found::cost);
@@ -336,12 +271,14 @@ class Search {
       if (other.cost > kWorthLayout * best_cost_ || result.size() == most) break;
       if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
     }
-    starts_.push_back(best_start_);
+    Starts with_best = starts_;
+    with_best.add(best_start_);
     for (double share : {0.997, 0.99, 0.97}) {
       const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
-      if (auto mixed = mixture_within(limit)) result.push_back(executions_of(graph_, *mixed));
+      if (auto mixed = with_best.mixture_within(limit)) result.push_back(executions_of(graph_, *mixed));
     }
-    if (lean_) result.push_back(executions_of(graph_, lean_->events));
+    const Start* lean = starts_.cheapest_lean();
+    if (lean != nullptr) result.push_back(executions_of(graph_, lean->events));
     return result;
   }
 
@@ -372,9 +309,8 @@ class Search {
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
   double best_cost_ = 0;
-  std::vector<Start> starts_;  // and the best plan, once the search is over
-  Start best_start_;
-  std::optional<Start> lean_;  // the last resort among alternatives
+  Starts starts_;
+  Start best_start_;  // the best plan that annealing found
   bool is_short_of_time_ = false;
   std::int64_t moves_;   // of the search that goes on
   double left_ = 1;      // share of them

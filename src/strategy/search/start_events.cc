@@ -1,4 +1,4 @@
-#include "strategy/search/start.h"
+#include "strategy/search/start_events.h"
 
 #include <algorithm>
 

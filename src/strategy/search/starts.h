@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "strategy/search/event_plan.h"
+
+namespace lowtide {
+
+/// A plan from which annealing may begin.
+struct Start {
+  std::vector<Event> events;
+  double cost = 0;
+  Bytes peak = 0;
+  double rating = 0;  ///< the annealer's: cost and a penalty for bytes above the budget
+};
+
+/// The starts of a search within a budget, and what may be made of them.
+class Starts {
+ public:
+  Starts(const StageGraph& graph, Bytes budget) : graph_(&graph), budget_(budget) {}
+
+  void add(Start start) { starts_.push_back(std::move(start)); }
+  bool any_fits() const;
+  /// Whether addresses are sure to fit, or nearly so.
+  bool is_lean(const Start& start) const;
+
+  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first;
+  /// each once. There must be one.
+  std::vector<Start> chosen() const;
+  /// The cheapest lean one; null when none is.
+  const Start* cheapest_lean() const;
+  /// A mixture (mixture.h) within the limit of the two from which a low cost is to be expected.
+  std::optional<std::vector<Event>> mixture_within(Bytes limit) const;
+
+ private:
+  bool fits(const Start& start) const { return start.peak <= budget_; }
+
+  const StageGraph* graph_;  // so that it may be assigned
+  Bytes budget_;
+  std::vector<Start> starts_;
+};
+
+}  // namespace lowtide
