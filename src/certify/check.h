@@ -39,7 +39,8 @@ inline constexpr std::size_t kMostClusterValues = 14;
 
 /// The bound that the prices and clusters of a certificate prove, whatever it claims: no plan of
 /// the graph within Certificate::budget_bytes costs less, if it moves nothing to slower memory and,
-/// unless the certificate has a chain, its first runs keep the graph's order. Sums are rounded down. Infinite when there is no plan.
+/// unless the certificate has a chain, its first runs keep the graph's order. Sums are rounded
+/// down. Infinite when there is no plan.
 /// About O(graph + uses of decided values x 2^values of their cluster).
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate);
 

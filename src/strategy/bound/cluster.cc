@@ -216,7 +216,7 @@ std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int 
       result[static_cast<std::size_t>(t)] = {open[k], std::move(from_here)};
     }
   }
-  for (int t = 0; t <= steps_.front().begin; ++t) result[static_cast<std::size_t>(t)] = {0, {least[0]}};
+  std::fill_n(result.begin(), steps_.front().begin + 1, Completion{0, {least[0]}});
   return result;
 }
 

@@ -258,8 +258,8 @@ class Search {
     return decision;
   }
 
-  /// Of the others, those that are worth a layout; some that leave more room; and one that needs much
-  /// less.
+  /// Of the others, those that are worth a layout; some that leave more room; and one that needs
+  /// much less.
   std::vector<std::vector<OpId>> alternatives() const {
     const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
@@ -275,7 +275,8 @@ class Search {
     with_best.add(best_start_);
     for (double share : {0.997, 0.99, 0.97}) {
       const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
-      if (auto mixed = with_best.mixture_within(limit)) result.push_back(executions_of(graph_, *mixed));
+      const auto mixed = with_best.mixture_within(limit);
+      if (mixed) result.push_back(executions_of(graph_, *mixed));
     }
     const Start* lean = starts_.cheapest_lean();
     if (lean != nullptr) result.push_back(executions_of(graph_, lean->events));
