@@ -42,6 +42,8 @@ struct Arguments {
 };
 
 constexpr int kExplainedRows = 8;
+/// Bounds that differ by a smaller share are the same, but for rounding.
+constexpr double kSameBound = 1e-6;
 /// Of the time limit, what --explain may take besides; and at most so many seconds.
 constexpr double kExplainShare = 0.5;
 constexpr double kExplainSeconds = 10;
@@ -121,6 +123,12 @@ void write_proof(const Planned& planned, const std::string& file) {
                                  file, planned.plan->strategy));
   }
   write_certificate(*planned.certificate, file);
+  const double proved = planned.certificate->lower_bound;
+  if (proved >= planned.plan->lower_bound.value_or(0) * (1 - kSameBound)) return;
+  Progress().say(fmt::format(
+      "note: the certificate proves that no plan costs less than {:.9g}; that none costs less than "
+      "{:.9g} comes from an exact program, which leaves no certificate",
+      proved, *planned.plan->lower_bound));
 }
 
 /// What more memory would save; with --explain by a plan for it, else by the bound alone.

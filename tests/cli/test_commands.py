@@ -58,7 +58,8 @@ def test_graph_profile_plan_verify(lowtide, graph):
 
 
 def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
-    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json", "--json")
+    command = ("plan", graph, "--budget", "80%", "-O", "prove=0", "-o", "p.json", "--certificate", "c.json", "--json")
+    done = lowtide(*command)
     assert done.code == 0, done.err
     plan = done.json
     verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
@@ -68,6 +69,17 @@ def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
     assert verdict.json["lower_bound"] == pytest.approx(plan["lower_bound"])
     assert verdict.json["gap"] == pytest.approx(plan["gap"], abs=1e-6)
     assert "gap" in lowtide("certify", graph, "p.json", "c.json").out
+
+
+def test_a_certificate_that_proves_less_than_the_plan_claims_says_so(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json", "--json")
+    assert done.code == 0, done.err
+    verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
+    assert verdict.code == 0, verdict.err
+    claimed = done.json["lower_bound"]  # by an exact program, if that was needed
+    assert verdict.json["lower_bound"] <= claimed * (1 + 1e-9)
+    proves_less = verdict.json["lower_bound"] < claimed * (1 - 1e-6)
+    assert ("note: the certificate proves" in done.err) == proves_less
 
 
 def test_a_false_certificate_is_refused_by_name(lowtide, graph):
