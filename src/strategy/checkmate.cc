@@ -10,6 +10,7 @@
 #include "strategy/milp/highs.h"
 #include "strategy/milp/incumbent.h"
 #include "strategy/milp/options.h"
+#include "strategy/milp/refine.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {
@@ -77,7 +78,7 @@ class Checkmate {
     if (const double nodes = request_.options.at("nodes"); nodes > 0) {
       asked.most_nodes = static_cast<std::int64_t>(nodes);
     }
-    if (incumbent_.exists()) asked.start = start_for(model);
+    if (incumbent_.exists()) asked.start = start_for(model, incumbent_.events());
     asked.on_solution = [&](std::span<const double> values) {
       incumbent_.offer(model.events_of(values));
     };
@@ -96,15 +97,6 @@ class Checkmate {
     return refine(model.events_of(solved.values));
   }
 
-  /// The plan so far as a solution of the model; nothing when it is none, in-place writes being
-  /// counted there otherwise than they are done.
-  std::vector<double> start_for(const StageModel& model) const {
-    constexpr double kViolation = 1e-9;
-    std::vector<double> values = model.values_of(incumbent_.events());
-    if (largest_violation(model.program(), values) > kViolation) values.clear();
-    return values;
-  }
-
   /// After an optimum of the model: whether it is no plan, and the model can be made to say so.
   bool refine(const std::vector<Event>& events) {
     const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
@@ -114,14 +106,9 @@ class Checkmate {
       }
       return false;
     }
-    EventPlan plan(stages_, request_.budget_bytes);
-    for (const Event event : events) plan.add(event);
-    bool any = false;
-    for (int t = 0; form_ == Formulation::ends && t < stages_.num_stages(); ++t) {
-      if (plan.memory().at(t) <= request_.budget_bytes || inside_[t]) continue;
-      inside_[t] = any = true;
-    }
-    if (any) return true;
+    const bool more = form_ == Formulation::ends &&
+                      describe_overfull(stages_, events, request_.budget_bytes, inside_);
+    if (more) return true;
     // What the model leaves out or the solver's tolerance hides: ask for that much less, once.
     const bool again = model_budget_ == request_.budget_bytes;
     model_budget_ = request_.budget_bytes - over;

@@ -8,7 +8,7 @@
 
 #include "strategy/milp/highs.h"
 #include "strategy/milp/incumbent.h"
-#include "strategy/milp/stage_model.h"
+#include "strategy/milp/refine.h"
 
 namespace lowtide {
 namespace {
@@ -39,7 +39,9 @@ class EndsProver {
         proof_.cost = incumbent_.cost();
         proof_.executions = incumbent_.executions();
       }
-      if (!describe_more(events)) break;
+      const bool more = !events.empty() &&
+                        describe_overfull(graph_, events, request_.budget_bytes, inside_);
+      if (!more) break;
     }
     return std::move(proof_);
   }
@@ -51,8 +53,7 @@ class EndsProver {
                            inside_);
     SolverRequest asked;
     asked.most_nodes = nodes_;
-    if (incumbent_.exists()) asked.start = model.values_of(incumbent_.events());
-    if (largest_violation(model.program(), asked.start) > kRounding) asked.start.clear();
+    if (incumbent_.exists()) asked.start = start_for(model, incumbent_.events());
     asked.on_solution = [&](std::span<const double> values) {
       incumbent_.offer(model.events_of(values));
     };
@@ -67,18 +68,6 @@ class EndsProver {
     if (!solves) return {};
     incumbent_.offer(model.events_of(solved.values));
     return model.events_of(solved.values);
-  }
-
-  /// Whether there are stages in which these take too much, and which the model does not describe.
-  bool describe_more(std::span<const Event> events) {
-    EventPlan plan(graph_, request_.budget_bytes);
-    for (const Event event : events) plan.add(event);
-    bool any = false;
-    for (int t = 0; !events.empty() && t < graph_.num_stages(); ++t) {
-      if (plan.memory().at(t) <= request_.budget_bytes || inside_[t]) continue;
-      inside_[t] = any = true;
-    }
-    return any;
   }
 
   const PlanRequest& request_;
