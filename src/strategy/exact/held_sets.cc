@@ -141,11 +141,10 @@ bool HeldSetProgram::may_all_run(int stage, const ValueSet& ops) const {
 
 void HeldSetProgram::place(int stage, int op, const State& state) {
   Placing placing{.from = &state, .stage = stage, .op = op, .live = state.live - outputs_[op],
-                  .cost = state.cost, .items = {}, .inputs = inputs_[op]};
+                  .cost = state.cost, .items = {}};
   const Bytes used = bytes_of(placing.live) + own_bytes_[op];
   if (!placing.is_first()) placing.cost += graph_.stage(op).cost;
-  const int next = placing.is_first() ? stage + 1 : stage;
-  placing.live = (placing.live | outputs_[op]) & useful(next, placing.cost);
+  placing.live = (placing.live | outputs_[op]) & useful(placing.next_stage(), placing.cost);
   if (used > room_) list_items(placing);
   drop(placing, 0, placing.live, used - room_, graph_.stage(op).in_place);
 }
@@ -153,10 +152,9 @@ void HeldSetProgram::place(int stage, int op, const State& state) {
 /// Those that no first run needs, or that can be made again for it.
 void HeldSetProgram::list_items(Placing& placing) const {
   ValueSet stays = outputs_[placing.op];
-  if (graph_.stage(placing.op).in_place == 0) stays = stays | placing.inputs;
-  const int next = placing.is_first() ? placing.stage + 1 : placing.stage;
+  if (graph_.stage(placing.op).in_place == 0) stays = stays | inputs_[placing.op];
   (placing.from->live - stays).for_each([&](int v) {
-    if (bytes_[v] > 0 && !must_stay(v, next)) placing.items.push_back(v);
+    if (bytes_[v] > 0 && !must_stay(v, placing.next_stage())) placing.items.push_back(v);
   });
   std::ranges::stable_sort(placing.items, std::ranges::greater(),
                            [&](int v) { return bytes_[v]; });
@@ -172,17 +170,15 @@ bool HeldSetProgram::must_stay(int value, int from_stage) const {
 /// needed for that: the last is the smallest.
 void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueSet& live,
                           Bytes missing, Bytes overwritable) {
-  const int next = placing.is_first() ? placing.stage + 1 : placing.stage;
-  if (is_too_dear(next, live, placing.cost)) return;
+  if (is_too_dear(placing.next_stage(), live, placing.cost)) return;
   if (missing <= 0) {
     add(placing, live);
     return;
   }
   for (std::size_t k = item; k < placing.items.size(); ++k) {
     const int v = placing.items[k];
-    const bool written_over = placing.inputs.contains(v);
-    const Bytes freed =
-        written_over ? std::min(overwritable, bytes_[v]) : bytes_[v];
+    const bool written_over = inputs_[placing.op].contains(v);  // it may only go like that
+    const Bytes freed = written_over ? std::min(overwritable, bytes_[v]) : bytes_[v];
     if (freed <= 0) continue;
     ValueSet rest = live;
     rest.erase(v);

@@ -77,8 +77,9 @@ class HeldSetProgram {
     ValueSet live;           ///< behind the run, before anything is dropped for it
     double cost;             ///< behind the run
     std::vector<int> items;  ///< values that may go, the largest first
-    ValueSet inputs;         ///< of the op: these may go only as it writes over them
     bool is_first() const { return stage == op; }
+    /// To which the state behind the run belongs.
+    int next_stage() const { return is_first() ? stage + 1 : stage; }
   };
 
   void find_use_costs();
