@@ -10,11 +10,11 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "csv.h"
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
@@ -24,13 +24,6 @@ namespace lowtide {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
-}
 
 struct Arguments {
   std::string strategy = "search";

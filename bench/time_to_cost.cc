@@ -10,12 +10,11 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "csv.h"
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
@@ -39,13 +38,6 @@ struct Case {
   double overhead = 0;
   double seconds = 0;
 };
-
-std::vector<std::string> split(const std::string& line) {
-  std::vector<std::string> cells;
-  std::istringstream stream(line);
-  for (std::string cell; std::getline(stream, cell, ',');) cells.push_back(cell);
-  return cells;
-}
 
 /// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Those without a plan
 /// are left out.
