@@ -137,6 +137,27 @@ struct Tally {
   int glued = 0;           ///< have a chain
 };
 
+/// Raises what a random certificate proves, which is never above `least`, price by price; returns
+/// what it proves in the end.
+double climb(const Graph& graph, Author& author, double least, Certificate& certificate) {
+  mend_prices(graph, certificate);
+  mend(graph, certificate);
+  double best = -1;
+  for (int step = 0; step < 40; ++step) {
+    Certificate changed = certificate;
+    author.change_a_price(changed);
+    const auto verdict = proved_bound(graph, changed);
+    EXPECT_TRUE(is_accepted(verdict));
+    if (!std::holds_alternative<double>(verdict)) break;
+    const double proved = std::get<double>(verdict);
+    EXPECT_LE(proved, least * (1 + 1e-12));
+    if (proved < best) continue;
+    best = proved;
+    certificate = std::move(changed);
+  }
+  return best;
+}
+
 /// Random certificates at one budget; prices are changed as long as that raises what is proved.
 void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>& plans,
                 Bytes budget, Tally& tally) {
@@ -144,20 +165,8 @@ void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>
   const double keep_all = plans.front().cost;
   for (int attempt = 0; attempt < 6; ++attempt) {
     Certificate certificate = author.write(budget);
-    mend_prices(graph, certificate);
-    mend(graph, certificate);
-    double best = -1;
-    for (int step = 0; step < 40; ++step) {
-      Certificate changed = certificate;
-      author.change_a_price(changed);
-      const auto verdict = proved_bound(graph, changed);
-      ASSERT_TRUE(is_accepted(verdict));
-      const double proved = std::get<double>(verdict);
-      ASSERT_LE(proved, optimum * (1 + 1e-12)) << "budget " << budget;
-      if (proved < best) continue;
-      best = proved;
-      certificate = std::move(changed);
-    }
+    const double best = climb(graph, author, optimum, certificate);
+    ASSERT_FALSE(::testing::Test::HasFailure()) << "budget " << budget;
     ++tally.certificates;
     tally.above_keep_all += optimum < kNever && best > keep_all * (1 + 1e-9);
     tally.tight += optimum < kNever && best > keep_all && best > 0.999 * optimum;
@@ -206,26 +215,6 @@ TEST(CertificateSoundness, WhateverIsAcceptedIsBelowTheBestPlan) {
   EXPECT_GT(tally.glued, 50);
 }
 
-/// Raises what a random certificate proves, price by price.
-double climbed(const Graph& graph, Author& author, Certificate certificate, double least) {
-  mend_prices(graph, certificate);
-  mend(graph, certificate);
-  double best = -1;
-  for (int step = 0; step < 40; ++step) {
-    Certificate changed = certificate;
-    author.change_a_price(changed);
-    const auto verdict = proved_bound(graph, changed);
-    EXPECT_TRUE(is_accepted(verdict));
-    if (!std::holds_alternative<double>(verdict)) break;
-    const double proved = std::get<double>(verdict);
-    EXPECT_LE(proved, least * (1 + 1e-12));
-    if (proved < best) continue;
-    best = proved;
-    certificate = std::move(changed);
-  }
-  return best;
-}
-
 struct AnyOrderTally {
   int certificates = 0;
   int above_keep_all = 0;  ///< prove that something must run again
@@ -248,7 +237,7 @@ void try_any_order(const Graph& graph, std::uint64_t seed, AnyOrderTally& tally)
     for (int attempt = 0; attempt < 6; ++attempt) {
       Certificate certificate = author.write(budget);
       certificate.chain = author.chain();
-      const double best = climbed(graph, author, certificate, least);
+      const double best = climb(graph, author, least, certificate);
       ASSERT_FALSE(::testing::Test::HasFailure());
       ++tally.certificates;
       tally.above_keep_all += best > reference.cost * (1 + 1e-9);
