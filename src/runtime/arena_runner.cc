@@ -53,8 +53,8 @@ void ArenaRunner::finish(StepReport& report) const {
 }
 
 void ArenaRunner::forget_outside() {
-  for (std::size_t id = 0; id < program_->outside.size(); ++id) {
-    if (program_->outside[id] && program_->ends[id] != nullptr) program_->ends[id]->reset();
+  for (at::Tensor* tensor : program_->outside) {
+    if (tensor != nullptr) tensor->reset();
   }
   for (const Program::Output& output : program_->outputs) {
     if (output.outside) output.value->reset();

@@ -87,8 +87,9 @@ struct AutogradExecutor::Impl {
 
   void take_block();
   void put(TensorId id, const at::Tensor& tensor);
-  std::vector<at::Tensor> hand_out(std::span<const TensorId> wanted);
-  at::Tensor hand_out(TensorId id);
+  const at::Tensor& result(TensorId id) const;
+  at::Tensor hand_out(TensorId id) const;
+  at::Tensor copy_out(TensorId id) const;
   void run(std::size_t from, std::size_t to);
 
   const Graph& graph;
@@ -112,7 +113,7 @@ void AutogradExecutor::Impl::take_block() {
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   check_fits(graph.tensor(id), tensor);
-  *runner->program().ends[static_cast<std::size_t>(id)] = tensor.detach();
+  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.detach();
 }
 
 void AutogradExecutor::Impl::run(std::size_t from, std::size_t to) {
@@ -121,22 +122,25 @@ void AutogradExecutor::Impl::run(std::size_t from, std::size_t to) {
   runner->finish(report);
 }
 
-std::vector<at::Tensor> AutogradExecutor::Impl::hand_out(std::span<const TensorId> wanted) {
-  std::vector<at::Tensor> results;
-  for (TensorId id : wanted) results.push_back(hand_out(id));
-  return results;
+const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
+  const at::Tensor* value = runner->program().ends.at(static_cast<std::size_t>(id));
+  if (value != nullptr && value->defined()) return *value;
+  throw std::logic_error(
+      fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
 }
 
-at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) {
-  const Program& program = runner->program();
-  const at::Tensor* value = program.ends.at(static_cast<std::size_t>(id));
-  if (value == nullptr || !value->defined()) {
-    throw std::logic_error(
-        fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
-  }
-  if (program.outside[static_cast<std::size_t>(graph.storage(id))]) return value->detach();
-  if (static_cast<Bytes>(value->nbytes()) <= kSmallResult) return value->clone();
-  return tensor_over(static_cast<std::byte*>(value->data_ptr()), *value, tenancy);
+/// Where it lies: in the caller's memory, or in the block, which it then holds.
+at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
+  const at::Tensor& value = result(id);
+  const auto storage = static_cast<std::size_t>(graph.storage(id));
+  if (runner->program().outside[storage] != nullptr) return value.detach();
+  return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
+}
+
+/// The same, but small ones elsewhere.
+at::Tensor AutogradExecutor::Impl::copy_out(TensorId id) const {
+  const at::Tensor handed = hand_out(id);
+  return static_cast<Bytes>(handed.nbytes()) <= kSmallResult ? handed.clone() : handed;
 }
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan)
@@ -163,7 +167,9 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   impl.runner->begin();
   impl.run(0, impl.runner->program().boundary);
   impl.flight = std::make_shared<Flight>(next_number());
-  return {impl.hand_out(wanted), ticket_of(impl.flight)};
+  Forward answer{{}, ticket_of(impl.flight)};
+  for (TensorId id : wanted) answer.results.push_back(impl.copy_out(id));
+  return answer;
 }
 
 std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> tangents,
@@ -175,7 +181,8 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   for (std::size_t i = 0; i < expected.size(); ++i) impl.put(expected[i], tangents[i]);
   impl.flight->open = false;
   impl.run(impl.runner->program().boundary, impl.runner->program().runs.size());
-  std::vector<at::Tensor> results = impl.hand_out(wanted);
+  std::vector<at::Tensor> results;
+  for (TensorId id : wanted) results.push_back(impl.hand_out(id));
   impl.runner->forget_outside();
   return results;
 }
@@ -186,6 +193,13 @@ bool AutogradExecutor::idle() const {
 
 std::int64_t AutogradExecutor::awaited() const {
   return impl_->flight != nullptr && impl_->flight->open ? impl_->flight->number : 0;
+}
+
+bool AutogradExecutor::contains(const at::Tensor& tensor) const {
+  if (impl_->tenancy == nullptr) return false;
+  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
+  const std::byte* const block = impl_->tenancy->block.get();
+  return data >= block && data < block + impl_->map.end;
 }
 
 void AutogradExecutor::release() {

@@ -18,13 +18,13 @@ namespace lowtide {
 /// own allocator, which is taken by the first forward() and given back by release().
 ///
 /// Results are handed out where they lie, and hold the block: as long as one of them lives, the
-/// executor is not idle, and must not begin again. Small ones are copied out, so that a loss that
-/// somebody keeps does not hold a block.
+/// executor is not idle, and must not begin again. Small ones of forward() are copied out, so that
+/// a loss that somebody keeps does not hold a block.
 ///
 /// Bit for bit what keep-all computes, as Executor. Not thread-safe.
 class AutogradExecutor {
  public:
-  /// The largest result that is copied out of the block, in bytes.
+  /// The largest result of forward() that is copied out of the block, in bytes.
   static constexpr Bytes kSmallResult = Bytes{1} << 16;
 
   /// `graph` must be executable and profiled, `plan` verified and laid out; both must outlive the
@@ -57,6 +57,8 @@ class AutogradExecutor {
   bool idle() const;
   /// The number of the forward() whose backward() is to come; 0 for none.
   std::int64_t awaited() const;
+  /// Whether the tensor lies in the block that is held.
+  bool contains(const at::Tensor& tensor) const;
   /// Gives the block back; the next forward() takes another. What was handed out stays valid.
   void release();
 

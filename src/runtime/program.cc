@@ -61,7 +61,7 @@ class Compiler {
     program_->outputs.reserve(sizes.outputs);
     program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs);
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
-    program_->outside.assign(at(graph_.num_tensors()), false);
+    program_->outside.assign(at(graph_.num_tensors()), nullptr);
   }
 
   void place_residents(c10::Device device) {
@@ -71,8 +71,10 @@ class Compiler {
       if (tensor.kind != Kind::resident || tensor.alias_of != kNone) continue;
       program_->ends[at(id)] = &program_->values[at(id)];
       const Bytes offset = map_.residents[at(id)];
-      program_->outside[at(id)] = offset < 0;
-      if (offset < 0) continue;
+      if (offset < 0) {
+        program_->outside[at(id)] = &program_->values[at(id)];
+        continue;
+      }
       address_[at(id)] = block_ + offset;
       program_->values[at(id)] = tensor_over(block_ + offset, tensor, device);
     }
@@ -95,7 +97,7 @@ class Compiler {
     for (TensorId out : boundary.outputs) {
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
-      program_->outside[at(out)] = true;
+      program_->outside[at(out)] = &program_->values.back();
     }
   }
 
@@ -197,7 +199,7 @@ class Compiler {
       program_->outputs.push_back({out, &program_->values.back(),
                                    view ? nullptr : address_[at(out)],
                                    view ? program_->ends[at(storage)] : nullptr, allocated,
-                                   program_->outside[at(storage)]});
+                                   program_->outside[at(storage)] != nullptr});
     }
     return std::span(program_->outputs).subspan(begin);
   }

@@ -52,7 +52,8 @@ struct Program {
   std::vector<at::Tensor> values;      ///< residents by tensor id, then results
   std::vector<Bytes> memory;           ///< bytes of live tensors after each action
   std::vector<at::Tensor*> ends;       ///< by tensor: its value after the last action, or null
-  std::vector<bool> outside;           ///< by storage: in the caller's memory
+  /// By storage: where the caller's tensor goes; null for what lies in the block.
+  std::vector<at::Tensor*> outside;
 
   std::vector<std::unique_ptr<const Kernel>> kernels;  ///< by op
   std::vector<const at::Tensor*> inputs;

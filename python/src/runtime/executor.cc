@@ -1,5 +1,6 @@
-#include "runtime/autograd_executor.h"
+#include "runtime/executor.h"
 
+#include "runtime/autograd_executor.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -51,6 +52,7 @@ py::list wrapped(std::vector<at::Tensor> tensors) {
 }
 
 void bind_executor(py::module_& module) {
+  module.def("generator_state_bytes", &generator_state_bytes, py::arg("graph"));
   py::class_<AutogradExecutor>(module, "Executor",
                                "Runs a plan in two halves, as autograd calls them.")
       .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
@@ -63,6 +65,10 @@ void bind_executor(py::module_& module) {
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def_property_readonly("idle", &AutogradExecutor::idle)
       .def_property_readonly("awaited", &AutogradExecutor::awaited)
+      .def("contains",
+           [](const AutogradExecutor& e, const py::handle& tensor) {
+             return e.contains(THPVariable_Unpack(tensor.ptr()));
+           })
       .def("release", &AutogradExecutor::release)
       .def_property_readonly("block_bytes", &AutogradExecutor::block_bytes)
       .def_property_readonly("held_bytes", &AutogradExecutor::held_bytes)

@@ -10,16 +10,16 @@ namespace {
 
 using Report = std::optional<Control::Listener>;
 
-Graph profiled(const Graph& graph, const std::filesystem::path& file, bool again,
+Graph profiled(const Graph& graph, const std::optional<std::filesystem::path>& file, bool again,
                const Report& report) {
   const Control control(0, report.value_or(Control::Listener()));
   const Measure measure = again ? Measure::again : Measure::lacking;
-  return profile_here(graph, file, control, measure).graph;
+  return profile_here(graph, file.value_or(""), control, measure).graph;
 }
 
 void bind_profile(py::module_& module) {
   module.def("device_name", &device_name);
-  module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::filesystem::path(),
+  module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::nullopt,
              py::arg("again") = false, py::arg("report") = std::nullopt,
              py::call_guard<py::gil_scoped_release>());
   module.def("request_stop", &Control::request_stop);
