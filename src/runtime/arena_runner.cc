@@ -98,6 +98,10 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
 /// Sees to it that the result lies where the plan has it.
 void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
                          at::Tensor& result, StepReport& report) {
+  if (output.outside && output.base == nullptr) {
+    *output.value = in_block(result) ? result.clone() : std::move(result);
+    return;
+  }
   const void* const wanted = output.base == nullptr ? output.data : output.base->storage().data();
   if (result.storage().data() != wanted && result.numel() > 0) {
     if (output.base != nullptr) refuse_copy(run, output);
@@ -110,6 +114,11 @@ void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
     }
   }
   if (output.outside || !output.value->defined()) *output.value = std::move(result);
+}
+
+bool ArenaRunner::in_block(const at::Tensor& tensor) const {
+  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
+  return data >= block_.get() && data < block_.get() + map_.end;
 }
 
 void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {

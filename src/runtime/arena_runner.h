@@ -35,9 +35,10 @@ class ArenaRunner {
   /// Lets go of the caller's tensors and of the views of them.
   void forget_outside();
 
+  bool in_block(const at::Tensor& tensor) const;
+
   Program& program() { return *program_; }
   const BlockMap& map() const { return map_; }
-  std::byte* block() const { return block_.get(); }
 
  private:
   void execute(const Program::Run& run, StepReport& report);

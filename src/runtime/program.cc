@@ -180,7 +180,8 @@ class Compiler {
             {const_cast<std::byte*>(workspace) + allocation.offset, allocation.bytes});
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
-        program_->slots.push_back({address_[at(out)], graph_.tensor(out).bytes});
+        const Tensor& tensor = graph_.tensor(out);
+        program_->slots.push_back({address_[at(out)], tensor.bytes, is_foreign(tensor)});
       }
     }
     return std::span(program_->slots).subspan(begin);
@@ -192,12 +193,13 @@ class Compiler {
       const TensorId out = op.outputs[i];
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
+      if (is_foreign(graph_.tensor(out))) program_->outside[at(out)] = &program_->values.back();
       const bool allocated =
           std::ranges::count(op.allocations, static_cast<int>(i), &Allocation::output) > 0;
       const TensorId storage = graph_.storage(out);
       const bool view = storage != out;
       program_->outputs.push_back({out, &program_->values.back(),
-                                   view ? nullptr : address_[at(out)],
+                                   view || program_->outside[at(out)] ? nullptr : address_[at(out)],
                                    view ? program_->ends[at(storage)] : nullptr, allocated,
                                    program_->outside[at(storage)] != nullptr});
     }

@@ -343,7 +343,25 @@ def test_boundary_parts_forward_and_backward(name):
         ["forward"] * captured.boundary
         + ["backward"] * (len(document["ops"]) - captured.boundary))
     assert document["outputs"] == list(dict.fromkeys(
-        gradient.tensor for gradient in captured.gradients if gradient.tensor is not None))
+        result.tensor for result in (*captured.forward_outputs, *captured.gradients)
+        if result.tensor is not None))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_of_the_forward_pass_are_made_once_in_the_callers_memory(name):
+    captured, document = capture_case(name)
+    tensors, ops = document["tensors"], document["ops"]
+    made = {index: op for op in ops for index in op["outputs"]}
+    for output in captured.forward_outputs:
+        if output.tensor is None:
+            continue
+        storage = tensors[output.tensor].get("alias_of", output.tensor)
+        if tensors[storage]["kind"] == "resident":
+            continue
+        assert tensors[storage]["bytes"] == 0
+        assert made[storage]["recomputable"] is False
+        assert all(op["inputs"][source] != storage for op in ops
+                   for _, source in op.get("inplace", ()))
 
 
 @pytest.mark.parametrize("name", CASES)
