@@ -206,7 +206,8 @@ def spectrum(x):
 
 @pytest.mark.parametrize("function, inputs, said", [
     (spectrum, torch.randn(8, requires_grad=True), "complex64.*test_capture_model.py.*rfft"),
-    (Net(), torch.randn(2, 4, 8, 8), "cannot be traced with these example inputs.*test_capture_model.py.*channels"),
+    (Net(), torch.randn(2, 4, 8, 8),
+     "cannot be traced with these example inputs.*test_capture_model.py.*channels"),
     (Net(), (IMAGE, LABEL, 1), "cannot be called with these example inputs"),
     (torch.square, torch.randn(3), "needs a gradient"),
     (lambda x: 3, torch.randn(3), "no op"),
