@@ -204,8 +204,9 @@ class _Walk:
         gradients = tuple(self._output(node) for node in self.derived)
         self._name_gradients(gradients)
         self._refuse_stale_reads()
-        kept = list(dict.fromkeys(gradient.tensor for gradient in gradients
-                                  if gradient.tensor is not None))
+        self._run_once(self.forward_outputs)
+        kept = list(dict.fromkeys(result.tensor for result in (*self.forward_outputs, *gradients)
+                                  if result.tensor is not None))
         records = self.tensors.records
         choose_pairs(self.ops, records, kept)
         document = {"format": "lowtide-graph", "version": 1, "name": name, "cost_unit": "us",
@@ -234,6 +235,15 @@ class _Walk:
                     and record["kind"] == "value" and "role" not in record):
                 record["role"] = "gradient"
                 record["gradient_of"] = parameter
+
+    def _run_once(self, returned):
+        """What is returned lies where the caller holds it, so nothing may write there again."""
+        records = self.tensors.records
+        held = {records[result.tensor].get("alias_of", result.tensor)
+                for result in returned if result.tensor is not None}
+        for op in self.ops:
+            if held.intersection(op["outputs"]):
+                op["recomputable"] = False
 
     def _refuse_stale_reads(self):
         """Behind the boundary an overwritten primal has its new value; a gradient may want the old.
