@@ -5,11 +5,15 @@ import json
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import make_boxed_func
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import default_partition
 
 from interpreter import DTYPES, call
 from lowtide.pytorch.capture import BOUNDARY, from_joint, mutated_primals
+
+
+#: What such an op makes lies in a copy of all that its input is a view of.
+COPIES_STORAGES = {"aten::copy"}
 
 
 @dataclasses.dataclass
@@ -65,6 +69,14 @@ class Recorder:
         return make_boxed_func(run)
 
 
+def compile_function(function):
+    """The same without Dynamo, for functions of tensors alone."""
+    recorder = Recorder()
+    compiled = aot_function(function, recorder._forward, recorder._backward,
+                            partition_fn=recorder._partition)
+    return compiled, recorder
+
+
 def copy(value):
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
@@ -110,9 +122,12 @@ def check_result(op, tensors, index, result, values):
     assert list(result.shape) == said["shape"], (op["name"], result.shape, said)
     assert result.dtype == DTYPES[said["dtype"]], (op["name"], result.dtype, said)
     strides = said.get("strides") or list(torch.empty(said["shape"], device="meta").stride())
-    assert list(result.stride()) == strides, (op["name"], result.stride(), said)
+    # The stride of a dimension of one element says nothing, and kernels differ in it.
+    assert all(size == 1 or ours == theirs for size, ours, theirs
+               in zip(said["shape"], strides, result.stride())), (op["name"], result.stride(), said)
     sharing = {tensors[other].get("alias_of", other) for other, value in values.items()
                if value.untyped_storage()._cdata == result.untyped_storage()._cdata}
     assert sharing == ({said["alias_of"]} if "alias_of" in said else set()), (op, said, sharing)
-    if "alias_of" not in said and said["bytes"] > 0:  # 0: in the caller's memory
+    foreign = said["bytes"] == 0  # in the caller's memory
+    if "alias_of" not in said and not foreign and op["type"] not in COPIES_STORAGES:
         assert result.untyped_storage().nbytes() == said["bytes"], (op["name"], said)

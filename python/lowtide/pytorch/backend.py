@@ -115,7 +115,7 @@ def _read(region: Region) -> set[int]:
     tensors = graph.tensors
     read = {index for number, op in enumerate(graph.ops) if number != region.captured.boundary
             for index in op.inputs}
-    return read | {tensors[index].alias_of for index in read}
+    return (read | {tensors[index].alias_of for index in read}) - {None}
 
 
 def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:

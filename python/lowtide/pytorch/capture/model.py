@@ -17,10 +17,7 @@ from .joint import from_joint
 from .primals import mutated_primals
 from .roofline import priced
 from .sources import describe_inputs, describe_primals
-
-
-#: Of Dynamo: errors end the tracing, and recurrent layers are traced through.
-_TRACING = {"suppress_errors": False, "allow_rnn": True}
+from .tracing import tracing_settings
 
 
 def capture(
@@ -80,7 +77,7 @@ class _Recorder:
 def _trace(model, args, kwargs, name):
     compiled = torch.compile(model, backend=_Recorder(name), fullgraph=True, dynamic=False)
     try:
-        with torch.enable_grad(), torch._dynamo.config.patch(_TRACING):
+        with torch.enable_grad(), tracing_settings():
             compiled(*args, **kwargs)
     except exc.BackendCompilerFailed as error:
         return _recorded(error.inner_exception, name)
@@ -106,18 +103,17 @@ def _recorded(cause, name):
 
 
 def _broken(model, args, kwargs, name, error):
-    """Says where, for a module all the places."""
-    places, regions = [break_of(error)], "several regions"
+    """Says where; for a module all the places, which takes running a copy of it."""
+    regions, places = 0, []
     if isinstance(model, torch.nn.Module):
         try:
-            count, found = all_breaks(model, args, kwargs)
-        except Exception:  # what runs in a copy may fail in every way; the first place is known
-            count, found = 0, []
-        if len(found) > 1:
-            places, regions = found, f"{count} regions"
-    lines = "".join(f"\n  {place}" for place in places)
-    return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it into {regions} at:"
-            f"{lines}\nRewrite these lines, or capture the parts between them on their own.")
+            regions, places = all_breaks(model, args, kwargs)
+        except Exception:  # a copy may fail in every way; the place of the first break is known
+            pass
+    into = f" into {regions} regions" if regions > 1 else ""
+    lines = "".join(f"\n  {place}" for place in places or [break_of(error)])
+    return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it{into} at:{lines}\n"
+            f"Rewrite these lines, or capture the parts between them on their own.")
 
 
 def _name_of(model):
