@@ -46,6 +46,8 @@ class ArenaRunner {
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
               StepReport& report);
+  void check_elements(const Program::Run& run, const Program::Output& output,
+                      const at::Tensor& result) const;
   [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;
 
   const Graph& graph_;

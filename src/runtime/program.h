@@ -27,6 +27,7 @@ struct Program {
     const at::Tensor* base;  ///< of a view: the tensor whose storage it shares; else null
     bool allocated;      ///< the profile saw the op allocate it; else it is copied to its address
     bool outside;        ///< in the caller's memory, which may be elsewhere in each step
+    bool overwriting;    ///< written over an input: its elements must lie as the graph says
   };
   enum class Draw : std::uint8_t {
     freely,
