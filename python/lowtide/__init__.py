@@ -61,7 +61,11 @@ __all__ = [
 ]
 
 #: What needs torch, by the module that has it: loaded when it is first asked for.
-_WITH_TORCH = {"wrap": ".pytorch.wrap"}
+_WITH_TORCH = {
+    "capture": ".pytorch.capture",
+    "max_batch": ".pytorch.max_batch",
+    "wrap": ".pytorch.wrap",
+}
 
 
 def __getattr__(name: str):

@@ -9,10 +9,9 @@ from functorch.compile import make_boxed_func
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from .capture import from_joint, mutated_primals
+from .capture import describe_inputs, describe_primals, from_joint, mutated_primals
 from .capture.primals import placeholders
 from .halves import backward_half, forward_half
-from .primal_names import primal_names, primal_roles
 from .region import Region
 from .session import Session
 from .settings import settings_from
@@ -59,13 +58,11 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
                inputs: Sequence, session: Session) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Captures and plans the joint graph; its two halves are calls of the region."""
     primals = placeholders(joint, "primals")
-    position = [_position(node, index) for index, node in enumerate(primals)]
-    names, roles = primal_names(graph), primal_roles(graph, inputs)
-    captured = from_joint(joint, num_fwd_outputs, name=_graph_name(session),
-                          primal_roles=[roles[index] for index in position],
-                          primal_names=[names[index] for index in position],
-                          updated=mutated_primals(joint))
-    trained = [value for value, role in zip(inputs, roles) if role == "parameter"]
+    described = describe_inputs(graph, inputs)
+    roles, names = describe_primals(joint, described)
+    captured = from_joint(joint, num_fwd_outputs, name=session.next_name(), primal_roles=roles,
+                          primal_names=names, updated=mutated_primals(joint))
+    trained = [value for value, (role, _) in zip(inputs, described) if role == "parameter"]
     region = session.add(captured, trained)
     results = list(joint.graph.output_node().args[0])
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
@@ -122,15 +119,6 @@ def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
     mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
         return torch.zeros(1, dtype=torch.int64)
-
-
-def _position(node: fx.Node, index: int) -> int:
-    """Which input of dynamo's graph a primal is: AOTAutograd leaves out duplicates."""
-    return getattr(node.meta.get("desc"), "idx", index)
-
-
-def _graph_name(session: Session) -> str:
-    return f"graph {len(session.regions)}"
 
 
 _SESSIONS: dict = {}

@@ -57,11 +57,14 @@ class Session:
     """Plans and runs the graphs of one model within one budget.
 
     ``parameters``: those of the whole model, where it is known; else those that the graphs use.
+    ``name``: what the graphs are called in reports.
     While ``preparing``, a graph raises Prepared instead of running.
     """
 
-    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = ()):
+    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = (),
+                 name: str = "graph"):
         self.settings = settings
+        self.name = name
         self.regions: list[Region] = []
         self.preparing = False
         self._parameters = list(parameters)
@@ -88,6 +91,10 @@ class Session:
             self.regions.remove(region)
             raise
         return region
+
+    def next_name(self) -> str:
+        """What the next captured graph is called: the first has the model's own name."""
+        return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
 
     # ---- Budget
 

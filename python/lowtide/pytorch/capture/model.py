@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch._dynamo import exc
@@ -11,6 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from lowtide import Graph, InputError
 
+from ..inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .joint import from_joint
@@ -40,7 +41,7 @@ def capture(
     when nothing in it needs a gradient, and for ops that cannot be planned.
     """
     name = name or _name_of(model)
-    graph = priced(_trace(model, *_arguments(example_inputs), name))
+    graph = priced(_trace(model, *arguments_of(example_inputs), name))
     if path is not None:
         graph.save(path)
     return graph
@@ -120,11 +121,3 @@ def _name_of(model):
     if isinstance(model, torch.nn.Module):
         return type(model).__name__
     return getattr(model, "__name__", type(model).__name__)
-
-
-def _arguments(example_inputs):
-    if isinstance(example_inputs, Mapping):
-        return (), dict(example_inputs)
-    if isinstance(example_inputs, (tuple, list)):
-        return tuple(example_inputs), {}
-    return (example_inputs,), {}
