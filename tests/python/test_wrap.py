@@ -422,8 +422,10 @@ def test_sizes_may_change():
             loss_of(model(torch.randn(size, 20))).backward()
         return [p.grad for p in model.parameters()]
 
-    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget=200_000, time_limit=1)
+    alone = lowtide.wrap(built(Randomly), ROWS(), budget="90%", time_limit=1)
+    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget=alone.memory.budget, time_limit=1)
     assert same(each(wrapped), each(built(Randomly)))
+    assert 0 < wrapped.memory.measured_peak - wrapped.memory.outside <= wrapped.memory.budget
 
 
 def test_a_copy_is_the_plain_model():
