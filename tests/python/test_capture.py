@@ -343,7 +343,17 @@ def test_boundary_parts_forward_and_backward(name):
         ["forward"] * captured.boundary
         + ["backward"] * (len(document["ops"]) - captured.boundary))
     assert document["outputs"] == list(dict.fromkeys(
-        gradient.tensor for gradient in captured.gradients if gradient.tensor is not None))
+        output.tensor for output in (*captured.forward_outputs, *captured.gradients)
+        if output.tensor is not None))
+
+
+def test_what_is_returned_is_made_once():
+    captured, document = capture_case("several outputs")
+    tensors = document["tensors"]
+    returned = {tensors[output.tensor].get("alias_of", output.tensor)
+                for output in captured.forward_outputs if output.tensor is not None}
+    makers = [op for op in document["ops"] if returned.intersection(op["outputs"])]
+    assert makers and not any(op.get("recomputable", True) for op in makers)
 
 
 @pytest.mark.parametrize("name", CASES)
