@@ -3,6 +3,7 @@
 import copy
 import functools
 import json
+import operator
 
 import pytest
 import torch
@@ -62,6 +63,19 @@ class ReadsOldStatistics(nn.Module):
     def forward(self, x):
         old = self.norm.running_mean.clone()
         return self.norm(x * 2) + old
+
+
+class OwnStatistics(nn.Module):
+    """Statistics that are no buffers: nothing is there to be updated in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(5))
+
+    def forward(self, x):
+        mean, variance = x.mean(0).detach(), x.var(0).detach()
+        y = F.batch_norm(x * self.scale, mean, variance, training=True)
+        return y + mean
 
 
 class Tied(nn.Module):
@@ -198,6 +212,7 @@ CASES = {
     "convolution and batch norm": (ConvNet, (images(2, 3, 6, 6),)),
     "a batch norm used twice": (Twice, (images(2, 3, 4, 4),)),
     "old statistics read": (ReadsOldStatistics, (images(4, 5),)),
+    "statistics that are no buffers": (OwnStatistics, (images(4, 5),)),
     "tied weights": (Tied, (tokens(2, 5),)),
     "frozen parameters": (Frozen, (images(3, 5),)),
     "a buffer updated by hand": (Average, (images(3, 5),)),
@@ -449,6 +464,52 @@ def joint_graph(write):
 
     graph.output(write(add, *inputs))
     return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+def norm_graph(read_behind, returns_mean=True):
+    """A joint graph by hand: a batch norm of primals_1 that updates primals_2 and primals_3.
+
+    `read_behind`: another op reads the mean behind it, "old" or "new".
+    """
+    graph = torch.fx.Graph()
+    names = ("primals_1", "primals_2", "primals_3", "tangents_1")
+    x, mean, variance, tangent = (graph.placeholder(name) for name in names)
+    for node, shape in ((x, (4, 5)), (mean, 5), (variance, 5), (tangent, (4, 5))):
+        node.meta["val"] = torch.empty(shape)
+
+    def add(value, function, *arguments):
+        node = graph.call_function(function, arguments)
+        node.meta["val"] = value
+        return node
+
+    aten = torch.ops.aten
+    results = [torch.empty(shape) for shape in ((4, 5), 5, 5, 5, 5)]
+    norm = add(results, aten._native_batch_norm_legit_functional.default, x, None, None, mean,
+               variance, True, 0.1, 1e-5)
+    y, new_mean, new_variance = (add(results[i], operator.getitem, norm, i) for i in (0, 3, 4))
+    read = {"old": mean, "new": new_mean}[read_behind]
+    z = add(torch.empty(4, 5), aten.add.Tensor, y, read)
+    returned = [new_mean if returns_mean else y, new_variance, z]
+    gradient = add(torch.empty(4, 5), aten.mul.Tensor, tangent, 2)
+    graph.output([*returned, gradient, None, None])
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+@pytest.mark.parametrize("how, updated, in_place", [
+    (dict(read_behind="new"), [1, 2], True),
+    (dict(read_behind="old"), [1, 2], False),
+    (dict(read_behind="new"), [1], False),  # the variance is not the module's
+    (dict(read_behind="new"), [], False),
+    (dict(read_behind="new", returns_mean=False), [1, 2], False),
+])
+def test_statistics_are_only_updated_in_place_where_nobody_can_tell(how, updated, in_place):
+    captured = from_joint(norm_graph(**how), 3, name="step", updated=updated,
+                          primal_roles=["input", "buffer", "buffer"],
+                          primal_names=["x", "mean", "variance"])
+    norm = captured.graph.ops[0]
+    assert norm.type.endswith("native_batch_norm") == in_place
+    assert norm.mutates == ([1, 2] if in_place else [])
+    assert len(norm.outputs) == (3 if in_place else 5)
 
 
 def test_a_gradient_that_needs_an_overwritten_value_is_refused():
