@@ -9,7 +9,12 @@ from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import default_partition
 
 from interpreter import DTYPES, call
-from lowtide.pytorch.capture import BOUNDARY, from_joint, mutated_primals
+from lowtide.pytorch.capture import (
+    BOUNDARY,
+    eager_kernels,
+    from_joint,
+    mutated_primals,
+)
 
 
 #: What such an op makes lies in a copy of all that its input is a view of.
@@ -35,7 +40,8 @@ class Recorder:
 
     def __call__(self, module, inputs):
         compilers = dict(fw_compiler=self._forward, bw_compiler=self._backward)
-        return aot_autograd(partition_fn=self._partition, **compilers)(module, inputs)
+        with eager_kernels():
+            return aot_autograd(partition_fn=self._partition, **compilers)(module, inputs)
 
     def _partition(self, joint, joint_inputs, *, num_fwd_outputs, **options):
         names = [f"primal {index}" for index in range(len(joint_inputs[0]))]

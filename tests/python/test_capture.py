@@ -9,11 +9,13 @@ import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 
 import lowtide
 import torch_models
 from joint_capture import compile_step, interpret
-from lowtide.pytorch.capture import BOUNDARY, from_joint
+from lowtide.pytorch.capture import BOUNDARY, eager_kernels, from_joint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -170,6 +172,21 @@ class Pools(nn.Module):
         return F.adaptive_avg_pool2d(F.pad(y, (1, 1)), 2)
 
 
+class Resized(nn.Module):
+    """Every way to interpolate, exactly as the kernels do it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 2, 3)
+
+    def forward(self, x):
+        x = F.interpolate(self.conv(x), scale_factor=1.7, mode="bilinear")
+        x = F.interpolate(x, size=(7, 5), mode="bicubic", align_corners=True)
+        x = F.interpolate(x, scale_factor=2, mode="nearest")
+        x = F.interpolate(x.flatten(2), size=9, mode="linear")
+        return F.interpolate(x.unsqueeze(-1), size=(4, 3), mode="bilinear", antialias=True)
+
+
 class Random(nn.Module):
     def __init__(self):
         super().__init__()
@@ -222,6 +239,7 @@ CASES = {
     "attention": (Attention, (images(2, 5, 8),)),
     "autocast": (Autocast, (images(2, 8),)),
     "pooling": (Pools, (images(2, 3, 10, 10),)),
+    "interpolation": (Resized, (images(2, 2, 8, 8),)),
     "random numbers": (Random, (images(3, 6),)),
     "an own gradient": (OwnGradient, (images(3, 4),)),
     "gpt": (lambda: torch_models.build("gpt", layers=2, width=8, heads=2, sequence=6,
@@ -378,6 +396,27 @@ def test_nodes_are_those_of_the_ops(name):
     for node, op in zip(captured.nodes, document["ops"]):
         assert node is None or (node.name, node.op) == (op["name"], "call_function")
     assert len(set(captured.nodes)) == len(captured.nodes)
+
+
+def test_eager_kernels_end_with_their_context():
+    def traced():
+        torch._dynamo.reset()
+        targets = []
+
+        def look(graph, inputs):
+            targets.extend(str(node.target) for node in graph.graph.nodes)
+            return make_boxed_func(graph.forward)
+
+        backend = aot_autograd(fw_compiler=look)
+        double = torch.compile(lambda x: F.interpolate(x, scale_factor=2), backend=backend)
+        double(images(1, 1, 4, 4))
+        return targets
+
+    before = traced()
+    with eager_kernels():
+        inside = traced()
+    assert "aten.upsample_nearest2d.default" in inside or "aten.upsample_nearest2d.vec" in inside
+    assert traced() == before != inside
 
 
 def test_primals_that_share_a_storage_count_once():

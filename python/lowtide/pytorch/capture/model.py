@@ -13,6 +13,7 @@ from lowtide import Graph, InputError
 
 from .breaks import all_breaks, break_of
 from .captured import Captured
+from .eager_kernels import eager_kernels
 from .joint import from_joint
 from .primals import mutated_primals
 from .roofline import priced
@@ -62,8 +63,9 @@ class _Recorder:
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
-        return aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)(
-            module, inputs)
+        backend = aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)
+        with eager_kernels():
+            return backend(module, inputs)
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
