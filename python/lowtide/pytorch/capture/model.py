@@ -40,6 +40,7 @@ def capture(
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, and for ops that cannot be planned.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
     name = name or _name_of(model)
     graph = priced(_trace(model, *_arguments(example_inputs), name))
     if path is not None:
