@@ -376,17 +376,25 @@ def test_boundary_parts_forward_and_backward(name):
         ["forward"] * captured.boundary
         + ["backward"] * (len(document["ops"]) - captured.boundary))
     assert document["outputs"] == list(dict.fromkeys(
-        output.tensor for output in (*captured.forward_outputs, *captured.gradients)
-        if output.tensor is not None))
+        result.tensor for result in (*captured.forward_outputs, *captured.gradients)
+        if result.tensor is not None))
 
 
-def test_what_is_returned_is_made_once():
-    captured, document = capture_case("several outputs")
-    tensors = document["tensors"]
-    returned = {tensors[output.tensor].get("alias_of", output.tensor)
-                for output in captured.forward_outputs if output.tensor is not None}
-    makers = [op for op in document["ops"] if returned.intersection(op["outputs"])]
-    assert makers and not any(op.get("recomputable", True) for op in makers)
+@pytest.mark.parametrize("name", CASES)
+def test_results_of_the_forward_pass_are_made_once_in_the_callers_memory(name):
+    captured, document = capture_case(name)
+    tensors, ops = document["tensors"], document["ops"]
+    made = {index: op for op in ops for index in op["outputs"]}
+    for output in captured.forward_outputs:
+        if output.tensor is None:
+            continue
+        storage = tensors[output.tensor].get("alias_of", output.tensor)
+        if tensors[storage]["kind"] == "resident":
+            continue
+        assert tensors[storage]["bytes"] == 0
+        assert made[storage]["recomputable"] is False
+        assert all(op["inputs"][source] != storage for op in ops
+                   for _, source in op.get("inplace", ()))
 
 
 @pytest.mark.parametrize("name", CASES)

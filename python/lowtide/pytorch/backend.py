@@ -68,13 +68,13 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
     trained = [value for value, role in zip(inputs, roles) if role == "parameter"]
     region = session.add(captured, trained)
     results = list(joint.graph.output_node().args[0])
-    saved = _saved(region, primals)
+    returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
+    saved = [*_saved_primals(region, primals), *_saved_results(region, returned)]
     ticket = _fake_ticket(primals)
     return (
-        forward_half(_run_forward(session, region), primals, results[:num_fwd_outputs], saved,
-                     ticket),
+        forward_half(_run_forward(session, region), primals, returned, saved, ticket),
         backward_half(_run_backward(session, region), saved, ticket,
-                      placeholders(joint, "tangents"), results[num_fwd_outputs:]),
+                      placeholders(joint, "tangents"), derived),
     )
 
 
@@ -91,16 +91,35 @@ def _run_backward(session: Session, region: Region) -> Callable:
     return run_backward
 
 
-def _saved(region: Region, primals: Sequence[fx.Node]) -> list[fx.Node]:
+def _saved_primals(region: Region, primals: Sequence[fx.Node]) -> list[fx.Node]:
     """The primals that the backward half may read: all that ops read, but for what the module
     itself overwrites."""
-    read = {index for op in region.captured.graph.ops for index in op.inputs}
-    return [node for position, (node, index) in enumerate(zip(primals, region.captured.primals))
-            if index in read and position not in region.captured.updated]
+    captured = region.captured
+    read = _read(region)
+    return [node for position, (node, index) in enumerate(zip(primals, captured.primals))
+            if index in read and position not in captured.updated]
+
+
+def _saved_results(region: Region, returned: Sequence) -> list[fx.Node]:
+    """The forward outputs that ops read: they lie in the caller's memory, where the caller could
+    change them."""
+    captured = region.captured
+    read = _read(region) - set(captured.primals)
+    nodes = {output.tensor: node for output, node in zip(captured.forward_outputs, returned)}
+    return [node for index, node in nodes.items() if index in read]
+
+
+def _read(region: Region) -> set[int]:
+    """Tensors that ops read, and the storages of the views that they read."""
+    graph = region.captured.graph
+    tensors = graph.tensors
+    read = {index for number, op in enumerate(graph.ops) if number != region.captured.boundary
+            for index in op.inputs}
+    return (read | {tensors[index].alias_of for index in read}) - {None}
 
 
 def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
-    mode = torch._guards.detect_fake_mode([node.meta["val"] for node in primals])
+    mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
         return torch.zeros(1, dtype=torch.int64)
 

@@ -21,6 +21,7 @@ class Priced:
     graph: Graph
     keep_all_peak_bytes: int
     floor_bytes: int
+    beside_bytes: int  # what no plan counts: results in the caller's memory, generator states
 
     @property
     def resident_bytes(self) -> int:
@@ -32,7 +33,8 @@ def priced(graph: Graph, settings: Settings) -> Priced:
     settings.say(f"measuring the ops of {graph.name}")
     measured = interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
     peak = replay(measured, keep_all(measured)).peak_bytes
-    return Priced(measured, peak, structural_floor_bytes(measured))
+    beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
+    return Priced(measured, peak, structural_floor_bytes(measured), beside)
 
 
 def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan:

@@ -96,10 +96,12 @@ class Session:
         total = self.budget_bytes
         if total is not None:
             total -= self._fixed_bytes() + self._held_bytes
+            self._require_room(total)
         needs = [self._need(other) for other in self.regions for _ in range(self._flights[other])]
         first = sum(self._flights[other] for other in self.regions[:self.regions.index(region)])
         try:
-            return region.plan_within(shares(total, needs)[first])
+            share = shares(total, needs)[first]
+            return region.plan_within(None if share is None else share - region.priced.beside_bytes)
         except InfeasibleError as error:
             raise InfeasibleError(f"{error} {self._what_else()}") from None
 
@@ -117,9 +119,18 @@ class Session:
         return self._fixed_bytes() + self._resident_bytes() + blocks
 
     def _need(self, region: Region) -> Need:
-        states = _runtime.generator_state_bytes(region.priced.graph)
-        return Need(region.priced.keep_all_peak_bytes + states,
-                    region.priced.floor_bytes + states, region.priced.resident_bytes)
+        known = region.priced
+        return Need(known.keep_all_peak_bytes + known.beside_bytes,
+                    known.floor_bytes + known.beside_bytes, known.resident_bytes)
+
+    def _require_room(self, left_bytes: int) -> None:
+        if left_bytes > self._resident_bytes():
+            return
+        short = self._resident_bytes() - left_bytes
+        raise InfeasibleError(
+            f"infeasible: parameters, optimizer state and inputs alone exceed the budget of "
+            f"{self.settings.budget} by {format_bytes(short)}; the smallest budget is larger. "
+            f"{self._what_else()}")
 
     def _fixed_bytes(self) -> int:
         """What every step holds beside the residents of the graphs."""
@@ -195,7 +206,7 @@ class Session:
 
 
 def _block_bytes(region: Region, plan: Plan) -> int:
-    return plan.arena_bytes - region.priced.resident_bytes
+    return plan.arena_bytes - region.priced.resident_bytes + region.priced.beside_bytes
 
 
 def _total_bytes(tensors: Sequence[torch.Tensor]) -> int:

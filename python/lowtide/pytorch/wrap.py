@@ -83,7 +83,7 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
         return session.memory()
 
     def reduce(self, protocol):
-        return model.__reduce_ex__(protocol)
+        return _itself, (model,)
 
     def deepcopy(self, memo):
         return copy.deepcopy(model, memo)
@@ -96,6 +96,11 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned
+
+
+def _itself(model):
+    """What unpickling a wrapped module gives: its pickle holds the plain one."""
+    return model
 
 
 def _prepare(planned: torch.nn.Module, example_inputs) -> None:
