@@ -26,7 +26,7 @@ def argument(value, inputs, kind):
     if tag == "tensor":
         return inputs[content]
     if tag == "tensors":
-        return [None if position == -1 else inputs[position] for position in content]
+        return [inputs[position] for position in content]
     if tag == "float":
         return float(content)
     if tag == "floats":

@@ -9,7 +9,12 @@ from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import default_partition
 
 from interpreter import DTYPES, call
-from lowtide.pytorch.capture import BOUNDARY, from_joint, mutated_primals
+from lowtide.pytorch.capture import (
+    BOUNDARY,
+    eager_kernels,
+    from_joint,
+    mutated_primals,
+)
 
 
 #: What such an op makes lies in a copy of all that its input is a view of.
@@ -35,7 +40,8 @@ class Recorder:
 
     def __call__(self, module, inputs):
         compilers = dict(fw_compiler=self._forward, bw_compiler=self._backward)
-        return aot_autograd(partition_fn=self._partition, **compilers)(module, inputs)
+        with eager_kernels():
+            return aot_autograd(partition_fn=self._partition, **compilers)(module, inputs)
 
     def _partition(self, joint, joint_inputs, *, num_fwd_outputs, **options):
         names = [f"primal {index}" for index in range(len(joint_inputs[0]))]
@@ -100,6 +106,8 @@ def interpret(region):
     values = {index: copy(value) for index, value in zip(captured.primals, region.primals)
               if index is not None}
     values |= {index: copy(value) for index, value in captured.constants}
+    handed = {tensors[output.tensor].get("alias_of", output.tensor)
+              for output in captured.forward_outputs if output.tensor is not None}
     outputs = None
     for op in document["ops"]:
         inputs = [values[index] for index in op["inputs"]]
@@ -109,12 +117,20 @@ def interpret(region):
             continue
         for index, result in zip(op["outputs"], call(op, inputs), strict=True):
             check_result(op, tensors, index, result, values)
+            check_bytes(op, tensors[index], result, index in handed)
             values[index] = result
     return outputs, [resolve(output, values) for output in captured.gradients]
 
 
 def resolve(output, values):
     return output.literal if output.tensor is None else values[output.tensor]
+
+
+def check_bytes(op, said, result, is_handed):
+    """What is returned lies in the caller's memory and takes none of the plan's."""
+    if "alias_of" in said or op["type"] in COPIES_STORAGES:
+        return
+    assert said["bytes"] == (0 if is_handed else result.untyped_storage().nbytes()), (op, said)
 
 
 def check_result(op, tensors, index, result, values):
@@ -128,6 +144,3 @@ def check_result(op, tensors, index, result, values):
     sharing = {tensors[other].get("alias_of", other) for other, value in values.items()
                if value.untyped_storage()._cdata == result.untyped_storage()._cdata}
     assert sharing == ({said["alias_of"]} if "alias_of" in said else set()), (op, said, sharing)
-    foreign = said["bytes"] == 0  # in the caller's memory
-    if "alias_of" not in said and not foreign and op["type"] not in COPIES_STORAGES:
-        assert result.untyped_storage().nbytes() == said["bytes"], (op["name"], said)

@@ -97,6 +97,11 @@ def test_a_function_is_captured():
     assert roles(graph)["input"] == {"w", "x"}
 
 
+def test_a_compiled_module_is_captured_as_what_it_wraps():
+    module = Net().eval()
+    assert capture(torch.compile(module), IMAGE).format() == capture(module, IMAGE).format()
+
+
 def test_the_mode_of_the_module_counts():
     training, evaluating = capture(Net(), IMAGE), capture(Net().eval(), IMAGE)
     assert "aten::native_dropout" in {op.type for op in training.ops}

@@ -14,6 +14,7 @@ from lowtide import Graph, InputError
 from ..inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
+from .eager_kernels import eager_kernels
 from .joint import from_joint
 from .primals import mutated_primals
 from .roofline import priced
@@ -40,6 +41,7 @@ def capture(
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, and for ops that cannot be planned.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
     name = name or _name_of(model)
     graph = priced(_trace(model, *arguments_of(example_inputs), name))
     if path is not None:
@@ -63,8 +65,9 @@ class _Recorder:
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
-        return aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)(
-            module, inputs)
+        backend = aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)
+        with eager_kernels():
+            return backend(module, inputs)
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
