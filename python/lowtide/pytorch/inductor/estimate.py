@@ -11,16 +11,34 @@ measured peak, by which the budget is corrected.
 
 from __future__ import annotations
 
+import json
 import operator
 
 import torch
 from torch import fx
 from torch.utils.flop_counter import flop_registry
 
+from ... import Graph
+from ..capture import Captured
 from .split import is_view
 
 FLOPS_PER_US = 1e5
 BYTES_PER_US = 1e4
+
+
+def priced(captured: Captured) -> Graph:
+    """The captured graph with estimated costs, for planning what Inductor is to run.
+
+    An op that draws random numbers runs once: compiled code cannot draw the same ones again. (What
+    Inductor computes from a seed is no such op, only the seed is.)
+    """
+    document = json.loads(captured.graph.format())
+    for op, node in zip(document["ops"], captured.nodes, strict=True):
+        if node is not None:
+            op["cost"], op["cost_estimated"] = estimate(node), True
+        if op.get("random", False):
+            op["recomputable"] = False
+    return Graph.parse(json.dumps(document))
 
 
 def estimate(node: fx.Node) -> float:

@@ -47,10 +47,10 @@ def whole(
     graph, copies = fx.Graph(), {}
     for node in [*forward.graph.find_nodes(op="placeholder"), *tangents]:
         copies[node] = _copy(graph, node, copies)
-    _copy_ops(graph, forward, copies, leave_out=updates)
+    _copy_ops(graph, forward, "is_forward", copies, leave_out=updates)
     copies.update({node: copies[value] for node, value in zip(taken, saved, strict=True)})
     copies[tangents[0]] = _alias(graph, copies[tangents[0]])
-    _copy_ops(graph, backward, copies)
+    _copy_ops(graph, backward, "is_backward", copies)
     _return(graph, halves, num_fwd_outputs, updates, copies)
     return Whole(fx.GraphModule(joint, graph), num_fwd_outputs + len(updates),
                  tuple(update.args[0].target for update in updates))
@@ -89,8 +89,8 @@ def _inputs_of_backward(backward):
 
 def _updates(forward):
     """The nodes that write new values into inputs of the forward."""
-    effects = [node for node in forward.graph.find_nodes(op="call_function", sort=True)
-               if isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable]
+    effects = [node for node in forward.graph.nodes if node.op == "call_function"
+               and isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable]
     for node in effects:
         if node.target is not torch.ops.aten.copy_.default or node.args[0].op != "placeholder":
             raise InputError(f"{node.name} ({node.target}) has an effect that cannot be planned\n"
@@ -98,21 +98,21 @@ def _updates(forward):
     return effects
 
 
-def _copy_ops(graph, half, copies, leave_out=()):
+def _copy_ops(graph, half, tag, copies, leave_out=()):
     for node in half.graph.nodes:
         if node.op in ("call_function", "get_attr") and node not in leave_out:
-            copies[node] = _copy(graph, node, copies)
+            copies[node] = _copy(graph, node, copies, partitioner_tag=tag)
 
 
-def _copy(graph, node, copies):
+def _copy(graph, node, copies, **meta):
     copy = graph.node_copy(node, copies.__getitem__)
-    copy.meta = dict(node.meta)
+    copy.meta = {**node.meta, **meta}
     return copy
 
 
 def _alias(graph, tangent):
     alias = graph.call_function(torch.ops.aten.alias.default, (tangent,))
-    alias.meta = dict(tangent.meta)
+    alias.meta = {"val": tangent.meta["val"], "partitioner_tag": "is_backward"}
     return alias
 
 
