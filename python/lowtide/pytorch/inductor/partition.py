@@ -9,7 +9,7 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from ... import InfeasibleError, Planned, plan
+from ... import InfeasibleError, Planned, frontier, plan
 from ..capture import Captured, from_joint
 from .estimate import priced
 from .split import split
@@ -20,8 +20,8 @@ class PlannedPartition(CustomPartitionerFn):
     """``torch._inductor.config.custom_partitioner_fn`` that keeps a budget.
 
     ``budget`` as ``lowtide.plan`` takes it; the bytes are those of parameters, buffers, inputs and all
-    values of the step, gradients among them. ``found`` is what was planned, once a training step was
-    compiled. ``or_smallest``: where no plan is within the budget, the smallest plan takes its place;
+    values of the step, gradients among them. Once a training step was compiled, ``found`` is what was
+    planned and ``executions`` what of it runs, None for the boundary. ``or_smallest``: where no plan is within the budget, the smallest plan takes its place;
     otherwise InfeasibleError is raised.
     """
 
@@ -33,10 +33,15 @@ class PlannedPartition(CustomPartitionerFn):
         self._or_smallest = or_smallest
         self._identity = uuid.uuid4().hex
         self.found: Planned | None = None
+        self.executions: list[fx.Node | None] = []
 
     def uuid(self) -> str:
         """Of this object: a compiled graph from a cache would leave ``found`` unset."""
         return self._identity
+
+    def __deepcopy__(self, _memo) -> PlannedPartition:
+        """Itself: PyTorch copies its configuration for its cache keys, and a plan is no part of it."""
+        return self
 
     def __call__(
         self, gm: fx.GraphModule, joint_inputs, *, num_fwd_outputs: int,
@@ -49,25 +54,26 @@ class PlannedPartition(CustomPartitionerFn):
         planned = whole(gm, halves, num_fwd_outputs)
         captured = _capture(planned, static_lifetime_input_indices or [])
         self.found = self._plan(captured)
-        forward, backward = split(
-            planned.joint, executions(captured, self.found), planned.num_fwd_outputs)
+        self.executions = _executions(captured, self.found)
+        forward, backward = split(planned.joint, self.executions, planned.num_fwd_outputs)
         return with_updates(forward, planned), backward
 
     def _plan(self, captured):
         graph = priced(captured)
-        found = self._within(graph, self._budget)
-        if found.plan is None and self._or_smallest and found.smallest_budget is not None:
-            found = self._within(graph, found.smallest_budget)
-        if found.plan is None:
+        found = plan(graph, self._budget, self._strategy, time_limit=self._time_limit)
+        if found.plan is not None:
+            return found
+        if not self._or_smallest:
             raise InfeasibleError(found.message)
-        return found
+        return self._smallest(graph)
 
-    def _within(self, graph, budget):
-        return plan(graph, budget, self._strategy, time_limit=self._time_limit)
+    def _smallest(self, graph):
+        """The plan that takes least of those that the strategy finds in its time."""
+        points = frontier(graph, 2, self._strategy, time_limit=self._time_limit).points
+        return next(found for found in reversed(points) if found.plan is not None)
 
 
-def executions(captured: Captured, found: Planned) -> list[fx.Node | None]:
-    """The nodes that a plan runs, in order; None for the boundary."""
+def _executions(captured, found):
     return [captured.nodes[action[1]] for action in found.plan.actions if action[0] == "run"]
 
 

@@ -1,0 +1,174 @@
+"""Inductor within a budget: gradients of plain Inductor, executions of the plan, measured peaks."""
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within
+from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import config as inductor_config
+from torch._inductor.compile_fx import compile_fx
+from torch_memory import profiled
+
+torch.set_num_threads(1)
+MATRIX_PRODUCTS = ("aten::mm", "aten::addmm")
+
+
+@pytest.fixture(autouse=True)
+def one_compiling_process():
+    torch._dynamo.reset()
+    with inductor_config.patch(compile_threads=1):
+        yield
+
+
+class Chain(nn.Module):
+    """Linear layers and activations: each product is worth keeping, and can be made again."""
+
+    def __init__(self, width=32, depth=5):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+class Image(nn.Module):
+    """Batch norm, whose statistics are updated, and dropout, whose numbers come from a seed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1)
+        self.norm, self.drop = nn.BatchNorm2d(6), nn.Dropout(0.3)
+
+    def forward(self, x):
+        x = self.drop(torch.relu(self.norm(self.first(x))))
+        return torch.sigmoid(self.drop(torch.nn.functional.gelu(self.second(x)))).mean((2, 3))
+
+
+def step(run, inputs, seed=0):
+    torch.manual_seed(seed)
+    run(inputs).square().mean().backward()
+
+
+def state_after_step(module, run, inputs):
+    """Gradients and buffers after one step from the module's state, which is put back."""
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    step(run, inputs)
+    after = [p.grad.clone() for p in module.parameters()] + [b.clone() for b in module.buffers()]
+    module.zero_grad()
+    module.load_state_dict(before)
+    return after
+
+
+def planned(module, budget):
+    """The module compiled within a budget for planning, and the partition that says how."""
+    partition = PlannedPartition(budget, time_limit=1.0, or_smallest=True)
+
+    def compile_graph(graph, inputs):
+        return compile_fx(graph, inputs, config_patches={"custom_partitioner_fn": partition})
+
+    return torch.compile(module, backend=compile_graph, fullgraph=True, dynamic=False), partition
+
+
+@pytest.mark.parametrize("make, inputs", [
+    (Chain, torch.randn(512, 32)), (Image, torch.randn(4, 2, 16, 16))])
+def test_gradients_and_statistics_are_those_without_a_budget(make, inputs):
+    torch.manual_seed(1)
+    module = make()
+    plain = torch.compile(module, fullgraph=True, dynamic=False)
+    wanted = state_after_step(module, plain, inputs)
+    for budget in ("100%", "60%"):
+        compiled, partition = planned(module, budget)
+        got = state_after_step(module, compiled, inputs)
+        for ours, theirs in zip(got, wanted, strict=True):
+            torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+        assert (partition.found.overhead > 0) == (budget != "100%")
+
+
+def test_the_compiled_step_runs_what_the_plan_runs():
+    module, inputs = Chain(depth=7), torch.randn(512, 32)
+    peaks, products = [], []
+    for budget in ("100%", "75%", "60%"):
+        compiled, partition = planned(module, budget)
+        state_after_step(module, compiled, inputs)
+        peak, ran = profiled(lambda run=compiled: step(run, inputs))
+        module.zero_grad()
+        peaks.append(peak)
+        products.append(sum(ran.get(name, 0) for name in MATRIX_PRODUCTS))
+        assert products[-1] == _products(partition)
+    assert products[0] < products[1] <= products[2]
+    assert peaks[0] >= peaks[1] >= peaks[2] and peaks[0] > peaks[2]
+
+
+def _products(partition):
+    return sum(str(node.target).startswith(("aten.mm", "aten.addmm"))
+               for node in partition.executions if node is not None)
+
+
+def measure_for(module, inputs):
+    """The peak of a step that finds the model compiled and the gradients unset."""
+    def measure(compiled):
+        step(compiled, inputs)
+        module.zero_grad()
+        peak, _ = profiled(lambda: step(compiled, inputs))
+        module.zero_grad()
+        return peak
+
+    return measure
+
+
+def test_the_budget_is_kept_by_measurement():
+    module, inputs = Chain(), torch.randn(512, 32)
+    measure = measure_for(module, inputs)
+    everything = measure(torch.compile(module, fullgraph=True, dynamic=False))
+    budget = everything * 3 // 4
+    asked = []
+
+    def counted(compiled):
+        asked.append(compiled)
+        return measure(compiled)
+
+    fitted = compile_within(module, budget, counted, time_limit=1.0)
+    assert fitted.measured_bytes <= budget
+    assert fitted.planned.overhead > 0
+    assert fitted.rounds <= len(asked) <= 6
+    assert measure(fitted.model) == fitted.measured_bytes
+
+
+def test_a_measure_that_counts_more_gets_a_smaller_plan():
+    module, inputs = Chain(), torch.randn(512, 32)
+    measure = measure_for(module, inputs)
+    elsewhere = 100_000
+    budget = measure(torch.compile(module, fullgraph=True, dynamic=False)) * 3 // 4 + elsewhere
+    fitted = compile_within(module, budget, lambda compiled: measure(compiled) + elsewhere,
+                            time_limit=1.0)
+    assert fitted.measured_bytes <= budget
+    assert fitted.planned.budget_bytes < budget - elsewhere // 2
+
+
+def test_what_cannot_be_kept_is_refused_with_what_was_measured():
+    module, inputs = Chain(), torch.randn(64, 32)
+    figure = 123_456_789
+    with pytest.raises(lowtide.InfeasibleError, match=f"{figure}.*smallest plan"):
+        compile_within(module, 40_000, lambda compiled: step(compiled, inputs) or figure,
+                       time_limit=0.5)
+
+
+def test_a_measure_without_a_step_is_refused():
+    with pytest.raises(lowtide.InputError, match="forward and backward"):
+        compile_within(Chain(), 10**9, lambda compiled: 1)
+
+
+def test_a_backend_refuses_a_budget_that_no_plan_keeps():
+    compiled = torch.compile(Chain(), backend=backend(1000, time_limit=0.5), dynamic=False)
+    with pytest.raises(BackendCompilerFailed) as error:
+        step(compiled, torch.randn(64, 32))
+    assert isinstance(error.value.inner_exception, lowtide.InfeasibleError)
+
+
+def test_dynamic_shapes_are_refused():
+    compiled = torch.compile(Chain(), backend=backend("100%"), dynamic=True)
+    with pytest.raises(BackendCompilerFailed, match="dynamic=False"):
+        step(compiled, torch.randn(64, 32))
