@@ -4,7 +4,8 @@ import torch
 
 
 def profiled(run):
-    """Runs; the peak of allocated bytes above those at the start, and how often each op ran."""
+    """Runs; the peak of allocated bytes above those at the start, what of them is left at the end,
+    and how often each op ran."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
                                 profile_memory=True) as profile:
         run()
@@ -16,4 +17,4 @@ def profiled(run):
             peak = max(peak, in_use)
         else:
             ran[event.name()] = ran.get(event.name(), 0) + 1
-    return peak, ran
+    return peak, in_use, ran
