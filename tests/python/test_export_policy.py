@@ -61,10 +61,8 @@ def capture(module, inputs):
     found = []
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **given):
-        count = len(joint.graph.find_nodes(op="placeholder"))
         primals = [n for n in joint.graph.find_nodes(op="placeholder")
                    if n.target.startswith("primals")]
-        assert len(primals) < count
         found.append(from_joint(
             joint, num_fwd_outputs, name="module", primal_roles=["input"] * len(primals),
             primal_names=[n.target for n in primals], updated=mutated_primals(joint)))
@@ -124,10 +122,7 @@ def test_the_saved_bytes_are_those_of_the_plan(budget):
     run, kept = checkpointed(module, captured, plan), []
     _, in_use, _ = profiled(lambda: kept.append(run(inputs)))
     output = 0 if captured.forward_outputs[0].tensor in held else kept[0].nbytes
-    # What remains is smaller than any value: the generator's state and counters.
-    overhead = in_use - planned - output
-    assert 0 <= overhead < kept[0].nbytes + 3 * 5056
-    assert overhead % kept[0].nbytes == 0 or overhead < 3 * 5056
+    assert in_use == planned + output + torch.get_rng_state().nbytes
 
 
 def test_less_budget_saves_less():
