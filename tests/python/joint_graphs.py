@@ -5,10 +5,10 @@ from functorch.compile import nop
 from torch._dynamo.backends.common import aot_autograd
 
 
-def compiled(module, partition_fn):
+def compiled(module, partition_fn, **options):
     """The module run by AOTAutograd with its graphs as they are, split by ``partition_fn``."""
     torch._dynamo.reset()
-    backend = aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=partition_fn)
+    backend = aot_autograd(fw_compiler=nop, bw_compiler=nop, partition_fn=partition_fn, **options)
     return torch.compile(module, backend=backend, fullgraph=True, dynamic=False)
 
 
