@@ -28,7 +28,9 @@ class Cell(nn.Module):
         a, b, c = self.first(x).chunk(3, -1)
         y = (a.sigmoid() * b.tanh() + c).relu()
         self.mean.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
-        return self.second(y * self.second(y).sin()).exp()
+        for _ in range(4):
+            y = self.second(y * self.second(y).sin()).tanh()
+        return y
 
 
 def batch():
@@ -71,7 +73,7 @@ def test_without_a_limit_it_is_the_partition_of_pytorch():
 
 def test_within_a_budget_more_is_computed_and_less_saved():
     wanted, theirs = halves_of(min_cut_rematerialization_partition)
-    got, ours = halves_of(PlannedPartition("80%", time_limit=1.0))
+    got, ours = halves_of(PlannedPartition("60%", time_limit=1.0))
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     assert sum(computed(ours[1]).values()) > sum(computed(theirs[1]).values())
     assert saved_bytes(ours[1]) < saved_bytes(theirs[1])
