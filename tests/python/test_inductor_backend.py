@@ -3,7 +3,8 @@
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within
+from joint_graphs import keep_all
+from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within, split
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor import config as inductor_config
@@ -11,7 +12,6 @@ from torch._inductor.compile_fx import compile_fx
 from torch_memory import profiled
 
 torch.set_num_threads(1)
-MATRIX_PRODUCTS = ("aten::mm", "aten::addmm")
 
 
 @pytest.fixture(autouse=True)
@@ -96,15 +96,60 @@ def test_the_compiled_step_runs_what_the_plan_runs():
         peak, _, ran = profiled(lambda run=compiled: step(run, inputs))
         module.zero_grad()
         peaks.append(peak)
-        products.append(sum(ran.get(name, 0) for name in MATRIX_PRODUCTS))
-        assert products[-1] == _products(partition)
+        products.append(_ran_products(ran))
+        assert products[-1] == sum(map(_is_product, partition.executions))
     assert products[0] < products[1] <= products[2]
     assert peaks[0] >= peaks[1] >= peaks[2] and peaks[0] > peaks[2]
 
 
-def _products(partition):
-    return sum(str(node.target).startswith(("aten.mm", "aten.addmm"))
-               for node in partition.executions if node is not None)
+def _is_product(node):
+    return node is not None and str(node.target).startswith(("aten.mm", "aten.addmm"))
+
+
+def _ran_products(ran):
+    return ran.get("aten::mm", 0) + ran.get("aten::addmm", 0)
+
+
+class Fork(nn.Module):
+    """One product that several ops read."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(y.tanh()) * y.sin() + self.second(y.exp())
+
+
+class EachReaderItsOwn(PlannedPartition):
+    """Makes what an op reads again just before it, in the forward and in the backward."""
+
+    def __call__(self, gm, _inputs, *, num_fwd_outputs, **_):
+        executions = []
+        for node in keep_all(gm, num_fwd_outputs):
+            sources = node.all_input_nodes if node is not None else []
+            executions += [source for source in sources if source.op == "call_function"]
+            executions.append(node)
+        halves = split(gm, executions, num_fwd_outputs)
+        self.products = sum(_is_product(node) for half in halves for node in half.graph.nodes)
+        return halves
+
+
+def test_equal_ops_are_not_merged():
+    torch.manual_seed(0)
+    module, inputs = Fork(), torch.randn(64, 32)
+    plain = torch.compile(module, fullgraph=True, dynamic=False)
+    wanted = state_after_step(module, plain, inputs)
+    partition = EachReaderItsOwn("100%")
+    compiled = torch.compile(module, fullgraph=True, dynamic=False,
+                             options={"custom_partitioner_fn": partition})
+    got = state_after_step(module, compiled, inputs)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+    (_, _, once), (_, _, often) = (profiled(lambda run=run: step(run, inputs))
+                                   for run in (plain, compiled))
+    assert _ran_products(often) == partition.products > _ran_products(once) + 3
 
 
 def measure_for(module, inputs):

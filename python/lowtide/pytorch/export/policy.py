@@ -138,6 +138,8 @@ class _Policy:
         self.updated = []
 
     def __call__(self, context, op, *args, **_kwargs):
+        if not isinstance(op, torch._ops.OpOverload):
+            return CheckpointPolicy.MUST_RECOMPUTE
         shape = _shape(context.op_output)
         if op is torch.ops.aten.bernoulli_.float and self._open.get((_DROPOUT, shape)):
             self._dropout = shape

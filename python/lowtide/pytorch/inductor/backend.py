@@ -65,27 +65,28 @@ def compile_within(
     Raises InfeasibleError with the measured figure when the smallest plan takes more than the budget,
     or when the last round does.
     """
-    request, best, too_large = budget_bytes, None, None
+    asked, best, too_large = budget_bytes, None, None
     for number in range(1, rounds + 1):
         partition = PlannedPartition(
-            request, strategy=strategy, time_limit=time_limit, or_smallest=True)
+            asked, strategy=strategy, time_limit=time_limit, or_smallest=True)
         compiled = torch.compile(
             model, backend=_compiler(partition), fullgraph=True, dynamic=False)
         measured = measure(compiled)
         if partition.found is None:
             raise InputError("measure() compiled no training step; it must run the model that it is "
                              "given forward and backward")
+        planned_bytes = partition.found.budget_bytes
         if measured <= budget_bytes:
             best = Fitted(compiled, measured, partition.found, number)
-            if _good_enough(best, budget_bytes):
-                break
+        elif planned_bytes > asked and best is None:
+            raise InfeasibleError(_message(measured, budget_bytes, "with the smallest plan"))
         else:
-            too_large = request
-            _refuse_smallest(partition.found, request, measured, budget_bytes, best)
-        request += budget_bytes - measured
-        if best is not None and too_large is not None and request >= too_large:
-            break
-        request = max(request, 1)
+            too_large = planned_bytes
+        asked = max(1, planned_bytes + budget_bytes - measured)
+        if best is not None and (
+                _good_enough(best, budget_bytes) or asked <= best.planned.budget_bytes
+                or too_large is not None and asked >= too_large):
+            return best
     if best is None:
         raise InfeasibleError(_message(measured, budget_bytes, f"after {rounds} rounds"))
     return best
@@ -101,11 +102,6 @@ def _compiler(partition):
 def _good_enough(fitted, budget_bytes):
     computes_again = fitted.planned.plan.cost > fitted.planned.keep_all_cost
     return not computes_again or fitted.measured_bytes >= (1 - SLACK) * budget_bytes
-
-
-def _refuse_smallest(found, request, measured, budget_bytes, best):
-    if best is None and found.budget_bytes > request:
-        raise InfeasibleError(_message(measured, budget_bytes, "with the smallest plan"))
 
 
 def _message(measured, budget_bytes, when):

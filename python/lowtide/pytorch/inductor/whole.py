@@ -43,6 +43,10 @@ def whole(
     forward, backward = halves
     tangents, taken = _inputs_of_backward(backward)
     saved = forward.graph.output_node().args[0][num_fwd_outputs:]
+    if len(saved) != len(taken):
+        raise InputError("the backward has inputs that are neither tangents nor saved values, as "
+                         "checkpointed random ops have on accelerators; leave the checkpointing out, "
+                         "the plan takes its place")
     updates = _updates(forward)
     graph, copies = fx.Graph(), {}
     for node in [*forward.graph.find_nodes(op="placeholder"), *tangents]:
