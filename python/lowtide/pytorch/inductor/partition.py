@@ -9,11 +9,15 @@ from torch._functorch import config as functorch_config
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from ... import InfeasibleError, Planned, frontier, plan
+from ... import InfeasibleError, Planned, plan, structural_floor_bytes
 from ..capture import Captured, from_joint
 from .estimate import priced
 from .split import split
 from .whole import Whole, whole, with_updates
+
+
+#: The smallest plan is found to 1/32 of what lies between the floor and keeping all.
+HALVINGS = 5
 
 
 class PlannedPartition(CustomPartitionerFn):
@@ -53,28 +57,38 @@ class PlannedPartition(CustomPartitionerFn):
                 static_lifetime_input_indices=static_lifetime_input_indices)
         planned = whole(gm, halves, num_fwd_outputs)
         captured = _capture(planned, static_lifetime_input_indices or [])
-        self.found = self._plan(captured)
-        self.executions = _executions(captured, self.found)
+        self.executions = self.choose(captured)
         forward, backward = split(planned.joint, self.executions, planned.num_fwd_outputs)
         return with_updates(forward, planned), backward
 
-    def _plan(self, captured):
+    def choose(self, captured: Captured) -> list[fx.Node | None]:
+        """What is to run, None for the boundary: the executions of a plan within the budget."""
         graph = priced(captured)
-        found = plan(graph, self._budget, self._strategy, time_limit=self._time_limit)
-        if found.plan is not None:
-            return found
-        if not self._or_smallest:
-            raise InfeasibleError(found.message)
-        return self._smallest(graph)
+        self.found = self._within(graph, self._budget)
+        if self.found.plan is None and self._or_smallest:
+            self.found = self._smallest(graph, self.found.budget_bytes)
+        if self.found.plan is None:
+            raise InfeasibleError(self.found.message)
+        return _executions(captured, self.found.plan)
 
-    def _smallest(self, graph):
-        """The plan that takes least of those that the strategy finds in its time."""
-        points = frontier(graph, 2, self._strategy, time_limit=self._time_limit).points
-        return next(found for found in reversed(points) if found.plan is not None)
+    def _smallest(self, graph, too_small):
+        """The smallest plan that halving finds between a budget without one and keeping all."""
+        best = self._within(graph, "100%")
+        low = max(too_small, structural_floor_bytes(graph) - 1)
+        for _ in range(HALVINGS):
+            found = self._within(graph, (low + best.plan.peak_bytes) // 2)
+            if found.plan is None:
+                low = found.budget_bytes
+            else:
+                best = found
+        return best
+
+    def _within(self, graph, budget):
+        return plan(graph, budget, self._strategy, time_limit=self._time_limit)
 
 
-def _executions(captured, found):
-    return [captured.nodes[action[1]] for action in found.plan.actions if action[0] == "run"]
+def _executions(captured, chosen):
+    return [captured.nodes[action[1]] for action in chosen.actions if action[0] == "run"]
 
 
 def _capture(planned: Whole, static: list[int]) -> Captured:
