@@ -1,8 +1,8 @@
 """Inductor alone, with PyTorch's activation memory budget, and with Lowtide's plans: peak and time.
 
-Each in a fresh process, the processes taking turns. Lowtide gets the peak that PyTorch's budget led to,
-and measures until it holds. The peak is what a training step allocates above what exists before it,
-gradients among it, by the events of PyTorch's profiler in a step that is not timed.
+Each in a fresh process, the processes taking turns. Lowtide gets the peak that PyTorch's budget led
+to, and measures until it holds. The peak is what a training step allocates above what exists before
+it, gradients among it, by the events of PyTorch's profiler in a step that is not timed.
 
     bench/pytorch_inductor.py unet --batch 4 --rounds 2
 """
@@ -38,7 +38,8 @@ def parsed():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", choices=("unet", "gpt"))
     parser.add_argument("--batch", type=int, default=4)
-    parser.add_argument("--part", type=float, default=0.5, help="PyTorch's activation memory budget")
+    parser.add_argument("--part", type=float, default=0.5,
+                        help="PyTorch's activation memory budget")
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
@@ -56,10 +57,11 @@ def in_fresh_process(way, limit):
 
 def print_table(arguments, rows):
     alone = rows["inductor"]
-    print(f"{arguments.model}, batch {arguments.batch}, {arguments.threads} threads, PyTorch's budget "
-          f"{arguments.part}, medians of {arguments.rounds} processes, fastest of {arguments.steps} steps")
-    print(f"{'':16}{'peak MiB':>10}{'ratio':>8}{'s a step':>10}{'ratio':>8}{'CPU s':>10}{'ratio':>8}"
-          f"{'compiled s':>12}")
+    print(f"{arguments.model}, batch {arguments.batch}, {arguments.threads} threads, PyTorch's "
+          f"budget {arguments.part}, medians of {arguments.rounds} processes, fastest of "
+          f"{arguments.steps} steps")
+    print(f"{'':16}{'peak MiB':>10}{'ratio':>8}{'s a step':>10}{'ratio':>8}{'CPU s':>10}"
+          f"{'ratio':>8}{'compiled s':>12}")
     for way, found in rows.items():
         print(f"{way:16}{of(found, 'peak') / MIB:10.1f}{of(found, 'peak') / of(alone, 'peak'):8.3f}"
               + "".join(f"{of(found, key):10.3f}{of(found, key) / of(alone, key):8.3f}"

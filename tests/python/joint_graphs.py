@@ -37,7 +37,7 @@ def keep_all(joint, num_fwd_outputs):
 
 
 def again_before_each(joint, num_fwd_outputs, may_run_again):
-    """Each backward op preceded by all that it needs of the forward, as far as that may run again."""
+    """Before each backward op all that it needs of the forward, as far as that may run again."""
     forward, backward = sides(joint, num_fwd_outputs)
     executions = [*forward, None]
     for node in backward:

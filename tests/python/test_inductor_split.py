@@ -1,4 +1,4 @@
-"""Splitting a joint graph by a plan: the same bits as unsplit, and the executions that were asked for."""
+"""Splitting a joint graph by a plan: the same bits, and the executions that were asked for."""
 
 from collections import Counter
 from operator import getitem

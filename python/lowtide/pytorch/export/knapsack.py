@@ -14,10 +14,10 @@ def knapsack(sizes: Sequence[float], values: Sequence[float], capacity: float) -
     """Indices, ascending, of items whose sizes are within ``capacity`` and whose values are most.
 
     Sizes and values are >= 0. Dynamic programming over undominated choices (Nemhauser and Ullmann
-    1969), less those whose bound, what the rest would add if items could be cut (Dantzig 1957), does
-    not beat the best choice known. It is the optimum unless more than ``MOST_STATES`` choices are left
-    beside each other, which takes sizes and values that hardly differ in ratio; even then it is no
-    worse than taking items by ratio as long as they fit.
+    1969), less those whose bound, what the rest would add if items could be cut (Dantzig 1957),
+    does not beat the best choice known. It is the optimum unless more than ``MOST_STATES`` choices
+    are left beside each other, which takes sizes and values that hardly differ in ratio; even then
+    it is no worse than taking items by ratio as long as they fit.
     """
     free = [i for i, size in enumerate(sizes) if size == 0]
     items = sorted((i for i, size in enumerate(sizes) if 0 < size <= capacity),

@@ -23,27 +23,27 @@ def selective_checkpoint_policy(captured: Captured, plan: Plan) -> Callable:
         y = torch.utils.checkpoint.checkpoint(
             model, x, use_reentrant=False, context_fn=context_fn)
 
-    Each op of the forward is told by its name, the shape of its first result and its occurrence: what
-    the plan holds over the boundary and the backward reads is saved, everything else computed again.
-    The gradients are those of the module alone, and buffers that it updates (batch norm's statistics)
-    are updated once: what a second run does to them is undone.
+    Each op of the forward is told by its name, the shape of its first result and its occurrence:
+    what the plan holds over the boundary and the backward reads is saved, everything else computed
+    again. The gradients are those of the module alone, and buffers that it updates (batch norm's
+    statistics) are updated once: what a second run does to them is undone.
 
     What checkpointing cannot express, so that a step takes more than the plan says:
 
-    - *when*: at the first value that it lacks the backward runs the whole region's forward again and
-      holds what the gradients need of it, while a plan runs pieces when they are due, some several
-      times, and frees them. Only the memory held over the boundary is the plan's. Checkpoint parts of
-      the model one by one where that matters.
+    - *when*: at the first value that it lacks the backward runs the whole region's forward again
+      and holds what the gradients need of it, while a plan runs pieces when they are due, some
+      several times, and frees them. Only the memory held over the boundary is the plan's.
+      Checkpoint parts of the model one by one where that matters.
     - *which result*: of an op with several all are saved if one is held.
     - *views*: they are made again, and a saved value is what they view.
-    - *random ops* replay the generator's numbers, so that either all of them run again or, where the
-      plan holds the results of all, none. An op in place on the CPU, such as dropout's, cannot be
-      saved: what was multiplied with its numbers can.
-    - *in-place ops* are run again, never saved; and a value that is saved must not be overwritten by
-      one (``ReLU(inplace=True)`` behind batch norm), PyTorch raises there.
+    - *random ops* replay the generator's numbers, so that either all of them run again or, where
+      the plan holds the results of all, none. An op in place on the CPU, such as dropout's, cannot
+      be saved: what was multiplied with its numbers can.
+    - *in-place ops* are run again, never saved; and a value that is saved must not be overwritten
+      by one (``ReLU(inplace=True)`` behind batch norm), PyTorch raises there.
 
-    The context raises InputError at the end of the forward when what the plan holds was not computed:
-    then the module is not the one captured.
+    The context raises InputError at the end of the forward when what the plan holds was not
+    computed: then the module is not the one captured.
     """
     expected = _expected(captured, held_over_boundary(captured, plan))
 

@@ -13,15 +13,15 @@ class MemoryBudgetSolver(CustomKnapsackSolver):
     """Chooses what PyTorch's partitioner keeps within its budget, exactly.
 
     With an activation memory budget below 1 the partitioner asks which of the values that it would
-    rather not compute again to keep. It gives their sizes, the budget as a part of what it would save
-    otherwise, and the nodes. The answer is the knapsack with the most time kept, times by Lowtide's
-    estimate of what each node costs in compiled code. The built-in "dp" rounds sizes to 1/10000 of the
-    budget's range, and so may exceed it or fall short; "greedy" falls short.
+    rather not compute again to keep. It gives their sizes, the budget as a part of what it would
+    save otherwise, and the nodes. The answer is the knapsack with the most time kept, times by
+    Lowtide's estimate of what each node costs in compiled code. The built-in "dp" rounds sizes to
+    1/10000 of the budget's range, and so may exceed it or fall short; "greedy" falls short.
 
-    That is all the interface can express. The partitioner decides afterwards, by a minimum cut, what
-    is really saved; that computing one value again may need another one made again too is known to
-    neither; and the budget is one of saved values, not of the step's peak, which ``compile_within``
-    keeps.
+    That is all the interface can express. The partitioner decides afterwards, by a minimum cut,
+    what is really saved; that computing one value again may need another one made again too is
+    known to neither; and the budget is one of saved values, not of the step's peak, which
+    ``compile_within`` keeps.
     """
 
     def __call__(

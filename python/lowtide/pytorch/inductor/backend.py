@@ -1,10 +1,10 @@
 """Inductor within a budget of bytes: a backend for torch.compile, and the loop that measures.
 
 A plan counts each value of the graph with its own storage. Compiled code differs from that: what is
-fused into one kernel never lies in memory, kernels take scratch memory that nobody knows before they
-are chosen, and Inductor may order and reuse differently. So the budget that a plan is asked for is not
-what the step takes. ``compile_within`` runs a step, compares what it took with the budget and asks the
-planner again, for less by what is missing or for more by what is left.
+fused into one kernel never lies in memory, kernels take scratch memory that nobody knows before
+they are chosen, and Inductor may order and reuse differently. So the budget that a plan is asked
+for is not what the step takes. ``compile_within`` runs a step, compares what it took with the
+budget and asks the planner again, for less by what is missing or for more by what is left.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ def backend(
     """``torch.compile(model, backend=backend("6GiB"), dynamic=False)``: planned, then compiled.
 
     ``budget`` is bytes, ``"1.5GiB"`` or ``"60%"`` of what keeping all takes, for each graph that
-    Dynamo makes of the model; with ``fullgraph=True`` it makes one. ``time_limit`` is in seconds and
-    for planning. The budget is kept by the plan; ``compile_within`` keeps it by measurement.
+    Dynamo makes of the model; with ``fullgraph=True`` it makes one. ``time_limit`` is in seconds
+    and for planning. The budget is kept by the plan; ``compile_within`` keeps it by measurement.
 
-    While compiling InfeasibleError is raised when no plan is within the budget, InputError for graphs
-    that cannot be planned; Dynamo wraps both (``BackendCompilerFailed.inner_exception``).
+    While compiling InfeasibleError is raised when no plan is within the budget, InputError for
+    graphs that cannot be planned; Dynamo wraps both (``BackendCompilerFailed.inner_exception``).
     """
     return _compiler(PlannedPartition(budget, strategy=strategy, time_limit=time_limit))
 
@@ -58,12 +58,12 @@ def compile_within(
 ) -> Fitted:
     """The model compiled by Inductor such that a training step is measured within the budget.
 
-    ``measure(compiled)`` runs at least one training step with the compiled model and returns the peak
-    of the bytes that the budget is to hold; what else it counts (optimizer states, say) it counts each
-    time. The model is compiled at most ``rounds`` times, each with its own plan.
+    ``measure(compiled)`` runs at least one training step with the compiled model and returns the
+    peak of the bytes that the budget is to hold; what else it counts (optimizer states, say) it
+    counts each time. The model is compiled at most ``rounds`` times, each with its own plan.
 
-    Raises InfeasibleError with the measured figure when the smallest plan takes more than the budget,
-    or when the last round does.
+    Raises InfeasibleError with the measured figure when the smallest plan takes more than the
+    budget, or when the last round does.
     """
     asked, best, too_large = budget_bytes, None, None
     for number in range(1, rounds + 1):
@@ -73,8 +73,8 @@ def compile_within(
             model, backend=_compiler(partition), fullgraph=True, dynamic=False)
         measured = measure(compiled)
         if partition.found is None:
-            raise InputError("measure() compiled no training step; it must run the model that it is "
-                             "given forward and backward")
+            raise InputError("measure() compiled no training step; it must run the model that it "
+                             "is given forward and backward")
         planned_bytes = partition.found.budget_bytes
         if measured <= budget_bytes:
             best = Fitted(compiled, measured, partition.found, number)

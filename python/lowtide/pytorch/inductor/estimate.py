@@ -1,12 +1,12 @@
 """What one execution of a node of an Inductor graph costs: a roofline over fused groups.
 
-Only ratios matter to a planner. An op takes the longer of computing its floating-point operations and
-moving its bytes, at the rates below, whose ratio is that of common processors and accelerators. Inductor
-fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op to its
-readers inside one kernel is neither written nor read: only what crosses the edge of such a group is
-counted. Bytes in memory are not estimated that way: every value is priced with its own storage, which
-is too much for what stays inside a kernel, and kernels' scratch is not known. Both errors show in the
-measured peak, by which the budget is corrected.
+Only ratios matter to a planner. An op takes the longer of computing its floating-point operations
+and moving its bytes, at the rates below, whose ratio is that of common processors and accelerators.
+Inductor fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op
+to its readers inside one kernel is neither written nor read: only what crosses the edge of such a
+group is counted. Bytes in memory are not estimated that way: every value is priced with its own
+storage, which is too much for what stays inside a kernel, and kernels' scratch is not known. Both
+errors show in the measured peak, by which the budget is corrected.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _stays_in_kernel(node):
 def _fused(made: fx.Node, reader: fx.Node) -> bool:
     """Whether Inductor computes ``made`` inside the kernel of a reader.
 
-    That is so for a pointwise op on the same side of the boundary whose reader is pointwise or reduces.
+    That is so for a pointwise op on the same side of the boundary whose reader is pointwise or
+    reduces.
     """
     return (_pointwise(made) and (_pointwise(reader) or _reduces(reader))
             and _side(made) == _side(reader))

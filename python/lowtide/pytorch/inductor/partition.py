@@ -23,10 +23,11 @@ HALVINGS = 5
 class PlannedPartition(CustomPartitionerFn):
     """``torch._inductor.config.custom_partitioner_fn`` that keeps a budget.
 
-    ``budget`` as ``lowtide.plan`` takes it; the bytes are those of parameters, buffers, inputs and all
-    values of the step, gradients among them. Once a training step was compiled, ``found`` is what was
-    planned and ``executions`` what of it runs, None for the boundary. ``or_smallest``: where no plan is within the budget, the smallest plan takes its place;
-    otherwise InfeasibleError is raised.
+    ``budget`` as ``lowtide.plan`` takes it; the bytes are those of parameters, buffers, inputs and
+    all values of the step, gradients among them. Once a training step was compiled, ``found`` is
+    what was planned and ``executions`` what of it runs, None for the boundary. ``or_smallest``:
+    where no plan is within the budget, the smallest plan takes its place; otherwise InfeasibleError
+    is raised.
     """
 
     def __init__(
@@ -44,7 +45,7 @@ class PlannedPartition(CustomPartitionerFn):
         return self._identity
 
     def __deepcopy__(self, _memo) -> PlannedPartition:
-        """Itself: PyTorch copies its configuration for its cache keys, and a plan is no part of it."""
+        """Itself: PyTorch copies its configuration for cache keys, which a plan is no part of."""
         return self
 
     def __call__(

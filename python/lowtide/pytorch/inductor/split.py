@@ -1,10 +1,10 @@
-"""A joint graph and a plan's executions -> the forward and the backward graph that AOTAutograd wants.
+"""A joint graph and a plan's executions -> the two graphs that AOTAutograd wants.
 
-AOTAutograd's partitioners return two graphs: the forward returns its outputs and then the values that
-it saves, the backward takes the saved values and the tangents. Here both follow a plan: each holds the
-executions on its side of the boundary, in their order, and what runs again is written out again under
-a name of its own (``relu_again_1``). Nothing between here and the compiled code merges equal nodes:
-common subexpressions are removed from the joint graph alone, before it is split.
+AOTAutograd's partitioners return two graphs: the forward returns its outputs and then the values
+that it saves, the backward takes the saved values and the tangents. Here both follow a plan: each
+holds the executions on its side of the boundary, in their order, and what runs again is written out
+again under a name of its own (``relu_again_1``). Nothing between here and the compiled code merges
+equal nodes: common subexpressions are removed from the joint graph alone, before it is split.
 """
 
 from __future__ import annotations
@@ -28,15 +28,16 @@ def split(
 ) -> tuple[fx.GraphModule, fx.GraphModule]:
     """The forward and the backward graph of a plan's executions; None is the boundary between them.
 
-    ``executions`` are call_function nodes of ``joint``, the boundary once. ``operator.getitem`` nodes
-    run with the op whose outputs they take. The joint graph returns ``num_fwd_outputs`` values of the
-    forward and then the gradients.
+    ``executions`` are call_function nodes of ``joint``, the boundary once. ``operator.getitem``
+    nodes run with the op whose outputs they take. The joint graph returns ``num_fwd_outputs``
+    values of the forward and then the gradients.
 
     Saved is what the backward reads before it makes it itself. Of a view its base is saved and the
-    view made again, which costs nothing and never holds more, since a view keeps its base alive.
-    A random op runs once: its results are values like others, kept or passed on. Inductor's own
-    random ops are functions of a seed, so that they may run again; only the seeds may not. What reads
-    a buffer that the module updates may not either: PyTorch raises when the backward finds it newer.
+    view made again, which costs nothing and never holds more, since a view keeps its base alive. A
+    random op runs once: its results are values like others, kept or passed on. Inductor's own
+    random ops are functions of a seed, so that they may run again; only the seeds may not. What
+    reads a buffer that the module updates may not either: PyTorch raises when the backward finds it
+    newer.
 
     Raises InputError when an execution reads what no earlier one made, when a random op runs twice,
     or when there is not exactly one boundary.
@@ -98,8 +99,8 @@ def _refuse_random_twice(executions):
     seen = set()
     for node in executions:
         if node is not None and node in seen and is_random(node):
-            raise InputError(f"the plan runs the random op {node.name} ({node.target}) twice, which "
-                             "would draw other numbers; plan with its op not recomputable")
+            raise InputError(f"the plan runs the random op {node.name} ({node.target}) twice, "
+                             "which would draw other numbers; plan with its op not recomputable")
         seen.add(node)
 
 

@@ -1,9 +1,9 @@
 """The two graphs that Inductor would run as one joint graph, for planning, and its updates apart.
 
-Planned is not the joint graph that AOTAutograd traced but what PyTorch's own partitioner makes of it:
-the values that it saves and, in the backward, the cheap ops that it runs again because they fuse with
-their readers. So a budget that limits nothing gives what Inductor alone would run, and what a plan
-saves beyond that is compared with it.
+Planned is not the joint graph that AOTAutograd traced but what PyTorch's own partitioner makes of
+it: the values that it saves and, in the backward, the cheap ops that it runs again because they
+fuse with their readers. So a budget that limits nothing gives what Inductor alone would run, and
+what a plan saves beyond that is compared with it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def whole(
     saved = forward.graph.output_node().args[0][num_fwd_outputs:]
     if len(saved) != len(taken):
         raise InputError("the backward has inputs that are neither tangents nor saved values, as "
-                         "checkpointed random ops have on accelerators; leave the checkpointing out, "
-                         "the plan takes its place")
+                         "checkpointed random ops have on accelerators; leave the checkpointing "
+                         "out, the plan takes its place")
     updates = _updates(forward)
     graph, copies = fx.Graph(), {}
     for node in [*forward.graph.find_nodes(op="placeholder"), *tangents]:
@@ -82,8 +82,8 @@ def _inputs_of_backward(backward):
     inputs = backward.graph.find_nodes(op="placeholder")
     symbols = [node.name for node in inputs if not isinstance(node.meta.get("val"), torch.Tensor)]
     if symbols:
-        raise InputError(f"the backward depends on {', '.join(symbols)}, which is no tensor; compile "
-                         "with dynamic=False, a plan is for fixed shapes")
+        raise InputError(f"the backward depends on {', '.join(symbols)}, which is no tensor; "
+                         "compile with dynamic=False, a plan is for fixed shapes")
     tangents = [node for node in inputs if "tangents" in node.target]
     if not tangents:
         raise InputError("nothing is differentiated, so that there is nothing to plan; compile a "
@@ -93,8 +93,9 @@ def _inputs_of_backward(backward):
 
 def _updates(forward):
     """The nodes that write new values into inputs of the forward."""
-    effects = [node for node in forward.graph.nodes if node.op == "call_function"
-               and isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable]
+    effects = [node for node in forward.graph.nodes
+               if isinstance(node.target, torch._ops.OpOverload)
+               and node.target._schema.is_mutable]
     for node in effects:
         if node.target is not torch.ops.aten.copy_.default or node.args[0].op != "placeholder":
             raise InputError(f"{node.name} ({node.target}) has an effect that cannot be planned\n"
