@@ -111,6 +111,17 @@ def test_saved_is_what_the_backward_reads_and_no_view():
     assert len(outputs.meta["desc"]) == len(outputs.args[0])
 
 
+def test_a_saved_value_may_be_made_again_after_it_was_read(reference):
+    """The second execution, which nothing reads, is left out; the saved value is not."""
+    def executions(joint, n):
+        made = keep_all(joint, n)
+        return [*made, *(node for node in made[:made.index(None)] if may_run_again(node))]
+
+    ours, (_, backward, _, _) = run_with(executions)
+    assert same_bits(ours, reference)
+    assert all(is_view(node) for node in calls(backward) if "again" in node.name)
+
+
 @settings(deadline=None, max_examples=8)
 @given(st.randoms(use_true_random=False))
 def test_any_executions_have_the_same_bits(reference, random):

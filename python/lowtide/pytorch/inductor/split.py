@@ -180,14 +180,15 @@ class _Half:
     def __init__(self, graph: fx.Graph, tag: str):
         self.graph = graph
         self._tag = tag
-        self._copies = {}
+        self._inputs = {}
+        self._copies = {}  # the latest one of each
         self._runs = {}
 
     def inputs(self, nodes):
         for node in nodes:
             copy = self.graph.placeholder(node.name)
             copy.meta = dict(node.meta)
-            self._copies[node] = copy
+            self._inputs[node] = self._copies[node] = copy
 
     def passed(self, nodes):
         """Counts executions of the other half, so that names tell that a node runs again."""
@@ -213,10 +214,9 @@ class _Half:
 
     def drop_if_unused(self, node) -> bool:
         """Whether an input is read; one that is not is taken out."""
-        copy = self._copies[node]
-        if copy.users:
+        if self._inputs[node].users:
             return True
-        self.graph.erase_node(copy)
+        self.graph.erase_node(self._inputs[node])
         return False
 
     def _copy(self, node, name):
