@@ -63,7 +63,8 @@ def compile_within(
     counts each time. The model is compiled at most ``rounds`` times, each with its own plan.
 
     Raises InfeasibleError with the measured figure when the smallest plan takes more than the
-    budget, or when the last round does.
+    budget, or when the last round does. Dynamo counts every round against its ``recompile_limit``
+    for the model's code; raise that to fit many models of one class.
     """
     asked, best, too_large = budget_bytes, None, None
     for number in range(1, rounds + 1):
