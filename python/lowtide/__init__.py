@@ -63,6 +63,7 @@ __all__ = [
 #: What needs torch, by the module that has it: loaded when it is first asked for.
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
+    "compile_within": ".pytorch.inductor",
     "max_batch": ".pytorch.max_batch",
     "wrap": ".pytorch.wrap",
 }

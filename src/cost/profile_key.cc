@@ -19,6 +19,7 @@ struct Writer {
   const Op& op;
 
   std::string input(int position) const {
+    if (position == kNone) return "None";
     return type_text(graph.tensor(op.inputs[static_cast<std::size_t>(position)]));
   }
   std::string operator()(NoneArg) const { return "None"; }

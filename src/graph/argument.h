@@ -15,7 +15,7 @@ struct TensorArg {
   bool operator==(const TensorArg&) const = default;
 };
 
-/// A list of tensors, each by its position in the op's `inputs`.
+/// A list of tensors, each by its position in the op's `inputs`; -1 where the list has a hole.
 struct TensorListArg {
   std::vector<int> positions;
   bool operator==(const TensorListArg&) const = default;

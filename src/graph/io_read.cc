@@ -121,12 +121,20 @@ double read_float(JsonValue value) {
   refuse_name("a number, \"inf\", \"-inf\" or \"nan\"", value.text());
 }
 
+TensorListArg read_tensor_list(JsonValue value) {
+  TensorListArg list;
+  for (JsonValue item : value.items()) {
+    list.positions.push_back(item.is(JsonKind::null) ? kNone : item.index());
+  }
+  return list;
+}
+
 Argument read_tagged_argument(JsonValue value) {
   const std::vector<JsonValue::Member> members = value.members();
   if (members.size() != 1) throw InputError("has an argument object with other than one key");
   const auto& [tag, content] = members.front();
   if (tag == "tensor") return TensorArg{content.index()};
-  if (tag == "tensors") return TensorListArg{content.indices()};
+  if (tag == "tensors") return read_tensor_list(content);
   if (tag == "float") return read_float(content);
   if (tag == "floats") {
     std::vector<double> numbers;

@@ -30,7 +30,13 @@ Json float_json(double number) {
 struct ArgumentJson {
   Json operator()(NoneArg) const { return nullptr; }
   Json operator()(const TensorArg& arg) const { return {{"tensor", arg.position}}; }
-  Json operator()(const TensorListArg& arg) const { return {{"tensors", arg.positions}}; }
+  Json operator()(const TensorListArg& arg) const {
+    Json positions = Json::array();
+    for (int position : arg.positions) {
+      positions.push_back(position == kNone ? Json() : Json(position));
+    }
+    return {{"tensors", std::move(positions)}};
+  }
   Json operator()(bool value) const { return value; }
   Json operator()(std::int64_t value) const { return value; }
   Json operator()(double value) const {

@@ -196,7 +196,9 @@ class Validator {
     };
     if (const auto* one = std::get_if<TensorArg>(&argument)) check(one->position);
     if (const auto* list = std::get_if<TensorListArg>(&argument)) {
-      for (int position : list->positions) check(position);
+      for (int position : list->positions) {
+        if (position != kNone) check(position);
+      }
     }
   }
 

@@ -26,7 +26,7 @@ def argument(value, inputs, kind):
     if tag == "tensor":
         return inputs[content]
     if tag == "tensors":
-        return [inputs[position] for position in content]
+        return [None if position is None else inputs[position] for position in content]
     if tag == "float":
         return float(content)
     if tag == "floats":

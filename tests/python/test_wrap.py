@@ -131,6 +131,19 @@ class OwnFunction(nn.Module):
         return Cube.apply(self.linear(x)) * scale
 
 
+class Indexed(nn.Module):
+    """Indexing with holes, and interpolation."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.register_buffer("picked", torch.tensor([3, 1, 1, 7]))
+
+    def forward(self, x):
+        x = self.conv(x)[:, :, self.picked]
+        return F.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
+
+
 IMAGES = lambda: (torch.randn(4, 3, 16, 16),)  # noqa: E731
 ROWS = lambda: (torch.randn(16, 20),)  # noqa: E731
 CASES = {
@@ -141,6 +154,7 @@ CASES = {
     "input changed": (InputChanged, lambda: (torch.randn(16, 20), torch.randn(16, 20))),
     "autocast": (Halved, IMAGES),
     "own function": (OwnFunction, ROWS),
+    "indexed": (Indexed, IMAGES),
     "no parameters": (lambda: nn.Sequential(nn.Dropout(0.3), nn.Tanh()),
                       lambda: (torch.randn(16, 20, requires_grad=True),)),
 }
@@ -506,6 +520,12 @@ def test_misuse_is_named():
         lowtide.wrap(built(Randomly), ROWS(), budget="many")
     with pytest.raises(lowtide.InputError, match="not wrapped"):
         lowtide.explain(built(Randomly))
+
+
+def test_another_device_is_refused():
+    model = nn.Linear(4, 4, device="meta")
+    with pytest.raises(lowtide.InputError, match="on the device meta"):
+        lowtide.wrap(model, torch.empty(2, 4, device="meta"))
 
 
 def test_explanations():

@@ -9,7 +9,14 @@ from functorch.compile import make_boxed_func
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from .capture import describe_inputs, describe_primals, from_joint, mutated_primals
+from .. import InputError
+from .capture import (
+    describe_inputs,
+    describe_primals,
+    eager_kernels,
+    from_joint,
+    mutated_primals,
+)
 from .capture.primals import placeholders
 from .halves import backward_half, forward_half
 from .region import Region
@@ -51,13 +58,15 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
 
     backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition,
                            inference_compiler=without_gradients)
-    return backend(graph, inputs)
+    with eager_kernels():
+        return backend(graph, inputs)
 
 
 def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
                inputs: Sequence, session: Session) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Captures and plans the joint graph; its two halves are calls of the region."""
     primals = placeholders(joint, "primals")
+    _require_cpu(primals)
     described = describe_inputs(graph, inputs)
     roles, names = describe_primals(joint, described)
     captured = from_joint(joint, num_fwd_outputs, name=session.next_name(), primal_roles=roles,
@@ -73,6 +82,15 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
         backward_half(_run_backward(session, region), saved, ticket,
                       placeholders(joint, "tangents"), derived),
     )
+
+
+def _require_cpu(primals: Sequence[fx.Node]) -> None:
+    for node in primals:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on the "
+                             f"CPU alone: move the model and its inputs there, or save the graph "
+                             f"with lowtide.capture to plan it only")
 
 
 def _run_forward(session: Session, region: Region) -> Callable:

@@ -108,11 +108,8 @@ class _Reader:
         items = [self._resolved(value) for value in values]
         kind = str(argument.real_type)
         if "Tensor" in kind:
-            if None in items:
-                raise InputError(
-                    f"{self.node.target} leaves out an index, which a graph file cannot hold"
-                    f"{at_user_line(self.node)}. Use index_select or gather for x[:, index].")
-            return {"tensors": [self._position(item) for item in items]}
+            return {"tensors": [None if item is None else self._position(item)
+                                for item in items]}
         if "float" in kind:
             return {"floats": [_number(float(item)) for item in items]}
         if all(isinstance(item, int) for item in items):
