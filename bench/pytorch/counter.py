@@ -1,8 +1,4 @@
-"""Bytes of tensors that live, and the most that ever did: counter.cpp, built at its first use.
-
-The library must be in the process from its start: run the process in the environment of
-`environment()`, and `install()` right after torch is imported, before lowtide is.
-"""
+"""Bytes that the framework's CPU allocator has given out: counter.cpp, built at its first use."""
 
 import ctypes
 import hashlib
@@ -10,14 +6,34 @@ import os
 import pathlib
 import subprocess
 
+import torch
+
 SOURCE = pathlib.Path(__file__).with_name("counter.cpp")
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "out" / "bench"
 
 
-def library():
-    """The path of the library that counts for the installed torch; builds it where it is missing."""
-    import torch
+class Counter:
+    """Counts from its making on; to be made before lowtide is imported. Bytes."""
 
+    def __init__(self):
+        self._library = ctypes.CDLL(_library())
+        for name in ("counter_now", "counter_peak"):
+            getattr(self._library, name).restype = ctypes.c_int64
+        self._library.counter_install()
+
+    def now(self):
+        return self._library.counter_now()
+
+    def peak(self):
+        """Since the last forget_peak()."""
+        return self._library.counter_peak()
+
+    def forget_peak(self):
+        self._library.counter_forget_peak()
+
+
+def _library():
+    """The path of the library that counts for the installed torch; built where it is missing."""
     key = hashlib.sha256(SOURCE.read_bytes() + torch.__version__.encode()).hexdigest()[:12]
     path = FOLDER / f"libcounter-{key}.so"
     if not path.exists():
@@ -32,31 +48,3 @@ def _build(torch_folder, path):
                     f"-I{torch_folder}/include", f"-L{torch_folder}/lib", "-lc10",
                     f"-Wl,-rpath,{torch_folder}/lib"], check=True)
     unfinished.replace(path)
-
-
-def environment(path):
-    """The variables of a process in which the library `path` counts."""
-    return {**os.environ, "LD_PRELOAD": str(path)}
-
-
-class Counter:
-    """What the library counts. Bytes."""
-
-    def __init__(self):
-        path = os.environ.pop("LD_PRELOAD", None)  # children of this process need no counter
-        if path is None:
-            raise RuntimeError("the counter is not preloaded: run in environment(library())")
-        self._library = ctypes.CDLL(path)
-        for name in ("counter_now", "counter_peak"):
-            getattr(self._library, name).restype = ctypes.c_int64
-        self._library.counter_install()
-
-    def now(self):
-        return self._library.counter_now()
-
-    def peak(self):
-        """Since the last forget_peak()."""
-        return self._library.counter_peak()
-
-    def forget_peak(self):
-        self._library.counter_forget_peak()

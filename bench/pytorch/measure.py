@@ -3,8 +3,6 @@
 Bytes are counted from what lives right before the tool is set up: model, optimizer state and batch.
 What the tool holds between steps is therefore the step's. A step is loss, backward, update; its
 peak and its times are of steps after the first, which compiles or plans.
-
-run.py starts it, in the environment that the counter needs.
 """
 
 import argparse
@@ -41,11 +39,11 @@ def first_step(case, loss, optimizer, reference_path):
     del value
     optimizer.zero_grad(set_to_none=True)
     if not reference_path.exists():
-        torch.save(outcome, reference_path)
-    reference = torch.load(reference_path, weights_only=False)
-    gradients, error = verdict.judge_gradients(case, same_draws, outcome, reference)
-    return {"gradients": gradients, "gradient_error": error,
-            "buffers": verdict.judge_buffers(outcome, reference)}
+        torch.save((outcome, verdict.rounding_of(case, outcome, SEED)), reference_path)
+    reference, rounding = torch.load(reference_path, weights_only=False)
+    gradients, error = verdict.judge_gradients(case, same_draws, outcome, reference, rounding)
+    return {"gradients": gradients, "gradient_error": error, "rounding": rounding,
+            "buffers": verdict.judge_buffers(outcome, reference, rounding)}
 
 
 def timed_steps(counter, loss, optimizer, count):

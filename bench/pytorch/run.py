@@ -9,13 +9,12 @@ keeps what is measured so far. `--tools` with no lowtide compares the peers alon
 import argparse
 import dataclasses
 import json
+import os
 import pathlib
 import statistics
 import subprocess
 import sys
 import tempfile
-
-import counter
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -45,8 +44,7 @@ class Bench:
 
     def __init__(self, arguments, folder):
         self.arguments, self.folder = arguments, pathlib.Path(folder)
-        self.environment = counter.environment(counter.library())
-        self.environment["PYTHONPATH"] = str(HERE.parents[1] / "python")
+        self.environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "python")}
         self.figures = {}  # lists of figures by job, a figure a round
         self.given_up = set()
 

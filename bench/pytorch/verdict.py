@@ -1,12 +1,14 @@
 """Whether a tool's loss, gradients and buffers are those of eager training."""
 
+import copy
 import dataclasses
 
 import torch
 
-CLOSE = 1e-3  # relative error of all gradients together
-CONSISTENT = 0.02  # relative error of the loss's slope along the gradients
-STRIDE = 0.02  # how far along the normalized gradients the slope looks
+CLOSE = 4  # times what eager's own gradients are from those in double precision
+LEAST_ROUNDING = 1e-6
+STEP = 1e-3  # by this share of itself the loss is to change where its slope is measured
+CONSISTENT = 0.03  # relative error of that slope
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,29 +40,40 @@ def relative_error(ours, theirs):
     return (distance / sum(float(value.double().square().sum()) for value in theirs.values())) ** 0.5
 
 
-def slope_error(case, loss, gradients):
+def rounding_of(case, outcome, seed):
+    """How far eager's gradients are from those in double precision, as a share of them."""
+    module = copy.deepcopy(case.module).double()
+    module.zero_grad(set_to_none=True)
+    torch.manual_seed(seed)
+    module(*(x.double() if x.is_floating_point() else x for x in case.inputs)).backward()
+    exact_ones = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    return max(LEAST_ROUNDING, relative_error(outcome.gradients, exact_ones))
+
+
+def slope_error(case, loss, outcome):
     """How far the gradients are from the slope of the loss along them, as a share of it.
 
     `loss()` draws the same random numbers at each call. By central differences; the parameters
     are as before when it returns.
     """
     parameters = dict(case.module.named_parameters())
-    norm = sum(float(g.double().square().sum()) for g in gradients.values()) ** 0.5
+    norm = sum(float(g.double().square().sum()) for g in outcome.gradients.values()) ** 0.5
     before = {name: p.detach().clone() for name, p in parameters.items()}
+    step = STEP * float(outcome.loss) / norm
 
     def loss_at(distance):
         with torch.no_grad():
-            for name, gradient in gradients.items():
+            for name, gradient in outcome.gradients.items():
                 parameters[name].copy_(before[name] + gradient * (distance / norm))
         return float(loss().detach())
 
-    slope = (loss_at(STRIDE) - loss_at(-STRIDE)) / (2 * STRIDE)
+    slope = (loss_at(step) - loss_at(-step)) / (2 * step)
     loss_at(0)
     return abs(slope / norm - 1)
 
 
-def judge_gradients(case, loss, outcome, reference):
-    """(verdict, relative error) of loss and gradients.
+def judge_gradients(case, loss, outcome, reference, rounding):
+    """(verdict, relative error) of loss and gradients beside eager's, which are `reference`.
 
     "exact": equal bits. "close": they differ by rounding. "own draws": those of other random
     numbers, and right for them. "WRONG": none of these.
@@ -68,15 +81,15 @@ def judge_gradients(case, loss, outcome, reference):
     if torch.equal(outcome.loss, reference.loss) and exact(outcome.gradients, reference.gradients):
         return "exact", 0.0
     error = relative_error(outcome.gradients, reference.gradients)
-    if error <= CLOSE:
+    if error <= CLOSE * rounding:
         return "close", error
-    consistent = slope_error(case, loss, outcome.gradients) <= CONSISTENT
+    consistent = slope_error(case, loss, outcome) <= CONSISTENT
     return ("own draws" if consistent else "WRONG"), error
 
 
-def judge_buffers(outcome, reference):
+def judge_buffers(outcome, reference, rounding):
     """As judge_gradients(); a block computed again counts a batch twice in its statistics."""
     if exact(outcome.buffers, reference.buffers):
         return "exact"
-    close = relative_error(outcome.buffers, reference.buffers) <= CLOSE
+    close = relative_error(outcome.buffers, reference.buffers) <= CLOSE * rounding
     return "close" if close else "WRONG"
