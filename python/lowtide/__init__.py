@@ -16,7 +16,6 @@ plan was found is no error: ``Planned.outcome`` and ``Planned.message`` say so.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 from . import _core
@@ -46,6 +45,7 @@ from ._core import (
     verify,
     write_trace,
 )
+from .interruptible import interruptible
 
 __all__ = [
     "Error", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned",
@@ -70,7 +70,7 @@ def plan(
     KeyboardInterrupt.
     """
     arguments = (graph, str(budget), strategy, dict(options or {}), time_limit)
-    return _interruptible(lambda: _core.plan(*arguments))
+    return interruptible(lambda: _core.plan(*arguments), _core)
 
 
 def frontier(
@@ -87,33 +87,4 @@ def frontier(
     KeyboardInterrupt.
     """
     arguments = (graph, points, strategy, dict(options or {}), time_limit)
-    return _interruptible(lambda: _core.frontier(*arguments))
-
-
-def _interruptible(work):
-    """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it.
-
-    Another thread than the main one never hears of it, and does the work itself.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        return work()
-    outcome = {}
-
-    def run():
-        try:
-            outcome["result"] = work()
-        except BaseException as error:  # handed on to the caller below
-            outcome["error"] = error
-
-    thread = threading.Thread(target=run, name="lowtide-plan")
-    thread.start()
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        _core.request_stop()
-        thread.join()
-        _core.clear_stop()
-        raise
-    if "error" in outcome:
-        raise outcome["error"]
-    return outcome["result"]
+    return interruptible(lambda: _core.frontier(*arguments), _core)

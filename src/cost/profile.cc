@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "cost/roofline.h"
+#include "graph/boundary.h"
 
 namespace lowtide {
 namespace {
@@ -132,6 +133,7 @@ Graph priced(const Graph& graph, const Profile& profile) {
   data.device = profile.device;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     Op& op = data.ops[static_cast<std::size_t>(id)];
+    if (is_boundary(op)) continue;
     const auto measured = profile.ops.find(profile_key(graph, id));
     op.cost_estimated = measured == profile.ops.end();
     if (op.cost_estimated) {

@@ -4,7 +4,9 @@
 #include <c10/core/CPUAllocator.h>
 
 #include <atomic>
+#include <cstdint>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
@@ -33,7 +35,7 @@ class Hook final : public c10::Allocator {
 
   c10::DataPtr allocate(std::size_t bytes) override {
     MemorySource* const source = current_source();
-    if (source == nullptr) return system_->allocate(bytes);
+    if (source == nullptr) return counting_ ? counted(bytes) : system_->allocate(bytes);
     if (bytes == 0) return {nullptr, c10::Device(c10::DeviceType::CPU)};
     const MemorySource::Grant grant = source->allocate(bytes);
     return {grant.data, grant.data, grant.release, c10::Device(c10::DeviceType::CPU)};
@@ -47,6 +49,18 @@ class Hook final : public c10::Allocator {
 
   c10::Allocator& system() const { return *system_; }
 
+  AllocationCounter& count() {
+    counting_ = true;
+    return counter_;
+  }
+
+  /// A source can serve nobody whose requests go elsewhere.
+  void require_installed() const {
+    if (c10::GetCPUAllocator() == this) return;
+    throw Error("another CPU allocator was installed in this process after Lowtide's; install it "
+                "before the first step, and it will be asked for what Lowtide takes");
+  }
+
   void add(const std::byte* begin, const Range& range) {
     const std::unique_lock lock(mutex_);
     ranges_[begin] = range;
@@ -58,11 +72,18 @@ class Hook final : public c10::Allocator {
   }
 
  private:
+  /// Of the highest priority: an allocator that was there before stays below, as the system.
   Hook() : system_(c10::GetCPUAllocator()) {
-    c10::SetCPUAllocator(this);
-    if (c10::GetCPUAllocator() != this) {
-      throw Error("another CPU allocator of higher priority is installed in this process");
-    }
+    c10::SetCPUAllocator(this, std::numeric_limits<std::uint8_t>::max());
+  }
+
+  c10::DataPtr counted(std::size_t bytes) {
+    c10::DataPtr memory = system_->allocate(bytes);
+    void* const data = memory.get();
+    if (data == nullptr || data != memory.get_context()) return memory;
+    counter_.add(data, bytes);
+    memory.release_context();
+    return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
 
   static MemorySource* current_source() {
@@ -78,9 +99,15 @@ class Hook final : public c10::Allocator {
     return owned ? std::prev(after)->second.release : system_->raw_deleter();
   }
 
-  static void release(void* data) { instance().owner(data)(data); }
+  static void release(void* data) {
+    Hook& hook = instance();
+    if (hook.counting_) hook.counter_.remove(data);
+    hook.owner(data)(data);
+  }
 
   c10::Allocator* system_;
+  AllocationCounter counter_;
+  std::atomic<bool> counting_ = false;
   mutable std::shared_mutex mutex_;
   std::map<const std::byte*, Range> ranges_;  ///< by begin, disjoint
 };
@@ -88,7 +115,7 @@ class Hook final : public c10::Allocator {
 }  // namespace
 
 Serving::Serving(MemorySource& source) : previous_(thread_source) {
-  Hook::instance();
+  Hook::instance().require_installed();
   thread_source = &source;
 }
 
@@ -107,6 +134,10 @@ OwnedRange::OwnedRange(const void* data, Bytes bytes, MemorySource::Release rele
 }
 
 OwnedRange::~OwnedRange() { Hook::instance().remove(begin_); }
+
+const AllocationCounter& count_allocations() { return Hook::instance().count(); }
+
+void reset_allocation_peak() { Hook::instance().count().reset_peak(); }
 
 void keep(void*) {}
 

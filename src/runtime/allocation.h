@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "base/bytes.h"
+#include "runtime/allocation_counter.h"
 
 namespace lowtide {
 
@@ -57,6 +58,12 @@ class OwnedRange {
  private:
   const std::byte* begin_;
 };
+
+/// From the first call on, the framework's allocations that no source serves are counted: what the
+/// caller's own code takes. Blocks and what sources take from the system are not among them.
+const AllocationCounter& count_allocations();
+/// The peak of the counter is from now on that of what follows. Counts from now on if it did not.
+void reset_allocation_peak();
 
 /// The Release of memory that lives as long as its block.
 void keep(void* data);

@@ -34,6 +34,21 @@ std::vector<int> executions(const Graph& graph, const Plan& plan) {
   return count;
 }
 
+/// What comes behind the residents, which end at `end`.
+void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator_state_bytes,
+                Bytes reserve_bytes, BlockMap& map) {
+  const std::vector<int> count = executions(graph, plan);
+  map.generator_states.assign(count.size(), -1);
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
+    map.generator_states[static_cast<std::size_t>(id)] = end;
+    end += align_up(generator_state_bytes, kArenaAlignment);
+  }
+  map.reserve = end;
+  map.arena = end + reserve_bytes;
+  map.end = map.arena + plan.layout.value().arena_bytes - graph.resident_bytes();
+}
+
 }  // namespace
 
 BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
@@ -46,16 +61,14 @@ BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_b
     map.residents[static_cast<std::size_t>(id)] = end;
     end += graph.tensor(id).bytes;
   }
-  const std::vector<int> count = executions(graph, plan);
-  map.generator_states.assign(count.size(), -1);
-  for (OpId id = 0; id < graph.num_ops(); ++id) {
-    if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
-    map.generator_states[static_cast<std::size_t>(id)] = end;
-    end += align_up(generator_state_bytes, kArenaAlignment);
-  }
-  map.reserve = end;
-  map.arena = end + reserve_bytes;
-  map.end = map.arena + plan.layout.value().arena_bytes - graph.resident_bytes();
+  place_rest(graph, plan, end, generator_state_bytes, reserve_bytes, map);
+  return map;
+}
+
+BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes) {
+  BlockMap map;
+  map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
+  place_rest(graph, plan, 0, generator_state_bytes, 0, map);
   return map;
 }
 

@@ -27,4 +27,7 @@ struct BlockMap {
 BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
                    Bytes reserve_bytes);
 
+/// The same without residents and reserve, for a step whose residents are in the caller's memory.
+BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes);
+
 }  // namespace lowtide

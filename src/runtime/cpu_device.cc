@@ -2,8 +2,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <torch/version.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <cstring>
 #include <fstream>
 #include <mutex>
@@ -44,6 +48,22 @@ struct OwnedBlock {
   OwnedRange range;
 };
 
+/// The system's memory, with large pages where it has them: they make the first touch and the
+/// translation of addresses cheaper.
+struct OwnedScratch {
+  explicit OwnedScratch(const MemorySource::Grant& grant, Bytes bytes)
+      : memory(grant.data, grant.release), range(grant.data, bytes, &keep) {
+    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<std::uintptr_t>(grant.data);
+    const std::uintptr_t first = (begin + page - 1) / page * page;
+    const std::uintptr_t last = (begin + static_cast<std::uintptr_t>(bytes)) / page * page;
+    if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+  }
+
+  std::unique_ptr<void, MemorySource::Release> memory;
+  OwnedRange range;
+};
+
 struct Service {
   Service(MemorySource& source, MemorySource& unordered) : thread(source), workers(unordered) {}
   Serving thread;
@@ -62,6 +82,14 @@ class CpuDevice final : public ComputeDevice {
   std::shared_ptr<std::byte> allocate_block(Bytes bytes) const override {
     auto owned = std::make_shared<OwnedBlock>(bytes);
     std::byte* const data = owned->block.data();
+    return {std::move(owned), data};
+  }
+
+  std::shared_ptr<std::byte> allocate_scratch(Bytes bytes) const override {
+    const Bytes some = std::max<Bytes>(bytes, 1);
+    auto owned =
+        std::make_shared<OwnedScratch>(system_memory(static_cast<std::size_t>(some)), some);
+    auto* const data = static_cast<std::byte*>(owned->memory.get());
     return {std::move(owned), data};
   }
 

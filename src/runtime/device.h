@@ -22,6 +22,9 @@ class ComputeDevice {
 
   /// One block of zero-filled memory at a multiple of 64. Throws Error when it cannot be had.
   virtual std::shared_ptr<std::byte> allocate_block(Bytes bytes) const = 0;
+  /// The same from the framework's own allocator, so that whoever counts its memory counts this;
+  /// what it holds is undefined.
+  virtual std::shared_ptr<std::byte> allocate_scratch(Bytes bytes) const = 0;
   /// While the result lives, what ops of this thread ask of the framework's allocator comes from
   /// `source`; requests without a fixed order (of worker threads) come from `unordered`.
   virtual std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const = 0;

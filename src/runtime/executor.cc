@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "graph/boundary.h"
 #include "layout/layout.h"
 #include "runtime/device.h"
 #include "runtime/initialize.h"
@@ -18,6 +19,11 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
   if (!graph.executable()) {
     throw InputError(fmt::format(
         "graph \"{}\" can be planned but not run: its ops carry no arguments", graph.name()));
+  }
+  if (find_boundary(graph) != kNone) {
+    throw InputError(fmt::format("graph \"{}\" was captured as a forward and a backward pass, "
+                                 "between which the caller's code runs; run it from PyTorch",
+                                 graph.name()));
   }
   for (const Action& action : plan.actions) {
     if (action.verb == Verb::run || action.verb == Verb::free) continue;

@@ -12,6 +12,7 @@ void PlannedSource::begin(std::span<const Slot> slots) {
   slots_ = slots;
   next_ = 0;
   overrun_ = 0;
+  beyond_bytes_ = 0;
 }
 
 void PlannedSource::reset() {
@@ -32,6 +33,10 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
 
 MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
   const Bytes taken = align_up(overrun_, kArenaAlignment);
+  if (taken + bytes > reserve_.bytes && beyond_ != nullptr) {
+    beyond_bytes_ += bytes;
+    return beyond_->allocate(static_cast<std::size_t>(bytes));
+  }
   if (taken + bytes > reserve_.bytes) {
     const std::string asked = fmt::format(
         "asks for {} bytes in request {}, where its profile has {}", bytes, next_, planned);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "graph/boundary.h"
 #include "runtime/device.h"
 #include "runtime/op_trial.h"
 
@@ -26,6 +27,7 @@ std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile, Measure mea
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     std::string key = profile_key(graph, id);
     if (measure == Measure::lacking && profile.ops.contains(key)) continue;
+    if (is_boundary(graph.op(id))) continue;
     if (graph.is_view_op(id)) {
       profile.ops[key] = {};
     } else if (seen.insert(key).second) {

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "base/error.h"
+#include "graph/boundary.h"
 #include "runtime/tensors.h"
 
 namespace lowtide {
@@ -60,25 +61,43 @@ class Compiler {
     program_->outputs.reserve(sizes.outputs);
     program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs);
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
+    program_->outside.assign(at(graph_.num_tensors()), nullptr);
   }
 
   void place_residents(c10::Device device) {
     program_->values.resize(at(graph_.num_tensors()));
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
-      const Bytes offset = map_.residents[at(id)];
-      if (offset < 0) continue;
-      address_[at(id)] = block_ + offset;
-      program_->values[at(id)] = tensor_over(block_ + offset, graph_.tensor(id), device);
+      const Tensor& tensor = graph_.tensor(id);
+      if (tensor.kind != Kind::resident || tensor.alias_of != kNone) continue;
       program_->ends[at(id)] = &program_->values[at(id)];
+      const Bytes offset = map_.residents[at(id)];
+      if (offset < 0) {
+        program_->outside[at(id)] = &program_->values[at(id)];
+        continue;
+      }
+      address_[at(id)] = block_ + offset;
+      program_->values[at(id)] = tensor_over(block_ + offset, tensor, device);
     }
   }
 
   void act(std::int32_t index) {
     const Action& action = plan_.actions[at(index)];
-    if (action.verb == Verb::run) {
+    if (action.verb == Verb::run && is_boundary(graph_.op(action.index))) {
+      cross(graph_.op(action.index));
+    } else if (action.verb == Verb::run) {
       run(index, action);
     } else {
       release(graph_.storage(action.index));
+    }
+  }
+
+  /// The caller's code runs here, and what it makes stays in its memory.
+  void cross(const Op& boundary) {
+    program_->boundary = program_->runs.size();
+    for (TensorId out : boundary.outputs) {
+      program_->values.emplace_back();
+      program_->ends[at(out)] = &program_->values.back();
+      program_->outside[at(out)] = &program_->values.back();
     }
   }
 
@@ -105,6 +124,7 @@ class Compiler {
     const std::byte* const workspace = place(index, action, op);
     run.slots = bind_slots(op, workspace);
     run.outputs = bind_outputs(op);
+    run.outside = std::ranges::any_of(run.outputs, &Program::Output::outside);
     program_->runs.push_back(run);
     executed_[at(action.index)] = true;
   }
@@ -174,9 +194,12 @@ class Compiler {
       program_->ends[at(out)] = &program_->values.back();
       const bool allocated =
           std::ranges::count(op.allocations, static_cast<int>(i), &Allocation::output) > 0;
+      const TensorId storage = graph_.storage(out);
+      const bool view = storage != out;
       program_->outputs.push_back({out, &program_->values.back(),
-                                   address_[at(graph_.storage(out))],
-                                   graph_.tensor(out).alias_of != kNone, allocated});
+                                   view ? nullptr : address_[at(out)],
+                                   view ? program_->ends[at(storage)] : nullptr, allocated,
+                                   program_->outside[at(storage)] != nullptr});
     }
     return std::span(program_->outputs).subspan(begin);
   }
@@ -195,6 +218,7 @@ void check_profiled(const Graph& graph, const Plan& plan) {
   for (const Action& action : plan.actions) {
     if (action.verb != Verb::run || graph.is_view_op(action.index)) continue;
     const Op& op = graph.op(action.index);
+    if (is_boundary(op)) continue;
     if (op.cost_estimated && op.allocations.empty()) {
       throw InputError(fmt::format(
           "op \"{}\" ({}) was not profiled, so its scratch memory has no address; profile the "
@@ -211,6 +235,7 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
   for (const Action& action : plan.actions) {
     if (action.verb != Verb::run) continue;
     const Op& op = graph.op(action.index);
+    if (is_boundary(op)) continue;
     std::unique_ptr<const Kernel>& kernel = kernels[at(action.index)];
     if (kernel == nullptr) {
       kernel = std::make_unique<const Kernel>(op);

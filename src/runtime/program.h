@@ -23,9 +23,10 @@ struct Program {
   struct Output {
     TensorId tensor;
     at::Tensor* value;
-    std::byte* data;     ///< the address of its storage; for a view that of its base
-    bool view;
+    std::byte* data;         ///< the address of its storage; null for a view
+    const at::Tensor* base;  ///< of a view: the tensor whose storage it shares; else null
     bool allocated;      ///< the profile saw the op allocate it; else it is copied to its address
+    bool outside;        ///< a view of the caller's memory, which may be elsewhere in each step
   };
   enum class Draw : std::uint8_t {
     freely,
@@ -42,13 +43,17 @@ struct Program {
     std::byte* generator_state;
     Draw draw;
     bool withhold_mutated;
-    bool view;
+    bool view;     ///< makes nothing but views
+    bool outside;  ///< some of its outputs are views of the caller's memory
   };
 
   std::vector<Run> runs;
+  std::size_t boundary = 0;            ///< how many runs lie before the graph's boundary, if any
   std::vector<at::Tensor> values;      ///< residents by tensor id, then results
   std::vector<Bytes> memory;           ///< bytes of live tensors after each action
-  std::vector<const at::Tensor*> ends; ///< by tensor: its value after the last action, or null
+  std::vector<at::Tensor*> ends;       ///< by tensor: its value after the last action, or null
+  /// By storage: where the caller's tensor goes; null for what lies in the block.
+  std::vector<at::Tensor*> outside;
 
   std::vector<std::unique_ptr<const Kernel>> kernels;  ///< by op
   std::vector<const at::Tensor*> inputs;
@@ -61,7 +66,9 @@ struct Program {
 std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan);
 
 /// Resolves a verified plan of runs and frees with a layout to addresses in the block at `block`.
-/// Throws InputError for an op that was not profiled.
+/// Residents without a place in `map`, and what a boundary makes, are outside: whoever runs the
+/// program puts their tensors into `values` first. Throws InputError for an op that was not
+/// profiled.
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
                                  std::byte* block, c10::Device device);
 

@@ -1,5 +1,6 @@
 #include "runtime/schema_value.h"
 
+#include <ATen/ScalarOps.h>
 #include <ATen/core/List.h>
 #include <fmt/format.h>
 
@@ -53,6 +54,14 @@ c10::IValue list_value(const std::vector<From>& values, const c10::Argument& exp
   refuse(expected, "a list of numbers");
 }
 
+/// A number where a tensor is wanted, as PyTorch's own calls make it: it does not take part in type
+/// promotion as a tensor would.
+c10::IValue wrapped_number(const c10::Scalar& value) {
+  at::Tensor number = c10::scalar_to_tensor(value);
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
+}
+
 /// Converts each alternative of Argument to what `expected` wants.
 struct Converter {
   const c10::Argument& expected;
@@ -69,6 +78,7 @@ struct Converter {
       case TypeKind::BoolType:
       case TypeKind::NumberType: return value;
       case TypeKind::IntType: return static_cast<int64_t>(value);
+      case TypeKind::TensorType: return wrapped_number(value);
       default: refuse(expected, "a boolean");
     }
   }
@@ -77,6 +87,7 @@ struct Converter {
     if (is_integer(type->kind()) || type->kind() == TypeKind::NumberType) return value;
     if (type->kind() == TypeKind::FloatType) return static_cast<double>(value);
     if (type->kind() == TypeKind::BoolType) return value != 0;
+    if (type->kind() == TypeKind::TensorType) return wrapped_number(value);
     if (expected.N()) {
       return list_value(std::vector<std::int64_t>(static_cast<std::size_t>(*expected.N()), value),
                         expected);
@@ -87,6 +98,7 @@ struct Converter {
     switch (core_type(expected)->kind()) {
       case TypeKind::FloatType:
       case TypeKind::NumberType: return value;
+      case TypeKind::TensorType: return wrapped_number(value);
       default: refuse(expected, "a real number");
     }
   }

@@ -12,22 +12,45 @@ DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16,
           "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
 
 
-def argument(value, inputs):
-    """A value of an op's `args`, as PyTorch takes it."""
+MEMORY_FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
+                  torch.channels_last_3d]
+
+
+def argument(value, inputs, kind):
+    """A value of an op's `args`, as PyTorch takes it for an argument of the type `kind`."""
+    if "MemoryFormat" in kind and value is not None:
+        return MEMORY_FORMATS[value]
     if not isinstance(value, dict):
         return value
-    (kind, content), = value.items()
-    if kind == "tensor":
+    (tag, content), = value.items()
+    if tag == "tensor":
         return inputs[content]
-    if kind == "tensors":
-        return [inputs[position] for position in content]
-    if kind == "float":
+    if tag == "tensors":
+        return [None if position == -1 else inputs[position] for position in content]
+    if tag == "float":
         return float(content)
-    if kind == "floats":
+    if tag == "floats":
         return [float(number) for number in content]
-    if kind == "dtype":
+    if tag == "dtype":
         return DTYPES[content]
-    raise ValueError(f"an argument of the unknown kind {kind!r}")
+    raise ValueError(f"an argument with the unknown tag {tag!r}")
+
+
+def call(op, inputs):
+    """The results of an op that its `outputs` name."""
+    namespace, name = op["type"].split("::")
+    name, _, overload = name.partition(".")
+    function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
+    schema = function._schema.arguments
+    arguments = [argument(value, inputs, str(expected.real_type))
+                 for value, expected in zip(op["args"], schema)]
+    positional = [a for a, s in zip(arguments, schema) if not s.kwarg_only]
+    keywords = {s.name: a for a, s in zip(arguments, schema) if s.kwarg_only}
+    results = function(*positional, **keywords)
+    if not op["outputs"]:
+        return []  # an op that only writes its inputs; some return aliases of them
+    results = [results] if isinstance(results, torch.Tensor) else results
+    return [result for result in results if result is not None]  # masked out
 
 
 def first_value(tensor):
@@ -80,20 +103,8 @@ class Interpreter:
             self._run(op)
 
     def _run(self, op):
-        namespace, name = op["type"].split("::")
-        name, _, overload = name.partition(".")
-        function = getattr(getattr(getattr(torch.ops, namespace), name), overload or "default")
         inputs = [self.values[index] for index in op["inputs"]]
-        arguments = [argument(value, inputs) for value in op["args"]]
-        schema = function._schema.arguments
-        positional = [a for a, s in zip(arguments, schema) if not s.kwarg_only]
-        keywords = {s.name: a for a, s in zip(arguments, schema) if s.kwarg_only}
-        results = function(*positional, **keywords)
-        if not op["outputs"]:
-            return  # an op that only writes its inputs; some return aliases of them
-        results = [results] if isinstance(results, torch.Tensor) else results
-        results = [result for result in results if result is not None]  # masked out
-        for index, result in zip(op["outputs"], results, strict=True):
+        for index, result in zip(op["outputs"], call(op, inputs), strict=True):
             expected = self.tensors[index]
             assert list(result.shape) == expected["shape"], (op["name"], result.shape)
             assert result.dtype == DTYPES[expected["dtype"]], (op["name"], result.dtype)

@@ -95,6 +95,12 @@ void bind_planner(py::module_& module) {
   bind_frontier(module);
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);
+  module.def(
+      "resolve_budget",
+      [](std::string_view budget, Bytes keep_all_peak) {
+        return parse_budget(budget).resolve(keep_all_peak);
+      },
+      py::arg("budget"), py::arg("keep_all_peak_bytes"));
   module.def("format_bytes", &format_bytes, py::arg("bytes"));
 }
 

@@ -1,0 +1,31 @@
+"""Where in the user's code a node of an FX graph comes from."""
+
+from __future__ import annotations
+
+import os
+import re
+
+import torch
+
+_FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>\S+)\n'
+                    r"\s*(?P<code>[^\n]*)")
+_TORCH = os.path.dirname(torch.__file__) + os.sep
+
+
+def user_line(node: torch.fx.Node) -> str:
+    """``model.py:12, in forward: y = f(x)``; "" where PyTorch kept no trace.
+
+    The innermost frame outside PyTorch; the innermost of all when there is no other.
+    """
+    frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
+    own = [frame for frame in frames if not frame["file"].startswith(_TORCH)] or frames
+    if not own:
+        return ""
+    file, line, function, code = own[-1].group("file", "line", "function", "code")
+    return f"{file}:{line}, in {function}: {code.strip()}"
+
+
+def at_user_line(node: torch.fx.Node) -> str:
+    """The same to end a message with: `` (model.py:12, in forward: y = f(x))`` or ""."""
+    line = user_line(node)
+    return f" ({line})" if line else ""

@@ -1,0 +1,51 @@
+"""Plans that were made before, found again by what they were made for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import tempfile
+
+from .. import Error, Graph, Plan, verify
+
+
+def cache_folder() -> pathlib.Path:
+    """Where plans are kept: beside the profiles of this machine's devices."""
+    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME")
+    if not base:
+        return pathlib.Path(tempfile.gettempdir()) / "lowtide" / "plans"
+    root = pathlib.Path(base) if os.environ.get("XDG_CACHE_HOME") else pathlib.Path(base) / ".cache"
+    return root / "lowtide" / "plans"
+
+
+def cache_key(graph: Graph, budget_bytes: int, strategy: str | None, options, time_limit) -> str:
+    """A hash of all that decides a plan. The graph carries its costs and their device."""
+    digest = hashlib.sha256()
+    for part in (graph.format(), budget_bytes, strategy, sorted(dict(options).items()), time_limit):
+        digest.update(str(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()
+
+
+def find(key: str, graph: Graph, budget_bytes: int) -> Plan | None:
+    """The plan that was kept under the key, if it still holds for this graph and budget."""
+    path = cache_folder() / f"{key}.json"
+    if not path.exists():
+        return None
+    try:
+        plan = Plan.load(path)
+    except Error:
+        return None  # cut short or written by another version: it is made anew
+    if plan.arena_bytes is None or verify(graph, plan, budget_bytes) is not None:
+        return None
+    return plan
+
+
+def keep(key: str, plan: Plan) -> None:
+    """Keeps a plan. A folder that cannot be written does no harm: the plan is made again."""
+    try:
+        cache_folder().mkdir(parents=True, exist_ok=True)
+        plan.save(cache_folder() / f"{key}.json")
+    except (OSError, Error):
+        return

@@ -1,0 +1,205 @@
+"""All captured graphs of one model, and the memory that a step of them takes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+
+from .. import InfeasibleError, Plan, _core, _runtime, format_bytes
+from .budget import Need, shares
+from .capture import Captured
+from .optimizer_state import optimizer_state_bytes
+from .region import Region
+from .settings import UNLIMITED, Settings
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of a training step, everything on the device that it needs.
+
+    ``budget``: None for no limit. ``existing``: what is there before the step: parameters, buffers,
+    inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
+    it, or what it will hold). ``planned_peak`` and ``measured_peak`` contain it; ``measured_peak``
+    is that of the last step, and also contains ``outside``, the most that other code of the process
+    took of the framework's memory meanwhile, which no plan knows of. 0 before the first step.
+    """
+
+    budget: int | None
+    existing: int
+    planned_peak: int
+    measured_peak: int = 0
+    outside: int = 0
+
+    @property
+    def planned_above(self) -> int:
+        """The planned peak less what existed before the step."""
+        return self.planned_peak - self.existing
+
+    @property
+    def measured_above(self) -> int:
+        """The measured peak less what existed before the step."""
+        return max(0, self.measured_peak - self.existing)
+
+    def __str__(self) -> str:
+        limit = "none" if self.budget is None else format_bytes(self.budget)
+        return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
+                f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
+                f"existed before the step and {format_bytes(self.outside)} were taken outside")
+
+
+class Prepared(Exception):
+    """The graphs are captured and planned, and nothing was to be run."""
+
+
+class Session:
+    """Plans and runs the graphs of one model within one budget.
+
+    ``parameters``: those of the whole model, where it is known; else those that the graphs use.
+    While ``preparing``, a graph raises Prepared instead of running.
+    """
+
+    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = ()):
+        self.settings = settings
+        self.regions: list[Region] = []
+        self.preparing = False
+        self._parameters = list(parameters)
+        self._flights: dict[Region, int] = {}
+        self._held_bytes = 0
+        self._outside_base = 0
+        self._outside_peak = 0
+        self._measured_blocks = 0
+
+    def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+        """Prices and plans a captured graph together with those that are there. Raises
+        InfeasibleError when they do not fit; then nothing is added.
+
+        ``trained``: what is known of the parameters among its primals that need gradients.
+        """
+        region = Region(captured, self.settings)
+        if not self._parameters:
+            self._parameters = list(trained)
+        self.regions.append(region)
+        self._flights[region] = 1
+        try:
+            self.plan_for(region)
+        except BaseException:
+            self.regions.remove(region)
+            raise
+        return region
+
+    # ---- Budget
+
+    def plan_for(self, region: Region) -> Plan:
+        """The plan of a region as things are: how many graphs there are, which gradients live."""
+        total = self.budget_bytes
+        if total is not None:
+            total -= self._fixed_bytes() + self._held_bytes
+        needs = [self._need(other) for other in self.regions for _ in range(self._flights[other])]
+        first = sum(self._flights[other] for other in self.regions[:self.regions.index(region)])
+        try:
+            return region.plan_within(shares(total, needs)[first])
+        except InfeasibleError as error:
+            raise InfeasibleError(f"{error} {self._what_else()}") from None
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """The budget; a share of what the step takes when all is kept is worked out."""
+        if self.settings.budget in UNLIMITED:
+            return None
+        return _core.resolve_budget(str(self.settings.budget), self.keep_all_bytes())
+
+    def keep_all_bytes(self) -> int:
+        """What a step takes when every value is kept."""
+        needs = [self._need(region) for region in self.regions]
+        blocks = sum(need.keep_all_bytes - need.resident_bytes for need in needs)
+        return self._fixed_bytes() + self._resident_bytes() + blocks
+
+    def _need(self, region: Region) -> Need:
+        states = _runtime.generator_state_bytes(region.priced.graph)
+        return Need(region.priced.keep_all_peak_bytes + states,
+                    region.priced.floor_bytes + states, region.priced.resident_bytes)
+
+    def _fixed_bytes(self) -> int:
+        """What every step holds beside the residents of the graphs."""
+        trained = [parameter for parameter in self._parameters if parameter.requires_grad]
+        return (optimizer_state_bytes(self.settings.optimizer, trained)
+                + max(0, _total_bytes(self._parameters) - self._planned_parameters()))
+
+    def _planned_parameters(self) -> int:
+        """Of the largest graph: graphs of one model share parameters."""
+        return max((sum(tensor.bytes for tensor in region.priced.graph.tensors
+                        if tensor.role == "parameter") for region in self.regions), default=0)
+
+    def _resident_bytes(self) -> int:
+        return max((region.priced.resident_bytes for region in self.regions), default=0)
+
+    def _what_else(self) -> str:
+        state = format_bytes(self._fixed_bytes())
+        held = f" and {format_bytes(self._held_bytes)} of gradients that are kept" \
+            if self._held_bytes else ""
+        return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state and "
+                f"unused parameters{held}.)")
+
+    # ---- Steps
+
+    def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
+        if self.preparing:
+            raise Prepared
+        if not any(other.open_flights for other in self.regions):
+            self._begin_step(primals)
+        self._flights[region] = max(self._flights[region], region.open_flights + 1)
+        return region.forward(self.plan_for(region), primals)
+
+    def backward(self, region: Region, ticket: torch.Tensor, tangents: Sequence) -> list:
+        gradients = region.backward(ticket, tangents)
+        self._outside_peak = _runtime.counted_peak_bytes() - self._outside_base
+        self._measured_blocks = sum(executor.measured_peak_bytes for other in self.regions
+                                    for executor in other.executors if executor.held_bytes)
+        return gradients
+
+    def evaluate(self) -> None:
+        """Other work begins, and may have what the training step does not need now."""
+        if self.preparing:
+            raise Prepared
+        for region in self.regions:
+            region.release_idle()
+
+    def _begin_step(self, primals: Sequence) -> None:
+        self._move_gradients_out(primals)
+        _runtime.reset_counted_peak()
+        self._outside_base = _runtime.counted_bytes()
+
+    def _move_gradients_out(self, primals: Sequence) -> None:
+        """Gradients that the caller keeps (to add to them) make room in the blocks they lie in."""
+        parameters = self._parameters or [p for p in primals if isinstance(p, torch.nn.Parameter)]
+        self._held_bytes = 0
+        for parameter in parameters:
+            if not parameter.is_leaf or parameter.grad is None:
+                continue
+            self._held_bytes += parameter.grad.nbytes
+            if any(executor.contains(parameter.grad) for region in self.regions
+                   for executor in region.executors):
+                parameter.grad = parameter.grad.clone()
+
+    # ---- Figures
+
+    def memory(self) -> Memory:
+        existing = self._fixed_bytes() + self._resident_bytes() + self._held_bytes
+        blocks = sum(_block_bytes(region, self.plan_for(region)) for region in self.regions)
+        ran = self._measured_blocks > 0
+        return Memory(self.budget_bytes, existing, existing + blocks,
+                      existing + self._measured_blocks + self._outside_peak if ran else 0,
+                      self._outside_peak)
+
+
+def _block_bytes(region: Region, plan: Plan) -> int:
+    return plan.arena_bytes - region.priced.resident_bytes
+
+
+def _total_bytes(tensors: Sequence[torch.Tensor]) -> int:
+    """Of distinct storages."""
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+                for tensor in tensors}
+    return sum(storages.values())

@@ -1,0 +1,51 @@
+"""What a person asks of a planned model: the budget, and how to look for plans."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Mapping
+
+import torch
+
+from .. import InputError
+
+#: The budgets that mean none: every value is kept.
+UNLIMITED = (None, "inf", float("inf"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when every value is kept,
+    or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
+    ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of planning
+    for each graph. ``report``: gets one line for each stage of the work; None is silent.
+    """
+
+    budget: int | str | None = None
+    optimizer: torch.optim.Optimizer | type | str | None = None
+    strategy: str | None = None
+    options: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    time_limit: float = 10.0
+    cache: bool = True
+    report: Callable[[str], None] | None = None
+
+    def say(self, message: str) -> None:
+        if self.report is not None:
+            self.report(message)
+
+
+def to_stderr(message: str) -> None:
+    """A report for programs: each stage on a line of its own."""
+    print(f"lowtide: {message}", file=sys.stderr, flush=True)
+
+
+def settings_from(options: Mapping | None) -> Settings:
+    """Settings from the options of ``torch.compile``. InputError names an unknown one."""
+    known = {field.name for field in dataclasses.fields(Settings)}
+    given = dict(options or {})
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InputError(
+            f"the lowtide backend has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    return Settings(**given)

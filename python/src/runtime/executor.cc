@@ -1,0 +1,79 @@
+#include "runtime/executor.h"
+
+#include "runtime/autograd_executor.h"
+#include "tensors.h"
+
+namespace lowtide::python {
+namespace {
+
+using Ids = std::vector<TensorId>;
+
+py::tuple forward(AutogradExecutor& executor, const py::sequence& residents, const Ids& wanted) {
+  const std::vector<at::Tensor> given = unwrapped(residents);
+  AutogradExecutor::Forward result;
+  {
+    const py::gil_scoped_release unlocked;
+    result = executor.forward(given, wanted);
+  }
+  return py::make_tuple(wrapped(std::move(result.results)),
+                        py::reinterpret_steal<py::object>(THPVariable_Wrap(result.ticket)));
+}
+
+py::list backward(AutogradExecutor& executor, const py::sequence& tangents, const Ids& wanted) {
+  const std::vector<at::Tensor> given = unwrapped(tangents);
+  std::vector<at::Tensor> results;
+  {
+    const py::gil_scoped_release unlocked;
+    results = executor.backward(given, wanted);
+  }
+  return wrapped(std::move(results));
+}
+
+Ids listed(std::span<const TensorId> ids) { return {ids.begin(), ids.end()}; }
+
+}  // namespace
+
+std::vector<at::Tensor> unwrapped(const py::sequence& tensors) {
+  std::vector<at::Tensor> result;
+  result.reserve(tensors.size());
+  for (const py::handle item : tensors) {
+    if (!THPVariable_Check(item.ptr())) throw py::type_error("expected a list of tensors");
+    result.push_back(THPVariable_Unpack(item.ptr()));
+  }
+  return result;
+}
+
+py::list wrapped(std::vector<at::Tensor> tensors) {
+  py::list list;
+  for (at::Tensor& tensor : tensors) {
+    list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
+  }
+  return list;
+}
+
+void bind_executor(py::module_& module) {
+  module.def("generator_state_bytes", &generator_state_bytes, py::arg("graph"));
+  py::class_<AutogradExecutor>(module, "Executor",
+                               "Runs a plan in two halves, as autograd calls them.")
+      .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
+           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+      .def_property_readonly("residents",
+                             [](const AutogradExecutor& e) { return listed(e.residents()); })
+      .def_property_readonly("tangents",
+                             [](const AutogradExecutor& e) { return listed(e.tangents()); })
+      .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
+      .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
+      .def_property_readonly("idle", &AutogradExecutor::idle)
+      .def_property_readonly("awaited", &AutogradExecutor::awaited)
+      .def("contains",
+           [](const AutogradExecutor& e, const py::handle& tensor) {
+             return e.contains(THPVariable_Unpack(tensor.ptr()));
+           })
+      .def("release", &AutogradExecutor::release)
+      .def_property_readonly("block_bytes", &AutogradExecutor::block_bytes)
+      .def_property_readonly("held_bytes", &AutogradExecutor::held_bytes)
+      .def_property_readonly("measured_peak_bytes", &AutogradExecutor::measured_peak_bytes)
+      .def_property_readonly("overruns", &AutogradExecutor::overruns);
+}
+
+}  // namespace lowtide::python

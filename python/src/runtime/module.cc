@@ -1,0 +1,44 @@
+#include "base/error.h"
+#include "bindings.h"
+#include "runtime/allocation.h"
+#include "runtime/profiler.h"
+#include "tensors.h"
+#include "train/profile_cache.h"
+
+namespace lowtide::python {
+namespace {
+
+using Report = std::optional<Control::Listener>;
+
+Graph profiled(const Graph& graph, const std::optional<std::filesystem::path>& file, bool again,
+               const Report& report) {
+  const Control control(0, report.value_or(Control::Listener()));
+  const Measure measure = again ? Measure::again : Measure::lacking;
+  return profile_here(graph, file.value_or(""), control, measure).graph;
+}
+
+void bind_profile(py::module_& module) {
+  module.def("device_name", &device_name);
+  module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::nullopt,
+             py::arg("again") = false, py::arg("report") = std::nullopt,
+             py::call_guard<py::gil_scoped_release>());
+  module.def("request_stop", &Control::request_stop);
+  module.def("clear_stop", &Control::clear_stop);
+}
+
+void bind_memory(py::module_& module) {
+  module.def("counted_bytes", [] { return count_allocations().now(); });
+  module.def("counted_peak_bytes", [] { return count_allocations().peak(); });
+  module.def("reset_counted_peak", &reset_allocation_peak);
+}
+
+}  // namespace
+}  // namespace lowtide::python
+
+PYBIND11_MODULE(_runtime, module) {
+  module.doc() = "The compiled part of lowtide that runs plans with LibTorch.";
+  pybind11::module_::import("lowtide._core");
+  lowtide::python::bind_profile(module);
+  lowtide::python::bind_memory(module);
+  lowtide::python::bind_executor(module);
+}

@@ -1,0 +1,121 @@
+#include "runtime/arena_runner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/replayed_draw.h"
+#include "runtime/stopwatch.h"
+#include "runtime/tensors.h"
+
+namespace lowtide {
+
+ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map,
+                         std::shared_ptr<std::byte> block, Beyond beyond)
+    : graph_(graph),
+      device_(cpu_device()),
+      map_(std::move(map)),
+      block_(std::move(block)),
+      program_(compile(graph, plan, map_, block_.get(), device_.torch_device())),
+      source_({block_.get() + map_.reserve, beyond.reserve_bytes},
+              beyond.from_system ? &outside_ : nullptr),
+      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())),
+      primed_(program_->runs.size()) {}
+
+void ArenaRunner::begin() {
+  source_.reset();
+  outside_.clear();
+}
+
+void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& listener,
+                      StepReport& report) {
+  const auto service = device_.serve(source_, outside_);
+  for (std::size_t i = from; i < to; ++i) {
+    const Program::Run& run = program_->runs[i];
+    if (!(primed_[i] && run.view && !run.outside)) execute(run, report);
+    primed_[i] = true;
+    if (!listener) continue;
+    for (const Program::Output& output : run.outputs) {
+      listener(run.action, output.tensor, *output.value);
+    }
+  }
+  device_.synchronize();
+}
+
+void ArenaRunner::finish(StepReport& report) const {
+  const std::byte* const begin = block_.get() + map_.lead;
+  const std::byte* const held = block_.get() + map_.arena;
+  report.outside_bytes = outside_.peak_bytes();
+  report.measured_peak_bytes = std::max(source_.highest(), held) - begin + report.outside_bytes;
+  report.allocations = source_.requests() + outside_.count();
+}
+
+void ArenaRunner::forget_outside() {
+  for (at::Tensor* tensor : program_->outside) {
+    if (tensor != nullptr) tensor->reset();
+  }
+  for (const Program::Output& output : program_->outputs) {
+    if (output.outside) output.value->reset();
+  }
+}
+
+void ArenaRunner::execute(const Program::Run& run, StepReport& report) {
+  const Stopwatch watch;
+  source_.begin(run.slots);
+  call(run);
+  settle(run, report);
+  if (!report.action_seconds.empty()) {
+    device_.synchronize();
+    report.action_seconds[static_cast<std::size_t>(run.action)] = watch.seconds();
+  }
+}
+
+void ArenaRunner::call(const Program::Run& run) {
+  if (run.draw == Program::Draw::again) {
+    const ReplayedDraw draw(device_, run.generator_state, present_state_.data());
+    run.kernel->run(run.inputs, run.withhold_mutated, results_);
+    return;
+  }
+  if (run.draw == Program::Draw::first) device_.save_generator(run.generator_state);
+  run.kernel->run(run.inputs, run.withhold_mutated, results_);
+}
+
+void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
+  const Op& op = graph_.op(run.op);
+  require_results(op, results_.size());
+  for (std::size_t i = 0; i < results_.size(); ++i) {
+    settle(run, run.outputs[i], results_[i], report);
+  }
+  if (source_.overrun_bytes() > 0) {
+    report.overruns.push_back(fmt::format("op \"{}\" ({}) took {} bytes that were not planned",
+                                          op.name, op.type, source_.overrun_bytes()));
+  }
+  results_.clear();
+}
+
+/// Sees to it that the result lies where the plan has it.
+void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
+                         at::Tensor& result, StepReport& report) {
+  const void* const wanted = output.base == nullptr ? output.data : output.base->storage().data();
+  if (result.storage().data() != wanted && result.numel() > 0) {
+    if (output.base != nullptr) refuse_copy(run, output);
+    at::Tensor placed = tensor_over(output.data, result);
+    placed.copy_(result);
+    result = std::move(placed);
+    if (output.allocated) {
+      report.overruns.push_back(fmt::format("\"{}\" had to be copied to its address",
+                                            graph_.tensor(output.tensor).name));
+    }
+  }
+  if (output.outside || !output.value->defined()) *output.value = std::move(result);
+}
+
+void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {
+  throw Error(fmt::format("\"{}\" should be a view, but op \"{}\" ({}) makes a copy",
+                          graph_.tensor(output.tensor).name, graph_.op(run.op).name,
+                          graph_.op(run.op).type));
+}
+
+}  // namespace lowtide

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "runtime/allocation_recorder.h"
+#include "runtime/device.h"
+#include "runtime/memory_mode.h"
+#include "runtime/program.h"
+
+namespace lowtide {
+
+/// Runs a compiled program in its block: every request of an op gets its planned address, every
+/// result ends where the plan has it.
+class ArenaRunner {
+ public:
+  /// What is asked for beyond the profile.
+  struct Beyond {
+    Bytes reserve_bytes = 0;    ///< of the block, for requests that were not planned
+    bool from_system = false;   ///< where that is full: take them from the system, or stop
+  };
+
+  /// The graph must outlive the runner. `block` has map.end bytes.
+  ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map,
+              std::shared_ptr<std::byte> block, Beyond beyond);
+
+  /// A step begins: its figures start anew.
+  void begin();
+  /// Executes program().runs[from, to) and waits for the device. The first time that a run is
+  /// executed makes the views that later ones use again. `report` gets overruns, and times when
+  /// its action_seconds has an entry for each action.
+  void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report);
+  /// Writes the figures of the runs since begin().
+  void finish(StepReport& report) const;
+  /// Lets go of the caller's tensors and of the views of them.
+  void forget_outside();
+
+  Program& program() { return *program_; }
+  const BlockMap& map() const { return map_; }
+  std::byte* block() const { return block_.get(); }
+
+ private:
+  void execute(const Program::Run& run, StepReport& report);
+  void call(const Program::Run& run);
+  void settle(const Program::Run& run, StepReport& report);
+  void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
+              StepReport& report);
+  [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;
+
+  const Graph& graph_;
+  const ComputeDevice& device_;
+  BlockMap map_;
+  std::shared_ptr<std::byte> block_;
+  std::unique_ptr<Program> program_;
+  AllocationRecorder outside_;
+  PlannedSource source_;
+  std::vector<std::byte> present_state_;
+  std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
+  std::vector<bool> primed_;         ///< by run: whether its values are filled
+};
+
+}  // namespace lowtide

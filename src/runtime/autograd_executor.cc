@@ -1,0 +1,220 @@
+#include "runtime/autograd_executor.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/boundary.h"
+#include "runtime/arena_runner.h"
+#include "runtime/tensors.h"
+
+namespace lowtide {
+namespace {
+
+/// What holds a block: its executor, and every result that was handed out.
+struct Tenancy {
+  std::shared_ptr<std::byte> block;
+};
+
+/// One forward() whose backward() may come.
+struct Flight {
+  std::int64_t number;
+  std::atomic<bool> open = true;
+};
+
+std::int64_t next_number() {
+  static std::atomic<std::int64_t> last = 0;
+  return ++last;
+}
+
+/// A tensor that holds the flight's number and ends the flight when it dies.
+at::Tensor ticket_of(std::shared_ptr<Flight> flight) {
+  std::int64_t* const number = &flight->number;
+  return at::from_blob(
+      number, {1}, [flight = std::move(flight)](void*) { flight->open = false; }, at::kLong);
+}
+
+std::vector<TensorId> storages(const Graph& graph, Kind kind) {
+  std::vector<TensorId> ids;
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    if (tensor.kind == kind && tensor.alias_of == kNone) ids.push_back(id);
+  }
+  return ids;
+}
+
+OpId boundary_of(const Graph& graph) {
+  const OpId boundary = find_boundary(graph);
+  if (boundary != kNone) return boundary;
+  throw InputError(fmt::format("graph \"{}\" has no boundary, so it is no forward and backward "
+                               "pass; run it as one step",
+                               graph.name()));
+}
+
+void check_fits(const Tensor& expected, const at::Tensor& given) {
+  if (given.scalar_type() == scalar_type(expected.dtype.value()) &&
+      given.sizes() == at::IntArrayRef(expected.shape)) {
+    return;
+  }
+  throw InputError(fmt::format("\"{}\" is {} of shape {}, but the plan was made for another dtype "
+                               "or shape; plan again for this one",
+                               expected.name, c10::toString(given.scalar_type()),
+                               fmt::join(given.sizes(), "x")));
+}
+
+/// Kernels are called below autograd already; autocast and modes that Python has switched on must
+/// not change what they compute either.
+const c10::DispatchKeySet kLeftOut =
+    c10::autocast_dispatch_keyset | c10::DispatchKeySet({c10::DispatchKey::Python,
+                                                         c10::DispatchKey::PythonTLSSnapshot});
+
+}  // namespace
+
+struct AutogradExecutor::Impl {
+  Impl(const Graph& graph, const Plan& plan)
+      : graph(graph),
+        plan(plan),
+        boundary(boundary_of(graph)),
+        residents(storages(graph, Kind::resident)),
+        map(map_arena(graph, plan, cpu_device().generator_state_bytes())) {}
+
+  void take_block();
+  void put(TensorId id, const at::Tensor& tensor);
+  const at::Tensor& result(TensorId id) const;
+  at::Tensor hand_out(TensorId id) const;
+  at::Tensor copy_out(TensorId id) const;
+  void run(std::size_t from, std::size_t to);
+
+  const Graph& graph;
+  const Plan& plan;
+  OpId boundary;
+  std::vector<TensorId> residents;
+  BlockMap map;
+  std::shared_ptr<Tenancy> tenancy;
+  std::unique_ptr<ArenaRunner> runner;  ///< of the block that is held; null without
+  std::shared_ptr<Flight> flight;
+  StepReport report;
+};
+
+void AutogradExecutor::Impl::take_block() {
+  if (runner != nullptr) return;
+  auto block = cpu_device().allocate_scratch(map.end);
+  runner = std::make_unique<ArenaRunner>(graph, plan, map, block,
+                                         ArenaRunner::Beyond{.from_system = true});
+  tenancy = std::make_shared<Tenancy>(std::move(block));
+}
+
+void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
+  check_fits(graph.tensor(id), tensor);
+  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.detach();
+}
+
+void AutogradExecutor::Impl::run(std::size_t from, std::size_t to) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
+  runner->run(from, to, {}, report);
+  runner->finish(report);
+}
+
+const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
+  const at::Tensor* value = runner->program().ends.at(static_cast<std::size_t>(id));
+  if (value != nullptr && value->defined()) return *value;
+  throw std::logic_error(
+      fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
+}
+
+/// Where it lies: in the caller's memory, or in the block, which it then holds.
+at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
+  const at::Tensor& value = result(id);
+  const auto storage = static_cast<std::size_t>(graph.storage(id));
+  if (runner->program().outside[storage] != nullptr) return value.detach();
+  return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
+}
+
+/// The same, but small ones elsewhere.
+at::Tensor AutogradExecutor::Impl::copy_out(TensorId id) const {
+  const at::Tensor handed = hand_out(id);
+  return static_cast<Bytes>(handed.nbytes()) <= kSmallResult ? handed.clone() : handed;
+}
+
+AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan)
+    : impl_(std::make_unique<Impl>(graph, plan)) {}
+
+AutogradExecutor::~AutogradExecutor() = default;
+
+std::span<const TensorId> AutogradExecutor::residents() const { return impl_->residents; }
+
+std::span<const TensorId> AutogradExecutor::tangents() const {
+  return impl_->graph.op(impl_->boundary).outputs;
+}
+
+AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> residents,
+                                                    std::span<const TensorId> wanted) {
+  Impl& impl = *impl_;
+  if (!idle()) throw std::logic_error("forward() on a block that is still needed");
+  const at::NoGradGuard no_grad;
+  impl.take_block();
+  impl.report = {};
+  for (std::size_t i = 0; i < impl.residents.size(); ++i) {
+    impl.put(impl.residents[i], residents[i]);
+  }
+  impl.runner->begin();
+  impl.run(0, impl.runner->program().boundary);
+  impl.flight = std::make_shared<Flight>(next_number());
+  Forward answer{{}, ticket_of(impl.flight)};
+  for (TensorId id : wanted) answer.results.push_back(impl.copy_out(id));
+  return answer;
+}
+
+std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> tangents,
+                                                   std::span<const TensorId> wanted) {
+  Impl& impl = *impl_;
+  if (awaited() == 0) throw std::logic_error("backward() without a forward() before it");
+  const at::NoGradGuard no_grad;
+  const std::span<const TensorId> expected = this->tangents();
+  for (std::size_t i = 0; i < expected.size(); ++i) impl.put(expected[i], tangents[i]);
+  impl.flight->open = false;
+  impl.run(impl.runner->program().boundary, impl.runner->program().runs.size());
+  std::vector<at::Tensor> results;
+  for (TensorId id : wanted) results.push_back(impl.hand_out(id));
+  impl.runner->forget_outside();
+  return results;
+}
+
+bool AutogradExecutor::idle() const {
+  return awaited() == 0 && (impl_->tenancy == nullptr || impl_->tenancy.use_count() == 1);
+}
+
+std::int64_t AutogradExecutor::awaited() const {
+  return impl_->flight != nullptr && impl_->flight->open ? impl_->flight->number : 0;
+}
+
+bool AutogradExecutor::contains(const at::Tensor& tensor) const {
+  if (impl_->tenancy == nullptr) return false;
+  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
+  const std::byte* const block = impl_->tenancy->block.get();
+  return data >= block && data < block + impl_->map.end;
+}
+
+void AutogradExecutor::release() {
+  impl_->runner.reset();
+  impl_->tenancy.reset();
+}
+
+Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
+
+Bytes AutogradExecutor::held_bytes() const { return impl_->tenancy ? impl_->map.end : 0; }
+
+Bytes AutogradExecutor::measured_peak_bytes() const { return impl_->report.measured_peak_bytes; }
+
+const std::vector<std::string>& AutogradExecutor::overruns() const {
+  return impl_->report.overruns;
+}
+
+}  // namespace lowtide

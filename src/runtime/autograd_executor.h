@@ -1,0 +1,77 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "plan/plan.h"
+
+namespace lowtide {
+
+/// Runs the plan of a graph with a boundary in two halves, as autograd calls them: what the plan
+/// has before the boundary in forward(), the rest in backward(). Residents stay in the caller's
+/// memory; values and workspaces lie where the layout puts them, in one block of the framework's
+/// own allocator, which is taken by the first forward() and given back by release().
+///
+/// Results are handed out where they lie, and hold the block: as long as one of them lives, the
+/// executor is not idle, and must not begin again. Small ones of forward() are copied out, so that
+/// a loss that somebody keeps does not hold a block.
+///
+/// Bit for bit what keep-all computes, as Executor. Not thread-safe.
+class AutogradExecutor {
+ public:
+  /// The largest result of forward() that is copied out of the block, in bytes.
+  static constexpr Bytes kSmallResult = Bytes{1} << 16;
+
+  /// `graph` must be executable and profiled, `plan` verified and laid out; both must outlive the
+  /// executor. Throws InputError when the graph has no boundary, or an op cannot run as planned.
+  AutogradExecutor(const Graph& graph, const Plan& plan);
+  ~AutogradExecutor();
+  AutogradExecutor(const AutogradExecutor&) = delete;
+  AutogradExecutor& operator=(const AutogradExecutor&) = delete;
+
+  /// Storages that the caller gives in forward(), in this order, and those of the gradients that
+  /// it gives in backward().
+  std::span<const TensorId> residents() const;
+  std::span<const TensorId> tangents() const;
+
+  struct Forward {
+    std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
+    /// Holds a number that is unlike that of any other forward() in the process. While this tensor
+    /// lives and backward() was not run, the values in the block are needed: not idle.
+    at::Tensor ticket;
+  };
+  /// The first half. `residents` as residents() says, of the graph's dtypes and shapes. Throws
+  /// InputError that names a tensor that does not fit, Error that names the op that fails;
+  /// std::logic_error when not idle.
+  Forward forward(std::span<const at::Tensor> residents, std::span<const TensorId> wanted);
+  /// The second half, once for each forward(). Throws as forward().
+  std::vector<at::Tensor> backward(std::span<const at::Tensor> tangents,
+                                   std::span<const TensorId> wanted);
+
+  /// Whether no result lives and no backward() is to come, so that forward() may run.
+  bool idle() const;
+  /// The number of the forward() whose backward() is to come; 0 for none.
+  std::int64_t awaited() const;
+  /// Whether the tensor lies in the block that is held.
+  bool contains(const at::Tensor& tensor) const;
+  /// Gives the block back; the next forward() takes another. What was handed out stays valid.
+  void release();
+
+  Bytes block_bytes() const;  ///< that a step takes
+  Bytes held_bytes() const;   ///< that are taken now
+  /// Of the last step: highest byte of the block in use plus what ops took beyond it, and one line
+  /// for each op that asked for more than was profiled.
+  Bytes measured_peak_bytes() const;
+  const std::vector<std::string>& overruns() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace lowtide
