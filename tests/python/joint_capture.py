@@ -35,8 +35,8 @@ class Recorder:
 
     def _partition(self, joint, joint_inputs, *, num_fwd_outputs, **options):
         names = [f"primal {index}" for index in range(len(joint_inputs[0]))]
-        captured = from_joint(joint, num_fwd_outputs, name="step", primal_roles=["input"] * len(names),
-                              primal_names=names, updated=mutated_primals(joint))
+        captured = from_joint(joint, num_fwd_outputs, name="step", primal_names=names,
+                              primal_roles=["input"] * len(names), updated=mutated_primals(joint))
         self.regions.append(Region(captured))
         return default_partition(joint, joint_inputs, num_fwd_outputs=num_fwd_outputs, **options)
 

@@ -1,6 +1,7 @@
 """Joint graphs as lowtide graphs: executed, they give PyTorch's bits."""
 
 import copy
+import functools
 import json
 
 import pytest
@@ -243,17 +244,23 @@ def assert_same_bits(ours, theirs, what):
         assert ours == theirs, what
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_document_gives_the_bits_of_pytorch(name):
+@functools.cache
+def compiled_step(name):
+    """The region of a case, which has one, and what its compiled step gave."""
     module, inputs = build(name)
-    twin, twin_inputs = build(name)
-    expected = step(twin, twin, twin_inputs)
     compiled, recorder = compile_step(module)
     results = step(compiled, module, inputs)
-    for key, value in expected.items():
+    region, = recorder.regions
+    return region, results
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_document_gives_the_bits_of_pytorch(name):
+    region, results = compiled_step(name)
+    module, inputs = build(name)
+    for key, value in step(module, module, inputs).items():
         assert_same_bits(results[key], value, key)
 
-    region, = recorder.regions
     assert region.captured.graph.executable
     torch.manual_seed(7)
     outputs, gradients = interpret(region)
@@ -261,3 +268,199 @@ def test_document_gives_the_bits_of_pytorch(name):
         assert_same_bits(ours, theirs, f"forward output {i}")
     for i, (ours, theirs) in enumerate(zip(gradients, region.gradients, strict=True)):
         assert_same_bits(ours, theirs, f"gradient {i}")
+
+
+def capture_case(name):
+    """The region of a case as captured, and the graph as a document."""
+    captured = compiled_step(name)[0].captured
+    return captured, json.loads(captured.graph.format())
+
+
+def ops_of(document, type):
+    return [(index, op) for index, op in enumerate(document["ops"]) if op["type"] == type]
+
+
+def rule_against_another_run(graph, op, behind):
+    """The rule that forbids to run `op` again right behind the op `behind`; None if none does."""
+    keep_all = json.loads(lowtide.keep_all(graph).format())
+    actions = [action for action in keep_all["actions"] if action[0] != "free"]
+    at = next(i for i, action in enumerate(actions) if action[:2] == ["run", behind])
+    lost = [["free", index] for index in graph.ops[op].outputs
+            if graph.tensors[index].alias_of is None]
+    actions[at + 1:at + 1] = [*lost, ["run", op]]
+    plan = {"format": "lowtide-plan", "version": 1, "graph": graph.name, "actions": actions,
+            "cost": 0, "peak_bytes": sum(tensor.bytes for tensor in graph.tensors)}
+    violation = lowtide.verify(graph, lowtide.Plan.parse(json.dumps(plan)))
+    return violation and violation.rule
+
+
+def test_batch_norm_updates_its_statistics_in_place():
+    captured, document = capture_case("convolution and batch norm")
+    (index, norm), = ops_of(document, "aten::native_batch_norm")
+    statistics = [norm["inputs"][position] for position in norm["mutates"]]
+    assert len(norm["outputs"]) == 3
+    assert {output.tensor for output in captured.forward_outputs} >= set(statistics)
+    assert {captured.primals.index(statistic) for statistic in statistics} < {*captured.updated}
+    assert not ops_of(document, "aten::_native_batch_norm_legit_functional")
+    # Nothing forbids it to run again for the gradients.
+    assert rule_against_another_run(captured.graph, index, captured.boundary) is None
+
+
+def test_a_batch_norm_used_twice_updates_twice():
+    captured, document = capture_case("a batch norm used twice")
+    first, second = (op for _, op in ops_of(document, "aten::native_batch_norm"))
+    assert [first["inputs"][i] for i in first["mutates"]] == [
+        second["inputs"][i] for i in second["mutates"]]
+
+
+def test_statistics_in_place_wait_for_those_who_read_the_old():
+    captured, document = capture_case("old statistics read")
+    (copied, _), = ops_of(document, "aten::clone")
+    (norm, _), = ops_of(document, "aten::native_batch_norm")
+    assert copied < norm
+    assert rule_against_another_run(captured.graph, copied, norm) == "stale_input"
+
+
+def test_what_the_caller_overwrites_is_not_read_behind_the_boundary():
+    captured, document = capture_case("a buffer updated by hand")
+    boundary = document["ops"][captured.boundary]
+    (mean,) = (captured.primals[index] for index in captured.updated)
+    assert [boundary["inputs"][position] for position in boundary["mutates"]] == [mean]
+    reader = next(i for i, op in enumerate(document["ops"]) if mean in op["inputs"])
+    assert rule_against_another_run(captured.graph, reader, captured.boundary) == "stale_input"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_boundary_parts_forward_and_backward(name):
+    captured, document = capture_case(name)
+    boundary = document["ops"][captured.boundary]
+    assert boundary["type"] == BOUNDARY and captured.nodes[captured.boundary] is None
+    assert boundary["outputs"] == list(captured.tangents)
+    assert all(document["tensors"][index]["bytes"] == 0 for index in captured.tangents)
+    handed = {output.tensor for output in captured.forward_outputs} - {None}
+    assert handed <= set(boundary["inputs"])
+    assert [op["phase"] for op in document["ops"]] == (
+        ["forward"] * captured.boundary
+        + ["backward"] * (len(document["ops"]) - captured.boundary))
+    assert document["outputs"] == list(dict.fromkeys(
+        gradient.tensor for gradient in captured.gradients if gradient.tensor is not None))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nodes_are_those_of_the_ops(name):
+    captured, document = capture_case(name)
+    assert len(captured.nodes) == len(document["ops"])
+    for node, op in zip(captured.nodes, document["ops"]):
+        assert node is None or (node.name, node.op) == (op["name"], "call_function")
+    assert len(set(captured.nodes)) == len(captured.nodes)
+
+
+def test_primals_that_share_a_storage_count_once():
+    base = torch.randn(12)
+    parts = base[:6].requires_grad_(), base[6:]
+    compiled, recorder = compile_step(lambda a, b: (a * b).sum())
+    compiled(*parts).backward()
+    captured = recorder.regions[0].captured
+    assert captured.graph.resident_bytes == base.untyped_storage().nbytes()
+
+
+def test_pointwise_ops_may_overwrite_values_that_lie_alike():
+    captured, document = capture_case("convolution and batch norm")
+    tensors = document["tensors"]
+    pairs = [(op, pair) for op in document["ops"] for pair in op.get("inplace", [])]
+    assert {op["type"] for op, _ in pairs} >= {"aten::relu", "aten::threshold_backward"}
+    for op, (output, position) in pairs:
+        result, input = tensors[op["outputs"][output]], tensors[op["inputs"][position]]
+        owner = tensors[input.get("alias_of", op["inputs"][position])]
+        assert owner["kind"] == "value" and owner["bytes"] == result["bytes"] > 0
+        assert [input.get(key) for key in ("dtype", "shape", "strides")] == [
+            result.get(key) for key in ("dtype", "shape", "strides")]
+
+
+def refusal(function, *inputs, dynamic=False):
+    """What the capture says of a function that it cannot write."""
+    torch._dynamo.reset()
+    compiled, _ = compile_step(function)
+    if dynamic:
+        compiled = torch.compile(function, backend=compile_step(function)[1], dynamic=True)
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed) as caught:
+        compiled(*inputs)
+    assert isinstance(caught.value.inner_exception, lowtide.InputError)
+    return str(caught.value.inner_exception)
+
+
+def spectrum(x):
+    return torch.fft.rfft(x).abs()
+
+
+def eighths(x):
+    return x.to(torch.float8_e4m3fn).to(torch.float32) + x
+
+
+@torch.library.custom_op("lowtide_test::fill_with_ones", mutates_args=("x",))
+def fill_with_ones(x: torch.Tensor) -> None:
+    x.fill_(1)
+
+
+def writes(x):
+    y = x * 2
+    fill_with_ones(y)
+    return y + x
+
+
+@pytest.mark.parametrize("function, said", [
+    (spectrum, "torch.complex64"), (eighths, "torch.float8_e4m3fn"),
+    (writes, "auto_functionalized"),
+])
+def test_what_a_graph_cannot_hold_is_refused_at_the_line(function, said):
+    message = refusal(function, torch.randn(8, requires_grad=True))
+    assert said in message
+    assert "test_capture.py" in message and f"in {function.__name__}" in message
+
+
+def test_symbolic_shapes_are_refused():
+    message = refusal(lambda x: x.view(-1) * 2, torch.randn(3, 4, requires_grad=True),
+                      dynamic=True)
+    assert "dynamic=False" in message
+
+
+def joint_graph(write):
+    """A joint graph by hand: primals x and buffer, one tangent; `write` returns its results."""
+    graph = torch.fx.Graph()
+    names = ("primals_1", "primals_2", "tangents_1")
+    inputs = [graph.placeholder(name) for name in names]
+    for node in inputs:
+        node.meta["val"] = torch.empty(4)
+
+    def add(function, *arguments):
+        node = graph.call_function(function, arguments)
+        node.meta["val"] = torch.empty(4)
+        return node
+
+    graph.output(write(add, *inputs))
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+def test_a_gradient_that_needs_an_overwritten_value_is_refused():
+    def write(add, x, buffer, tangent):
+        new = add(torch.ops.aten.add.Tensor, buffer, 1)
+        y = add(torch.ops.aten.mul.Tensor, x, buffer)
+        return [new, y, add(torch.ops.aten.mul.Tensor, tangent, buffer), None]
+
+    with pytest.raises(lowtide.InputError, match="old value of buffer"):
+        from_joint(joint_graph(write), 2, name="step", primal_roles=["input", "buffer"],
+                   primal_names=["x", "buffer"], updated=[1])
+
+
+def test_an_op_of_another_library_runs_once():
+    @torch.library.custom_op("lowtide_test::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    def write(add, x, buffer, tangent):
+        y = add(torch.ops.lowtide_test.twice.default, x)
+        return [y, add(torch.ops.aten.mul.Tensor, tangent, buffer), None]
+
+    captured = from_joint(joint_graph(write), 1, name="step", primal_roles=["input", "buffer"],
+                          primal_names=["x", "buffer"], updated=[])
+    assert [op.recomputable for op in captured.graph.ops] == [False, False, True]

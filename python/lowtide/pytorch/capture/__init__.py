@@ -1,7 +1,13 @@
-"""Turns joint graphs of AOTAutograd into lowtide graphs."""
+"""Turns training steps written in PyTorch into lowtide graphs.
+
+``capture`` takes a model; ``from_joint`` takes the joint graph of a ``partition_fn``.
+"""
 
 from .captured import BOUNDARY, Captured, Output
 from .joint import from_joint
+from .model import capture
 from .primals import mutated_primals
+from .sources import describe_inputs, describe_primals
 
-__all__ = ["BOUNDARY", "Captured", "Output", "from_joint", "mutated_primals"]
+__all__ = ["BOUNDARY", "Captured", "Output", "capture", "describe_inputs", "describe_primals",
+           "from_joint", "mutated_primals"]

@@ -1,0 +1,109 @@
+"""``python -m lowtide``: what needs the user's Python. Planning is the program ``lowtide``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import os
+import sys
+import traceback
+
+import lowtide
+
+_SUCCESS, _FAILURE, _BAD_INPUT = 0, 1, 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The exit code, after what went wrong was said on standard error."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except lowtide.InputError as error:
+        print(f"lowtide: {error}", file=sys.stderr)
+        return _BAD_INPUT
+    except lowtide.Error as error:
+        print(f"lowtide: {error}", file=sys.stderr)
+        return _FAILURE
+    return _SUCCESS
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog="python -m lowtide", description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    capture = commands.add_parser(
+        "capture",
+        help="write the training step of a PyTorch model as a graph",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Writes the training step of a PyTorch model, forward and backward, as a "
+                    "lowtide-graph document.\nThe optimizer is not part of it. Nothing is "
+                    "computed; times are estimates.",
+        epilog="Example:\n"
+               "  python -m lowtide capture my_module:make -o step.json\n"
+               "  lowtide plan step.json --budget 60% -o plan.json\n\n"
+               "with, in my_module.py of this folder:\n"
+               "  def make():\n"
+               "      model = Net().train()\n"
+               "      return model, (torch.randn(8, 3, 64, 64),)\n\n"
+               "Exit codes: 0 success; 1 failure; 2 bad input.")
+    capture.add_argument("source", metavar="MODULE:FUNCTION",
+                         help="returns (model, example inputs): the inputs as a tuple, as a dict by "
+                              "name, or one tensor")
+    capture.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write")
+    capture.add_argument("--name", help="of the graph [the model's class]")
+    capture.set_defaults(run=_capture)
+    return parser
+
+
+def _capture(options):
+    model, inputs = _made_by(options.source)
+    graph = _torch_part("lowtide.pytorch.capture").capture(
+        model, inputs, name=options.name, path=options.output)
+    peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
+    print(f"{graph.name}: {len(graph.ops)} ops, {len(graph.tensors)} tensors, "
+          f"{lowtide.format_bytes(graph.resident_bytes)} held throughout, keep-all peak "
+          f"{lowtide.format_bytes(peak)} without workspaces. Times are estimates.")
+
+
+def _torch_part(name):
+    """A module that imports torch; what torch would log of an error is said by the error."""
+    logging.getLogger("torch").setLevel(logging.CRITICAL)
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise lowtide.InputError("Capturing needs PyTorch: pip install torch.") from None
+
+
+def _made_by(source):
+    """What the user's function returns: a model and its inputs."""
+    module_name, colon, function_name = source.partition(":")
+    if not (module_name and colon and function_name):
+        raise lowtide.InputError(f"{source!r} does not name a function: write MODULE:FUNCTION, "
+                                 f"such as my_module:make.")
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    module = _guarded(lambda: importlib.import_module(module_name), f"Importing {module_name}")
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise lowtide.InputError(f"{module_name} has no function {function_name}.")
+    made = _guarded(function, f"{source}()")
+    if not (isinstance(made, tuple) and len(made) == 2):
+        raise lowtide.InputError(f"{source}() returns a {type(made).__name__}; it must return "
+                                 f"(model, example inputs).")
+    return made
+
+
+def _guarded(work, what):
+    """The result of the user's code; what it raises as an InputError with the line."""
+    try:
+        return work()
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        raise lowtide.InputError(f"{what} fails with {type(error).__name__}: {error} "
+                                 f"({frame.filename}:{frame.lineno})") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""Where PyTorch's tracer breaks a model into several graphs."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import torch
+from torch._dynamo import exc
+
+
+@dataclasses.dataclass(frozen=True)
+class Break:
+    line: str  # "model.py:12, in forward"; "" where it is not known
+    reason: str
+
+    def __str__(self):
+        return f"{self.line}: {self.reason}" if self.line else self.reason
+
+
+def break_of(error: exc.TorchDynamoException) -> Break:
+    """What ended an attempt to trace a model as one graph."""
+    return Break(_line(getattr(error, "real_stack", None)), _reason(str(error)))
+
+
+def all_breaks(module: torch.nn.Module, args: tuple, kwargs: dict) -> tuple[int, list[Break]]:
+    """Number of regions and the breaks between them, found by running a copy of the module.
+
+    The random numbers that it draws are given back. Raises whatever copying and running raise.
+    """
+    module, args, kwargs = copy.deepcopy((module, args, kwargs))
+    regions, found = 0, {}
+
+    def run_eagerly(graph, inputs):
+        nonlocal regions
+        regions += 1
+        reason = graph.compile_subgraph_reason
+        if reason.graph_break:
+            found[Break(_line(reason.user_stack), _reason(reason.reason))] = None
+        return graph.forward
+
+    with torch.random.fork_rng(devices=[]):
+        torch.compile(module, backend=run_eagerly, dynamic=False)(*args, **kwargs)
+    return regions, list(found)
+
+
+def _line(stack):
+    if not stack:
+        return ""
+    return f"{stack[-1].filename}:{stack[-1].lineno}, in {stack[-1].name}"
+
+
+def _reason(text):
+    """The first line of what Dynamo says, and of its explanation."""
+    lines = text.strip().splitlines()
+    if lines[0].startswith("generic_jump"):
+        return "Data-dependent branching."
+    explained = [line.split(":", 1)[1].strip() for line in lines
+                 if line.strip().startswith("Explanation:")]
+    return ". ".join([lines[0].rstrip(".:"), *explained[:1]])

@@ -1,0 +1,134 @@
+"""From a model and example inputs to a graph file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+
+import torch
+from torch._dynamo import exc
+from torch._dynamo.backends.common import aot_autograd
+
+from lowtide import Graph, InputError
+
+from .breaks import all_breaks, break_of
+from .captured import Captured
+from .joint import from_joint
+from .primals import mutated_primals
+from .roofline import priced
+from .sources import describe_inputs, describe_primals
+
+
+#: Of Dynamo: errors end the tracing, and recurrent layers are traced through.
+_TRACING = {"suppress_errors": False, "allow_rnn": True}
+
+
+def capture(
+    model: Callable,
+    example_inputs: object,
+    *,
+    name: str | None = None,
+    path: str | os.PathLike[str] | None = None,
+) -> Graph:
+    """The training step of a model, forward and backward, as a graph that can be planned.
+
+    ``model`` is a module, in the mode in which it is (``train()`` or ``eval()``), or a function;
+    ``example_inputs`` a tuple or list of its arguments, a mapping of them by name, or one tensor.
+    Only shapes and dtypes are looked at: nothing is computed, and the model, its gradients and the
+    random numbers stay as they are. Where the model returns no loss, the gradients of its outputs
+    are inputs of the step, made by the op ``lowtide::boundary``. Costs are estimates; with ``path``
+    the graph is saved there, too.
+
+    Raises InputError when the model cannot be traced as one graph, with the lines that break it,
+    when nothing in it needs a gradient, and for ops that cannot be planned.
+    """
+    name = name or _name_of(model)
+    graph = priced(_trace(model, *_arguments(example_inputs), name))
+    if path is not None:
+        graph.save(path)
+    return graph
+
+
+class _Recorded(Exception):
+    """Ends tracing when there is what was asked for."""
+
+    def __init__(self, captured: Captured | None):
+        super().__init__("the step is recorded")
+        self.captured = captured
+
+
+class _Recorder:
+    """A backend for torch.compile that compiles nothing."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, module, inputs):
+        self.inputs = describe_inputs(module, inputs)
+        return aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)(
+            module, inputs)
+
+    def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
+        roles, names = describe_primals(joint, self.inputs)
+        raise _Recorded(from_joint(joint, num_fwd_outputs, name=self.name, primal_roles=roles,
+                                   primal_names=names, updated=mutated_primals(joint)))
+
+    def _without_gradients(self, module, inputs):
+        raise _Recorded(None)
+
+
+def _trace(model, args, kwargs, name):
+    compiled = torch.compile(model, backend=_Recorder(name), fullgraph=True, dynamic=False)
+    try:
+        with torch.enable_grad(), torch._dynamo.config.patch(_TRACING):
+            compiled(*args, **kwargs)
+    except exc.BackendCompilerFailed as error:
+        return _recorded(error.inner_exception, name)
+    except exc.Unsupported as error:
+        raise InputError(_broken(model, args, kwargs, name, error)) from None
+    except exc.TorchDynamoException as error:
+        raise InputError(f"{name} cannot be traced with these example inputs: {break_of(error)}"
+                         ) from None
+    except TypeError as error:
+        raise InputError(f"{name} cannot be called with these example inputs: {error}") from None
+    raise InputError(f"{name} runs no op that PyTorch could trace.")
+
+
+def _recorded(cause, name):
+    if isinstance(cause, InputError):
+        raise cause from None
+    if not isinstance(cause, _Recorded):
+        raise InputError(f"PyTorch cannot make the gradients of {name}: {cause}") from cause
+    if cause.captured is None:
+        raise InputError(f"Nothing that {name} returns needs a gradient, so there is no training "
+                         f"step to capture.")
+    return cause.captured
+
+
+def _broken(model, args, kwargs, name, error):
+    """Says where, for a module all the places."""
+    places, regions = [break_of(error)], "several regions"
+    if isinstance(model, torch.nn.Module):
+        try:
+            count, found = all_breaks(model, args, kwargs)
+        except Exception:  # what runs in a copy may fail in every way; the first place is known
+            count, found = 0, []
+        if len(found) > 1:
+            places, regions = found, f"{count} regions"
+    lines = "".join(f"\n  {place}" for place in places)
+    return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it into {regions} at:"
+            f"{lines}\nRewrite these lines, or capture the parts between them on their own.")
+
+
+def _name_of(model):
+    if isinstance(model, torch.nn.Module):
+        return type(model).__name__
+    return getattr(model, "__name__", type(model).__name__)
+
+
+def _arguments(example_inputs):
+    if isinstance(example_inputs, Mapping):
+        return (), dict(example_inputs)
+    if isinstance(example_inputs, (tuple, list)):
+        return tuple(example_inputs), {}
+    return (example_inputs,), {}

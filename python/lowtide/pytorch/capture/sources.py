@@ -1,0 +1,55 @@
+"""What the inputs of a traced graph are to the module: parameters, buffers or its arguments."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch._functorch._aot_autograd import descriptors
+
+from .primals import placeholders
+
+#: Dynamo names an input by how it gets there: L['self']._modules['conv']._parameters['weight'].
+_PART = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]|\.(?P<attribute>\w+)")
+_PLUMBING = {"_modules", "_parameters", "_buffers", "__closure__", "cell_contents"}
+
+
+def describe_inputs(module: torch.fx.GraphModule, inputs) -> list[tuple[str, str]]:
+    """Role and name of each input of the graph that Dynamo gives a backend.
+
+    The role is ``parameter`` (it is trained), ``buffer`` (it is the module's and is not) or
+    ``input``; the name is that of ``named_parameters()`` or of the argument.
+    """
+    nodes = module.graph.find_nodes(op="placeholder")
+    return [_describe(node, value) for node, value in zip(nodes, inputs, strict=True)]
+
+
+def describe_primals(joint: torch.fx.GraphModule, inputs: list[tuple[str, str]]):
+    """Roles and names of the primals of a joint graph made from a graph with these inputs."""
+    described = [_of_primal(node, inputs) for node in placeholders(joint, "primals")]
+    return [role for role, _ in described], [name for _, name in described]
+
+
+def _of_primal(node, inputs):
+    what = node.meta["desc"]
+    if isinstance(what, descriptors.PlainAOTInput):
+        return inputs[what.idx]
+    return "input", node.target
+
+
+def _describe(node, value):
+    source = getattr(node.meta.get("grapharg"), "source", None)
+    text = node.target if source is None else source.name
+    if isinstance(value, torch.nn.Parameter) or "_parameters['" in text:
+        role = "parameter" if value.requires_grad else "buffer"
+    else:
+        role = "buffer" if "_buffers['" in text else "input"
+    return role, _short_name(text)
+
+
+def _short_name(text):
+    parts = [next(filter(None, match.groups())) for match in _PART.finditer(text)]
+    parts = [part for part in parts if part not in _PLUMBING]
+    if len(parts) > 1 and parts[0] == "self":
+        parts = parts[1:]
+    return ".".join(parts) or text
