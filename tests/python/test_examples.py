@@ -6,7 +6,6 @@ import pathlib
 import subprocess
 import sys
 
-import lowtide
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -15,7 +14,6 @@ NEEDS = {"bert_config": "transformers", "timm_model": "timm"}
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "comparison")
 
 
-@pytest.mark.skipif(not hasattr(lowtide, "wrap"), reason="this build has no lowtide.wrap")
 @pytest.mark.parametrize("name", NAMES)
 def test_the_table_holds(name):
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:

@@ -17,14 +17,13 @@ def test_what_to_install_is_said(monkeypatch):
 
 VOCABULARY = 101
 LENGTH = 32
+SMALL = 4096  # bytes of scalars that a step takes beside its plan
 
 
 @pytest.fixture(scope="module")
 def huggingface():
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    if not hasattr(lowtide, "wrap"):
-        pytest.skip("this build has no lowtide.wrap")
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield importlib.import_module("lowtide.pytorch.integrations.huggingface")
@@ -85,7 +84,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__
     figures = [entry for entry in log if "loss" in entry]
-    assert all(0 < entry["lowtide_peak_bytes"] <= entry["lowtide_planned_bytes"]
+    assert all(abs(entry["lowtide_peak_bytes"] - entry["lowtide_planned_bytes"]) < SMALL
                for entry in figures)
 
 

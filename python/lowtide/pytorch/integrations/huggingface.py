@@ -10,18 +10,35 @@ For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
 
 from __future__ import annotations
 
-import lowtide
+import logging
+from collections.abc import Mapping
 
-from .in_place import InPlace, enable_memory_budget
+import torch
+
+from ... import InputError
+from .in_place import InPlace
 
 try:
     from transformers import TrainerCallback
 except ImportError as error:
-    raise lowtide.InputError(
+    raise InputError(
         "this callback needs Hugging Face's Trainer: pip install transformers accelerate"
     ) from error
 
 __all__ = ["MemoryBudget", "enable_memory_budget"]
+
+
+def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, example_inputs=None,
+                         **settings) -> InPlace:
+    """Trains a model within ``budget`` wherever it is called from, as ``lowtide.wrap`` does.
+
+    ``example_inputs`` (such as a batch, a dict): the step is planned now, and InfeasibleError says
+    now that the budget is too small; without them, at the first call. Where the model gives a loss,
+    its other outputs are detached: they have no gradients, which would take as much memory again.
+    Returns the switch that takes the budget off; it is a context manager as well.
+    """
+    _trace_through_logging()
+    return InPlace(model, budget, example_inputs, results=_gradients_of_the_loss_alone, **settings)
 
 
 class MemoryBudget(TrainerCallback):
@@ -61,3 +78,18 @@ class MemoryBudget(TrainerCallback):
 def _plain(optimizer):
     """The optimizer inside Accelerate's wrapper, whose class says nothing of its state."""
     return getattr(optimizer, "optimizer", optimizer)
+
+
+def _gradients_of_the_loss_alone(outputs):
+    if not isinstance(outputs, Mapping) or outputs.get("loss") is None:
+        return outputs
+    return type(outputs)(**{
+        name: value.detach() if name != "loss" and isinstance(value, torch.Tensor) else value
+        for name, value in outputs.items()})
+
+
+def _trace_through_logging() -> None:
+    """Warnings of models would split the captured step: they are left out of it."""
+    names = ("debug", "info", "warning", "info_once", "warning_once")  # transformers adds some
+    methods = {getattr(logging.Logger, name) for name in names if hasattr(logging.Logger, name)}
+    torch._dynamo.config.ignore_logging_functions.update(methods)

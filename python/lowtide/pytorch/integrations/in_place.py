@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Callable
 
 import torch
 
-import lowtide
+from ... import InputError
+from ..wrap import wrap
 
 
 class InPlace:
@@ -16,16 +18,24 @@ class InPlace:
     A deep copy or a pickle of the module computes as the plain one.
     """
 
-    def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None,
-                 **settings):
-        """``settings``: those of ``lowtide.wrap``; its errors are raised."""
+    def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None, *,
+                 results: Callable | None = None, **settings):
+        """``results``: is given what the module returns, and gives what the calls return; it is
+        planned too. ``settings``: those of ``lowtide.wrap``; its errors are raised."""
         if getattr(module.forward, "_lowtide_in_place", False):
-            raise lowtide.InputError(
+            raise InputError(
                 f"{type(module).__name__} has a memory budget already: disable that one first")
         self.module = module
-        self.planned = lowtide.wrap(module, example_inputs, budget, **settings)
         self._before = module.__dict__.get("forward")
-        module.forward = types.MethodType(_exchanged(module, self.planned), module)
+        plain = getattr(module.forward, "__func__", type(module).forward)
+        try:
+            if results is not None:
+                module.forward = _with_results(module.forward, results)
+            self.planned = wrap(module, example_inputs, budget, **settings)
+            module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
+        except BaseException:
+            self._restore()
+            raise
 
     @property
     def memory(self):
@@ -35,9 +45,12 @@ class InPlace:
     def disable(self) -> None:
         """The module computes as before. Does nothing the second time."""
         if getattr(self.module.forward, "_lowtide_in_place", False):
-            del self.module.forward
-            if self._before is not None:
-                self.module.forward = self._before
+            self._restore()
+
+    def _restore(self) -> None:
+        self.module.__dict__.pop("forward", None)
+        if self._before is not None:
+            self.module.forward = self._before
 
     def __enter__(self) -> InPlace:
         return self
@@ -57,9 +70,12 @@ def enable_memory_budget(module: torch.nn.Module, budget: int | str | None, exam
     return InPlace(module, budget, example_inputs, **settings)
 
 
-def _exchanged(module: torch.nn.Module, planned: torch.nn.Module):
-    """A function to be bound as ``forward``. Signature and name are those of the module's own."""
-    plain = getattr(module.forward, "__func__", type(module).forward)
+def _with_results(forward: Callable, results: Callable) -> Callable:
+    return lambda *arguments, **named: results(forward(*arguments, **named))
+
+
+def _exchanged(module: torch.nn.Module, planned: torch.nn.Module, plain: Callable) -> Callable:
+    """A function to be bound as ``forward``; its signature and name are those of ``plain``."""
     run = type(planned).forward
 
     @functools.wraps(plain)

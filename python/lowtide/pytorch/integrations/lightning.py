@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import torch
 
-import lowtide
-
+from ... import InputError
 from .in_place import InPlace, enable_memory_budget
 
 try:
@@ -19,7 +18,7 @@ except ImportError:
     try:
         from pytorch_lightning import Callback
     except ImportError as error:
-        raise lowtide.InputError(
+        raise InputError(
             "this callback needs Lightning: pip install lightning") from error
 
 __all__ = ["MemoryBudget", "enable_memory_budget"]
@@ -45,10 +44,17 @@ class MemoryBudget(Callback):
         self._in_place = enable_memory_budget(self._module(pl_module), self._budget,
                                               **{**counted, **self._settings})
 
+    def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
+        """Lightning clears gradients between forward and backward pass: until then the old ones
+        would take memory beside what is saved."""
+        if pl_module.automatic_optimization and batch_idx % trainer.accumulate_grad_batches == 0:
+            for optimizer in trainer.optimizers:
+                optimizer.zero_grad()
+
     def on_train_epoch_end(self, trainer, pl_module):
         memory = self._in_place.memory
         if memory.measured_peak == 0:
-            raise lowtide.InputError(
+            raise InputError(
                 f"the budget of {self._budget} was never used: no training step calls "
                 f"{self._path or 'the LightningModule itself'}; name the module that it calls, as "
                 f"in MemoryBudget({self._budget!r}, module=\"net\")")
@@ -66,7 +72,7 @@ class MemoryBudget(Callback):
             return pl_module.get_submodule(self._path)
         except AttributeError:
             names = ", ".join(name for name, _ in pl_module.named_children())
-            raise lowtide.InputError(
+            raise InputError(
                 f"{type(pl_module).__name__} has no module {self._path!r}; it has {names}"
             ) from None
 
