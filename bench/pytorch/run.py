@@ -2,8 +2,8 @@
 
 Each measurement is a process of its own; rounds take turns over all tools. Lowtide is measured
 without a limit and within each peak that a peer reached with gradients that hold. Writes
-bench/results/pytorch.csv, where the rows of models that this run does not measure stay; Ctrl-C
-keeps what is measured so far. `--tools` with no lowtide compares the peers alone.
+bench/results/pytorch.csv, where the rows of models that this run does not measure stay; Ctrl-C or
+SIGTERM keeps what is measured so far. `--tools` with no lowtide compares the peers alone.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import dataclasses
 import json
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import sys
@@ -92,7 +93,7 @@ class Bench:
         ratio = times["step_cpu_s"] / statistics.median(f["step_cpu_s"] for f in eager)
         return Row(model=job.model, tool=job.tool, setting=job.setting, time_x_eager=round(ratio, 4),
                    threads=self.arguments.threads, rounds=len(rounds), **times, **most,
-                   **{key: rounds[0][key] for key in ("batch", "base_bytes")},
+                   **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding")},
                    **{key: worst([f[key] for f in rounds]) for key in ("gradients", "buffers")})
 
 
@@ -161,6 +162,7 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # for runs in the background
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(arguments, folder)
         try:

@@ -8,7 +8,8 @@ import dataclasses
 class Row:
     """A tool at a setting on a model. Bytes; seconds of a step; peaks above `base_bytes`, which
     lived before the tool was set up, and in all; `held_bytes` of `peak_above_bytes` stay between
-    steps."""
+    steps. `gradient_error`: from eager's gradients; `rounding`: of eager's own, from those in double
+    precision."""
 
     model: str
     tool: str
@@ -25,6 +26,7 @@ class Row:
     setup_s: float
     gradients: str
     gradient_error: float
+    rounding: float
     buffers: str
     rounds: int
 
