@@ -84,7 +84,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__
     figures = [entry for entry in log if "loss" in entry]
-    assert all(abs(entry["lowtide_peak_bytes"] - entry["lowtide_planned_bytes"]) < SMALL
+    assert all(0 < entry["lowtide_peak_bytes"] < entry["lowtide_planned_bytes"] + SMALL
                for entry in figures)
 
 

@@ -71,7 +71,7 @@ def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
     model = classifier()
     state, logged = fit(model, tmp_path, [integration.MemoryBudget("90%", module="net")])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
-    assert abs(logged["lowtide_peak_bytes"] - logged["lowtide_planned_bytes"]) < SMALL
+    assert 0 < logged["lowtide_peak_bytes"] < logged["lowtide_planned_bytes"] + SMALL
     assert "forward" not in model.net.__dict__
 
 
