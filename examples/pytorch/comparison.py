@@ -21,6 +21,7 @@ from lowtide import _runtime
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 
+WARM_UP = 2  # steps: the first one plans, and from the second on the optimizer holds its state
 COLUMNS = "{:<22} {:>12} {:>12} {:>10} {:>10}  {}"
 
 
@@ -82,7 +83,7 @@ def trained(make, prepare, steps):
     optimizer = example.optimizer(example.model.parameters())
     model = prepare(example, optimizer)
     losses, seconds, peak = [], [], 0
-    for step in range(steps + 1):  # the first one warms up
+    for step in range(WARM_UP + steps):
         torch.manual_seed(step)
         base = _runtime.counted_bytes()
         _runtime.reset_counted_peak()
@@ -96,7 +97,7 @@ def trained(make, prepare, steps):
         losses.append(float(loss.detach()))
     if hasattr(model, "memory"):
         peak = model.memory.measured_above
-    return Trained(losses, example.model.state_dict(), statistics.median(seconds[1:]), peak)
+    return Trained(losses, example.model.state_dict(), statistics.median(seconds[WARM_UP:]), peak)
 
 
 def difference(ours, eager):

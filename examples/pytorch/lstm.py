@@ -14,4 +14,4 @@ def make(full):
 
 
 if __name__ == "__main__":
-    main(__doc__, make, budgets=["70%"], full_budgets=["70%", "50%"])
+    main(__doc__, make, budgets=["85%"], full_budgets=["70%", "50%"])
