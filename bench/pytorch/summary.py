@@ -3,6 +3,8 @@ peer's own."""
 
 import dataclasses
 
+SLACK = 0.001  # of a peak: scalars that a step takes beside what is planned
+
 
 @dataclasses.dataclass(frozen=True)
 class Row:
@@ -36,25 +38,29 @@ COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
 
 def against_peers(rows):
     """A Markdown table: a line for each peer below eager's peak that Lowtide was measured beside."""
-    lines = ["| model | peer | peak | peer's time | Lowtide's time | extra time, ours of theirs |",
-             "| --- | --- | --- | --- | --- | --- |"]
+    lines = ["| model | peer | peer's peak | ours | peer's time | ours | extra time, ours of theirs |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
     for peer in rows:
         ours = _within(rows, peer)
         if ours is None:
             continue
         lines.append(f"| {peer.model} | {peer.tool} {peer.setting} | "
-                     f"{peer.peak_total_bytes / 2**20:.0f} MiB | {_time(peer)} | {_time(ours)} | "
+                     f"{_mebibytes(peer)} | {_mebibytes(ours)} | {_time(peer)} | {_time(ours)} | "
                      f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} |")
     return "\n".join(lines)
 
 
 def _within(rows, peer):
-    """Lowtide's row within the peer's peak that needs the most of it; None where there is none."""
+    """Lowtide's row at the peer's peak, or the next below; None where there is none."""
     if peer.tool in ("eager", "lowtide"):
         return None
     fitting = [row for row in rows if row.tool == "lowtide" and row.model == peer.model
-               and row.peak_total_bytes <= peer.peak_total_bytes]
+               and row.peak_total_bytes <= peer.peak_total_bytes * (1 + SLACK)]
     return max(fitting, key=lambda row: row.peak_total_bytes, default=None)
+
+
+def _mebibytes(row):
+    return f"{row.peak_total_bytes / 2**20:.1f} MiB"
 
 
 def _time(row):
