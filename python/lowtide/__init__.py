@@ -10,12 +10,19 @@ Load a graph, plan within a budget, look at the plan:
     print(lowtide.explain(graph, found.plan))
     found.plan.save("plan.json")
 
+Or train a PyTorch module within a budget (this part, and it alone, needs torch):
+
+    model = lowtide.wrap(model, example_inputs, budget="6GiB")
+    print(model.memory, lowtide.explain(model))
+
 What is wrong with a file or a value is an ``InputError`` that says where and what to do. That no
-plan was found is no error: ``Planned.outcome`` and ``Planned.message`` say so.
+plan was found is no error of ``plan``: ``Planned.outcome`` and ``Planned.message`` say so; a module
+that cannot be trained within its budget is an ``InfeasibleError``.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping
 
 from . import _core
@@ -35,7 +42,6 @@ from ._core import (
     Tensor,
     Violation,
     default_strategy,
-    explain,
     format_bytes,
     keep_all,
     memory_plot,
@@ -51,8 +57,21 @@ __all__ = [
     "Error", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned",
     "Replay", "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation",
     "default_strategy", "explain", "format_bytes", "frontier", "keep_all", "memory_plot", "plan",
-    "replay", "strategies", "structural_floor_bytes", "verify", "write_trace",
+    "replay", "strategies", "structural_floor_bytes", "verify", "wrap", "write_trace",
 ]
+
+#: What needs torch, by the module that has it: loaded when it is first asked for.
+_WITH_TORCH = {
+    "capture": ".pytorch.capture",
+    "max_batch": ".pytorch.max_batch",
+    "wrap": ".pytorch.wrap",
+}
+
+
+def __getattr__(name: str):
+    if name not in _WITH_TORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_WITH_TORCH[name], __name__), name)
 
 
 def plan(
@@ -88,3 +107,15 @@ def frontier(
     """
     arguments = (graph, points, strategy, dict(options or {}), time_limit)
     return interruptible(lambda: _core.frontier(*arguments), _core)
+
+
+def explain(subject, plan: Plan | None = None, most: int = 10) -> str:
+    """Where the memory goes and what runs again, in words; at most ``most`` lines of a kind.
+
+    ``subject``: a graph, with its ``plan``; or a module that ``wrap`` returned.
+    """
+    if plan is not None:
+        return _core.explain(subject, plan, most)
+    from .pytorch.explanation import explanation
+
+    return explanation(subject, most)

@@ -47,8 +47,8 @@ def _parser():
                "      return model, (torch.randn(8, 3, 64, 64),)\n\n"
                "Exit codes: 0 success; 1 failure; 2 bad input.")
     capture.add_argument("source", metavar="MODULE:FUNCTION",
-                         help="returns (model, example inputs): the inputs as a tuple, as a dict by "
-                              "name, or one tensor")
+                         help="returns (model, example inputs): the inputs as a tuple, as a dict "
+                              "by name, or one tensor")
     capture.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)

@@ -2,9 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 #include "base/error.h"
 
 namespace lowtide {
+
+bool is_foreign(const Tensor& tensor) {
+  return tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes == 0 &&
+         tensor.dtype.has_value() && std::ranges::find(tensor.shape, 0) == tensor.shape.end();
+}
+
+Bytes foreign_bytes(const Graph& graph) {
+  Bytes bytes = 0;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (!is_foreign(tensor)) continue;
+    bytes += std::accumulate(tensor.shape.begin(), tensor.shape.end(),
+                             element_bytes(*tensor.dtype), std::multiplies<>());
+  }
+  return bytes;
+}
 
 OpId find_boundary(const Graph& graph) {
   OpId boundary = kNone;

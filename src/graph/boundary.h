@@ -10,10 +10,19 @@ namespace lowtide {
 /// before it is run when the model is called, what lies behind it when the gradients are asked for.
 /// In between the caller's own code runs, so the op has no kernel: it reads what the model returned
 /// and writes what the caller changes (Op::mutates), and its outputs are the gradients that the
-/// caller gives, in the caller's memory (0 bytes of their own).
+/// caller gives.
+///
+/// What passes between the model and the caller lies in the caller's memory: results of the first
+/// half and the boundary's outputs own 0 bytes of the plan's, whatever their shape says.
 inline constexpr std::string_view kBoundary = "lowtide::boundary";
 
 inline bool is_boundary(const Op& op) { return op.type == kBoundary; }
+
+/// Whether this is a value with elements that lies in the caller's memory.
+bool is_foreign(const Tensor& tensor);
+
+/// What the elements of all foreign values take of the caller's memory.
+Bytes foreign_bytes(const Graph& graph);
 
 /// The boundary of the graph; kNone where it has none. Throws InputError for more than one.
 OpId find_boundary(const Graph& graph);

@@ -98,6 +98,10 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
 /// Sees to it that the result lies where the plan has it.
 void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
                          at::Tensor& result, StepReport& report) {
+  if (output.outside && output.base == nullptr) {
+    *output.value = in_block(result) ? result.clone() : std::move(result);
+    return;
+  }
   const void* const wanted = output.base == nullptr ? output.data : output.base->storage().data();
   if (result.storage().data() != wanted && result.numel() > 0) {
     if (output.base != nullptr) refuse_copy(run, output);
@@ -109,7 +113,28 @@ void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
                                             graph_.tensor(output.tensor).name));
     }
   }
+  if (output.overwriting && !output.value->defined()) check_elements(run, output, result);
   if (output.outside || !output.value->defined()) *output.value = std::move(result);
+}
+
+/// An element may be written over the same element of the input, and over no other.
+void ArenaRunner::check_elements(const Program::Run& run, const Program::Output& output,
+                                 const at::Tensor& result) const {
+  const Op& op = graph_.op(run.op);
+  for (const InPlace& pair : op.inplace) {
+    if (op.outputs[static_cast<std::size_t>(pair.output)] != output.tensor) continue;
+    const at::Tensor& input = *run.inputs[static_cast<std::size_t>(pair.input)];
+    if (input.sizes() == result.sizes() && input.strides() == result.strides()) return;
+  }
+  throw Error(fmt::format("op \"{}\" ({}) lays its result out in another order than the graph "
+                          "says, and the plan writes it over an input; make the plan of a graph "
+                          "without this in-place pair",
+                          op.name, op.type));
+}
+
+bool ArenaRunner::in_block(const at::Tensor& tensor) const {
+  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
+  return data >= block_.get() && data < block_.get() + map_.end;
 }
 
 void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {

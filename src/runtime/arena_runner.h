@@ -35,9 +35,10 @@ class ArenaRunner {
   /// Lets go of the caller's tensors and of the views of them.
   void forget_outside();
 
+  bool in_block(const at::Tensor& tensor) const;
+
   Program& program() { return *program_; }
   const BlockMap& map() const { return map_; }
-  std::byte* block() const { return block_.get(); }
 
  private:
   void execute(const Program::Run& run, StepReport& report);
@@ -45,6 +46,8 @@ class ArenaRunner {
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
               StepReport& report);
+  void check_elements(const Program::Run& run, const Program::Output& output,
+                      const at::Tensor& result) const;
   [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;
 
   const Graph& graph_;

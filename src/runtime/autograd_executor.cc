@@ -89,7 +89,6 @@ struct AutogradExecutor::Impl {
   void put(TensorId id, const at::Tensor& tensor);
   const at::Tensor& result(TensorId id) const;
   at::Tensor hand_out(TensorId id) const;
-  at::Tensor copy_out(TensorId id) const;
   void run(std::size_t from, std::size_t to);
 
   const Graph& graph;
@@ -137,11 +136,6 @@ at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
 }
 
-/// The same, but small ones elsewhere.
-at::Tensor AutogradExecutor::Impl::copy_out(TensorId id) const {
-  const at::Tensor handed = hand_out(id);
-  return static_cast<Bytes>(handed.nbytes()) <= kSmallResult ? handed.clone() : handed;
-}
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan)
     : impl_(std::make_unique<Impl>(graph, plan)) {}
@@ -168,7 +162,7 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   impl.run(0, impl.runner->program().boundary);
   impl.flight = std::make_shared<Flight>(next_number());
   Forward answer{{}, ticket_of(impl.flight)};
-  for (TensorId id : wanted) answer.results.push_back(impl.copy_out(id));
+  for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
   return answer;
 }
 
@@ -196,10 +190,7 @@ std::int64_t AutogradExecutor::awaited() const {
 }
 
 bool AutogradExecutor::contains(const at::Tensor& tensor) const {
-  if (impl_->tenancy == nullptr) return false;
-  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
-  const std::byte* const block = impl_->tenancy->block.get();
-  return data >= block && data < block + impl_->map.end;
+  return impl_->runner != nullptr && impl_->runner->in_block(tensor);
 }
 
 void AutogradExecutor::release() {

@@ -17,16 +17,13 @@ namespace lowtide {
 /// memory; values and workspaces lie where the layout puts them, in one block of the framework's
 /// own allocator, which is taken by the first forward() and given back by release().
 ///
-/// Results are handed out where they lie, and hold the block: as long as one of them lives, the
-/// executor is not idle, and must not begin again. Small ones of forward() are copied out, so that
-/// a loss that somebody keeps does not hold a block.
+/// Results of forward() lie in memory of their own (they are foreign: graph/boundary.h), so that a
+/// loss that somebody keeps holds nothing else. Gradients are handed out where they lie, and hold
+/// the block: as long as one of them lives, the executor is not idle, and must not begin again.
 ///
 /// Bit for bit what keep-all computes, as Executor. Not thread-safe.
 class AutogradExecutor {
  public:
-  /// The largest result of forward() that is copied out of the block, in bytes.
-  static constexpr Bytes kSmallResult = Bytes{1} << 16;
-
   /// `graph` must be executable and profiled, `plan` verified and laid out; both must outlive the
   /// executor. Throws InputError when the graph has no boundary, or an op cannot run as planned.
   AutogradExecutor(const Graph& graph, const Plan& plan);

@@ -42,8 +42,9 @@ OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& r
   for (const Request& request : requests) profile.allocations.push_back({request.bytes});
   for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
     const Tensor& tensor = graph.tensor(op.outputs[i]);
+    const auto elements = static_cast<Bytes>(results[i].nbytes());
     const int request = tensor.alias_of == kNone && results[i].numel() > 0
-                            ? storage_request(requests, results[i], tensor.bytes)
+                            ? storage_request(requests, results[i], std::max(tensor.bytes, elements))
                             : -1;
     if (request >= 0)
       profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
@@ -95,10 +96,11 @@ class Trial {
   /// Addresses behind the inputs, for the outputs one after the other and then the workspace.
   std::vector<Slot> plan(const OpProfile& profile) {
     Bytes end = synthetic_bytes(graph_, op_);
-    std::vector<Bytes> outputs;
-    for (TensorId out : op_.outputs) {
-      outputs.push_back(end);
-      end += align_up(graph_.tensor(out).bytes, kArenaAlignment);
+    std::vector<Bytes> outputs(op_.outputs.size());
+    for (const Allocation& a : profile.allocations) {
+      if (a.output == -1) continue;
+      outputs[static_cast<std::size_t>(a.output)] = end;
+      end += align_up(a.bytes, kArenaAlignment);
     }
     end_ = end + profile.workspace_bytes;
     std::byte* const base = room_.take(end_);

@@ -26,6 +26,7 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
   const auto wanted = static_cast<Bytes>(bytes);
   const Slot slot = next_ < slots_.size() ? slots_[next_] : Slot{};
   ++next_;
+  if (slot.beyond && beyond_ != nullptr) return beyond_->allocate(bytes);
   if (wanted > slot.bytes) return overrun(wanted, slot.bytes);
   highest_ = std::max<const std::byte*>(highest_, slot.data + wanted);
   return {slot.data, &keep};

@@ -7,10 +7,11 @@
 
 namespace lowtide {
 
-/// An address that was planned for one request.
+/// An address that was planned for one request; or that it was planned to be served from beyond.
 struct Slot {
   std::byte* data = nullptr;
   Bytes bytes = 0;
+  bool beyond = false;
 };
 
 /// Serves the k-th request of the running op from the k-th of its slots. A request that is larger

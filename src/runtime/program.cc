@@ -123,7 +123,7 @@ class Compiler {
     run.inputs = bind_inputs(op);
     const std::byte* const workspace = place(index, action, op);
     run.slots = bind_slots(op, workspace);
-    run.outputs = bind_outputs(op);
+    run.outputs = bind_outputs(op, action);
     run.outside = std::ranges::any_of(run.outputs, &Program::Output::outside);
     program_->runs.push_back(run);
     executed_[at(action.index)] = true;
@@ -180,26 +180,29 @@ class Compiler {
             {const_cast<std::byte*>(workspace) + allocation.offset, allocation.bytes});
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
-        program_->slots.push_back({address_[at(out)], graph_.tensor(out).bytes});
+        const Tensor& tensor = graph_.tensor(out);
+        program_->slots.push_back({address_[at(out)], tensor.bytes, is_foreign(tensor)});
       }
     }
     return std::span(program_->slots).subspan(begin);
   }
 
-  std::span<const Program::Output> bind_outputs(const Op& op) {
+  std::span<const Program::Output> bind_outputs(const Op& op, const Action& action) {
     const std::size_t begin = program_->outputs.size();
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
       const TensorId out = op.outputs[i];
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
+      if (is_foreign(graph_.tensor(out))) program_->outside[at(out)] = &program_->values.back();
       const bool allocated =
           std::ranges::count(op.allocations, static_cast<int>(i), &Allocation::output) > 0;
       const TensorId storage = graph_.storage(out);
       const bool view = storage != out;
       program_->outputs.push_back({out, &program_->values.back(),
-                                   view ? nullptr : address_[at(out)],
+                                   view || program_->outside[at(out)] ? nullptr : address_[at(out)],
                                    view ? program_->ends[at(storage)] : nullptr, allocated,
-                                   program_->outside[at(storage)] != nullptr});
+                                   program_->outside[at(storage)] != nullptr,
+                                   std::ranges::count(action.in_place, static_cast<int>(i)) > 0});
     }
     return std::span(program_->outputs).subspan(begin);
   }

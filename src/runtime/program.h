@@ -23,10 +23,11 @@ struct Program {
   struct Output {
     TensorId tensor;
     at::Tensor* value;
-    std::byte* data;         ///< the address of its storage; null for a view
+    std::byte* data;         ///< the address of its storage; null for a view and outside
     const at::Tensor* base;  ///< of a view: the tensor whose storage it shares; else null
     bool allocated;      ///< the profile saw the op allocate it; else it is copied to its address
-    bool outside;        ///< a view of the caller's memory, which may be elsewhere in each step
+    bool outside;        ///< in the caller's memory, which may be elsewhere in each step
+    bool overwriting;    ///< written over an input: its elements must lie as the graph says
   };
   enum class Draw : std::uint8_t {
     freely,
@@ -44,7 +45,7 @@ struct Program {
     Draw draw;
     bool withhold_mutated;
     bool view;     ///< makes nothing but views
-    bool outside;  ///< some of its outputs are views of the caller's memory
+    bool outside;  ///< some of its outputs are in the caller's memory
   };
 
   std::vector<Run> runs;
@@ -66,8 +67,9 @@ struct Program {
 std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan);
 
 /// Resolves a verified plan of runs and frees with a layout to addresses in the block at `block`.
-/// Residents without a place in `map`, and what a boundary makes, are outside: whoever runs the
-/// program puts their tensors into `values` first. Throws InputError for an op that was not
+/// Residents without a place in `map` and what a boundary makes are outside, and whoever runs the
+/// program puts their tensors where `outside` says; results of ops that are foreign (is_foreign())
+/// are outside too, anew in each step. Throws InputError for an op that was not
 /// profiled.
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
                                  std::byte* block, c10::Device device);

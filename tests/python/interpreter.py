@@ -26,7 +26,7 @@ def argument(value, inputs, kind):
     if tag == "tensor":
         return inputs[content]
     if tag == "tensors":
-        return [None if position == -1 else inputs[position] for position in content]
+        return [inputs[position] for position in content]
     if tag == "float":
         return float(content)
     if tag == "floats":
@@ -50,7 +50,12 @@ def call(op, inputs):
     if not op["outputs"]:
         return []  # an op that only writes its inputs; some return aliases of them
     results = [results] if isinstance(results, torch.Tensor) else results
-    return [result for result in results if result is not None]  # masked out
+    mask = [argument for argument, expected in zip(arguments, schema)
+            if expected.name == "output_mask"]
+    # Some ops make what their mask does not ask for, some leave it out.
+    wanted = mask[0] if mask else [True] * len(results)
+    return [result for result, is_wanted in zip(results, wanted, strict=True)
+            if is_wanted and result is not None]
 
 
 def first_value(tensor):

@@ -3,16 +3,19 @@
 import copy
 import functools
 import json
+import operator
 
 import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
 
 import lowtide
 import torch_models
 from joint_capture import compile_step, interpret
-from lowtide.pytorch.capture import BOUNDARY, from_joint
+from lowtide.pytorch.capture import BOUNDARY, eager_kernels, from_joint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -62,6 +65,19 @@ class ReadsOldStatistics(nn.Module):
     def forward(self, x):
         old = self.norm.running_mean.clone()
         return self.norm(x * 2) + old
+
+
+class OwnStatistics(nn.Module):
+    """Statistics that are no buffers: nothing is there to be updated in place."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(5))
+
+    def forward(self, x):
+        mean, variance = x.mean(0).detach(), x.var(0).detach()
+        y = F.batch_norm(x * self.scale, mean, variance, training=True)
+        return y + mean
 
 
 class Tied(nn.Module):
@@ -156,6 +172,21 @@ class Pools(nn.Module):
         return F.adaptive_avg_pool2d(F.pad(y, (1, 1)), 2)
 
 
+class Resized(nn.Module):
+    """Every way to interpolate, exactly as the kernels do it."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 2, 3)
+
+    def forward(self, x):
+        x = F.interpolate(self.conv(x), scale_factor=1.7, mode="bilinear")
+        x = F.interpolate(x, size=(7, 5), mode="bicubic", align_corners=True)
+        x = F.interpolate(x, scale_factor=2, mode="nearest")
+        x = F.interpolate(x.flatten(2), size=9, mode="linear")
+        return F.interpolate(x.unsqueeze(-1), size=(4, 3), mode="bilinear", antialias=True)
+
+
 class Random(nn.Module):
     def __init__(self):
         super().__init__()
@@ -198,6 +229,7 @@ CASES = {
     "convolution and batch norm": (ConvNet, (images(2, 3, 6, 6),)),
     "a batch norm used twice": (Twice, (images(2, 3, 4, 4),)),
     "old statistics read": (ReadsOldStatistics, (images(4, 5),)),
+    "statistics that are no buffers": (OwnStatistics, (images(4, 5),)),
     "tied weights": (Tied, (tokens(2, 5),)),
     "frozen parameters": (Frozen, (images(3, 5),)),
     "a buffer updated by hand": (Average, (images(3, 5),)),
@@ -207,6 +239,7 @@ CASES = {
     "attention": (Attention, (images(2, 5, 8),)),
     "autocast": (Autocast, (images(2, 8),)),
     "pooling": (Pools, (images(2, 3, 10, 10),)),
+    "interpolation": (Resized, (images(2, 2, 8, 8),)),
     "random numbers": (Random, (images(3, 6),)),
     "an own gradient": (OwnGradient, (images(3, 4),)),
     "gpt": (lambda: torch_models.build("gpt", layers=2, width=8, heads=2, sequence=6,
@@ -343,7 +376,25 @@ def test_boundary_parts_forward_and_backward(name):
         ["forward"] * captured.boundary
         + ["backward"] * (len(document["ops"]) - captured.boundary))
     assert document["outputs"] == list(dict.fromkeys(
-        gradient.tensor for gradient in captured.gradients if gradient.tensor is not None))
+        result.tensor for result in (*captured.forward_outputs, *captured.gradients)
+        if result.tensor is not None))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_of_the_forward_pass_are_made_once_in_the_callers_memory(name):
+    captured, document = capture_case(name)
+    tensors, ops = document["tensors"], document["ops"]
+    made = {index: op for op in ops for index in op["outputs"]}
+    for output in captured.forward_outputs:
+        if output.tensor is None:
+            continue
+        storage = tensors[output.tensor].get("alias_of", output.tensor)
+        if tensors[storage]["kind"] == "resident":
+            continue
+        assert tensors[storage]["bytes"] == 0
+        assert made[storage]["recomputable"] is False
+        assert all(op["inputs"][source] != storage for op in ops
+                   for _, source in op.get("inplace", ()))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -353,6 +404,27 @@ def test_nodes_are_those_of_the_ops(name):
     for node, op in zip(captured.nodes, document["ops"]):
         assert node is None or (node.name, node.op) == (op["name"], "call_function")
     assert len(set(captured.nodes)) == len(captured.nodes)
+
+
+def test_eager_kernels_end_with_their_context():
+    def traced():
+        torch._dynamo.reset()
+        targets = []
+
+        def look(graph, inputs):
+            targets.extend(str(node.target) for node in graph.graph.nodes)
+            return make_boxed_func(graph.forward)
+
+        backend = aot_autograd(fw_compiler=look)
+        double = torch.compile(lambda x: F.interpolate(x, scale_factor=2), backend=backend)
+        double(images(1, 1, 4, 4))
+        return targets
+
+    before = traced()
+    with eager_kernels():
+        inside = traced()
+    assert "aten.upsample_nearest2d.default" in inside or "aten.upsample_nearest2d.vec" in inside
+    assert traced() == before != inside
 
 
 def test_primals_that_share_a_storage_count_once():
@@ -397,6 +469,10 @@ def eighths(x):
     return x.to(torch.float8_e4m3fn).to(torch.float32) + x
 
 
+def columns(x):
+    return x.view(2, 4)[:, torch.tensor([0, 2])]
+
+
 @torch.library.custom_op("lowtide_test::fill_with_ones", mutates_args=("x",))
 def fill_with_ones(x: torch.Tensor) -> None:
     x.fill_(1)
@@ -410,7 +486,7 @@ def writes(x):
 
 @pytest.mark.parametrize("function, said", [
     (spectrum, "torch.complex64"), (eighths, "torch.float8_e4m3fn"),
-    (writes, "auto_functionalized"),
+    (writes, "auto_functionalized"), (columns, "index_select"),
 ])
 def test_what_a_graph_cannot_hold_is_refused_at_the_line(function, said):
     message = refusal(function, torch.randn(8, requires_grad=True))
@@ -439,6 +515,52 @@ def joint_graph(write):
 
     graph.output(write(add, *inputs))
     return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+def norm_graph(read_behind, returns_mean=True):
+    """A joint graph by hand: a batch norm of primals_1 that updates primals_2 and primals_3.
+
+    `read_behind`: another op reads the mean behind it, "old" or "new".
+    """
+    graph = torch.fx.Graph()
+    names = ("primals_1", "primals_2", "primals_3", "tangents_1")
+    x, mean, variance, tangent = (graph.placeholder(name) for name in names)
+    for node, shape in ((x, (4, 5)), (mean, 5), (variance, 5), (tangent, (4, 5))):
+        node.meta["val"] = torch.empty(shape)
+
+    def add(value, function, *arguments):
+        node = graph.call_function(function, arguments)
+        node.meta["val"] = value
+        return node
+
+    aten = torch.ops.aten
+    results = [torch.empty(shape) for shape in ((4, 5), 5, 5, 5, 5)]
+    norm = add(results, aten._native_batch_norm_legit_functional.default, x, None, None, mean,
+               variance, True, 0.1, 1e-5)
+    y, new_mean, new_variance = (add(results[i], operator.getitem, norm, i) for i in (0, 3, 4))
+    read = {"old": mean, "new": new_mean}[read_behind]
+    z = add(torch.empty(4, 5), aten.add.Tensor, y, read)
+    returned = [new_mean if returns_mean else y, new_variance, z]
+    gradient = add(torch.empty(4, 5), aten.mul.Tensor, tangent, 2)
+    graph.output([*returned, gradient, None, None])
+    return torch.fx.GraphModule(torch.nn.Module(), graph)
+
+
+@pytest.mark.parametrize("how, updated, in_place", [
+    (dict(read_behind="new"), [1, 2], True),
+    (dict(read_behind="old"), [1, 2], False),
+    (dict(read_behind="new"), [1], False),  # the variance is not the module's
+    (dict(read_behind="new"), [], False),
+    (dict(read_behind="new", returns_mean=False), [1, 2], False),
+])
+def test_statistics_are_only_updated_in_place_where_nobody_can_tell(how, updated, in_place):
+    captured = from_joint(norm_graph(**how), 3, name="step", updated=updated,
+                          primal_roles=["input", "buffer", "buffer"],
+                          primal_names=["x", "mean", "variance"])
+    norm = captured.graph.ops[0]
+    assert norm.type.endswith("native_batch_norm") == in_place
+    assert norm.mutates == ([1, 2] if in_place else [])
+    assert len(norm.outputs) == (3 if in_place else 5)
 
 
 def test_a_gradient_that_needs_an_overwritten_value_is_refused():

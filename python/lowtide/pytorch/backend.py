@@ -9,10 +9,9 @@ from functorch.compile import make_boxed_func
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from .capture import from_joint, mutated_primals
+from .capture import describe_inputs, describe_primals, from_joint, mutated_primals
 from .capture.primals import placeholders
 from .halves import backward_half, forward_half
-from .primal_names import primal_names, primal_roles
 from .region import Region
 from .session import Session
 from .settings import settings_from
@@ -59,22 +58,20 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
                inputs: Sequence, session: Session) -> tuple[fx.GraphModule, fx.GraphModule]:
     """Captures and plans the joint graph; its two halves are calls of the region."""
     primals = placeholders(joint, "primals")
-    position = [_position(node, index) for index, node in enumerate(primals)]
-    names, roles = primal_names(graph), primal_roles(graph, inputs)
-    captured = from_joint(joint, num_fwd_outputs, name=_graph_name(session),
-                          primal_roles=[roles[index] for index in position],
-                          primal_names=[names[index] for index in position],
-                          updated=mutated_primals(joint))
-    trained = [value for value, role in zip(inputs, roles) if role == "parameter"]
+    described = describe_inputs(graph, inputs)
+    roles, names = describe_primals(joint, described)
+    captured = from_joint(joint, num_fwd_outputs, name=session.next_name(), primal_roles=roles,
+                          primal_names=names, updated=mutated_primals(joint))
+    trained = [value for value, (role, _) in zip(inputs, described) if role == "parameter"]
     region = session.add(captured, trained)
     results = list(joint.graph.output_node().args[0])
-    saved = _saved(region, primals)
+    returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
+    saved = [*_saved_primals(region, primals), *_saved_results(region, returned)]
     ticket = _fake_ticket(primals)
     return (
-        forward_half(_run_forward(session, region), primals, results[:num_fwd_outputs], saved,
-                     ticket),
+        forward_half(_run_forward(session, region), primals, returned, saved, ticket),
         backward_half(_run_backward(session, region), saved, ticket,
-                      placeholders(joint, "tangents"), results[num_fwd_outputs:]),
+                      placeholders(joint, "tangents"), derived),
     )
 
 
@@ -91,27 +88,37 @@ def _run_backward(session: Session, region: Region) -> Callable:
     return run_backward
 
 
-def _saved(region: Region, primals: Sequence[fx.Node]) -> list[fx.Node]:
+def _saved_primals(region: Region, primals: Sequence[fx.Node]) -> list[fx.Node]:
     """The primals that the backward half may read: all that ops read, but for what the module
     itself overwrites."""
-    read = {index for op in region.captured.graph.ops for index in op.inputs}
-    return [node for position, (node, index) in enumerate(zip(primals, region.captured.primals))
-            if index in read and position not in region.captured.updated]
+    captured = region.captured
+    read = _read(region)
+    return [node for position, (node, index) in enumerate(zip(primals, captured.primals))
+            if index in read and position not in captured.updated]
+
+
+def _saved_results(region: Region, returned: Sequence) -> list[fx.Node]:
+    """The forward outputs that ops read: they lie in the caller's memory, where the caller could
+    change them."""
+    captured = region.captured
+    read = _read(region) - set(captured.primals)
+    nodes = {output.tensor: node for output, node in zip(captured.forward_outputs, returned)}
+    return [node for index, node in nodes.items() if index in read]
+
+
+def _read(region: Region) -> set[int]:
+    """Tensors that ops read, and the storages of the views that they read."""
+    graph = region.captured.graph
+    tensors = graph.tensors
+    read = {index for number, op in enumerate(graph.ops) if number != region.captured.boundary
+            for index in op.inputs}
+    return (read | {tensors[index].alias_of for index in read}) - {None}
 
 
 def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
-    mode = torch._guards.detect_fake_mode([node.meta["val"] for node in primals])
+    mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
         return torch.zeros(1, dtype=torch.int64)
-
-
-def _position(node: fx.Node, index: int) -> int:
-    """Which input of dynamo's graph a primal is: AOTAutograd leaves out duplicates."""
-    return getattr(node.meta.get("desc"), "idx", index)
-
-
-def _graph_name(session: Session) -> str:
-    return f"graph {len(session.regions)}"
 
 
 _SESSIONS: dict = {}

@@ -13,15 +13,19 @@ def forward_half(run: Callable, primals: Sequence[fx.Node], returned: Sequence,
                  saved: Sequence[fx.Node], ticket: torch.Tensor) -> fx.GraphModule:
     """A graph of one call, ``run(*primals) -> (*returned, ticket)``.
 
-    Its outputs are those of the joint graph and what the backward half is given: the primals
-    ``saved``, so that autograd notices when they are changed in between, and the ticket (here a
-    fake tensor of its type).
+    Its outputs are those of the joint graph and what the backward half is given: the primals and
+    results ``saved``, so that autograd notices when they are changed in between, and the ticket
+    (here a fake tensor of its type).
     """
     graph = fx.Graph()
     copies = {node: _placeholder(graph, node) for node in primals}
     call = graph.call_function(run, tuple(copies.values()))
-    outputs = [_result(graph, call, index, node.meta["val"]) if isinstance(node, fx.Node) else node
-               for index, node in enumerate(returned)]
+    outputs = []
+    for index, node in enumerate(returned):
+        is_node = isinstance(node, fx.Node)
+        outputs.append(_result(graph, call, index, node.meta["val"]) if is_node else node)
+        if is_node:
+            copies.setdefault(node, outputs[-1])
     outputs += [copies[node] for node in saved]
     outputs.append(_result(graph, call, len(returned), ticket))
     return _module(graph, outputs)
@@ -43,7 +47,7 @@ def backward_half(run: Callable, saved: Sequence[fx.Node], ticket: torch.Tensor,
 
 
 def _placeholder(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    copy = graph.placeholder(node.target)
+    copy = graph.placeholder(node.name)
     copy.meta = dict(node.meta)
     return copy
 

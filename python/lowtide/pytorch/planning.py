@@ -21,6 +21,7 @@ class Priced:
     graph: Graph
     keep_all_peak_bytes: int
     floor_bytes: int
+    beside_bytes: int  # what no plan counts: results in the caller's memory, generator states
 
     @property
     def resident_bytes(self) -> int:
@@ -32,7 +33,8 @@ def priced(graph: Graph, settings: Settings) -> Priced:
     settings.say(f"measuring the ops of {graph.name}")
     measured = interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
     peak = replay(measured, keep_all(measured)).peak_bytes
-    return Priced(measured, peak, structural_floor_bytes(measured))
+    beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
+    return Priced(measured, peak, structural_floor_bytes(measured), beside)
 
 
 def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan:
@@ -40,16 +42,29 @@ def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) 
 
     Raises InfeasibleError with the smallest budget that was reached.
     """
-    budget = _UNLIMITED_BYTES if budget_bytes is None else budget_bytes
-    graph = priced_graph.graph
-    key = plan_cache.cache_key(graph, budget, settings.strategy, settings.options,
-                               settings.time_limit)
-    found = plan_cache.find(key, graph, budget) if settings.cache else None
+    found = kept(priced_graph, budget_bytes, settings)
     if found is None:
-        found = _planned_now(graph, budget, settings)
+        found = _planned_now(priced_graph.graph, _in_bytes(budget_bytes), settings)
         if settings.cache:
-            plan_cache.keep(key, found)
+            plan_cache.keep(_key(priced_graph, budget_bytes, settings), found)
     return found
+
+
+def kept(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan | None:
+    """The plan in the cache, if there is one."""
+    if not settings.cache:
+        return None
+    return plan_cache.find(_key(priced_graph, budget_bytes, settings), priced_graph.graph,
+                           _in_bytes(budget_bytes))
+
+
+def _in_bytes(budget_bytes: int | None) -> int:
+    return _UNLIMITED_BYTES if budget_bytes is None else budget_bytes
+
+
+def _key(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> str:
+    return plan_cache.cache_key(priced_graph.graph, _in_bytes(budget_bytes), settings.strategy,
+                                settings.options, settings.time_limit)
 
 
 def _planned_now(graph: Graph, budget: int, settings: Settings) -> Plan:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections.abc import Sequence
 
 import torch
 
-from .. import Error, Plan, _runtime
+from .. import Error, InfeasibleError, Plan, _runtime
 from .capture import Captured, Output
-from .planning import Priced, planned, priced
+from .planning import Priced, kept, planned, priced
 from .settings import Settings
+
+#: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
+_SOON = 1.0
 
 #: The executor serves the framework's allocator for the whole process, so one runs at a time.
 _ONE_AT_A_TIME = threading.RLock()
@@ -40,11 +44,39 @@ class Region:
     def name(self) -> str:
         return self.captured.graph.name
 
-    def plan_within(self, budget_bytes: int | None) -> Plan:
-        """The plan for so many bytes, residents included. Raises InfeasibleError."""
+    def plan_within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
+        """The plan for so many bytes, residents included. Raises InfeasibleError.
+
+        With ``soon``, one that takes a second, and a better one later, when a thread has found it.
+        """
         if budget_bytes not in self._plans:
-            self._plans[budget_bytes] = planned(self.priced, budget_bytes, self.settings)
+            self._plans[budget_bytes] = (self._planned_soon(budget_bytes) if soon else
+                                         planned(self.priced, budget_bytes, self.settings))
         return self._plans[budget_bytes]
+
+    def _planned_soon(self, budget_bytes: int | None) -> Plan:
+        settings = self.settings
+        found = kept(self.priced, budget_bytes, settings)
+        if found is not None or settings.time_limit <= _SOON:
+            return found or planned(self.priced, budget_bytes, settings)
+        try:
+            quick = dataclasses.replace(settings, time_limit=_SOON)
+            found = planned(self.priced, budget_bytes, quick)
+        except InfeasibleError:
+            return planned(self.priced, budget_bytes, settings)
+        threading.Thread(target=self._improve, args=(budget_bytes, found), daemon=True,
+                         name="lowtide-improve").start()
+        return found
+
+    def _improve(self, budget_bytes: int | None, first: Plan) -> None:
+        """Replaces a plan that was made in haste; the next forward pass takes the new one."""
+        try:
+            better = planned(self.priced, budget_bytes,
+                             dataclasses.replace(self.settings, report=None))
+        except InfeasibleError:
+            return  # the first one holds
+        if better.cost < first.cost:
+            self._plans[budget_bytes] = better
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs, and the ticket that backward() wants."""
@@ -78,6 +110,9 @@ class Region:
                 executor.release()
 
     def _idle_executor(self, plan: Plan):
+        for other in [other for other in self._executors if other is not plan]:
+            if all(executor.idle for executor in self._executors[other]):
+                del self._executors[other]
         executors = self._executors.setdefault(plan, [])
         idle = next((executor for executor in executors if executor.idle), None)
         if idle is None:

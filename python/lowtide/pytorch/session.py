@@ -17,7 +17,7 @@ from .settings import UNLIMITED, Settings
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-    """Bytes of a training step, everything on the device that it needs.
+    """Bytes of a training step (the last one, where sizes differ), all that it needs.
 
     ``budget``: None for no limit. ``existing``: what is there before the step: parameters, buffers,
     inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
@@ -57,15 +57,21 @@ class Session:
     """Plans and runs the graphs of one model within one budget.
 
     ``parameters``: those of the whole model, where it is known; else those that the graphs use.
+    ``name``: what the graphs are called in reports.
     While ``preparing``, a graph raises Prepared instead of running.
     """
 
-    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = ()):
+    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = (),
+                 name: str = "graph"):
         self.settings = settings
+        self.name = name
         self.regions: list[Region] = []
         self.preparing = False
         self._parameters = list(parameters)
         self._flights: dict[Region, int] = {}
+        self._company: dict[Region, set[Region]] = {}
+        self._ran = False
+        self._last: Region | None = None
         self._held_bytes = 0
         self._outside_base = 0
         self._outside_peak = 0
@@ -82,12 +88,36 @@ class Session:
             self._parameters = list(trained)
         self.regions.append(region)
         self._flights[region] = 1
+        self._company[region] = set()
+        self._meet(region)
         try:
             self.plan_for(region)
         except BaseException:
-            self.regions.remove(region)
+            self._forget(region)
             raise
         return region
+
+    def _meet(self, region: Region) -> None:
+        """Notes which graphs belong to one step with this one: those whose forward passes wait for
+        their backward passes while it runs. Others are the same code for other sizes."""
+        for other in self.regions:
+            if other is not region and other.open_flights:
+                self._company[other].add(region)
+                self._company[region].add(other)
+
+    def _forget(self, region: Region) -> None:
+        self.regions.remove(region)
+        for other in self._company.pop(region):
+            self._company[other].discard(region)
+
+    def _step_of(self, region: Region) -> list[Region]:
+        """The graphs of a step that this one belongs to, in the order in which they were made."""
+        return [other for other in self.regions
+                if other is region or other in self._company[region]]
+
+    def next_name(self) -> str:
+        """What the next captured graph is called: the first has the model's own name."""
+        return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
 
     # ---- Budget
 
@@ -96,30 +126,44 @@ class Session:
         total = self.budget_bytes
         if total is not None:
             total -= self._fixed_bytes() + self._held_bytes
-        needs = [self._need(other) for other in self.regions for _ in range(self._flights[other])]
-        first = sum(self._flights[other] for other in self.regions[:self.regions.index(region)])
+            self._require_room(total)
+        step = self._step_of(region)
+        needs = [self._need(other) for other in step for _ in range(self._flights[other])]
+        first = sum(self._flights[other] for other in step[:step.index(region)])
         try:
-            return region.plan_within(shares(total, needs)[first])
+            share = shares(total, needs)[first]
+            return region.plan_within(None if share is None else share - region.priced.beside_bytes,
+                                      soon=self._ran)
         except InfeasibleError as error:
             raise InfeasibleError(f"{error} {self._what_else()}") from None
 
     @property
     def budget_bytes(self) -> int | None:
-        """The budget; a share of what the step takes when all is kept is worked out."""
+        """The budget; a share is one of what the largest step takes when all is kept."""
         if self.settings.budget in UNLIMITED:
             return None
-        return _core.resolve_budget(str(self.settings.budget), self.keep_all_bytes())
+        steps = [self._step_of(region) for region in self.regions]
+        largest = max((self._keep_all_bytes(step) for step in steps), default=0)
+        return _core.resolve_budget(str(self.settings.budget), largest)
 
-    def keep_all_bytes(self) -> int:
-        """What a step takes when every value is kept."""
-        needs = [self._need(region) for region in self.regions]
+    def _keep_all_bytes(self, step: Sequence[Region]) -> int:
+        needs = [self._need(region) for region in step]
         blocks = sum(need.keep_all_bytes - need.resident_bytes for need in needs)
-        return self._fixed_bytes() + self._resident_bytes() + blocks
+        return self._fixed_bytes() + max(need.resident_bytes for need in needs) + blocks
 
     def _need(self, region: Region) -> Need:
-        states = _runtime.generator_state_bytes(region.priced.graph)
-        return Need(region.priced.keep_all_peak_bytes + states,
-                    region.priced.floor_bytes + states, region.priced.resident_bytes)
+        known = region.priced
+        return Need(known.keep_all_peak_bytes + known.beside_bytes,
+                    known.floor_bytes + known.beside_bytes, known.resident_bytes)
+
+    def _require_room(self, left_bytes: int) -> None:
+        if left_bytes > self._resident_bytes():
+            return
+        short = self._resident_bytes() - left_bytes
+        raise InfeasibleError(
+            f"infeasible: parameters, optimizer state and inputs alone exceed the budget of "
+            f"{self.settings.budget} by {format_bytes(short)}; the smallest budget is larger. "
+            f"{self._what_else()}")
 
     def _fixed_bytes(self) -> int:
         """What every step holds beside the residents of the graphs."""
@@ -148,15 +192,19 @@ class Session:
         if self.preparing:
             raise Prepared
         if not any(other.open_flights for other in self.regions):
-            self._begin_step(primals)
+            self._begin_step(region, primals)
+        self._meet(region)
         self._flights[region] = max(self._flights[region], region.open_flights + 1)
-        return region.forward(self.plan_for(region), primals)
+        result = region.forward(self.plan_for(region), primals)
+        self._ran = True
+        return result
 
     def backward(self, region: Region, ticket: torch.Tensor, tangents: Sequence) -> list:
         gradients = region.backward(ticket, tangents)
         self._outside_peak = _runtime.counted_peak_bytes() - self._outside_base
         self._measured_blocks = sum(executor.measured_peak_bytes for other in self.regions
                                     for executor in other.executors if executor.held_bytes)
+        self._last = region
         return gradients
 
     def evaluate(self) -> None:
@@ -166,8 +214,11 @@ class Session:
         for region in self.regions:
             region.release_idle()
 
-    def _begin_step(self, primals: Sequence) -> None:
+    def _begin_step(self, region: Region, primals: Sequence) -> None:
         self._move_gradients_out(primals)
+        for other in self.regions:
+            if other not in self._step_of(region):
+                other.release_idle()
         _runtime.reset_counted_peak()
         self._outside_base = _runtime.counted_bytes()
 
@@ -186,8 +237,12 @@ class Session:
     # ---- Figures
 
     def memory(self) -> Memory:
-        existing = self._fixed_bytes() + self._resident_bytes() + self._held_bytes
-        blocks = sum(_block_bytes(region, self.plan_for(region)) for region in self.regions)
+        if not self.regions:
+            return Memory(None, self._fixed_bytes(), self._fixed_bytes())
+        step = self._step_of(self._last or self.regions[0])
+        existing = self._fixed_bytes() + self._held_bytes + max(
+            region.priced.resident_bytes for region in step)
+        blocks = sum(_block_bytes(region, self.plan_for(region)) for region in step)
         ran = self._measured_blocks > 0
         return Memory(self.budget_bytes, existing, existing + blocks,
                       existing + self._measured_blocks + self._outside_peak if ran else 0,
@@ -195,7 +250,7 @@ class Session:
 
 
 def _block_bytes(region: Region, plan: Plan) -> int:
-    return plan.arena_bytes - region.priced.resident_bytes
+    return plan.arena_bytes - region.priced.resident_bytes + region.priced.beside_bytes
 
 
 def _total_bytes(tensors: Sequence[torch.Tensor]) -> int:

@@ -6,12 +6,18 @@ import copy
 from collections.abc import Callable, Mapping
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
+from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
 
 from .. import Error, InputError
 from .backend import compiled
+from .inputs import arguments_of
 from .session import Memory, Prepared, Session
 from .settings import Settings
+
+
+#: Dynamo's settings for wrapped modules. A module that is traced too often would run unplanned,
+#: so that is an error; recurrent layers are traced through.
+_TRACING = {"recompile_limit": 64, "fail_on_recompile_limit_hit": True, "allow_rnn": True}
 
 
 def wrap(
@@ -49,7 +55,7 @@ def wrap(
         raise InputError(f"wrap() wants a torch.nn.Module, not {type(model).__name__}; for a "
                          f"function use torch.compile(function, backend=\"lowtide\")")
     settings = Settings(budget, optimizer, strategy, dict(options or {}), time_limit, cache, report)
-    planned = _planned(model, Session(settings, list(model.parameters())))
+    planned = _planned(model, Session(settings, list(model.parameters()), type(model).__name__))
     if example_inputs is not None:
         _prepare(planned, example_inputs)
     return planned
@@ -67,23 +73,27 @@ def session_of(model: torch.nn.Module) -> Session:
 def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
     """An object of a class of its own, derived from the model's, over the same attributes."""
     plain = type(model)
-    run = torch.compile(model.forward, backend=lambda graph, inputs:
-                        compiled(graph, inputs, session))
+    run = torch.compile(_own_code(lambda *arguments, **named: model.forward(*arguments, **named)),
+                        backend=lambda graph, inputs: compiled(graph, inputs, session))
 
     def forward(self, *arguments, **named):
         try:
-            return run(*arguments, **named)
+            with torch._dynamo.config.patch(_TRACING):
+                return run(*arguments, **named)
         except BackendCompilerFailed as failure:
             if isinstance(failure.inner_exception, Error):
                 raise failure.inner_exception from None
             raise
+        except FailOnRecompileLimitHit as failure:
+            raise Error(f"{plain.__name__} was traced {_TRACING['recompile_limit']} times and still "
+                        f"meets calls that fit none of its plans: {failure}") from None
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
         return session.memory()
 
     def reduce(self, protocol):
-        return model.__reduce_ex__(protocol)
+        return _itself, (model,)
 
     def deepcopy(self, memo):
         return copy.deepcopy(model, memo)
@@ -98,17 +108,24 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
     return planned
 
 
+def _own_code(function: Callable) -> Callable:
+    """Dynamo counts and keeps what it traces by code object: each wrapped module has its own."""
+    function.__code__ = function.__code__.replace()
+    return function
+
+
+def _itself(model):
+    """What unpickling a wrapped module gives: its pickle holds the plain one."""
+    return model
+
+
 def _prepare(planned: torch.nn.Module, example_inputs) -> None:
     """Captures and plans what one call runs, and runs nothing."""
     session = session_of(planned)
+    arguments, named = arguments_of(example_inputs)
     session.preparing = True
     try:
-        if isinstance(example_inputs, Mapping):
-            planned(**example_inputs)
-        elif isinstance(example_inputs, (tuple, list)):
-            planned(*example_inputs)
-        else:
-            planned(example_inputs)
+        planned(*arguments, **named)
     except Prepared:
         pass
     finally:

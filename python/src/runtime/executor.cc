@@ -1,5 +1,6 @@
 #include "runtime/executor.h"
 
+#include "graph/boundary.h"
 #include "runtime/autograd_executor.h"
 #include "tensors.h"
 
@@ -52,6 +53,7 @@ py::list wrapped(std::vector<at::Tensor> tensors) {
 }
 
 void bind_executor(py::module_& module) {
+  module.def("foreign_bytes", &foreign_bytes, py::arg("graph"));
   module.def("generator_state_bytes", &generator_state_bytes, py::arg("graph"));
   py::class_<AutogradExecutor>(module, "Executor",
                                "Runs a plan in two halves, as autograd calls them.")

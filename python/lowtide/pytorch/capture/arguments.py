@@ -21,7 +21,6 @@ _MEMORY_FORMATS = {torch.contiguous_format: 0, torch.preserve_format: 1, torch.c
 _DEFAULT_DTYPES = {4: "i64", 6: "f32", 7: "f64", 11: "bool"}
 #: Written as null: the runtime has one device, one layout and one generator.
 _IMPLIED = (torch.device, torch.layout, torch.Generator)
-_HOLE = -1
 
 #: The tensors, numbers or lists of them that an argument of a node stands for.
 Resolve = Callable[[torch.fx.Node], object]
@@ -109,8 +108,11 @@ class _Reader:
         items = [self._resolved(value) for value in values]
         kind = str(argument.real_type)
         if "Tensor" in kind:
-            return {"tensors": [_HOLE if item is None else self._position(item)
-                                for item in items]}
+            if None in items:
+                raise InputError(
+                    f"{self.node.target} leaves out an index, which a graph file cannot hold"
+                    f"{at_user_line(self.node)}. Use index_select or gather for x[:, index].")
+            return {"tensors": [self._position(item) for item in items]}
         if "float" in kind:
             return {"floats": [_number(float(item)) for item in items]}
         if all(isinstance(item, int) for item in items):

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import re
 
 import torch
 from torch._dynamo import exc
+
+from .tracing import tracing_settings
+from .user_line import is_of_torch
+
+
+#: Dynamo's name for what of a function comes behind a break.
+_RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
+#: How Dynamo quotes what an op raised on shapes that do not fit.
+_RAISED = re.compile(r"got (?P<kind>\w+Error)\((?P<quote>['\"])(?P<message>.*)(?P=quote)\)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,19 +49,26 @@ def all_breaks(module: torch.nn.Module, args: tuple, kwargs: dict) -> tuple[int,
             found[Break(_line(reason.user_stack), _reason(reason.reason))] = None
         return graph.forward
 
-    with torch.random.fork_rng(devices=[]):
+    with torch.random.fork_rng(devices=[]), tracing_settings():
         torch.compile(module, backend=run_eagerly, dynamic=False)(*args, **kwargs)
     return regions, list(found)
 
 
 def _line(stack):
-    if not stack:
+    """The innermost frame outside PyTorch."""
+    frames = [frame for frame in stack or () if not is_of_torch(frame.filename)] or stack
+    if not frames:
         return ""
-    return f"{stack[-1].filename}:{stack[-1].lineno}, in {stack[-1].name}"
+    function = _RESUMED.sub(r"\1", frames[-1].name)
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {function}"
 
 
 def _reason(text):
-    """The first line of what Dynamo says, and of its explanation."""
+    """The error that an op raised; else the first line of what Dynamo says, and of its
+    explanation."""
+    raised = _RAISED.search(text)
+    if raised:
+        return f"{raised['kind']}: {raised['message']}"
     lines = text.strip().splitlines()
     if lines[0].startswith("generic_jump"):
         return "Data-dependent branching."

@@ -237,13 +237,20 @@ class _Walk:
                 record["gradient_of"] = parameter
 
     def _run_once(self, returned):
-        """What is returned lies where the caller holds it, so nothing may write there again."""
+        """What is returned lies in the caller's memory, made once and written by nothing else."""
         records = self.tensors.records
         held = {records[result.tensor].get("alias_of", result.tensor)
                 for result in returned if result.tensor is not None}
+        for index in held:
+            if records[index]["kind"] == "value":
+                records[index]["bytes"] = 0
         for op in self.ops:
             if held.intersection(op["outputs"]):
                 op["recomputable"] = False
+            if "inplace" in op:
+                op["inplace"] = [(output, source) for output, source in op["inplace"]
+                                 if not held.intersection({op["outputs"][output],
+                                                           op["inputs"][source]})]
 
     def _refuse_stale_reads(self):
         """Behind the boundary an overwritten primal has its new value; a gradient may want the old.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import torch
 from torch._dynamo import exc
@@ -11,16 +11,15 @@ from torch._dynamo.backends.common import aot_autograd
 
 from lowtide import Graph, InputError
 
+from ..inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
+from .eager_kernels import eager_kernels
 from .joint import from_joint
 from .primals import mutated_primals
 from .roofline import priced
 from .sources import describe_inputs, describe_primals
-
-
-#: Of Dynamo: errors end the tracing, and recurrent layers are traced through.
-_TRACING = {"suppress_errors": False, "allow_rnn": True}
+from .tracing import tracing_settings
 
 
 def capture(
@@ -42,8 +41,9 @@ def capture(
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, and for ops that cannot be planned.
     """
+    model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
     name = name or _name_of(model)
-    graph = priced(_trace(model, *_arguments(example_inputs), name))
+    graph = priced(_trace(model, *arguments_of(example_inputs), name))
     if path is not None:
         graph.save(path)
     return graph
@@ -65,8 +65,9 @@ class _Recorder:
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
-        return aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)(
-            module, inputs)
+        backend = aot_autograd(fw_compiler=self._without_gradients, partition_fn=self._record)
+        with eager_kernels():
+            return backend(module, inputs)
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
@@ -80,7 +81,7 @@ class _Recorder:
 def _trace(model, args, kwargs, name):
     compiled = torch.compile(model, backend=_Recorder(name), fullgraph=True, dynamic=False)
     try:
-        with torch.enable_grad(), torch._dynamo.config.patch(_TRACING):
+        with torch.enable_grad(), tracing_settings():
             compiled(*args, **kwargs)
     except exc.BackendCompilerFailed as error:
         return _recorded(error.inner_exception, name)
@@ -106,29 +107,20 @@ def _recorded(cause, name):
 
 
 def _broken(model, args, kwargs, name, error):
-    """Says where, for a module all the places."""
-    places, regions = [break_of(error)], "several regions"
+    """Says where; for a module all the places, which takes running a copy of it."""
+    regions, places = 0, []
     if isinstance(model, torch.nn.Module):
         try:
-            count, found = all_breaks(model, args, kwargs)
-        except Exception:  # what runs in a copy may fail in every way; the first place is known
-            count, found = 0, []
-        if len(found) > 1:
-            places, regions = found, f"{count} regions"
-    lines = "".join(f"\n  {place}" for place in places)
-    return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it into {regions} at:"
-            f"{lines}\nRewrite these lines, or capture the parts between them on their own.")
+            regions, places = all_breaks(model, args, kwargs)
+        except Exception:  # a copy may fail in every way; the place of the first break is known
+            pass
+    into = f" into {regions} regions" if regions > 1 else ""
+    lines = "".join(f"\n  {place}" for place in places or [break_of(error)])
+    return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it{into} at:{lines}\n"
+            f"Rewrite these lines, or capture the parts between them on their own.")
 
 
 def _name_of(model):
     if isinstance(model, torch.nn.Module):
         return type(model).__name__
     return getattr(model, "__name__", type(model).__name__)
-
-
-def _arguments(example_inputs):
-    if isinstance(example_inputs, Mapping):
-        return (), dict(example_inputs)
-    if isinstance(example_inputs, (tuple, list)):
-        return tuple(example_inputs), {}
-    return (example_inputs,), {}

@@ -12,13 +12,18 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<functio
 _TORCH = os.path.dirname(torch.__file__) + os.sep
 
 
+def is_of_torch(file: str) -> bool:
+    """Whether a source file belongs to PyTorch."""
+    return file.startswith(_TORCH)
+
+
 def user_line(node: torch.fx.Node) -> str:
     """``model.py:12, in forward: y = f(x)``; "" where PyTorch kept no trace.
 
     The innermost frame outside PyTorch; the innermost of all when there is no other.
     """
     frames = list(_FRAME.finditer(node.meta.get("stack_trace") or ""))
-    own = [frame for frame in frames if not frame["file"].startswith(_TORCH)] or frames
+    own = [frame for frame in frames if not is_of_torch(frame["file"])] or frames
     if not own:
         return ""
     file, line, function, code = own[-1].group("file", "line", "function", "code")

@@ -1,0 +1,44 @@
+"""Tracing with the kernels that eager PyTorch runs.
+
+PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
+a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
+many times the memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+
+_KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
+_REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
+    "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
+    "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
+    "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"))
+
+
+@contextlib.contextmanager
+def eager_kernels():
+    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it."""
+    removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
+               if key in op.py_kernels]
+    _forget_dispatch()
+    try:
+        yield
+    finally:
+        for op, key, kernel in removed:
+            op.py_kernels[key] = kernel
+        _forget_dispatch()
+
+
+def _overloads():
+    return [getattr(packet, name) for packet in _REPLACED for name in ("vec", "default")
+            if name in packet.overloads()]
+
+
+def _forget_dispatch():
+    """The ops remember which kernel they chose."""
+    for op in _overloads():
+        op._dispatch_cache.clear()

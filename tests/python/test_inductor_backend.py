@@ -1,0 +1,219 @@
+"""Inductor within a budget: gradients of plain Inductor, executions of the plan, measured peaks."""
+
+import lowtide
+import pytest
+import torch
+from joint_graphs import again_before_each
+from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within
+from lowtide.pytorch.inductor.split import is_random
+from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor import config as inductor_config
+from torch._inductor.compile_fx import compile_fx
+from torch_memory import profiled
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def one_compiling_process():
+    torch._dynamo.reset()
+    with inductor_config.patch(compile_threads=1):
+        yield
+
+
+class Chain(nn.Module):
+    """Linear layers and activations: each product is worth keeping, and can be made again."""
+
+    def __init__(self, width=32, depth=5):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
+
+
+class Image(nn.Module):
+    """Batch norm, whose statistics are updated, and dropout, whose numbers come from a seed."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(2, 6, 3), nn.BatchNorm2d(6)
+        self.drop = nn.Dropout(0.3)
+
+    def forward(self, x):
+        return self.drop(torch.relu(self.norm(self.first(x)))).sigmoid().mean((2, 3))
+
+
+def step(run, inputs, seed=0):
+    torch.manual_seed(seed)
+    run(inputs).square().mean().backward()
+
+
+def state_after_step(module, run, inputs):
+    """Gradients and buffers after one step from the module's state, which is put back."""
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    step(run, inputs)
+    after = [p.grad.clone() for p in module.parameters()] + [b.clone() for b in module.buffers()]
+    module.zero_grad()
+    module.load_state_dict(before)
+    return after
+
+
+def planned(module, budget):
+    """The module compiled within a budget for planning, and the partition that says how."""
+    partition = PlannedPartition(budget, time_limit=0.5, or_smallest=True)
+
+    def compile_graph(graph, inputs):
+        return compile_fx(graph, inputs, config_patches={"custom_partitioner_fn": partition})
+
+    return torch.compile(module, backend=compile_graph, fullgraph=True, dynamic=False), partition
+
+
+class Everything(PlannedPartition):
+    """Makes what an op reads again just before it: once in the forward, all the way behind it."""
+
+    def choose(self, captured):
+        executions = []
+        outputs = len(captured.forward_outputs)
+        behind = again_before_each(captured.joint, outputs, lambda node: not is_random(node))
+        boundary = behind.index(None)
+        for node in behind[:boundary]:
+            executions += [source for source in node.all_input_nodes
+                           if source in behind[:boundary] and not is_random(source)]
+            executions.append(node)
+        return executions + behind[boundary:]
+
+    def __call__(self, *inputs, **given):
+        halves = super().__call__(*inputs, **given)
+        self.ops = [[node.name for node in half.graph.nodes] for half in halves]
+        self.products = sum(_is_product(node) for half in halves for node in half.graph.nodes)
+        return halves
+
+
+def with_partition(module, partition):
+    return torch.compile(module, fullgraph=True, dynamic=False,
+                         options={"custom_partitioner_fn": partition})
+
+
+def test_gradients_and_statistics_are_those_without_recomputation():
+    torch.manual_seed(1)
+    module, inputs = Image(), torch.randn(4, 2, 8, 8)
+    plain = torch.compile(module, fullgraph=True, dynamic=False)
+    wanted = state_after_step(module, plain, inputs)
+    partition = Everything("100%")
+    got = state_after_step(module, with_partition(module, partition), inputs)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+    assert any(name.startswith("inductor_random") for name in partition.ops[1])
+    assert not any("seeds" in name and "again" in name for half in partition.ops for name in half)
+
+
+def test_the_compiled_step_runs_what_the_plan_runs():
+    module, inputs = Chain(depth=7), torch.randn(512, 32)
+    peaks, products = [], []
+    for budget in ("100%", "65%"):
+        compiled, partition = planned(module, budget)
+        state_after_step(module, compiled, inputs)
+        peak, _, ran = profiled(lambda run=compiled: step(run, inputs))
+        module.zero_grad()
+        peaks.append(peak)
+        products.append(_ran_products(ran))
+        assert products[-1] == sum(map(_is_product, partition.executions))
+    assert products[0] < products[1]
+    assert peaks[0] > peaks[1]
+
+
+def _is_product(node):
+    return node is not None and str(node.target).startswith(("aten.mm", "aten.addmm"))
+
+
+def _ran_products(ran):
+    return ran.get("aten::mm", 0) + ran.get("aten::addmm", 0)
+
+
+class Fork(nn.Module):
+    """One product that several ops read."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(32, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        y = self.first(x)
+        return self.second(y.tanh()) * y.sin() + self.second(y.exp())
+
+
+def test_equal_ops_are_not_merged():
+    torch.manual_seed(0)
+    module, inputs = Fork(), torch.randn(64, 32)
+    plain = torch.compile(module, fullgraph=True, dynamic=False)
+    wanted = state_after_step(module, plain, inputs)
+    partition = Everything("100%")
+    compiled = with_partition(module, partition)
+    got = state_after_step(module, compiled, inputs)
+    for ours, theirs in zip(got, wanted, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
+    (_, _, once), (_, _, often) = (profiled(lambda run=run: step(run, inputs))
+                                   for run in (plain, compiled))
+    assert any("again" in name for name in partition.ops[0])
+    assert _ran_products(often) == partition.products > _ran_products(once) + 3
+
+
+def measure_for(module, inputs):
+    """The peak of a step that finds the model compiled and the gradients unset."""
+    def measure(compiled):
+        step(compiled, inputs)
+        module.zero_grad()
+        peak, _, _ = profiled(lambda: step(compiled, inputs))
+        module.zero_grad()
+        return peak
+
+    return measure
+
+
+def test_the_budget_is_kept_by_measurement():
+    """A measure that counts more than the plan: the plan gets what is left."""
+    module, inputs = Chain(), torch.randn(512, 32)
+    measure, elsewhere, asked = measure_for(module, inputs), 100_000, []
+    everything = measure(torch.compile(module, fullgraph=True, dynamic=False))
+    budget = everything * 3 // 4 + elsewhere
+
+    def counted(compiled):
+        asked.append(compiled)
+        return measure(compiled) + elsewhere
+
+    fitted = compile_within(module, budget, counted, time_limit=0.5)
+    assert fitted.measured_bytes <= budget
+    assert fitted.planned.budget_bytes < budget
+    assert fitted.planned.overhead > 0
+    assert fitted.rounds <= len(asked) <= 6
+    assert measure(fitted.model) + elsewhere == fitted.measured_bytes
+
+
+def test_what_cannot_be_kept_is_refused_with_what_was_measured():
+    module, inputs = Chain(), torch.randn(64, 32)
+    figure = 123_456_789
+    with pytest.raises(lowtide.InfeasibleError, match=f"{figure}.*smallest plan"):
+        compile_within(module, 40_000, lambda compiled: step(compiled, inputs) or figure,
+                       time_limit=0.5)
+
+
+def test_a_measure_without_a_step_is_refused():
+    with pytest.raises(lowtide.InputError, match="forward and backward"):
+        compile_within(Chain(), 10**9, lambda compiled: 1)
+
+
+def test_a_backend_refuses_a_budget_that_no_plan_keeps():
+    compiled = torch.compile(Chain(), backend=backend(1000, time_limit=0.5), dynamic=False)
+    with pytest.raises(BackendCompilerFailed) as error:
+        step(compiled, torch.randn(64, 32))
+    assert isinstance(error.value.inner_exception, lowtide.InfeasibleError)
+
+
+def test_dynamic_shapes_are_refused():
+    compiled = torch.compile(Chain(), backend=backend("100%"), dynamic=True)
+    with pytest.raises(BackendCompilerFailed, match="dynamic=False"):
+        step(compiled, torch.randn(64, 32))

@@ -1,0 +1,113 @@
+"""The partitioner alone, on graphs that are not decomposed and not compiled."""
+
+from collections import Counter
+from operator import getitem
+
+import lowtide
+import pytest
+import torch
+from joint_graphs import compiled, gradients
+from lowtide.pytorch.inductor import PlannedPartition
+from lowtide.pytorch.inductor.split import is_view
+from torch import nn
+from torch._dynamo.exc import BackendCompilerFailed
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+torch.set_num_threads(1)
+
+
+class Cell(nn.Module):
+    """A counter that the module updates, views, and pointwise ops that are cheap to make again."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.register_buffer("mean", torch.zeros(16))
+
+    def forward(self, x):
+        a, b, c = self.first(x).chunk(3, -1)
+        y = (a.sigmoid() * b.tanh() + c).relu()
+        self.mean.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+        for _ in range(4):
+            y = self.second(y * self.second(y).sin()).tanh()
+        return y
+
+
+def batch():
+    return (torch.randn(512, 16, generator=torch.Generator().manual_seed(0)),)
+
+
+def halves_of(partitioner):
+    """Results of a step, and the two graphs."""
+    torch.manual_seed(0)
+    module, graphs = Cell(), []
+
+    def partition(*inputs, **given):
+        graphs.extend(partitioner(*inputs, **given))
+        return tuple(graphs)
+
+    return gradients(module, compiled(module, partition), batch()), graphs
+
+
+def computed(graph):
+    return Counter(node.target for node in graph.graph.nodes
+                   if node.op == "call_function" and not is_view(node)
+                   and node.target is not getitem)
+
+
+def saved_bytes(backward):
+    values = [node.meta["val"] for node in backward.graph.find_nodes(op="placeholder")]
+    storages = {value.untyped_storage()._cdata: value.untyped_storage().nbytes()
+                for value in values}
+    return sum(storages.values())
+
+
+def test_without_a_limit_it_is_the_partition_of_pytorch():
+    wanted, theirs = halves_of(min_cut_rematerialization_partition)
+    got, ours = halves_of(PlannedPartition("100%", time_limit=1.0))
+    assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+    for mine, other in zip(ours, theirs):
+        assert computed(mine) == computed(other)
+    assert saved_bytes(ours[1]) <= saved_bytes(theirs[1])
+
+
+def test_within_a_budget_more_is_computed_and_less_saved():
+    wanted, theirs = halves_of(min_cut_rematerialization_partition)
+    got, ours = halves_of(PlannedPartition("60%", time_limit=1.0))
+    assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+    assert sum(computed(ours[1]).values()) > sum(computed(theirs[1]).values())
+    assert saved_bytes(ours[1]) < saved_bytes(theirs[1])
+
+
+def test_updates_are_done_in_the_forward():
+    """As for Inductor, for which AOTAutograd leaves them in the graph; here it is not run."""
+    halves = []
+
+    def partition(*inputs, **given):
+        halves.extend(PlannedPartition("100%", time_limit=1.0)(*inputs, **given))
+        raise NotImplementedError
+
+    with pytest.raises(BackendCompilerFailed, match="NotImplementedError"):
+        compiled(Cell(), partition, keep_inference_input_mutations=True)(*batch())
+    forward, backward = halves
+    (update,) = [node for node in forward.graph.nodes
+                 if node.target is torch.ops.aten.copy_.default]
+    assert update.args[0].op == "placeholder" and update.args[1].target is torch.ops.aten.add.Tensor
+    output = forward.graph.output_node()
+    saved = len(backward.graph.find_nodes(op="placeholder")) - 1
+    assert len(output.args[0]) == 1 + saved
+    assert len(output.meta["desc"]) == len(output.meta["output_stack_traces"]) == 1 + saved
+
+
+def test_an_impossible_budget_is_refused_or_the_smallest_taken():
+    def refused(*inputs, **given):
+        with pytest.raises(lowtide.InfeasibleError):
+            PlannedPartition(1000, time_limit=1.0)(*inputs, **given)
+        smallest = PlannedPartition(1000, time_limit=1.0, or_smallest=True)
+        halves = smallest(*inputs, **given)
+        assert smallest.found.plan.peak_bytes > 1000
+        return halves
+
+    wanted, _ = halves_of(min_cut_rematerialization_partition)
+    got, _ = halves_of(refused)
+    assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))

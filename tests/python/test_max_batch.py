@@ -1,0 +1,46 @@
+"""The largest batch: the next one really has no plan, and the step was run."""
+
+import lowtide
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    torch._dynamo.reset()
+
+
+def make(size):
+    torch.manual_seed(0)
+    layers = [layer for _ in range(3) for layer in (nn.Linear(64, 64), nn.Tanh())]
+    return nn.Sequential(*layers), torch.randn(size, 64)
+
+
+def test_the_largest_batch_fits_and_the_next_does_not():
+    found = lowtide.max_batch(make, 400_000, time_limit=1)
+    assert found.too_large == found.size + 1
+    assert 0 < found.memory.measured_peak <= 400_000
+    with pytest.raises(lowtide.InfeasibleError):
+        lowtide.wrap(*make(found.too_large), budget=400_000, time_limit=1)
+
+
+def test_nothing_fits():
+    with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
+        lowtide.max_batch(make, 1000)
+
+
+def test_a_share_is_no_budget_here():
+    with pytest.raises(lowtide.InputError, match="grows with the batch"):
+        lowtide.max_batch(make, "60%")
+
+
+def test_a_stop_keeps_the_best(monkeypatch):
+    def stopped_at_four(size):
+        if size == 4:
+            raise KeyboardInterrupt
+        return make(size)
+
+    found = lowtide.max_batch(stopped_at_four, 400_000, time_limit=1)
+    assert (found.size, found.too_large) == (2, None)

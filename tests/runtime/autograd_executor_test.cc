@@ -1,0 +1,169 @@
+#include "runtime/autograd_executor.h"
+
+#include "base/error.h"
+#include "graph/boundary.h"
+#include "runtime/training_sample.h"
+
+namespace lowtide {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// y = tanh(dropout(relu(x w))) in the caller's memory, and the gradient of w for what is given for
+/// y: as a capture writes it.
+struct Halves {
+  Graph graph;
+  TensorId x, w, y, gradient;
+};
+
+Halves make_halves() {
+  GraphMaker m("halves");
+  const TensorId x = m.resident("x", {16, 32}, kNormal, DType::f32, Role::input);
+  const TensorId w = m.resident("w", {32, 32}, kNormal);
+  const TensorId product = m.op1("aten::mm", {T{x}, T{w}});
+  const TensorId relu = m.op1("aten::relu", {T{product}});
+  const auto dropped = m.op("aten::native_dropout", {T{relu}, 0.4, true});
+  const TensorId y = m.op1("aten::tanh", {T{dropped[0]}});
+  const TensorId given = m.op1("aten::clone", {T{y}});  // becomes the boundary below
+  const TensorId d_tanh = m.op1("aten::tanh_backward", {T{given}, T{y}});
+  const TensorId d_drop = m.op1("aten::native_dropout_backward", {T{d_tanh}, T{dropped[1]}, 1 / 0.6});
+  const TensorId d_relu =
+      m.op1("aten::threshold_backward", {T{d_drop}, T{relu}, std::int64_t{0}});
+  const TensorId turned = m.op1("aten::t", {T{x}});
+  const TensorId gradient = m.op1("aten::mm", {T{turned}, T{d_relu}});
+  GraphData& data = m.data();
+  for (TensorId id : {y, given}) data.tensors[static_cast<std::size_t>(id)].bytes = 0;
+  for (Op& op : data.ops) {
+    if (op.type == "aten::clone") op.type = kBoundary;
+    const bool once = op.outputs[0] == y || is_boundary(op);
+    if (once) op.recomputable = false;
+    if (once) op.inplace.clear();
+  }
+  return {m.build({y, gradient}), x, w, y, gradient};
+}
+
+const Halves& halves() {
+  static const Halves* const result = [] {
+    Halves h = make_halves();
+    Profile profile;
+    profile_ops(h.graph, profile, Control());
+    return new Halves{priced(h.graph, profile), h.x, h.w, h.y, h.gradient};
+  }();
+  return *result;
+}
+
+/// Product, activation and dropout once more behind the boundary.
+Plan recomputing() {
+  const Graph& graph = halves().graph;
+  std::vector<OpId> order;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    order.push_back(id);
+    if (is_boundary(graph.op(id))) order.insert(order.end(), {0, 1, 2});
+  }
+  return with_layout(graph, with_in_place(graph, lower(graph, order)));
+}
+
+struct Inputs {
+  at::Tensor x = at::randn({16, 32});
+  at::Tensor w = at::randn({32, 32});
+  at::Tensor given = at::randn({16, 32});
+  std::vector<at::Tensor> residents() const { return {x, w}; }
+};
+
+struct Step {
+  at::Tensor y, gradient;
+};
+
+Step run(AutogradExecutor& executor, const Inputs& inputs) {
+  const std::vector<TensorId> y{halves().y};
+  const std::vector<TensorId> gradient{halves().gradient};
+  const auto forward = executor.forward(inputs.residents(), y);
+  const std::vector<at::Tensor> tangents{inputs.given};
+  return {forward.results[0], executor.backward(tangents, gradient)[0]};
+}
+
+Step eager(const Inputs& inputs) {
+  const at::Tensor relu = at::relu(at::mm(inputs.x, inputs.w));
+  const auto [dropped, mask] = at::native_dropout(relu, 0.4, true);
+  const at::Tensor y = at::tanh(dropped);
+  const at::Tensor d_drop =
+      at::native_dropout_backward(at::tanh_backward(inputs.given, y), mask, 1 / 0.6);
+  return {y, at::mm(inputs.x.t(), at::threshold_backward(d_drop, relu, 0))};
+}
+
+TEST(AutogradExecutor, ComputesWhatEagerComputesWithOtherInputsEachTime) {
+  ASSERT_GT(recomputing().cost, keep_all_plan(halves().graph).cost);
+  for (const Plan& plan : {keep_all_plan(halves().graph), recomputing()}) {
+    AutogradExecutor executor(halves().graph, plan);
+    for (int step = 0; step < 3; ++step) {
+      const Inputs inputs;
+      at::manual_seed(static_cast<std::uint64_t>(step));
+      const Step expected = eager(inputs);
+      const at::Tensor state = generator_state();
+      at::manual_seed(static_cast<std::uint64_t>(step));
+      const Step got = run(executor, inputs);
+      EXPECT_TRUE(at::equal(got.y, expected.y));
+      EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
+      EXPECT_TRUE(at::equal(generator_state(), state));
+      EXPECT_THAT(executor.overruns(), ::testing::IsEmpty());
+    }
+  }
+}
+
+TEST(AutogradExecutor, ResultsOfTheForwardPassLieOutsideAndHoldNothing) {
+  const Plan plan = keep_all_plan(halves().graph);
+  AutogradExecutor executor(halves().graph, plan);
+  const Step kept = run(executor, Inputs());
+  EXPECT_FALSE(executor.contains(kept.y));
+  EXPECT_TRUE(executor.contains(kept.gradient));
+  EXPECT_FALSE(executor.idle());
+  const at::Tensor copy = kept.gradient.clone();
+  const at::Tensor y = kept.y.clone();
+  executor.release();
+  EXPECT_TRUE(executor.idle());
+  run(executor, Inputs());
+  EXPECT_TRUE(at::equal(kept.gradient, copy));
+  EXPECT_TRUE(at::equal(kept.y, y));
+}
+
+TEST(AutogradExecutor, ADroppedTicketEndsTheWait) {
+  const Plan plan = keep_all_plan(halves().graph);
+  AutogradExecutor executor(halves().graph, plan);
+  {
+    const auto forward = executor.forward(Inputs().residents(), {});
+    EXPECT_EQ(executor.awaited(), forward.ticket.item<std::int64_t>());
+    EXPECT_FALSE(executor.idle());
+    EXPECT_THROW(executor.forward(Inputs().residents(), {}), std::logic_error);
+  }
+  EXPECT_TRUE(executor.idle());
+  EXPECT_EQ(executor.awaited(), 0);
+}
+
+TEST(AutogradExecutor, GivesItsBlockBack) {
+  const Plan plan = keep_all_plan(halves().graph);
+  AutogradExecutor executor(halves().graph, plan);
+  EXPECT_EQ(executor.held_bytes(), 0);
+  run(executor, Inputs());
+  EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
+  executor.release();
+  EXPECT_EQ(executor.held_bytes(), 0);
+  run(executor, Inputs());
+}
+
+TEST(AutogradExecutor, RefusesWhatDoesNotFit) {
+  const Plan plan = keep_all_plan(halves().graph);
+  AutogradExecutor executor(halves().graph, plan);
+  const std::vector<at::Tensor> wrong{at::zeros({4, 32}), at::zeros({32, 32})};
+  EXPECT_THAT([&] { executor.forward(wrong, {}); },
+              ThrowsMessage<InputError>(HasSubstr("\"x\" is Float of shape 4x32")));
+  const Sample& s = profiled_sample();
+  const Plan other = keep_all_plan(s.graph);
+  EXPECT_THAT([&] { AutogradExecutor(s.graph, other); },
+              ThrowsMessage<InputError>(HasSubstr("no boundary")));
+  EXPECT_THAT([&] { Executor(halves().graph, plan); },
+              ThrowsMessage<InputError>(HasSubstr("run it from PyTorch")));
+}
+
+}  // namespace
+}  // namespace lowtide
