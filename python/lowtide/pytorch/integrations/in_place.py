@@ -28,14 +28,9 @@ class InPlace:
         self.module = module
         self._before = module.__dict__.get("forward")
         plain = getattr(module.forward, "__func__", type(module).forward)
-        try:
-            if results is not None:
-                module.forward = _with_results(module.forward, results)
-            self.planned = wrap(module, example_inputs, budget, **settings)
-            module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
-        except BaseException:
-            self._restore()
-            raise
+        call = module.forward if results is None else _with_results(module.forward, results)
+        self.planned = wrap(_Calls(module, call), example_inputs, budget, **settings)
+        module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
 
     @property
     def memory(self):
@@ -45,12 +40,9 @@ class InPlace:
     def disable(self) -> None:
         """The module computes as before. Does nothing the second time."""
         if getattr(self.module.forward, "_lowtide_in_place", False):
-            self._restore()
-
-    def _restore(self) -> None:
-        self.module.__dict__.pop("forward", None)
-        if self._before is not None:
-            self.module.forward = self._before
+            del self.module.forward
+            if self._before is not None:
+                self.module.forward = self._before
 
     def __enter__(self) -> InPlace:
         return self
@@ -70,18 +62,29 @@ def enable_memory_budget(module: torch.nn.Module, budget: int | str | None, exam
     return InPlace(module, budget, example_inputs, **settings)
 
 
+class _Calls(torch.nn.Module):
+    """What is planned: the forward that the module had before the exchange."""
+
+    def __init__(self, module: torch.nn.Module, call: Callable):
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, *arguments, **named):
+        return self.call(*arguments, **named)
+
+
 def _with_results(forward: Callable, results: Callable) -> Callable:
     return lambda *arguments, **named: results(forward(*arguments, **named))
 
 
 def _exchanged(module: torch.nn.Module, planned: torch.nn.Module, plain: Callable) -> Callable:
     """A function to be bound as ``forward``; its signature and name are those of ``plain``."""
-    run = type(planned).forward
-
     @functools.wraps(plain)
     def forward(self, *arguments, **named):
         # A copy of the module brings this method with it.
-        return (run if self is module else plain)(self, *arguments, **named)
+        if self is not module:
+            return plain(self, *arguments, **named)
+        return planned(*arguments, **named)
 
     forward._lowtide_in_place = True
     return forward
