@@ -17,7 +17,7 @@ def test_what_to_install_is_said(monkeypatch):
 
 VOCABULARY = 101
 LENGTH = 32
-SMALL = 4096  # bytes of scalars that a step takes beside its plan
+SMALL = 16384  # bytes: scalars beside the plan, and what a plan changes after the first step
 
 
 @pytest.fixture(scope="module")
