@@ -31,15 +31,21 @@ if [ ${#missing[@]} -gt 0 ]; then
     "${missing[@]}" >/dev/null
 fi
 
+# requirements-integrations.txt lists all it needs, and is not to bring another torch.
+requirements=(scripts/requirements.txt scripts/requirements-integrations.txt)
 stamp=.venv/requirements.txt
-if ! cmp -s scripts/requirements.txt "$stamp"; then
+if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   echo "setup: installing Python packages in .venv"
   [ -x .venv/bin/python ] || python3 -m venv .venv
-  .venv/bin/python -m pip install --quiet --disable-pip-version-check -r scripts/requirements.txt
-  cp scripts/requirements.txt "$stamp"
+  pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
+  "${pip[@]}" -r "${requirements[0]}"
+  "${pip[@]}" --no-deps -r "${requirements[1]}"
+  cat "${requirements[@]}" >"$stamp"
 fi
 
-# .venv's Python finds the package, and its bin has the command, wherever the checkout lies now.
+# .venv's Python finds the package, wherever the checkout lies now, and torch finds its backend;
+# .venv's bin has the command.
 site=$(.venv/bin/python -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
 echo "$PWD/python" >"$site/lowtide.pth"
+.venv/bin/python scripts/entry_points.py "$site"
 ln -sf ../../build/lowtide .venv/bin/lowtide

@@ -61,9 +61,11 @@ class DenseNet121(nn.Module):
         self.features = features
         self.classifier = nn.Linear(channels, classes)
 
+    def head(self, x):
+        return self.classifier(F.adaptive_avg_pool2d(F.relu(x), 1).flatten(1))
+
     def forward(self, x):
-        x = F.relu(self.features(x))
-        return self.classifier(F.adaptive_avg_pool2d(x, 1).flatten(1))
+        return self.head(self.features(x))
 
 
 MODELS = {"densenet121": DenseNet121}

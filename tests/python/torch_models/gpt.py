@@ -26,14 +26,23 @@ class GPT(nn.Module):
         if isinstance(module, (nn.Linear, nn.Embedding)):
             nn.init.normal_(module.weight, std=0.02)
 
-    def forward(self, tokens):
+    def embed(self, tokens):
+        x = self.wte(tokens) + self.wpe.weight[:tokens.shape[1]]
+        return F.dropout(x, self.dropout, self.training)
+
+    def future(self, tokens):
+        """What a position must not see: above the diagonal."""
         length = tokens.shape[1]
-        x = self.wte(tokens) + self.wpe.weight[:length]
-        x = F.dropout(x, self.dropout, self.training)
-        masked_out = ~torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril()
+        return ~torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril()
+
+    def head(self, x):
+        return F.linear(self.norm(x), self.wte.weight)
+
+    def forward(self, tokens):
+        x, masked_out = self.embed(tokens), self.future(tokens)
         for block in self.blocks:
             x = block(x, masked_out)
-        return F.linear(self.norm(x), self.wte.weight)
+        return self.head(x)
 
 
 def _gpt3(layers, width, heads):

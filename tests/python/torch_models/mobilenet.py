@@ -57,8 +57,11 @@ class MobileNetV2(nn.Module):
         self.features = nn.Sequential(*blocks)
         self.classifier = nn.Sequential(nn.Dropout(dropout), nn.Linear(1280, classes))
 
+    def head(self, x):
+        return self.classifier(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
     def forward(self, x):
-        return self.classifier(F.adaptive_avg_pool2d(self.features(x), 1).flatten(1))
+        return self.head(self.features(x))
 
 
 MODELS = {"mobilenet": MobileNet, "mobilenetv2": MobileNetV2}

@@ -61,10 +61,14 @@ class ResNet(nn.Module):
             setattr(self, f"layer{stage + 1}", nn.Sequential(*modules))
         self.fc = nn.Linear(before, classes)
 
-    def forward(self, x):
-        x = F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
-        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+    def stem(self, x):
+        return F.max_pool2d(F.relu(self.bn1(self.conv1(x))), 3, 2, 1)
+
+    def head(self, x):
         return self.fc(F.adaptive_avg_pool2d(x, 1).flatten(1))
+
+    def forward(self, x):
+        return self.head(self.layer4(self.layer3(self.layer2(self.layer1(self.stem(x))))))
 
 
 MODELS = {"resnet18": functools.partial(ResNet, Basic, (2, 2, 2, 2)),

@@ -31,12 +31,18 @@ class ViT(nn.Module):
         self.norm = nn.LayerNorm(width, EPSILON)
         self.head = nn.Linear(width, classes)
 
-    def forward(self, x):
+    def embed(self, x):
         x = self.patch_embed(x)
-        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
+        return torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], 1) + self.pos_embed
+
+    def classify(self, x):
+        return self.head(self.norm(x)[:, 0])
+
+    def forward(self, x):
+        x = self.embed(x)
         for block in self.blocks:
             x = block(x)
-        return self.head(self.norm(x)[:, 0])
+        return self.classify(x)
 
 
 MODELS = {"vit-small": ViT, "vit-base": functools.partial(ViT, width=768, heads=12)}

@@ -1,0 +1,163 @@
+"""The models that are compared: a module that gives the loss, its inputs, its blocks, its stages.
+
+All but BERT are those of tests/python/torch_models, which the tests prove equal to the zoo's.
+"""
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from collections.abc import Callable
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
+import torch_models  # noqa: E402
+
+
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """A network as a row: after(stages[-1](...stages[0](before(x))))."""
+
+    before: Callable
+    stages: tuple
+    after: Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A model to train.
+
+    `module(*inputs)` is the loss. `blocks` are the methods, as (module, name), that one would
+    checkpoint one by one; `stages` splits the network into a row where it is one (a function of
+    the first input).
+    """
+
+    module: nn.Module
+    inputs: tuple
+    blocks: tuple
+    optimizer: str
+    stages: Callable | None = None
+
+
+class WithLoss(nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, target):
+        return torch_models.loss(self.net(x), target)
+
+
+def _images(batch, size=224, classes=1000):
+    return torch.randn(batch, 3, size, size), torch.randint(0, classes, (batch,))
+
+
+def _tokens(batch, length, vocabulary):
+    return tuple(torch.randint(0, vocabulary, (batch, length)) for _ in range(2))
+
+
+def _forwards(modules):
+    return tuple((module, "forward") for module in modules)
+
+
+def resnet50(batch=16, image=224):
+    net = torch_models.build("resnet50")
+    blocks = [block for i in range(1, 5) for block in getattr(net, f"layer{i}")]
+    return Case(WithLoss(net), _images(batch, image), ((net, "stem"), *_forwards(blocks)), "sgd",
+                lambda x: Stages(nn.Identity(), (net.stem, *blocks), net.head))
+
+
+def mobilenetv2(batch=16, image=224):
+    net = torch_models.build("mobilenetv2")
+    return Case(WithLoss(net), _images(batch, image), _forwards(net.features), "sgd",
+                lambda x: Stages(nn.Identity(), tuple(net.features), net.head))
+
+
+def densenet121(batch=8, image=224):
+    net = torch_models.build("densenet121")
+    layers = [m for m in net.modules() if isinstance(m, torch_models.densenet.DenseLayer)]
+    return Case(WithLoss(net), _images(batch, image), _forwards(layers), "sgd",
+                lambda x: Stages(nn.Identity(), tuple(net.features), net.head))
+
+
+def unet(batch=8, image=256, width=32):
+    net = torch_models.build("unet", width=width)
+    x, target = torch.randn(batch, 3, image, image), torch.randint(0, 4, (batch, image, image))
+    return Case(WithLoss(net), (x, target), _forwards([net.stem, *net.down, *net.merge]), "adamw")
+
+
+def gpt(batch=4, layers=8, width=512, sequence=512, vocabulary=8192):
+    net = torch_models.build("gpt", layers=layers, width=width, sequence=sequence,
+                             vocabulary=vocabulary, dropout=0.1)
+
+    def stages(tokens):
+        masked_out = net.future(tokens)
+        row = tuple(functools.partial(block, masked_out=masked_out) for block in net.blocks)
+        return Stages(net.embed, row, net.head)
+
+    return Case(WithLoss(net), _tokens(batch, sequence, vocabulary), _forwards(net.blocks),
+                "adamw", stages)
+
+
+def vit(batch=16, layers=12):
+    net = torch_models.build("vit-small", layers=layers, dropout=0.1)
+    return Case(WithLoss(net), _images(batch), _forwards(net.blocks), "adamw",
+                lambda x: Stages(net.embed, tuple(net.blocks), net.classify))
+
+
+def lstm(batch=256, steps=128, width=512, vocabulary=256):
+    net = torch_models.build("lstm", width=width, vocabulary=vocabulary)
+    return Case(WithLoss(net), _tokens(batch, steps, vocabulary), ((net, "run"),), "adamw")
+
+
+class MaskedLanguageModel(nn.Module):
+    """BERT of Hugging Face, drawn from its configuration, with a head over its vocabulary."""
+
+    def __init__(self, layers, width, vocabulary):
+        super().__init__()
+        from transformers import BertConfig, BertModel
+
+        self.bert = BertModel(BertConfig(
+            vocab_size=vocabulary, hidden_size=width, num_hidden_layers=layers,
+            num_attention_heads=width // 64, intermediate_size=4 * width, pad_token_id=None,
+            attn_implementation="eager"), add_pooling_layer=False)
+        self.head = nn.Linear(width, vocabulary)
+
+    def forward(self, tokens, target):
+        logits = self.head(self.bert(input_ids=tokens).last_hidden_state)
+        return F.cross_entropy(logits.flatten(0, 1), target.flatten())
+
+
+def bert(batch=8, layers=8, width=512, sequence=256, vocabulary=8192):
+    module = MaskedLanguageModel(layers, width, vocabulary)
+    return Case(module, _tokens(batch, sequence, vocabulary),
+                _forwards(module.bert.encoder.layer), "adamw")
+
+
+MODELS = {"resnet50": resnet50, "gpt": gpt, "unet": unet, "densenet121": densenet121,
+          "mobilenetv2": mobilenetv2, "vit": vit, "lstm": lstm, "bert": bert}
+
+
+def build(name, **sizes):
+    """The same case in every process: weights and batch are drawn from one seed."""
+    torch.manual_seed(0)
+    case = MODELS[name](**sizes)
+    case.module.train()
+    return case
+
+
+def optimizer_of(case):
+    """Its optimizer with its state made by one step of zero gradients."""
+    parameters = list(case.module.parameters())
+    if case.optimizer == "sgd":
+        optimizer = torch.optim.SGD(parameters, lr=1e-3, momentum=0.9, fused=True)
+    else:
+        optimizer = torch.optim.AdamW(parameters, lr=1e-4, fused=True)
+    for parameter in parameters:
+        parameter.grad = torch.zeros_like(parameter)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return optimizer

@@ -1,0 +1,73 @@
+"""Rows of the comparison, and what they say: Lowtide's extra time at a peer's peak beside the
+peer's own."""
+
+import dataclasses
+
+SLACK = 0.001  # of a peak: scalars that a step takes beside what is planned
+
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A tool at a setting on a model. Bytes; seconds of a step; peaks above `base_bytes`, which
+    lived before the tool was set up, and in all; `held_bytes` of `peak_above_bytes` stay between
+    steps. `gradient_error`: from eager's gradients; `rounding`: of eager's own, from those in double
+    precision."""
+
+    model: str
+    tool: str
+    setting: str
+    batch: int
+    threads: int
+    base_bytes: int
+    held_bytes: int
+    peak_above_bytes: int
+    peak_total_bytes: int
+    step_cpu_s: float
+    step_wall_s: float
+    time_x_eager: float
+    setup_s: float
+    gradients: str
+    gradient_error: float
+    rounding: float
+    buffers: str
+    rounds: int
+
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
+
+
+def against_peers(rows):
+    """A Markdown table: a line for each peer below eager's peak that Lowtide was measured beside."""
+    lines = ["| model | peer | peer's peak | ours | peer's time | ours | extra time, ours of theirs |",
+             "| --- | --- | --- | --- | --- | --- | --- |"]
+    for peer in rows:
+        ours = _within(rows, peer)
+        if ours is None:
+            continue
+        lines.append(f"| {peer.model} | {peer.tool} {peer.setting} | "
+                     f"{_mebibytes(peer)} | {_mebibytes(ours)} | {_time(peer)} | {_time(ours)} | "
+                     f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} |")
+    return "\n".join(lines)
+
+
+def _within(rows, peer):
+    """Lowtide's row at the peer's peak, or the next below; None where there is none."""
+    if peer.tool in ("eager", "lowtide"):
+        return None
+    fitting = [row for row in rows if row.tool == "lowtide" and row.model == peer.model
+               and row.peak_total_bytes <= peer.peak_total_bytes * (1 + SLACK)]
+    return max(fitting, key=lambda row: row.peak_total_bytes, default=None)
+
+
+def _mebibytes(row):
+    return f"{row.peak_total_bytes / 2**20:.1f} MiB"
+
+
+def _time(row):
+    return f"{row.time_x_eager:.2f}x" + ("" if row.gradients == "exact" else f" ({row.gradients})")
+
+
+def _share(ours, theirs):
+    if theirs <= 0:
+        return "both save time" if ours <= 0 else "the peer saves time"
+    return "saves time" if ours <= 0 else f"{ours / theirs:.2f}"

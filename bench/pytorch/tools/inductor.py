@@ -1,0 +1,11 @@
+"""torch.compile with AOTAutograd's partitioned graphs compiled by Inductor."""
+
+import torch._inductor.config
+
+from . import compiled
+
+
+def prepare(case, optimizer, setting):
+    torch._inductor.config.compile_threads = 1
+    torch._inductor.config.fallback_random = True  # draws what eager draws, where it can
+    return compiled.prepare(case, "inductor", setting)

@@ -1,0 +1,12 @@
+"""Lowtide: a plan within a budget of bytes for all tensors of the process."""
+
+import lowtide
+
+from . import UNLIMITED
+
+
+def prepare(case, optimizer, setting):
+    """`setting`: bytes, parameters, optimizer state and inputs included; or UNLIMITED."""
+    budget = None if setting == UNLIMITED else int(setting)
+    wrapped = lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer)
+    return lambda: wrapped(*case.inputs)

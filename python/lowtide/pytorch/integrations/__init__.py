@@ -1,0 +1,4 @@
+"""Training loops of other projects within a budget: ``huggingface`` and ``lightning``.
+
+Each module needs its project to be installed when it is imported.
+"""

@@ -1,0 +1,95 @@
+"""Hugging Face: a callback that keeps the model of a ``Trainer`` within a budget of bytes.
+
+    from lowtide.pytorch.integrations.huggingface import MemoryBudget
+
+    Trainer(model=model, args=arguments, train_dataset=data,
+            callbacks=[MemoryBudget("6GiB")]).train()
+
+For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import torch
+
+from ... import InputError
+from .in_place import InPlace
+
+try:
+    from transformers import TrainerCallback
+except ImportError as error:
+    raise InputError(
+        "this callback needs Hugging Face's Trainer: pip install transformers accelerate"
+    ) from error
+
+__all__ = ["MemoryBudget", "enable_memory_budget"]
+
+
+def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, example_inputs=None,
+                         **settings) -> InPlace:
+    """Trains a model within ``budget`` wherever it is called from, as ``lowtide.wrap`` does.
+
+    ``example_inputs`` (such as a batch, a dict): the step is planned now, and InfeasibleError says
+    now that the budget is too small; without them, at the first call. Where the model gives a loss,
+    its other outputs are detached: they have no gradients, which would take as much memory again.
+    Returns the switch that takes the budget off; it is a context manager as well.
+    """
+    _trace_through_logging()
+    return InPlace(model, budget, example_inputs, results=_gradients_of_the_loss_alone, **settings)
+
+
+class MemoryBudget(TrainerCallback):
+    """Takes the budget at the beginning of the training and gives it up at its end.
+
+    ``budget`` and ``settings`` as in ``lowtide.wrap``; the trainer's optimizer is counted. The
+    first batch is planned for when it comes, so that the data are drawn as without a budget. Logs
+    gain ``lowtide_planned_bytes`` and ``lowtide_peak_bytes``: what a step takes by its plan and
+    what the last one took, existing tensors included.
+    """
+
+    def __init__(self, budget: int | str | None, **settings):
+        self._budget, self._settings = budget, settings
+        self._in_place: InPlace | None = None
+
+    def on_train_begin(self, args, state, control, model=None, optimizer=None, **others):
+        settings = {"optimizer": _plain(optimizer), **self._settings}
+        self._in_place = enable_memory_budget(model, self._budget, **settings)
+
+    def on_log(self, args, state, control, logs=None, **others):
+        if self._in_place is None or self._in_place.memory.measured_peak == 0:
+            return
+        memory = self._in_place.memory
+        figures = {"lowtide_planned_bytes": memory.planned_peak,
+                   "lowtide_peak_bytes": memory.measured_peak}
+        if logs is not None:
+            logs.update(figures)
+        if state.log_history:  # written before callbacks are called
+            state.log_history[-1].update(figures)
+
+    def on_train_end(self, args, state, control, **others):
+        if self._in_place is not None:
+            self._in_place.disable()
+            self._in_place = None
+
+
+def _plain(optimizer):
+    """The optimizer inside Accelerate's wrapper, whose class says nothing of its state."""
+    return getattr(optimizer, "optimizer", optimizer)
+
+
+def _gradients_of_the_loss_alone(outputs):
+    if not isinstance(outputs, Mapping) or outputs.get("loss") is None:
+        return outputs
+    return type(outputs)(**{
+        name: value.detach() if name != "loss" and isinstance(value, torch.Tensor) else value
+        for name, value in outputs.items()})
+
+
+def _trace_through_logging() -> None:
+    """Warnings of models would split the captured step: they are left out of it."""
+    names = ("debug", "info", "warning", "info_once", "warning_once")  # transformers adds some
+    methods = {getattr(logging.Logger, name) for name in names if hasattr(logging.Logger, name)}
+    torch._dynamo.config.ignore_logging_functions.update(methods)

@@ -1,0 +1,90 @@
+"""A budget for a module that others hold already: its ``forward`` is exchanged, not the module."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+
+import torch
+
+from ... import InputError
+from ..wrap import wrap
+
+
+class InPlace:
+    """A module whose calls run within a budget until ``disable()``.
+
+    A deep copy or a pickle of the module computes as the plain one.
+    """
+
+    def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None, *,
+                 results: Callable | None = None, **settings):
+        """``results``: is given what the module returns, and gives what the calls return; it is
+        planned too. ``settings``: those of ``lowtide.wrap``; its errors are raised."""
+        if getattr(module.forward, "_lowtide_in_place", False):
+            raise InputError(
+                f"{type(module).__name__} has a memory budget already: disable that one first")
+        self.module = module
+        self._before = module.__dict__.get("forward")
+        plain = getattr(module.forward, "__func__", type(module).forward)
+        call = module.forward if results is None else _with_results(module.forward, results)
+        self.planned = wrap(_Calls(module, call), example_inputs, budget, **settings)
+        module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
+
+    @property
+    def memory(self):
+        """What a step was planned to take and took: a ``Memory`` of ``lowtide.wrap``."""
+        return self.planned.memory
+
+    def disable(self) -> None:
+        """The module computes as before. Does nothing the second time."""
+        if getattr(self.module.forward, "_lowtide_in_place", False):
+            del self.module.forward
+            if self._before is not None:
+                self.module.forward = self._before
+
+    def __enter__(self) -> InPlace:
+        return self
+
+    def __exit__(self, *error) -> None:
+        self.disable()
+
+
+def enable_memory_budget(module: torch.nn.Module, budget: int | str | None, example_inputs=None,
+                         **settings) -> InPlace:
+    """Trains ``module`` within ``budget`` wherever it is called from, as ``lowtide.wrap`` does.
+
+    ``example_inputs`` (a tensor, a tuple, or a dict for named ones): the step is planned now, and
+    InfeasibleError says now that the budget is too small; without them, at the first call.
+    Returns the switch that takes the budget off again; it is a context manager as well.
+    """
+    return InPlace(module, budget, example_inputs, **settings)
+
+
+class _Calls(torch.nn.Module):
+    """What is planned: the forward that the module had before the exchange."""
+
+    def __init__(self, module: torch.nn.Module, call: Callable):
+        super().__init__()
+        self.module, self.call = module, call
+
+    def forward(self, *arguments, **named):
+        return self.call(*arguments, **named)
+
+
+def _with_results(forward: Callable, results: Callable) -> Callable:
+    return lambda *arguments, **named: results(forward(*arguments, **named))
+
+
+def _exchanged(module: torch.nn.Module, planned: torch.nn.Module, plain: Callable) -> Callable:
+    """A function to be bound as ``forward``; its signature and name are those of ``plain``."""
+    @functools.wraps(plain)
+    def forward(self, *arguments, **named):
+        # A copy of the module brings this method with it.
+        if self is not module:
+            return plain(self, *arguments, **named)
+        return planned(*arguments, **named)
+
+    forward._lowtide_in_place = True
+    return forward

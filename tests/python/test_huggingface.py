@@ -1,0 +1,103 @@
+"""Hugging Face models and Trainer within a budget: bits of the plain run, figures in the logs."""
+
+import importlib
+import sys
+
+import lowtide
+import pytest
+import torch
+
+
+def test_what_to_install_is_said(monkeypatch):
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    monkeypatch.delitem(sys.modules, "lowtide.pytorch.integrations.huggingface", raising=False)
+    with pytest.raises(lowtide.InputError, match="pip install transformers accelerate"):
+        importlib.import_module("lowtide.pytorch.integrations.huggingface")
+
+
+VOCABULARY = 101
+LENGTH = 32
+SMALL = 16384  # bytes: scalars beside the plan, and what a plan changes after the first step
+
+
+@pytest.fixture(scope="module")
+def huggingface():
+    pytest.importorskip("transformers")
+    pytest.importorskip("accelerate")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield importlib.import_module("lowtide.pytorch.integrations.huggingface")
+    torch.set_num_threads(threads)
+
+
+def bert(attention):
+    from transformers import BertConfig, BertForMaskedLM
+
+    torch.manual_seed(0)
+    return BertForMaskedLM(BertConfig(
+        vocab_size=VOCABULARY, hidden_size=32, num_hidden_layers=2, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=LENGTH, attn_implementation=attention))
+
+
+def gpt2(attention):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    torch.manual_seed(0)
+    return GPT2LMHeadModel(GPT2Config(
+        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=2, n_positions=LENGTH,
+        bos_token_id=0, eos_token_id=0, attn_implementation=attention, use_cache=False))
+
+
+def examples(count):
+    generator = torch.Generator().manual_seed(1)
+    tokens = torch.randint(0, VOCABULARY, (count, LENGTH), generator=generator)
+    return [{"input_ids": row, "labels": row} for row in tokens]
+
+
+def batch_of(rows):
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def train(model, folder, callbacks=()):
+    """Parameters after three steps of the Trainer, and its log."""
+    from transformers import Trainer, TrainingArguments
+
+    arguments = TrainingArguments(
+        output_dir=folder, max_steps=3, per_device_train_batch_size=8, logging_steps=1,
+        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=5)
+    trainer = Trainer(model=model, args=arguments, train_dataset=examples(40),
+                      callbacks=list(callbacks))
+    trainer.train()
+    return model.state_dict(), trainer.state.log_history
+
+
+def losses(log):
+    return [entry["loss"] for entry in log if "loss" in entry]
+
+
+@pytest.mark.parametrize("make, attention", [(bert, "sdpa"), (gpt2, "eager")])
+def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_path):
+    plain, plain_log = train(make(attention), tmp_path)
+    model = make(attention)
+    state, log = train(model, tmp_path, [huggingface.MemoryBudget("80%")])
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert losses(log) == losses(plain_log)
+    assert "forward" not in model.__dict__
+    figures = [entry for entry in log if "loss" in entry]
+    assert all(0 < entry["lowtide_peak_bytes"] < entry["lowtide_planned_bytes"] + SMALL
+               for entry in figures)
+
+
+@pytest.mark.parametrize("make", [bert, gpt2])
+def test_a_loop_of_ones_own(huggingface, make):
+    batch = batch_of(examples(8))
+    found = []
+    for budget in ("plain", "70%"):
+        model = make("eager")
+        if budget != "plain":
+            switch = huggingface.enable_memory_budget(model, budget, batch, optimizer="none")
+        torch.manual_seed(7)
+        model(**batch).loss.backward()
+        found.append([parameter.grad for parameter in model.parameters()])
+    assert all(map(torch.equal, *found))
+    assert 0 < switch.memory.measured_peak <= switch.memory.budget

@@ -1,0 +1,85 @@
+"""Lightning's Trainer within a budget: bits of the plain run, figures in the logs."""
+
+import importlib
+import sys
+
+import lowtide
+import pytest
+import torch
+
+
+def test_what_to_install_is_said(monkeypatch):
+    for name in ("lightning", "lightning.pytorch", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.delitem(sys.modules, "lowtide.pytorch.integrations.lightning", raising=False)
+    with pytest.raises(lowtide.InputError, match="pip install lightning"):
+        importlib.import_module("lowtide.pytorch.integrations.lightning")
+
+
+SMALL = 4096  # bytes of scalars and metrics that a step takes beside its plan
+
+
+@pytest.fixture(scope="module")
+def integration():
+    pytest.importorskip("lightning.pytorch")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield importlib.import_module("lowtide.pytorch.integrations.lightning")
+    torch.set_num_threads(threads)
+
+
+def classifier():
+    """A LightningModule whose step calls `self.net`, and never itself."""
+    from lightning.pytorch import LightningModule
+
+    class Classifier(LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.net = torch.nn.Sequential(
+                torch.nn.Linear(16, 64), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+                torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64), torch.nn.GELU(),
+                torch.nn.Linear(64, 4))
+
+        def training_step(self, batch, index):
+            x, target = batch
+            return torch.nn.functional.cross_entropy(self.net(x), target)
+
+        def configure_optimizers(self):
+            return torch.optim.AdamW(self.parameters(), lr=1e-3)
+
+    torch.manual_seed(0)
+    return Classifier()
+
+
+def fit(model, folder, callbacks=()):
+    """What the module holds after an epoch of four batches, and what was logged."""
+    from lightning.pytorch import Trainer
+
+    generator = torch.Generator().manual_seed(1)
+    data = torch.utils.data.TensorDataset(torch.randn(256, 16, generator=generator),
+                                          torch.randint(0, 4, (256,), generator=generator))
+    trainer = Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,
+                      enable_progress_bar=False, enable_model_summary=False,
+                      default_root_dir=folder, callbacks=list(callbacks))
+    torch.manual_seed(2)
+    trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=64))
+    return model.state_dict(), trainer.callback_metrics
+
+
+def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
+    plain, _ = fit(classifier(), tmp_path)
+    model = classifier()
+    state, logged = fit(model, tmp_path, [integration.MemoryBudget("90%", module="net")])
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert 0 < logged["lowtide_peak_bytes"] < logged["lowtide_planned_bytes"] + SMALL
+    assert "forward" not in model.net.__dict__
+
+
+def test_a_budget_that_nothing_uses_is_an_error(integration, tmp_path):
+    with pytest.raises(lowtide.InputError, match="name the module"):
+        fit(classifier(), tmp_path, [integration.MemoryBudget("90%")])
+
+
+def test_an_unknown_module_is_an_error(integration, tmp_path):
+    with pytest.raises(lowtide.InputError, match="it has net"):
+        fit(classifier(), tmp_path, [integration.MemoryBudget("90%", module="body")])

@@ -1,0 +1,59 @@
+"""What pyproject.toml declares holds; the wheel itself is built where LOWTIDE_WHEEL_TEST is set."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def pins(*lines):
+    return dict(line.split("==") for line in lines if "==" in line and not line.startswith("#"))
+
+
+def test_the_wheel_is_built_with_what_the_tests_use():
+    tested = pins(*(ROOT / "scripts" / "requirements.txt").read_text().splitlines())
+    built_with = pins(*PROJECT["build-system"]["requires"])
+    shared = built_with.keys() & tested.keys()
+    assert shared == {"pybind11", "highsbox", "torch"}
+    assert all(built_with[name] == tested[name] for name in shared)
+
+
+def test_the_version_is_that_of_cmake():
+    source = PROJECT["tool"]["scikit-build"]["metadata"]["version"]
+    assert re.search(source["regex"], (ROOT / source["input"]).read_text())["value"]
+
+
+def test_torch_finds_the_backend(tmp_path):
+    """As from an installation: by the entry point alone, in a process that never imported it."""
+    subprocess.run([sys.executable, ROOT / "scripts" / "entry_points.py", tmp_path], check=True)
+    program = ("import torch._dynamo as dynamo; "
+               "from torch._dynamo.backends.registry import lookup_backend; "
+               "assert 'lowtide' in dynamo.list_backends(); "
+               "print(lookup_backend('lowtide').__name__)")
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "python")])
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONPATH": path})
+    assert run.stdout.strip() == "lowtide_backend", run.stderr
+
+
+@pytest.mark.skipif("LOWTIDE_WHEEL_TEST" not in os.environ,
+                    reason="builds everything again: set LOWTIDE_WHEEL_TEST")
+def test_the_wheel_has_both_parts_and_their_types(tmp_path):
+    """Wants the packages of build-system.requires in this Python."""
+    subprocess.run([sys.executable, "-m", "pip", "wheel", ROOT, "--no-deps",
+                    "--no-build-isolation", "-w", tmp_path], check=True)
+    wheel, = tmp_path.glob("lowtide-*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for part in ("_core", "_runtime"):
+        assert any(re.fullmatch(rf"lowtide/{part}\..*so", name) for name in names)
+    for name in ("py.typed", "_core.pyi", "pytorch/backend.py"):
+        assert f"lowtide/{name}" in names
+    assert not any(name.startswith(("tests/", "bench/")) for name in names)
