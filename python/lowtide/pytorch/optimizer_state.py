@@ -15,6 +15,10 @@ STATES = {
     "radam": 2, "rmsprop": 1, "adagrad": 1, "adadelta": 2, "asgd": 1, "rprop": 2, "lion": 1,
 }
 
+#: Those that count their steps have a number for each parameter besides.
+_UNCOUNTED = {"none", "sgd", "sgd-momentum", "lion"}
+_COUNTER_BYTES = 4
+
 #: What is counted when no optimizer is named: most people train with Adam, and others hold less.
 ASSUMED = "adam"
 
@@ -25,10 +29,17 @@ def optimizer_state_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
     ``optimizer``: an instance (its own options count, and what it holds already), a class, a name
     of ``STATES``, or None for Adam. Raises InputError for an unknown one.
     """
+    parameters = list(parameters)
     size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
-        return _held(optimizer) or size * _copies(optimizer)
-    return size * STATES[_name(optimizer)]
+        return _held(optimizer) or (
+            size * _copies(optimizer) + _counters(_name(type(optimizer)), len(parameters)))
+    name = _name(optimizer)
+    return size * STATES[name] + _counters(name, len(parameters))
+
+
+def _counters(name: str, parameters: int) -> int:
+    return 0 if name in _UNCOUNTED else _COUNTER_BYTES * parameters
 
 
 def _held(optimizer: torch.optim.Optimizer) -> int:

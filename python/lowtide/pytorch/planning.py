@@ -22,6 +22,7 @@ class Priced:
     keep_all_peak_bytes: int
     floor_bytes: int
     beside_bytes: int  # what no plan counts: results in the caller's memory, generator states
+    parameter_bytes: int
 
     @property
     def resident_bytes(self) -> int:
@@ -34,7 +35,8 @@ def priced(graph: Graph, settings: Settings) -> Priced:
     measured = interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
     peak = replay(measured, keep_all(measured)).peak_bytes
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
-    return Priced(measured, peak, structural_floor_bytes(measured), beside)
+    parameters = sum(tensor.bytes for tensor in measured.tensors if tensor.role == "parameter")
+    return Priced(measured, peak, structural_floor_bytes(measured), beside, parameters)
 
 
 def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan:

@@ -71,6 +71,7 @@ class Session:
         self._flights: dict[Region, int] = {}
         self._company: dict[Region, set[Region]] = {}
         self._ran = False
+        self._optimizer_state: int | None = None
         self._last: Region | None = None
         self._held_bytes = 0
         self._outside_base = 0
@@ -166,15 +167,17 @@ class Session:
             f"{self._what_else()}")
 
     def _fixed_bytes(self) -> int:
-        """What every step holds beside the residents of the graphs."""
-        trained = [parameter for parameter in self._parameters if parameter.requires_grad]
-        return (optimizer_state_bytes(self.settings.optimizer, trained)
-                + max(0, _total_bytes(self._parameters) - self._planned_parameters()))
+        """What every step holds beside the residents of the graphs: as they share parameters,
+        those of the largest are subtracted."""
+        planned = max((region.priced.parameter_bytes for region in self.regions), default=0)
+        return self._optimizer_bytes() + max(0, _total_bytes(self._parameters) - planned)
 
-    def _planned_parameters(self) -> int:
-        """Of the largest graph: graphs of one model share parameters."""
-        return max((sum(tensor.bytes for tensor in region.priced.graph.tensors
-                        if tensor.role == "parameter") for region in self.regions), default=0)
+    def _optimizer_bytes(self) -> int:
+        """Worked out once: plans stay as they are when the optimizer has made its state."""
+        if self._optimizer_state is None:
+            trained = [parameter for parameter in self._parameters if parameter.requires_grad]
+            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, trained)
+        return self._optimizer_state
 
     def _resident_bytes(self) -> int:
         return max((region.priced.resident_bytes for region in self.regions), default=0)

@@ -1,0 +1,55 @@
+"""What an optimizer will hold is what it holds once it has made a step."""
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.optimizer_state import STATES, optimizer_state_bytes
+from torch import nn
+
+OPTIMIZERS = [
+    torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW, torch.optim.Adamax, torch.optim.NAdam,
+    torch.optim.RAdam, torch.optim.RMSprop, torch.optim.Adagrad, torch.optim.Adadelta,
+    torch.optim.Rprop,
+]
+OPTIONS = {
+    "momentum": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+    "amsgrad": lambda p: torch.optim.Adam(p, amsgrad=True),
+    "centered": lambda p: torch.optim.RMSprop(p, centered=True, momentum=0.5),
+}
+
+
+def before_and_after(make):
+    model = nn.Sequential(nn.Linear(64, 64), nn.Linear(64, 64))
+    parameters = list(model.parameters())
+    optimizer = make(parameters)
+    before = optimizer_state_bytes(optimizer, parameters)
+    model(torch.randn(2, 64)).sum().backward()
+    optimizer.step()
+    held = [value for state in optimizer.state.values() for value in state.values()
+            if isinstance(value, torch.Tensor)]
+    return before, sum(value.nbytes for value in held), parameters
+
+
+@pytest.mark.parametrize("kind", OPTIMIZERS, ids=lambda kind: kind.__name__)
+def test_classes_and_names(kind):
+    before, after, parameters = before_and_after(lambda p: kind(p, lr=0.1))
+    # Two small numbers for each parameter at most beside those of its own size.
+    assert after - 8 * len(parameters) <= before <= after + 8 * len(parameters)
+    if kind.__name__.lower() in STATES:
+        assert optimizer_state_bytes(kind.__name__.lower(), parameters) == before
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_options_that_add_state(option):
+    before, after, parameters = before_and_after(OPTIONS[option])
+    assert after - 8 * len(parameters) <= before <= after + 8 * len(parameters)
+
+
+def test_without_an_optimizer_adam_is_assumed():
+    parameters = [torch.zeros(100, requires_grad=True)]
+    assert optimizer_state_bytes(None, parameters) == 2 * 400 + 4
+
+
+def test_an_unknown_name():
+    with pytest.raises(lowtide.InputError, match="sgd-momentum"):
+        optimizer_state_bytes("adm", [])
