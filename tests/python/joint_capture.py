@@ -94,11 +94,12 @@ def compile_step(function):
 
 
 @torch.no_grad()
-def interpret(region):
+def interpret(region, exact_strides=True):
     """Runs the document with the region's primals and tangents, each op once in order.
 
     Checks what the document says of each result: its type, whose storage it lies in, how many bytes
-    that has. Returns forward outputs and gradients.
+    that has. Returns forward outputs and gradients. Without `exact_strides` a result may be laid out
+    otherwise than it was traced.
     """
     captured = region.captured
     document = json.loads(captured.graph.format())
@@ -116,7 +117,7 @@ def interpret(region):
             values |= zip(captured.tangents, region.tangents)
             continue
         for index, result in zip(op["outputs"], call(op, inputs), strict=True):
-            check_result(op, tensors, index, result, values)
+            check_result(op, tensors, index, result, values, exact_strides)
             check_bytes(op, tensors[index], result, index in handed)
             values[index] = result
     return outputs, [resolve(output, values) for output in captured.gradients]
@@ -133,14 +134,15 @@ def check_bytes(op, said, result, is_handed):
     assert said["bytes"] == (0 if is_handed else result.untyped_storage().nbytes()), (op, said)
 
 
-def check_result(op, tensors, index, result, values):
+def check_result(op, tensors, index, result, values, exact_strides):
     said = tensors[index]
     assert list(result.shape) == said["shape"], (op["name"], result.shape, said)
     assert result.dtype == DTYPES[said["dtype"]], (op["name"], result.dtype, said)
     strides = said.get("strides") or list(torch.empty(said["shape"], device="meta").stride())
     # The stride of a dimension of one element says nothing, and kernels differ in it.
-    assert all(size == 1 or ours == theirs for size, ours, theirs
-               in zip(said["shape"], strides, result.stride())), (op["name"], result.stride(), said)
+    assert not exact_strides or all(
+        size == 1 or ours == theirs for size, ours, theirs
+        in zip(said["shape"], strides, result.stride())), (op["name"], result.stride(), said)
     sharing = {tensors[other].get("alias_of", other) for other, value in values.items()
                if value.untyped_storage()._cdata == result.untyped_storage()._cdata}
     assert sharing == ({said["alias_of"]} if "alias_of" in said else set()), (op, said, sharing)

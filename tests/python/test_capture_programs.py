@@ -87,7 +87,8 @@ def test_random_programs_give_the_bits_of_pytorch(steps):
 
     region, = recorder.regions
     torch.manual_seed(5)
-    outputs, gradients = interpret(region)
+    # The gradient of dropout is traced with strides that its kernel does not always give.
+    outputs, gradients = interpret(region, exact_strides=False)
     for ours, theirs in zip(outputs + gradients, region.results + region.gradients, strict=True):
         assert torch.equal(ours, theirs)
 

@@ -33,7 +33,9 @@ def priced(graph: Graph, settings: Settings) -> Priced:
     """Measures what the profile of this device lacks. Ctrl-C keeps what was measured."""
     settings.say(f"measuring the ops of {graph.name}")
     measured = interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
-    peak = replay(measured, keep_all(measured)).peak_bytes
+    kept_all = replay(measured, keep_all(measured))
+    # What lies in a block lies at multiples of 64.
+    peak = kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
     parameters = sum(tensor.bytes for tensor in measured.tensors if tensor.role == "parameter")
     return Priced(measured, peak, structural_floor_bytes(measured), beside, parameters)

@@ -32,42 +32,16 @@ class Arguments:
     args: list[object]  # as the format writes them, one for each argument of the schema
 
 
-def with_numbers(target: torch._ops.OpOverload, given: Sequence[object]) -> torch._ops.OpOverload:
-    """The overload of the op that takes numbers where ``given`` has numbers for tensors.
-
-    Python wraps the number of ``mul.Tensor(x, 0.5)`` in a tensor; ``mul.Scalar`` is the same kernel
-    behind the same wrapping. The op itself where no number stands for a tensor or no overload fits.
-    """
-    schema = target._schema.arguments
-    wrapped = {argument.name for argument, value in zip(schema, given)
-               if _is_number(value) and str(argument.real_type) == "Tensor"}
-    if not wrapped:
-        return target
-    wanted = _signature(schema, wrapped)
-    packet = target.overloadpacket
-    # Asked of the schemas: an overload that is looked up is registered, with effects on tracing.
-    names = [candidate.overload_name for candidate
-             in torch._C._jit_get_schemas_for_operator(packet._qualified_op_name)
-             if _signature(candidate.arguments) == wanted]
-    return getattr(packet, names[0]) if names else target
-
-
-def _signature(arguments, numbers=()):
-    """Names and types, numbers for those named in `numbers`."""
-    return [(argument.name, "number" if argument.name in numbers else str(argument.real_type))
-            for argument in arguments]
-
-
-def schema_arguments(node: torch.fx.Node, target: torch._ops.OpOverload, given: Sequence[object],
-                     resolve: Resolve) -> Arguments:
+def schema_arguments(node: torch.fx.Node, given: Sequence[object], resolve: Resolve) -> Arguments:
     """All arguments of a call of an OpOverload, defaults filled in.
 
-    ``target`` and ``given``: what the node calls and its positional arguments, or what is to stand
-    for them. Raises InputError for an argument that the format cannot write.
+    ``given``: the positional arguments, or what is to stand for them. A number for a tensor, as in
+    ``mul.Tensor(x, 0.5)``, is written as it is: the kernel wraps it. Raises InputError for an
+    argument that the format cannot write.
     """
     reader = _Reader(node, resolve)
     args = []
-    for index, argument in enumerate(target._schema.arguments):
+    for index, argument in enumerate(node.target._schema.arguments):
         if index < len(given):
             value = given[index]
         else:
@@ -119,8 +93,6 @@ class _Reader:
     def _scalar(self, value, argument):
         if isinstance(value, int) and "ScalarType" in str(argument.real_type):
             return {"dtype": _DEFAULT_DTYPES[value]}
-        if str(argument.real_type) in ("Tensor", "Optional[Tensor]"):
-            self._refuse(argument, value)
         if isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
@@ -144,6 +116,3 @@ class _Reader:
 def _number(value):
     return value if math.isfinite(value) else str(value)
 
-
-def _is_number(value):
-    return isinstance(value, (bool, int, float))

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from lowtide import Graph, InputError
 
 from . import batch_norm, phases
-from .arguments import schema_arguments, with_numbers
+from .arguments import schema_arguments
 from .captured import BOUNDARY, Captured, Output
 from .in_place import choose_pairs, is_pointwise, permitted_pairs
 from .primals import placeholders
@@ -110,9 +110,8 @@ class _Walk:
 
     def _add_call(self, node, phase):
         given = batch_norm.read_arguments(node)
-        target = with_numbers(node.target, given)
-        bound = schema_arguments(node, target, given, self.values.__getitem__)
-        op = {"name": node.name, "type": target.name(), "inputs": bound.inputs,
+        bound = schema_arguments(node, given, self.values.__getitem__)
+        op = {"name": node.name, "type": node.target.name(), "inputs": bound.inputs,
               "outputs": [], "cost": 0, "phase": phase, "args": bound.args}
         if torch.Tag.nondeterministic_seeded in node.target.tags:
             op["random"] = True
@@ -123,7 +122,7 @@ class _Walk:
             self.values[node] = self._update_in_place(node, op, results)
         else:
             self.values[node] = self._add_results(node, op, results)
-        if is_pointwise(target):
+        if is_pointwise(node.target):
             pairs = permitted_pairs(op, self.tensors.records)
             if pairs:
                 op["inplace"] = pairs
