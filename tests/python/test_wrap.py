@@ -504,11 +504,29 @@ def test_threads_take_turns():
 
 
 def test_the_backend_of_torch_compile():
-    from lowtide.pytorch.backend import lowtide_backend
     model = built(Convolutions)
-    compiled = torch.compile(model, backend=lowtide_backend,
+    compiled = torch.compile(model, backend="lowtide",
                              options={"budget": "90%", "time_limit": 1.0})
-    assert same(train(compiled, IMAGES)[:-13], train(built(Convolutions), IMAGES)[:-13])
+    plain = built(Convolutions)
+    train(compiled, IMAGES), train(plain, IMAGES)
+    assert same(list(model.state_dict().values()), list(plain.state_dict().values()))
+
+
+def test_gradients_accumulate_by_torch_compile():
+    def accumulate(model):
+        torch.manual_seed(2)
+        for _ in range(3):
+            loss_of(model(*IMAGES())).backward()
+        return [p.grad for p in model.parameters()]
+
+    compiled = torch.compile(built(Convolutions), backend="lowtide", options={"budget": "2MB"})
+    assert same(accumulate(compiled), accumulate(built(Convolutions)))
+
+
+def test_an_unknown_option_of_torch_compile():
+    compiled = torch.compile(built(Randomly), backend="lowtide", options={"bugdet": "2MB"})
+    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no option 'bugdet'"):
+        compiled(*ROWS())
 
 
 def test_misuse_is_named():

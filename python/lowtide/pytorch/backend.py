@@ -139,10 +139,14 @@ def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
         return torch.zeros(1, dtype=torch.int64)
 
 
-_SESSIONS: dict = {}
+#: By the identity of the options, which are kept beside, so that no others get it.
+_SESSIONS: dict[int, tuple[Mapping, Session]] = {}
 
 
 def _session_of(options: Mapping | None) -> Session:
-    settings = settings_from(options)
-    key = repr(settings)
-    return _SESSIONS.setdefault(key, Session(settings))
+    """That of a call of torch.compile, which gives each of its graphs the same options."""
+    if options is None:
+        return Session(settings_from(None))
+    if id(options) not in _SESSIONS:
+        _SESSIONS[id(options)] = options, Session(settings_from(options))
+    return _SESSIONS[id(options)][1]

@@ -9,7 +9,7 @@ import torch
 
 from .. import InfeasibleError, InputError
 from .inputs import arguments_of
-from .session import Memory
+from .memory import Memory
 from .wrap import wrap
 
 

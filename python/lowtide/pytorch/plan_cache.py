@@ -37,9 +37,8 @@ def find(key: str, graph: Graph, budget_bytes: int) -> Plan | None:
         plan = Plan.load(path)
     except Error:
         return None  # cut short or written by another version: it is made anew
-    if plan.arena_bytes is None or verify(graph, plan, budget_bytes) is not None:
-        return None
-    return plan
+    fits = plan.arena_bytes is not None and plan.arena_bytes <= budget_bytes
+    return plan if fits and verify(graph, plan, budget_bytes) is None else None
 
 
 def keep(key: str, plan: Plan) -> None:

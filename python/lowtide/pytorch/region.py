@@ -90,8 +90,7 @@ class Region:
         """One gradient, or None, for each primal. Raises Error for a ticket that was used."""
         with _ONE_AT_A_TIME:
             executor = self._awaiting(int(ticket))
-            found = executor.backward([tangent.contiguous() if tangent.is_mkldnn else tangent
-                                       for tangent in tangents], self._backward_wanted)
+            found = executor.backward(tangents, self._backward_wanted)
         return _filled(self._backward_results, found)
 
     @property

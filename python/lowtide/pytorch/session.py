@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import torch
@@ -10,43 +9,11 @@ import torch
 from .. import InfeasibleError, Plan, _core, _runtime, format_bytes
 from .budget import Need, shares
 from .capture import Captured
+from .memory import Memory
 from .optimizer_state import optimizer_state_bytes
 from .region import Region
 from .settings import UNLIMITED, Settings
-
-
-@dataclasses.dataclass(frozen=True)
-class Memory:
-    """Bytes of a training step (the last one, where sizes differ), all that it needs.
-
-    ``budget``: None for no limit. ``existing``: what is there before the step: parameters, buffers,
-    inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
-    it, or what it will hold). ``planned_peak`` and ``measured_peak`` contain it; ``measured_peak``
-    is that of the last step, and also contains ``outside``, the most that other code of the process
-    took of the framework's memory meanwhile, which no plan knows of. 0 before the first step.
-    """
-
-    budget: int | None
-    existing: int
-    planned_peak: int
-    measured_peak: int = 0
-    outside: int = 0
-
-    @property
-    def planned_above(self) -> int:
-        """The planned peak less what existed before the step."""
-        return self.planned_peak - self.existing
-
-    @property
-    def measured_above(self) -> int:
-        """The measured peak less what existed before the step."""
-        return max(0, self.measured_peak - self.existing)
-
-    def __str__(self) -> str:
-        limit = "none" if self.budget is None else format_bytes(self.budget)
-        return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
-                f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
-                f"existed before the step and {format_bytes(self.outside)} were taken outside")
+from .steps import Steps
 
 
 class Prepared(Exception):
@@ -68,8 +35,8 @@ class Session:
         self.regions: list[Region] = []
         self.preparing = False
         self._parameters = list(parameters)
-        self._flights: dict[Region, int] = {}
-        self._company: dict[Region, set[Region]] = {}
+        self._traced: list[torch.Tensor] = []
+        self._steps = Steps(self.regions)
         self._ran = False
         self._optimizer_state: int | None = None
         self._last: Region | None = None
@@ -86,35 +53,16 @@ class Session:
         """
         region = Region(captured, self.settings)
         if not self._parameters:
-            self._parameters = list(trained)
+            self._traced = list(trained)
         self.regions.append(region)
-        self._flights[region] = 1
-        self._company[region] = set()
-        self._meet(region)
+        self._steps.meet(region)
         try:
             self.plan_for(region)
         except BaseException:
-            self._forget(region)
+            self.regions.remove(region)
+            self._steps.forget(region)
             raise
         return region
-
-    def _meet(self, region: Region) -> None:
-        """Notes which graphs belong to one step with this one: those whose forward passes wait for
-        their backward passes while it runs. Others are the same code for other sizes."""
-        for other in self.regions:
-            if other is not region and other.open_flights:
-                self._company[other].add(region)
-                self._company[region].add(other)
-
-    def _forget(self, region: Region) -> None:
-        self.regions.remove(region)
-        for other in self._company.pop(region):
-            self._company[other].discard(region)
-
-    def _step_of(self, region: Region) -> list[Region]:
-        """The graphs of a step that this one belongs to, in the order in which they were made."""
-        return [other for other in self.regions
-                if other is region or other in self._company[region]]
 
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
@@ -128,11 +76,10 @@ class Session:
         if total is not None:
             total -= self._fixed_bytes() + self._held_bytes
             self._require_room(total)
-        step = self._step_of(region)
-        needs = [self._need(other) for other in step for _ in range(self._flights[other])]
-        first = sum(self._flights[other] for other in step[:step.index(region)])
+        step = self._steps.of(region)
+        flights = [other for other in step for _ in range(self._steps.flights(other))]
         try:
-            share = shares(total, needs)[first]
+            share = shares(total, [self._need(other) for other in flights])[flights.index(region)]
             return region.plan_within(None if share is None else share - region.priced.beside_bytes,
                                       soon=self._ran)
         except InfeasibleError as error:
@@ -143,7 +90,7 @@ class Session:
         """The budget; a share is one of what the largest step takes when all is kept."""
         if self.settings.budget in UNLIMITED:
             return None
-        steps = [self._step_of(region) for region in self.regions]
+        steps = [self._steps.of(region) for region in self.regions]
         largest = max((self._keep_all_bytes(step) for step in steps), default=0)
         return _core.resolve_budget(str(self.settings.budget), largest)
 
@@ -175,7 +122,8 @@ class Session:
     def _optimizer_bytes(self) -> int:
         """Worked out once: plans stay as they are when the optimizer has made its state."""
         if self._optimizer_state is None:
-            trained = [parameter for parameter in self._parameters if parameter.requires_grad]
+            trained = [parameter for parameter in self._parameters or self._traced
+                       if parameter.requires_grad]
             self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, trained)
         return self._optimizer_state
 
@@ -196,8 +144,7 @@ class Session:
             raise Prepared
         if not any(other.open_flights for other in self.regions):
             self._begin_step(region, primals)
-        self._meet(region)
-        self._flights[region] = max(self._flights[region], region.open_flights + 1)
+        self._steps.meet(region)
         result = region.forward(self.plan_for(region), primals)
         self._ran = True
         return result
@@ -220,7 +167,7 @@ class Session:
     def _begin_step(self, region: Region, primals: Sequence) -> None:
         self._move_gradients_out(primals)
         for other in self.regions:
-            if other not in self._step_of(region):
+            if other not in self._steps.of(region):
                 other.release_idle()
         _runtime.reset_counted_peak()
         self._outside_base = _runtime.counted_bytes()
@@ -242,7 +189,7 @@ class Session:
     def memory(self) -> Memory:
         if not self.regions:
             return Memory(None, self._fixed_bytes(), self._fixed_bytes())
-        step = self._step_of(self._last or self.regions[0])
+        step = self._steps.of(self._last or self.regions[0])
         existing = self._fixed_bytes() + self._held_bytes + max(
             region.priced.resident_bytes for region in step)
         blocks = sum(_block_bytes(region, self.plan_for(region)) for region in step)

@@ -11,7 +11,8 @@ from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
 from .. import Error, InputError
 from .backend import compiled
 from .inputs import arguments_of
-from .session import Memory, Prepared, Session
+from .memory import Memory
+from .session import Prepared, Session
 from .settings import Settings
 
 

@@ -1,0 +1,41 @@
+"""What a training step was planned to take and took."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .. import format_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Memory:
+    """Bytes of a training step (the last one, where sizes differ), all that it needs.
+
+    ``budget``: None for no limit. ``existing``: what is there before the step: parameters, buffers,
+    inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
+    it, or what it will hold). ``planned_peak`` and ``measured_peak`` contain it; ``measured_peak``
+    is that of the last step, and also contains ``outside``, the most that other code of the process
+    took of the framework's memory meanwhile, which no plan knows of. 0 before the first step.
+    """
+
+    budget: int | None
+    existing: int
+    planned_peak: int
+    measured_peak: int = 0
+    outside: int = 0
+
+    @property
+    def planned_above(self) -> int:
+        """The planned peak less what existed before the step."""
+        return self.planned_peak - self.existing
+
+    @property
+    def measured_above(self) -> int:
+        """The measured peak less what existed before the step."""
+        return max(0, self.measured_peak - self.existing)
+
+    def __str__(self) -> str:
+        limit = "none" if self.budget is None else format_bytes(self.budget)
+        return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
+                f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
+                f"existed before the step and {format_bytes(self.outside)} were taken outside")
