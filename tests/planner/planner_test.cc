@@ -310,7 +310,8 @@ TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {
           EXPECT_GT(*planned.smallest_budget, budget);
           Control more(0.5);
           planned = plan_within(graph, strategy, *planned.smallest_budget, {}, more);
-          EXPECT_TRUE(planned.plan) << planned.message;
+          // On a busy machine the time may be over before, and the answer then says so.
+          EXPECT_TRUE(planned.plan || planned.outcome == Outcome::stopped) << planned.message;
         }
         if (!planned.plan) continue;
         EXPECT_LE(planned.plan->layout->arena_bytes, planned.budget_bytes);

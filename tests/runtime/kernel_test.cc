@@ -143,6 +143,16 @@ TEST(Kernel, WithholdsMutatedStatistics) {
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(first[i], second.at(i)));
 }
 
+TEST(Kernel, NumbersForTensorsTakeNoPartInPromotion) {
+  const at::Tensor half = at::ones({3}, at::kHalf);
+  EXPECT_EQ(run1(make_op("aten::mul.Tensor", 1, {0.5}), {half}).scalar_type(), at::kHalf);
+  Op subtract = make_op("aten::sub.Tensor", 1);
+  subtract.args = {std::int64_t{1}, TensorArg{0}};
+  EXPECT_TRUE(at::equal(run1(subtract, {range({3})}), at::sub(at::ones({3}), range({3}))));
+  const at::Tensor whole = at::ones({3}, at::kInt);
+  EXPECT_EQ(run1(make_op("aten::mul.Tensor", 1, {true}), {whole}).scalar_type(), at::kInt);
+}
+
 TEST(Kernel, RecordsNothingForAutograd) {
   at::Tensor x = range({3});
   x.set_requires_grad(true);
@@ -161,7 +171,7 @@ TEST(Kernel, RefusesArgumentsThatDoNotFitTheSchema) {
     EXPECT_THAT([&] { Kernel{op}; },
                 ThrowsMessage<InputError>(AllOf(HasSubstr("probe"), HasSubstr(part))));
   };
-  refuses(make_op("aten::relu", 0, {std::int64_t{1}}), "\"self\" wants Tensor");
+  refuses(make_op("aten::relu", 0, {std::string("a")}), "\"self\" wants Tensor");
   refuses(make_op("aten::relu", 2), "2 arguments");
   refuses(make_op("aten::transpose.int", 1, {std::string("a"), std::int64_t{1}}), "dim0");
   refuses(make_op("aten::add.Scalar", 1, {Integers{1}}), "other");
