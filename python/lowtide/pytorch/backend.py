@@ -88,8 +88,8 @@ def _require_cpu(primals: Sequence[fx.Node]) -> None:
     for node in primals:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on the "
-                             f"CPU alone: move the model and its inputs there, or save the graph "
+            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on "
+                             f"the CPU alone: move the model and its inputs there, or save the graph "
                              f"with lowtide.capture to plan it only")
 
 

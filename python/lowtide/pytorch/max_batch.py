@@ -37,8 +37,8 @@ def max_batch(
 
     ``make_step(size)`` gives a module and its inputs (a tensor, tuple or dict) for a batch of that
     size; what the module returns is added up to a loss for the proof. Sizes are doubled from
-    ``start`` until one has no plan, and halved in between; a step that takes more than its plan said
-    counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy, time_limit,
+    ``start`` until one has no plan, and halved in between; a step that takes more than the
+    budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy, time_limit,
     ...). Ctrl-C ends the search with the best size so far.
 
     Raises InfeasibleError when not even ``start`` fits.
@@ -109,7 +109,7 @@ def _total(output) -> torch.Tensor:
     leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(_plain(output))
               if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
     if not leaves:
-        raise InputError("nothing that the model returns has a gradient, so there is no step to run")
+        raise InputError("nothing that the model returns has a gradient: there is no step to run")
     return sum(leaf.sum() for leaf in leaves)
 
 

@@ -16,10 +16,10 @@ UNLIMITED = (None, "inf", float("inf"))
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when every value is kept,
-    or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
-    ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of planning
-    for each graph. ``report``: gets one line for each stage of the work; None is silent.
+    """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
+    kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
+    ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
+    planning for each graph. ``report``: gets one line for each stage of the work; None is silent.
     """
 
     budget: int | str | None = None

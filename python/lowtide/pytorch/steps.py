@@ -8,8 +8,8 @@ from .region import Region
 
 
 class Steps:
-    """Learns it from what happens: graphs whose forward passes wait for their backward passes at the
-    same time hold their values at the same time. Graphs that never do are the same code for other
+    """Learns it from what happens: graphs whose forward passes wait for their backward passes at
+    the same time hold their values at the same time. Graphs that never do are the same code for other
     sizes, and each may have all of the memory.
 
     ``regions``: all there are, a list that its owner changes.
@@ -34,7 +34,7 @@ class Steps:
             self._company[other].discard(region)
 
     def of(self, region: Region) -> list[Region]:
-        """The regions of the step that this one belongs to, in the order in which they were made."""
+        """The regions of the step that this one belongs to, oldest first."""
         return [other for other in self._regions
                 if other is region or other in self._company[region]]
 

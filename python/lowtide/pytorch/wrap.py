@@ -66,8 +66,8 @@ def session_of(model: torch.nn.Module) -> Session:
     """The session of a wrapped module. Raises InputError for another one."""
     session = getattr(type(model), "_lowtide_session", None)
     if session is None:
-        raise InputError(f"{type(model).__name__} is not wrapped: call lowtide.wrap(model, ...) and "
-                         f"use what it returns")
+        raise InputError(f"{type(model).__name__} is not wrapped: call lowtide.wrap(model, ...) "
+                         f"and use what it returns")
     return session
 
 
@@ -86,8 +86,8 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
                 raise failure.inner_exception from None
             raise
         except FailOnRecompileLimitHit as failure:
-            raise Error(f"{plain.__name__} was traced {_TRACING['recompile_limit']} times and still "
-                        f"meets calls that fit none of its plans: {failure}") from None
+            raise Error(f"{plain.__name__} was traced {_TRACING['recompile_limit']} times and "
+                        f"still meets calls that fit none of its plans: {failure}") from None
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
