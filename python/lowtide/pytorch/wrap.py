@@ -83,7 +83,7 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
                 return run(*arguments, **named)
         except BackendCompilerFailed as failure:
             if isinstance(failure.inner_exception, Error):
-                raise failure.inner_exception from None
+                raise failure.inner_exception.with_traceback(None) from None
             raise
         except FailOnRecompileLimitHit as failure:
             raise Error(f"{plain.__name__} was traced {_TRACING['recompile_limit']} times and "
