@@ -28,7 +28,7 @@ class DenseBlock(nn.Module):
     def forward(self, x):
         features = [x]
         for layer in self.children():
-            features.append(layer(features))
+            features.append(layer(tuple(features)))
         return torch.cat(features, 1)
 
 
