@@ -1,3 +1,4 @@
+import pathlib
 from collections.abc import Callable, Sequence
 from typing import Optional
 
@@ -31,6 +32,7 @@ class Executor:
     def overruns(self) -> list[str]: ...
 
 def device_name() -> str: ...
+def profile_path() -> pathlib.Path: ...
 def profiled(
     graph: Graph,
     file: Optional[Path] = None,

@@ -2,7 +2,21 @@
 
 import torch
 from functorch.compile import nop
+from torch import nn
 from torch._dynamo.backends.common import aot_autograd
+
+
+class Chain(nn.Module):
+    """Linear layers and activations: each product is worth keeping, and can be made again."""
+
+    def __init__(self, width=32, depth=5):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = torch.tanh(layer(x))
+        return x
 
 
 def compiled(module, partition_fn, **options):

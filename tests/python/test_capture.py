@@ -18,12 +18,7 @@ from joint_capture import compile_step, interpret
 from lowtide.pytorch.capture import BOUNDARY, eager_kernels, from_joint
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def images(*shape):

@@ -16,12 +16,7 @@ import torch_models
 from lowtide.__main__ import main
 from lowtide.pytorch.capture import BOUNDARY, capture
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Net(nn.Module):

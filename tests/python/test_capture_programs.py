@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from joint_capture import compile_function, interpret
 
+pytestmark = pytest.mark.usefixtures("one_thread")
+
 # Each takes and returns a tensor; what is written in place is a value of the program.
 VIEWS = {
     "transpose": lambda x: x.transpose(0, -1),
@@ -91,11 +93,3 @@ def test_random_programs_give_the_bits_of_pytorch(steps):
     outputs, gradients = interpret(region, exact_strides=False)
     for ours, theirs in zip(outputs + gradients, region.results + region.gradients, strict=True):
         assert torch.equal(ours, theirs)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)

@@ -3,7 +3,7 @@
 import lowtide
 import pytest
 import torch
-from joint_graphs import compiled
+from joint_graphs import Chain, compiled
 from lowtide.pytorch.capture import from_joint, mutated_primals
 from lowtide.pytorch.export.policy import held_over_boundary, selective_checkpoint_policy
 from lowtide.pytorch.inductor.estimate import priced
@@ -14,17 +14,6 @@ from torch.utils.checkpoint import checkpoint
 from torch_memory import profiled
 
 torch.set_num_threads(1)
-
-
-class Chain(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(6))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.tanh(layer(x))
-        return x
 
 
 class Image(nn.Module):
@@ -53,7 +42,7 @@ class Attention(nn.Module):
         return x + nn.functional.gelu(self.out(y.transpose(1, 2).reshape(2, 8, 16)))
 
 
-CASES = {"chain": (Chain, (512, 16)), "image": (Image, (2, 2, 8, 8)),
+CASES = {"chain": (lambda: Chain(16, 6), (512, 16)), "image": (Image, (2, 2, 8, 8)),
          "attention": (Attention, (2, 8, 16))}
 
 
@@ -114,7 +103,7 @@ def test_a_step_has_the_bits_of_eager(case, budget):
 
 @pytest.mark.parametrize("budget", ["100%", "75%", "60%"])
 def test_the_saved_bytes_are_those_of_the_plan(budget):
-    module, inputs = Chain(), torch.randn(512, 16)
+    module, inputs = Chain(16, 6), torch.randn(512, 16)
     captured = capture(module, inputs)
     plan = lowtide.plan(priced(captured), budget, time_limit=1.0).plan
     held = held_over_boundary(captured, plan)
@@ -126,7 +115,7 @@ def test_the_saved_bytes_are_those_of_the_plan(budget):
 
 
 def test_less_budget_saves_less():
-    module, inputs = Chain(), torch.randn(512, 16)
+    module, inputs = Chain(16, 6), torch.randn(512, 16)
     captured = capture(module, inputs)
     graph = priced(captured)
     kept = [held_over_boundary(captured, lowtide.plan(graph, b, time_limit=1.0).plan)
@@ -135,7 +124,7 @@ def test_less_budget_saves_less():
 
 
 def test_another_module_is_refused():
-    module, inputs = Chain(), torch.randn(512, 16)
+    module, inputs = Chain(16, 6), torch.randn(512, 16)
     captured = capture(module, inputs)
     plan = lowtide.keep_all(captured.graph)
     with pytest.raises(lowtide.InputError, match="aten::tanh"):

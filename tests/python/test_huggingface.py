@@ -21,13 +21,10 @@ SMALL = 16384  # bytes: scalars beside the plan, and what a plan changes after t
 
 
 @pytest.fixture(scope="module")
-def huggingface():
+def huggingface(one_thread):
     pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield importlib.import_module("lowtide.pytorch.integrations.huggingface")
-    torch.set_num_threads(threads)
+    return importlib.import_module("lowtide.pytorch.integrations.huggingface")
 
 
 def bert(attention):

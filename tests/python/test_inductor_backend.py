@@ -3,7 +3,7 @@
 import lowtide
 import pytest
 import torch
-from joint_graphs import again_before_each
+from joint_graphs import Chain, again_before_each
 from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within
 from lowtide.pytorch.inductor.split import is_random
 from torch import nn
@@ -20,19 +20,6 @@ def one_compiling_process():
     torch._dynamo.reset()
     with inductor_config.patch(compile_threads=1):
         yield
-
-
-class Chain(nn.Module):
-    """Linear layers and activations: each product is worth keeping, and can be made again."""
-
-    def __init__(self, width=32, depth=5):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
-
-    def forward(self, x):
-        for layer in self.layers:
-            x = torch.tanh(layer(x))
-        return x
 
 
 class Image(nn.Module):

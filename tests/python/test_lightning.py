@@ -20,12 +20,9 @@ SMALL = 4096  # bytes of scalars and metrics that a step takes beside its plan
 
 
 @pytest.fixture(scope="module")
-def integration():
+def integration(one_thread):
     pytest.importorskip("lightning.pytorch")
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield importlib.import_module("lowtide.pytorch.integrations.lightning")
-    torch.set_num_threads(threads)
+    return importlib.import_module("lowtide.pytorch.integrations.lightning")
 
 
 def classifier():

@@ -5,11 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 def make(size):

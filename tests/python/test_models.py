@@ -66,13 +66,7 @@ RUNS = [(name, optimizer) for name, (own, _) in CASES.items()
         for optimizer in (OPTIMIZERS if name in WITH_ALL else [own])]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """At these sizes threads cost more than they give."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def write_graph(path, name, optimizer, sizes):

@@ -13,12 +13,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path_factory, monkeypatch):
-    """Profiles are shared by the tests of a run, and not with the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Convolutions(nn.Module):

@@ -11,6 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from .. import InputError
 from .capture import (
+    Captured,
     describe_inputs,
     describe_primals,
     eager_kernels,
@@ -26,13 +27,12 @@ from .shapes import is_symbolic, PerShape
 
 
 def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | None = None,
-                    **others) -> Callable:
+                    **_) -> Callable:
     """A graph of dynamo as a callable that trains within ``options["budget"]``.
 
     The other options are those of ``settings.Settings``. Each call of ``torch.compile`` with its
     own options has its own budget, which all graphs that it makes share.
     """
-    options = options if options is not None else others.get("backend_options")
     return compiled(graph, inputs, _session_of(options))
 
 
@@ -75,7 +75,8 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
     region = session.add(captured, trained)
     results = list(joint.graph.output_node().args[0])
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
-    saved = [*_saved_primals(region, primals), *_saved_results(region, returned)]
+    read = _read(captured)
+    saved = [*_saved_primals(captured, read, primals), *_saved_results(captured, read, returned)]
     ticket = _fake_ticket(primals)
     return (
         forward_half(_run_forward(session, region), primals, returned, saved, ticket),
@@ -106,29 +107,26 @@ def _run_backward(session: Session, region: Region) -> Callable:
     return run_backward
 
 
-def _saved_primals(region: Region, primals: Sequence[fx.Node]) -> list[fx.Node]:
+def _saved_primals(captured: Captured, read: set[int],
+                   primals: Sequence[fx.Node]) -> list[fx.Node]:
     """The primals that the backward half may read: all that ops read, but for what the module
     itself overwrites."""
-    captured = region.captured
-    read = _read(region)
     return [node for position, (node, index) in enumerate(zip(primals, captured.primals))
             if index in read and position not in captured.updated]
 
 
-def _saved_results(region: Region, returned: Sequence) -> list[fx.Node]:
+def _saved_results(captured: Captured, read: set[int], returned: Sequence) -> list[fx.Node]:
     """The forward outputs that ops read: they lie in the caller's memory, where the caller could
     change them."""
-    captured = region.captured
-    read = _read(region) - set(captured.primals)
+    made = read - set(captured.primals)
     nodes = {output.tensor: node for output, node in zip(captured.forward_outputs, returned)}
-    return [node for index, node in nodes.items() if index in read]
+    return [node for index, node in nodes.items() if index in made]
 
 
-def _read(region: Region) -> set[int]:
+def _read(captured: Captured) -> set[int]:
     """Tensors that ops read, and the storages of the views that they read."""
-    graph = region.captured.graph
-    tensors = graph.tensors
-    read = {index for number, op in enumerate(graph.ops) if number != region.captured.boundary
+    tensors = captured.graph.tensors
+    read = {index for number, op in enumerate(captured.graph.ops) if number != captured.boundary
             for index in op.inputs}
     return (read | {tensors[index].alias_of for index in read}) - {None}
 

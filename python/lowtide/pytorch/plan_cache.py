@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import pathlib
-import tempfile
 
-from .. import Error, Graph, Plan, verify
+from .. import Error, Graph, Plan, _runtime, verify
 
 
 def cache_folder() -> pathlib.Path:
     """Where plans are kept: beside the profiles of this machine's devices."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.environ.get("HOME")
-    if not base:
-        return pathlib.Path(tempfile.gettempdir()) / "lowtide" / "plans"
-    root = pathlib.Path(base) if os.environ.get("XDG_CACHE_HOME") else pathlib.Path(base) / ".cache"
-    return root / "lowtide" / "plans"
+    return _runtime.profile_path().parent / "plans"
 
 
 def cache_key(graph: Graph, budget_bytes: int, strategy: str | None, options, time_limit) -> str:

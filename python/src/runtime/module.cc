@@ -19,6 +19,7 @@ Graph profiled(const Graph& graph, const std::optional<std::filesystem::path>& f
 
 void bind_profile(py::module_& module) {
   module.def("device_name", &device_name);
+  module.def("profile_path", [] { return default_profile_path(device_name()); });
   module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::nullopt,
              py::arg("again") = false, py::arg("report") = std::nullopt,
              py::call_guard<py::gil_scoped_release>());

@@ -21,6 +21,7 @@ from torch._functorch._aot_autograd.descriptors import (
 )
 
 from ... import InputError
+from ..capture.primals import placeholders
 
 
 def split(
@@ -106,8 +107,8 @@ def _refuse_random_twice(executions):
 
 def _placeholders(joint):
     """The joint graph's inputs: what the forward takes, and the tangents."""
+    tangents = placeholders(joint, "tangents")
     nodes = joint.graph.find_nodes(op="placeholder")
-    tangents = [node for node in nodes if "tangents" in str(node.target)]
     return [node for node in nodes if node not in set(tangents)], tangents
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import fx
 
 from ... import InputError
+from ..capture.primals import placeholders
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,11 @@ def _inputs_of_backward(backward):
     if symbols:
         raise InputError(f"the backward depends on {', '.join(symbols)}, which is no tensor; "
                          "compile with dynamic=False, a plan is for fixed shapes")
-    tangents = [node for node in inputs if "tangents" in node.target]
+    tangents = placeholders(backward, "tangents")
     if not tangents:
         raise InputError("nothing is differentiated, so that there is nothing to plan; compile a "
                          "module that has parameters with requires_grad")
-    return tangents, [node for node in inputs if "tangents" not in node.target]
+    return tangents, [node for node in inputs if node not in set(tangents)]
 
 
 def _updates(forward):
