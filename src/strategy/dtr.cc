@@ -14,7 +14,11 @@ class Dtr {
 
   Decision decide() {
     try_limit(request_.budget_bytes);
-    if (!trials_.any_fits()) find_leanest();
+    if (!trials_.any_fits()) {
+      trials_.offer(stage_order(graph_));
+      lower_limit(keep_all_peak(graph_), request_.control,
+                  [&](Bytes limit) { return try_limit(limit); });
+    }
     return request_.control.should_stop() ? trials_.stopped() : trials_.decision("DTR");
   }
 
@@ -31,19 +35,6 @@ class Dtr {
       any = true;
     }
     return any;
-  }
-
-  /// Lowers the limit until it does not do. From above, since runs that fail thrash before.
-  void find_leanest() {
-    trials_.offer(stage_order(graph_));
-    auto limit = static_cast<double>(keep_all_peak(graph_));
-    for (double step : {0.1, 0.03, 0.01}) {
-      while (!request_.control.should_stop()) {
-        const double lower = limit * (1 - step);
-        if (!try_limit(static_cast<Bytes>(lower))) break;
-        limit = lower;
-      }
-    }
   }
 
   const PlanRequest& request_;
@@ -63,7 +54,8 @@ Strategy dtr_strategy() {
           .paper = "Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021",
           .options = {{"heuristic",
                        "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
-                       "recently used, 4: largest, 5: memory saved per cost",
+                       "recently used, 4: largest, 5: memory saved per cost, 6: classes, and what "
+                       "is needed last (which an executor cannot know)",
                        0, 0, kHeuristics - 1},
                       {"thrash", "gives up at so many times the cost of a step", 4, 1, 1e6}},
           .decide = decide};

@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "strategy/ask.h"
 #include "strategy/dtr/rerun_cost.h"
@@ -22,7 +23,8 @@ using testing::resident;
 using testing::value;
 
 constexpr Heuristic kAll[] = {Heuristic::classes, Heuristic::full, Heuristic::local,
-                              Heuristic::lru,     Heuristic::size, Heuristic::msps};
+                              Heuristic::lru,     Heuristic::size, Heuristic::msps,
+                              Heuristic::ahead};
 
 /// Three values that the last op reads, and one that pushes one of them out:
 ///   0 dear_old (cost 90, 10 bytes), 1 cheap (cost 2, 6 bytes), 2 large (cost 60, 30 bytes),
@@ -63,6 +65,22 @@ TEST(Dtr, EachHeuristicEvictsWhatItSays) {
   EXPECT_THAT(reruns_of(Heuristic::msps, 72), ::testing::ElementsAre(1));
   EXPECT_THAT(reruns_of(Heuristic::lru, 72), ::testing::ElementsAre(0));     // the oldest
   EXPECT_THAT(reruns_of(Heuristic::size, 72), ::testing::ElementsAre(0));    // 10 > 6 bytes
+  EXPECT_THAT(reruns_of(Heuristic::ahead, 72), ::testing::ElementsAre(1));   // both for the end
+}
+
+/// Of two equal values, the one made last is read first:
+///   0 first, 1 second (10 bytes each), 2 wide (30 bytes), 3 reads second, 4 reads first.
+TEST(Dtr, LooksAheadToWhatIsNeededLast) {
+  GraphData data;
+  data.tensors = {resident("x", 1), value("first", 10), value("second", 10), value("wide", 30),
+                  value("soon", 1), value("late", 1)};
+  data.ops = {op("first", {0}, {1}, 5), op("second", {0}, {2}, 5), op("wide", {0}, {3}, 5),
+              op("soon", {2, 3}, {4}, 5), op("late", {1, 4}, {5}, 5)};
+  data.outputs = {5};
+  const StageGraph graph(Graph(std::move(data)));
+  const auto ahead = simulate(graph, {Heuristic::ahead, 42, 1e9, false}, Control());
+  ASSERT_TRUE(ahead);
+  EXPECT_THAT(reruns(*ahead), ::testing::ElementsAre(0));
 }
 
 TEST(Dtr, SaysWhenAnOpDoesNotFit) {
@@ -91,7 +109,7 @@ TEST(Dtr, StaysWithinItsLimitWithEveryHeuristic) {
           const auto executions = simulate(stages, {heuristic, limit, 1e9, drop}, Control());
           if (!executions) continue;
           evicting += !reruns(*executions).empty();
-          ASSERT_LE(lower(graph, *executions).peak_bytes, limit)
+          ASSERT_LE(with_in_place(graph, lower(graph, *executions)).peak_bytes, limit)
               << "seed " << seed << " heuristic " << static_cast<int>(heuristic);
         }
       }

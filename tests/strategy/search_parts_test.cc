@@ -11,7 +11,9 @@
 #include "strategy/ask.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
+#include "strategy/search/evictions.h"
 #include "strategy/search/priced_descent.h"
+#include "strategy/search/start_events.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
@@ -180,6 +182,24 @@ TEST(Descent, EndsWhereItIsAskedToOrAtTheSamePeakAsAnyOther) {
     EXPECT_DOUBLE_EQ(plan.cost(), found.cost);
   }
   EXPECT_EQ(descend(graph, 1, Control()).peak, lowest.peak);
+}
+
+Bytes leanest(const StageGraph& graph, const std::vector<std::vector<Event>>& starts) {
+  Bytes least = keep_all_peak(graph);
+  for (const std::vector<Event>& events : starts) {
+    EventPlan plan(graph, 0);
+    change_to(plan, events);
+    least = std::min(least, plan.memory().peak());
+  }
+  return least;
+}
+
+TEST(Evictions, NeedLessThanSegmentsWhereWholeChainsMustRunAgain) {
+  for (int length : {40, 100}) {
+    const StageGraph graph(testing::chain_graph(length));
+    const Bytes segments = leanest(graph, segmentations(graph));
+    EXPECT_LT(2 * leanest(graph, leaner_evictions(graph, Control())), segments) << length;
+  }
 }
 
 TEST(Answer, KeepsAllOnlyWhenThatFits) {

@@ -14,7 +14,8 @@ constexpr double kFresh = 1e-9;
 
 Neighbourhood neighbourhood_of(Heuristic heuristic) {
   switch (heuristic) {
-    case Heuristic::classes: return Neighbourhood::classes;
+    case Heuristic::classes:
+    case Heuristic::ahead: return Neighbourhood::classes;
     case Heuristic::full: return Neighbourhood::full;
     case Heuristic::msps: return Neighbourhood::ancestors;
     default: return Neighbourhood::none;
@@ -45,10 +46,21 @@ Pins find_pins(const StageGraph& graph) {
   return pins;
 }
 
+std::vector<double> begins_of(const StageGraph& graph) {
+  std::vector<double> begins;
+  double sum = 0;
+  for (const Stage& stage : graph.stages()) {
+    begins.push_back(sum);
+    sum += stage.cost;
+  }
+  return begins;
+}
+
 class Simulation {
  public:
   Simulation(const StageGraph& graph, const SimulationOptions& options, const Control& control)
       : graph_(graph), options_(options), control_(control), pins_(find_pins(graph)),
+        begins_(begins_of(graph)),
         rerun_cost_(make_rerun_cost(graph, neighbourhood_of(options.heuristic))),
         values_(graph.num_values()), used_(graph.resident_bytes()) {}
 
@@ -106,7 +118,7 @@ class Simulation {
   }
 
   bool make_room_for(const Stage& stage) {
-    Bytes needed = stage.workspace;
+    Bytes needed = stage.workspace - overlaid(stage);
     for (int v : stage.outputs) {
       if (!values_[v].here) needed += graph_.value(v).bytes;
     }
@@ -115,6 +127,22 @@ class Simulation {
       drop(cheapest_to_evict());
     }
     return true;
+  }
+
+  /// What is written over inputs that go with this run.
+  Bytes overlaid(const Stage& stage) const {
+    Bytes bytes = 0;
+    for (const auto& [output, input] : stage.overlays) {
+      const bool dies = values_[input].locks == 1 && goes_when_idle(input);
+      if (dies && !values_[output].here) bytes += graph_.value(output).bytes;
+    }
+    return bytes;
+  }
+
+  bool goes_when_idle(int v) const {
+    const int last_use = graph_.value(v).last_reader();
+    const bool over = last_use == now_ || (options_.drop_remade && last_use < now_);
+    return over && !pins_.pinned[v];
   }
 
   void make(int v) {
@@ -140,9 +168,7 @@ class Simulation {
   void finish_with(int v) {
     values_[v].last_access = clock_;
     --values_[v].locks;
-    const int last_use = graph_.value(v).last_reader();
-    const bool over = last_use == now_ || (options_.drop_remade && last_use < now_);
-    if (over && values_[v].locks == 0 && !pins_.pinned[v]) {
+    if (values_[v].locks == 0 && goes_when_idle(v)) {
       drop(v);
     } else {
       update_place(v);
@@ -185,14 +211,24 @@ class Simulation {
       case Heuristic::lru: return -staleness;
       case Heuristic::size: return -bytes;
       case Heuristic::msps: return cost / bytes;
+      case Heuristic::ahead: return cost / (bytes * std::max(kFresh, until_next_use(v)));
       default: return cost / (bytes * staleness);
     }
+  }
+
+  /// On the clock of a step without reruns. What is only good for making something else again is
+  /// used last.
+  double until_next_use(int v) const {
+    const std::vector<int>& readers = graph_.value(v).readers;
+    const auto next = std::ranges::upper_bound(readers, now_);
+    return begins_[next == readers.end() ? graph_.end() : *next] - begins_[now_];
   }
 
   const StageGraph& graph_;
   const SimulationOptions& options_;
   const Control& control_;
   const Pins pins_;
+  const std::vector<double> begins_;  // per stage: the cost of those before
   std::unique_ptr<RerunCost> rerun_cost_;
   std::vector<State> values_;
   std::vector<int> evictable_;
@@ -209,6 +245,17 @@ std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
                                           const SimulationOptions& options,
                                           const Control& control) {
   return Simulation(graph, options, control).executions();
+}
+
+void lower_limit(Bytes from, const Control& control, const std::function<bool(Bytes)>& fits) {
+  auto limit = static_cast<double>(from);
+  for (double step : {0.1, 0.03, 0.01}) {
+    while (!control.should_stop()) {
+      const double lower = limit * (1 - step);
+      if (!fits(static_cast<Bytes>(lower))) break;
+      limit = lower;
+    }
+  }
 }
 
 }  // namespace lowtide

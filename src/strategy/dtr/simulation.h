@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -16,9 +17,10 @@ enum class Heuristic : std::uint8_t {
   local,    ///< h_DTR-local: the same with the cost of its own op alone
   lru,      ///< 1 / staleness
   size,     ///< 1 / bytes
-  msps      ///< (cost with evicted ancestors) / bytes
+  msps,     ///< (cost with evicted ancestors) / bytes
+  ahead     ///< h_DTR with the time until the next use in the place of staleness (Belady, 1966)
 };
-inline constexpr int kHeuristics = 6;
+inline constexpr int kHeuristics = 7;
 
 struct SimulationOptions {
   Heuristic heuristic = Heuristic::classes;
@@ -40,5 +42,9 @@ struct SimulationOptions {
 std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
                                           const SimulationOptions& options,
                                           const Control& control);
+
+/// Lowers a limit in ever smaller steps for as long as `fits(limit)`. From above, since a simulation
+/// that fails thrashes before.
+void lower_limit(Bytes from, const Control& control, const std::function<bool(Bytes)>& fits);
 
 }  // namespace lowtide

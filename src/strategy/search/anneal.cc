@@ -57,13 +57,20 @@ void Annealer::drop(Event event, double deep) {
   moves_.drop(event, most_cost_, [&](Event, int) { return chance(deep); });
 }
 
+/// Of a drop: mostly a part of what is there for nothing else runs again too; at times all of it,
+/// which is what it takes where memory is so short that hardly anything can be held.
+double Annealer::depth() {
+  const int kind = pick(10);
+  return kind < 2 ? 0.3 : kind < 8 ? 0.9 : 1;
+}
+
 /// A use of a value, at random, gets its own run of the value's op.
 void Annealer::drop_random() {
   const StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
   const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
   const std::vector<int>& runs = plan_.runs(reader);
   const int stage = runs[pick(static_cast<int>(runs.size()))];
-  drop({stage, value.producer}, chance(0.8) ? 0.9 : 0.3);
+  drop({stage, value.producer}, depth());
 }
 
 void Annealer::hold_random() {
@@ -92,7 +99,7 @@ void Annealer::relieve(int stage) {
     const int v = choices_[pick(static_cast<int>(choices_.size()))];
     const int use = next_use_behind(graph_, plan_, v, stage);
     if (use == kNone) continue;
-    return drop({use, graph_.value(v).producer}, chance(0.8) ? 0.9 : 0.3);
+    return drop({use, graph_.value(v).producer}, depth());
   }
 }
 

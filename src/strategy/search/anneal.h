@@ -58,6 +58,7 @@ class Annealer {
   double uniform();  ///< in [0, 1)
   bool chance(double probability) { return uniform() < probability; }
   Bytes bytes_over() const;
+  double depth();
   bool is_too_dear() const { return plan_.cost() > most_cost_; }
 
   void drop(Event event, double deep);

@@ -1,21 +1,28 @@
 #include "strategy/search/descent.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "base/time_share.h"
 #include "strategy/search/anneal.h"
+#include "strategy/search/evictions.h"
 #include "strategy/search/start_events.h"
 
 namespace lowtide {
 namespace {
 
-/// The leanest of keep-all and the segmentations.
+/// The leanest of keep-all, the segmentations and the evictions.
 std::vector<Event> leanest_start(const StageGraph& graph, const Control& control) {
+  std::vector<std::vector<Event>> starts = segmentations(graph);
+  std::ranges::move(leaner_evictions(graph, share_of_time(control, 0.2)),
+                    std::back_inserter(starts));
   std::vector<Event> leanest;
   Bytes least = EventPlan(graph, 0).memory().peak();
-  for (std::vector<Event>& events : segmentations(graph)) {
+  for (std::vector<Event>& events : starts) {
     if (control.should_stop()) break;
     EventPlan plan(graph, 0);
-    for (Event event : events) plan.add(event);
+    change_to(plan, events);
     if (plan.memory().peak() >= least) continue;
     least = plan.memory().peak();
     leanest = std::move(events);

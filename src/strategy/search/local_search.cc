@@ -12,6 +12,7 @@
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
+#include "strategy/search/evictions.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/proof.h"
 #include "strategy/search/start_events.h"
@@ -184,10 +185,18 @@ class Search {
         if (is_lean) break;
       }
     }
-    if (!starts.any_fits()) {
-      for (const std::vector<Event>& events : segmentations(graph_)) {
+    if (starts.any_fits()) return starts;
+    for (const std::vector<Event>& events : segmentations(graph_)) {
+      starts.add(start_of(events, annealer));
+    }
+    constexpr double kEvictionsTime = 0.1;
+    const Control last = share_of_time(kEvictionsTime);
+    for (double share : {1.0, 0.95, 0.9, 0.8}) {
+      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
+      for (const std::vector<Event>& events : evictions(graph_, limit, last)) {
         starts.add(start_of(events, annealer));
       }
+      if (starts.any_fits()) break;
     }
     return starts;
   }
