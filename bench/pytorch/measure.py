@@ -77,7 +77,7 @@ def measure(arguments, counter):
     peak, cpu, wall = timed_steps(counter, loss, optimizer, arguments.steps)
     return {"batch": len(case.inputs[0]), "base_bytes": base, "held_bytes": held,
             "peak_above_bytes": peak - base, "peak_total_bytes": peak, "step_cpu_s": cpu,
-            "step_wall_s": wall, "setup_s": setup, **results}
+            "step_wall_s": wall, "setup_s": setup, **results, **getattr(loss, "planned", {})}
 
 
 def main():

@@ -25,6 +25,7 @@ import summary  # noqa: E402
 from summary import Row  # noqa: E402
 from tools import TOOLS  # noqa: E402
 
+PLANNED = ("planned_above_bytes", "floor_above_bytes", "planned_extra", "least_extra")
 SAME_PEAK = 0.01  # peaks nearer than this share are one budget
 
 
@@ -94,6 +95,7 @@ class Bench:
         return Row(model=job.model, tool=job.tool, setting=job.setting, time_x_eager=round(ratio, 4),
                    threads=self.arguments.threads, rounds=len(rounds), **times, **most,
                    **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding")},
+                   **{key: rounds[0][key] for key in PLANNED if rounds[0].get(key) is not None},
                    **{key: worst([f[key] for f in rounds]) for key in ("gradients", "buffers")})
 
 

@@ -11,7 +11,9 @@ class Row:
     """A tool at a setting on a model. Bytes; seconds of a step; peaks above `base_bytes`, which
     lived before the tool was set up, and in all; `held_bytes` of `peak_above_bytes` stay between
     steps. `gradient_error`: from eager's gradients; `rounding`: of eager's own, from those in double
-    precision."""
+    precision. Of a plan: the bytes above `base_bytes` that it promises, those that an op needs at
+    least with the gradients that exist by then, its extra time by its costs, and the certified
+    least of any plan within the budget; shares of a step without a limit."""
 
     model: str
     tool: str
@@ -31,6 +33,10 @@ class Row:
     rounding: float
     buffers: str
     rounds: int
+    planned_above_bytes: int | str = ""
+    floor_above_bytes: int | str = ""
+    planned_extra: float | str = ""
+    least_extra: float | str = ""
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Row))

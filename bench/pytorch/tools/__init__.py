@@ -7,6 +7,7 @@ them: most import torch.
 
 FRACTIONS = ("1", "0.8", "0.6", "0.4", "0.2", "0")
 UNLIMITED = "inf"
+LOWEST = "lowest"
 
 # The settings a tool is measured at; "" where there is nothing to choose. Lowtide's others are
 # bytes: the peaks of its peers.

@@ -1,12 +1,55 @@
 """Lowtide: a plan within a budget of bytes for all tensors of the process."""
 
 import lowtide
+from lowtide.pytorch.wrap import session_of
 
-from . import UNLIMITED
+from . import LOWEST, UNLIMITED
+from .floors import floor_with_gradients
+
+STEP = 1.03  # from one budget that is tried to the next
 
 
 def prepare(case, optimizer, setting):
-    """`setting`: bytes, parameters, optimizer state and inputs included; or UNLIMITED."""
-    budget = None if setting == UNLIMITED else int(setting)
-    wrapped = lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer)
-    return lambda: wrapped(*case.inputs)
+    """`setting`: bytes, parameters, optimizer state and inputs included; a share of what a step
+    takes that keeps everything ("60%"); UNLIMITED; or LOWEST, the least that a plan is found for."""
+    wrapped = _lowest(case, optimizer) if setting == LOWEST else _within(
+        case, optimizer, None if setting == UNLIMITED else setting)
+
+    def loss():
+        return wrapped(*case.inputs)
+
+    loss.planned = _planned(session_of(wrapped))
+    return loss
+
+
+def _within(case, optimizer, budget):
+    return lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer)
+
+
+def _lowest(case, optimizer):
+    """Upwards from what its largest op takes. Gradients may be made again, so they may be less."""
+    session = session_of(_within(case, optimizer, None))
+    budget = session.memory().existing + max(
+        region.priced.floor_bytes - region.priced.resident_bytes for region in session.regions)
+    while True:
+        try:
+            return _within(case, optimizer, int(budget))
+        except lowtide.InfeasibleError:
+            budget *= STEP
+
+
+def _planned(session):
+    """What the plan says of itself: bytes above what exists; extra time, its own and the certified
+    least of any plan, as shares of a step that keeps everything; and the bytes that an op needs at
+    least with the gradients that exist by then."""
+    memory = session.memory()
+    plans = [session.plan_for(region) for region in session.regions]
+    kept = sum(op.cost for region in session.regions for op in region.priced.graph.ops)
+    bounds = [plan.lower_bound for plan in plans]
+    return {
+        "planned_above_bytes": memory.planned_above,
+        "floor_above_bytes": max(floor_with_gradients(region.priced.graph)
+                                 for region in session.regions),
+        "planned_extra": sum(plan.cost for plan in plans) / kept - 1,
+        "least_extra": None if None in bounds else sum(bounds) / kept - 1,
+    }
