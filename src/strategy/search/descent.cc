@@ -1,7 +1,5 @@
 #include "strategy/search/descent.h"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "base/time_share.h"
@@ -12,14 +10,12 @@
 namespace lowtide {
 namespace {
 
-/// The leanest of keep-all, the segmentations and the evictions.
-std::vector<Event> leanest_start(const StageGraph& graph, const Control& control) {
-  std::vector<std::vector<Event>> starts = segmentations(graph);
-  std::ranges::move(leaner_evictions(graph, share_of_time(control, 0.2)),
-                    std::back_inserter(starts));
+/// The leanest of keep-all and the given plans.
+std::vector<Event> leanest(const StageGraph& graph, std::vector<std::vector<Event>> plans,
+                           const Control& control) {
   std::vector<Event> leanest;
   Bytes least = EventPlan(graph, 0).memory().peak();
-  for (std::vector<Event>& events : starts) {
+  for (std::vector<Event>& events : plans) {
     if (control.should_stop()) break;
     EventPlan plan(graph, 0);
     change_to(plan, events);
@@ -30,16 +26,27 @@ std::vector<Event> leanest_start(const StageGraph& graph, const Control& control
   return leanest;
 }
 
-}  // namespace
-
-Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
+Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, Bytes limit,
+                     const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
   constexpr std::int64_t kPatience = 100'000;
   Annealer annealer(graph, limit, kDear * typical_price(graph), 1);
-  annealer.load(leanest_start(graph, control));
+  annealer.load(start);
   annealer.descend(kPatience, control);
   const EventPlan& plan = annealer.plan();
   return {plan.events(), plan.cost(), plan.memory().peak()};
+}
+
+}  // namespace
+
+Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
+  const std::vector<Event> evicting =
+      leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control);
+  Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.6));
+  if (lowest.peak <= limit) return lowest;
+  const std::vector<Event> segmented = leanest(graph, segmentations(graph), control);
+  Descent other = descend_from(graph, segmented, limit, control);
+  return other.peak < lowest.peak ? std::move(other) : std::move(lowest);
 }
 
 }  // namespace lowtide
