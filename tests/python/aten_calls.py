@@ -60,8 +60,9 @@ def drawn(shape, dtype, generator):
 
 def call_of(target, dtype, draw, **given):
     """A call with `draw(dtype)` for each tensor; `given`: values of arguments by their names."""
-    return Call(target, tuple(given.get(argument.name, _value(argument, dtype, draw))
-                              for argument in target._schema.arguments))
+    return Call(target, tuple(
+        given[argument.name] if argument.name in given else _value(argument, dtype, draw)
+        for argument in target._schema.arguments))
 
 
 def _value(argument, dtype, draw):
