@@ -1,6 +1,6 @@
 """A vision transformer of timm with dropout within a budget.
 
-Needs timm, and the torchvision that belongs to the installed torch.
+Needs timm, and a torchvision that can be imported beside the installed torch.
 """
 
 import timm

@@ -68,6 +68,10 @@ constexpr std::array kIndexRules = {
     IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
 };
 
+/// Ops whose argument 1 divides: kernels refuse to divide integers by zero.
+constexpr std::array<std::string_view, 4> kDivisions = {
+    "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor"};
+
 const Tensor* tensor_argument(const Graph& graph, const Op& op, std::size_t index) {
   if (index >= op.args.size()) return nullptr;
   const auto* arg = std::get_if<TensorArg>(&op.args[index]);
@@ -104,6 +108,13 @@ std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId 
   return std::nullopt;
 }
 
+/// What the integers of an input are that holds no indices.
+std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
+  const bool divides = std::ranges::count(kDivisions, op.type) > 0 &&
+                       tensor_argument(graph, op, 1) == &graph.tensor(input);
+  return divides ? 1 : 0;
+}
+
 at::Tensor uniform(std::int64_t count) {
   return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
 }
@@ -111,13 +122,13 @@ at::Tensor uniform(std::int64_t count) {
 /// A small piece of random data of a dtype, repeated over every input of that dtype. Values and
 /// masks come in runs, as after an activation or under a causal mask: kernels that branch on each
 /// element would be mispredicted on pure noise, and timed far too slow.
-at::Tensor tile(DType dtype, std::optional<std::int64_t> limit) {
+at::Tensor tile(DType dtype, std::optional<std::int64_t> limit, std::int64_t integer) {
   const auto count = kTileBytes / element_bytes(dtype);
   if (limit) return (uniform(count) * *limit).floor().to(scalar_type(dtype));
   const at::Tensor runs = uniform(count / kRun).repeat_interleave(kRun);
   if (is_floating(dtype)) return (runs * 0.9 + 0.1).to(scalar_type(dtype));
   if (dtype == DType::boolean) return runs < 0.5;
-  return at::zeros({count}, scalar_type(dtype));
+  return at::full({count}, integer, scalar_type(dtype));
 }
 
 void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
@@ -143,7 +154,8 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
     const Bytes bytes = extent_bytes(tensor);
-    repeat(tile(tensor.dtype.value(), limit_of(graph, op, id)), data, bytes);
+    repeat(tile(tensor.dtype.value(), limit_of(graph, op, id), plain_integer(graph, op, id)), data,
+           bytes);
     made[id] = tensor_over(data, tensor, device);
     data += align_up(bytes, kArenaAlignment);
   }

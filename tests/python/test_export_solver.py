@@ -14,7 +14,7 @@ from torch import nn
 from torch._functorch import config
 from torch._functorch._activation_checkpointing.knapsack import dp_knapsack, greedy_knapsack
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 # Sizes of eighths add up exactly, whatever the order.
 ITEMS = st.lists(st.tuples(st.integers(0, 40).map(lambda n: n / 8), st.integers(0, 1000)),

@@ -17,7 +17,6 @@ def test_what_to_install_is_said(monkeypatch):
 
 VOCABULARY = 101
 LENGTH = 32
-SMALL = 16384  # bytes: scalars beside the plan, and what a plan changes after the first step
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +80,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__
     figures = [entry for entry in log if "loss" in entry]
-    assert all(0 < entry["lowtide_peak_bytes"] < entry["lowtide_planned_bytes"] + SMALL
+    assert all(0 < entry["lowtide_peak_bytes"] <= entry["lowtide_planned_bytes"]
                for entry in figures)
 
 

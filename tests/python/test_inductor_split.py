@@ -12,7 +12,7 @@ from joint_graphs import again_before_each, compiled, gradients, keep_all, sides
 from lowtide.pytorch.inductor.split import is_random, is_view, split
 from torch import nn
 
-torch.set_num_threads(1)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class Branches(nn.Module):

@@ -16,9 +16,6 @@ def test_what_to_install_is_said(monkeypatch):
         importlib.import_module("lowtide.pytorch.integrations.lightning")
 
 
-SMALL = 4096  # bytes of scalars and metrics that a step takes beside its plan
-
-
 @pytest.fixture(scope="module")
 def integration(one_thread):
     pytest.importorskip("lightning.pytorch")
@@ -68,7 +65,7 @@ def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
     model = classifier()
     state, logged = fit(model, tmp_path, [integration.MemoryBudget("90%", module="net")])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
-    assert 0 < logged["lowtide_peak_bytes"] < logged["lowtide_planned_bytes"] + SMALL
+    assert 0 < logged["lowtide_peak_bytes"] <= logged["lowtide_planned_bytes"]
     assert "forward" not in model.net.__dict__
 
 

@@ -5,7 +5,9 @@ import json
 import os
 import pathlib
 import pickle
+import re
 import signal
+import sys
 import threading
 import time
 import xml.etree.ElementTree
@@ -183,3 +185,12 @@ def test_every_name_has_its_type():
     for name in dir(lowtide._core):
         if not name.startswith("_"):
             assert f"class {name}" in stub or f"def {name}(" in stub, name
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ortools") is not None,
+                    reason="nothing is missing: OR-Tools is installed")
+def test_other_solvers_are_looked_for_in_this_interpreter(monkeypatch):
+    monkeypatch.delenv("LOWTIDE_PYTHON", raising=False)
+    with pytest.raises(lowtide.InputError, match=f"{re.escape(sys.executable)} cannot run CP-SAT"):
+        lowtide.plan(lowtide.Graph.load(LAYERED), "80%", "intervals",
+                     options={"solver": 1, "rounds": 0})

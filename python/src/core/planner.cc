@@ -7,6 +7,7 @@
 #include "certify/io.h"
 #include "plan/replay.h"
 #include "planner/frontier.h"
+#include "strategy/intervals/cp_sat.h"
 
 namespace lowtide::python {
 namespace {
@@ -67,9 +68,18 @@ void bind_strategies(py::module_& module) {
   module.def("default_strategy", [] { return default_strategy(); });
 }
 
+/// Strategies that need Python packages find those of this process.
+void use_this_interpreter() {
+  const py::object path = py::module_::import("sys").attr("executable");
+  if (py::isinstance<py::str>(path) && py::len(path) > 0) {
+    set_usual_interpreter(path.cast<std::string>());
+  }
+}
+
 }  // namespace
 
 void bind_planner(py::module_& module) {
+  use_this_interpreter();
   bind_strategies(module);
   py::class_<Planned>(module, "Planned", "What planning within a budget found.")
       .def_property_readonly("outcome", [](const Planned& p) { return name(p.outcome); })

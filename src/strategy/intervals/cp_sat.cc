@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "base/child_process.h"
 #include "base/error.h"
+#include "strategy/intervals/cp_sat_program.h"
 
 namespace lowtide {
 namespace {
@@ -50,9 +52,14 @@ std::vector<Event> events_in(const json& pairs) {
   return events;
 }
 
+std::string& usual_interpreter() {
+  static std::string path = "python3";
+  return path;
+}
+
 std::string interpreter() {
   const char* named = std::getenv("LOWTIDE_PYTHON");
-  return named != nullptr ? named : "python3";
+  return named != nullptr ? named : usual_interpreter();
 }
 
 [[noreturn]] void refuse(const std::string& python, const std::string& errors) {
@@ -66,6 +73,8 @@ std::string interpreter() {
 
 }  // namespace
 
+void set_usual_interpreter(std::string path) { usual_interpreter() = std::move(path); }
+
 CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& request,
                              const Control& control) {
   CpSatProof proof{graph.required_cost()};
@@ -78,8 +87,8 @@ CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& reques
   };
   const std::string python = interpreter();
   const ChildResult result =
-      run_child({python, LOWTIDE_CP_SAT_PROGRAM}, document_of(graph, request, control).dump(),
-                read, [&] { return control.should_stop(); });
+      run_child({python, "-c", kCpSatProgram}, document_of(graph, request, control).dump(), read,
+                [&] { return control.should_stop(); });
   if (result.exit_code != 0 && !result.killed) refuse(python, result.errors);
   return proof;
 }

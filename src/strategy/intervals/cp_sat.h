@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/control.h"
@@ -26,10 +27,13 @@ struct CpSatProof {
 };
 
 /// Solves the model of retention intervals (Bartan et al., ICML 2023) with CP-SAT of OR-Tools in a
-/// child process, python/lowtide/cp_sat.py. Ends it when control says stop; what it found by then
-/// was given to on_solution. The interpreter is python3, or what LOWTIDE_PYTHON in the environment
-/// names. Throws InputError when that cannot run the program, for lack of OR-Tools say.
+/// child process, cp_sat.py. Ends it when control says stop; what it found by then was given to
+/// on_solution. The interpreter is what LOWTIDE_PYTHON in the environment names, or else the usual
+/// one. Throws InputError when that cannot run the program, for lack of OR-Tools say.
 CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& request,
                              const Control& control);
+
+/// What is run where the environment names nothing; python3 unless this was called.
+void set_usual_interpreter(std::string path);
 
 }  // namespace lowtide

@@ -2,7 +2,7 @@
 
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
-many times the memory.
+many times the memory. Nor does it lay all results out as the kernels do (kernel_layouts.py).
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 
 import torch
+
+from .kernel_layouts import kernel_layouts
 
 _KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
 _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
@@ -21,12 +23,14 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
 
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it."""
+    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, and results as
+    the kernels lay them out."""
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
     _forget_dispatch()
     try:
-        yield
+        with kernel_layouts():
+            yield
     finally:
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel

@@ -10,12 +10,12 @@ For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 
 import torch
 
 from ... import InputError
+from ..capture.tracing import logging_functions
 from .in_place import InPlace
 
 try:
@@ -37,7 +37,8 @@ def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, examp
     its other outputs are detached: they have no gradients, which would take as much memory again.
     Returns the switch that takes the budget off; it is a context manager as well.
     """
-    _trace_through_logging()
+    # Warnings of models would split the captured step.
+    torch._dynamo.config.ignore_logging_functions.update(logging_functions())
     return InPlace(model, budget, example_inputs, results=_gradients_of_the_loss_alone, **settings)
 
 
@@ -86,10 +87,3 @@ def _gradients_of_the_loss_alone(outputs):
     return type(outputs)(**{
         name: value.detach() if name != "loss" and isinstance(value, torch.Tensor) else value
         for name, value in outputs.items()})
-
-
-def _trace_through_logging() -> None:
-    """Warnings of models would split the captured step: they are left out of it."""
-    names = ("debug", "info", "warning", "info_once", "warning_once")  # transformers adds some
-    methods = {getattr(logging.Logger, name) for name in names if hasattr(logging.Logger, name)}
-    torch._dynamo.config.ignore_logging_functions.update(methods)

@@ -1,0 +1,90 @@
+"""The op where the forward pass ends, and what it means for the ops on either side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+
+from lowtide import InputError
+
+from .captured import BOUNDARY, Output
+from .document import Document
+from .primals import placeholders
+from .user_line import at_user_line
+
+
+@dataclasses.dataclass(frozen=True)
+class Boundary:
+    op: int
+    forward_outputs: tuple[Output, ...]
+    tangents: tuple[int, ...]  # tensors, by tangent
+
+
+def add_boundary(document: Document, joint: torch.fx.GraphModule, returned: Sequence[object],
+                 updated: Sequence[int]) -> Boundary:
+    """The op that hands over the forward outputs and is given the tangents.
+
+    ``updated``: the primals that the caller overwrites once the forward pass is over.
+    """
+    outputs = tuple(document.output(result) for result in returned)
+    handed = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
+    overwritten = _overwritten(document, joint, updated, handed)
+    inputs = [*handed, *overwritten]
+    op = {"name": "boundary", "type": BOUNDARY, "inputs": inputs, "outputs": [], "cost": 0,
+          "phase": "backward", "recomputable": False,
+          "args": [{"tensors": list(range(len(inputs)))}]}
+    if overwritten:
+        op["mutates"] = list(range(len(handed), len(inputs)))
+    for node in placeholders(joint, "tangents"):
+        # The caller's memory: no bytes of ours.
+        index = document.tensors.add_foreign(node, node.meta["val"], node.target)
+        op["outputs"].append(index)
+        document.values[node] = Output(index)
+    document.add_op(op, None)
+    return Boundary(len(document.ops) - 1, outputs, tuple(op["outputs"]))
+
+
+def _overwritten(document, joint, updated, handed):
+    """Residents that get another value behind the forward pass; not those whose new value is the
+    resident itself, written where it is already."""
+    primals = placeholders(joint, "primals")
+    residents = [document.values[primals[index]].tensor for index in updated]
+    return [index for index in residents if index is not None and index not in handed]
+
+
+def hold_results_outside(document: Document, boundary: Boundary) -> None:
+    """What is returned lies in the caller's memory, made once and written by nothing else."""
+    held = {document.storage(result.tensor) for result in boundary.forward_outputs
+            if result.tensor is not None}
+    for index in held:
+        if document.records[index]["kind"] == "value":
+            document.records[index]["bytes"] = 0
+    for op in document.ops:
+        if held.intersection(op["outputs"]):
+            op["recomputable"] = False
+        if "inplace" in op:
+            op["inplace"] = [(output, source) for output, source in op["inplace"]
+                             if not held.intersection({op["outputs"][output],
+                                                       op["inputs"][source]})]
+
+
+def refuse_stale_reads(document: Document, boundary: Boundary) -> None:
+    """Behind the boundary an overwritten primal has its new value; a gradient may want the old.
+
+    Raises InputError for one that does.
+    """
+    op = document.ops[boundary.op]
+    overwritten = {op["inputs"][position] for position in op.get("mutates", ())}
+    for index in range(boundary.op + 1, len(document.ops)):
+        reader = document.ops[index]
+        if reader["outputs"] and all("alias_of" in document.records[made]
+                                     for made in reader["outputs"]):
+            continue  # reads no bytes; the readers of the views are looked at in turn
+        for storage in map(document.storage, reader["inputs"]):
+            if storage in overwritten:
+                raise InputError(
+                    f"The gradient needs the old value of {document.records[storage]['name']}, "
+                    f"which the forward pass overwrites{at_user_line(document.nodes[index])}. "
+                    f"Compute with a clone of it.")

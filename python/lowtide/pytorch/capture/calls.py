@@ -1,0 +1,82 @@
+"""A call of an ATen op as the format writes it."""
+
+from __future__ import annotations
+
+import torch
+
+from lowtide import InputError
+
+from . import batch_norm
+from .arguments import schema_arguments
+from .captured import Output
+from .document import Document
+from .in_place import is_pointwise, permitted_pairs
+from .user_line import at_user_line
+
+#: What these libraries hold computes the same each time it runs; other ops run once.
+_PURE_LIBRARIES = ("aten", "prims")
+
+
+def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_place: bool) -> None:
+    """``updates_in_place``: a batch norm that is to write its statistics where they are.
+
+    Raises InputError for a call that does more than return its results.
+    """
+    _require_pure(node)
+    given = batch_norm.read_arguments(node)
+    bound = schema_arguments(node, given, document.values.__getitem__)
+    op = {"name": node.name, "type": node.target.name(), "inputs": bound.inputs, "outputs": [],
+          "cost": 0, "phase": phase, "args": bound.args}
+    if torch.Tag.nondeterministic_seeded in node.target.tags:
+        op["random"] = True
+    if node.target.namespace not in _PURE_LIBRARIES:
+        op["recomputable"] = False
+    results = _wanted_results(node)
+    if updates_in_place:
+        document.values[node] = _update_in_place(document, op, node, results)
+    else:
+        document.values[node] = document.add_results(op, node, results)
+    pairs = permitted_pairs(op, document.records) if is_pointwise(node.target) else []
+    if pairs:
+        op["inplace"] = pairs
+    document.add_op(op, node)
+
+
+def _require_pure(node):
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload):
+        raise InputError(f"{target} is no ATen op, so nothing is known of what it reads and "
+                         f"writes{at_user_line(node)}.")
+    has_tensors = any("Tensor" in str(result.real_type) for result in target._schema.returns)
+    if target._schema.is_mutable or target.namespace == "_c10d_functional":
+        raise InputError(f"{target} writes its arguments; only ops that leave them as they are can "
+                         f"run again{at_user_line(node)}.")
+    if not has_tensors:
+        raise InputError(f"{target} makes no tensor: it is called for its effect or for a value "
+                         f"that depends on data, and neither can be planned{at_user_line(node)}.")
+
+
+def _wanted_results(node):
+    """The fake results, None for those that an output_mask leaves out."""
+    value = node.meta["val"]
+    mask = _argument(node, "output_mask")
+    if mask is None:
+        return value
+    return [result if wanted else None for result, wanted in zip(value, mask)]
+
+
+def _argument(node, name):
+    """The argument of that name of a call, None when it has none."""
+    for index, argument in enumerate(node.target._schema.arguments):
+        if argument.name == name:
+            return node.args[index] if index < len(node.args) else node.kwargs.get(name)
+    return None
+
+
+def _update_in_place(document, op, node, results):
+    """Writes the op as one that mutates its statistics: the new ones are the old ones."""
+    positions = [op["args"][index]["tensor"] for index in batch_norm.READ]
+    op["type"] = "aten::native_batch_norm"
+    op["mutates"] = positions
+    statistics = [Output(op["inputs"][position]) for position in positions]
+    return [*document.add_results(op, node, results[:batch_norm.MADE[0]]), *statistics]

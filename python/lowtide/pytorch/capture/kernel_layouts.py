@@ -1,0 +1,127 @@
+"""Results that lie in memory as the kernels lay them, where PyTorch traces them otherwise.
+
+A plan gives each result as many bytes as its kernel takes, and writes it over an input that lies
+alike. PyTorch's tracer follows decompositions for some ops whose kernels choose other strides, or
+take memory for more elements than they return: a mean loss is first computed for each element.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import torch
+from torch._prims_common import suggest_memory_format
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+_aten = torch.ops.aten
+_NO_REDUCTION = 0
+
+
+def _contiguous(result, *_, **__):
+    """Whatever the inputs look like."""
+    return torch.empty(result.shape, dtype=result.dtype, device=result.device)
+
+
+def _all_contiguous(results, *_, **__):
+    return tuple(map(_contiguous, results))
+
+
+def _elementwise(result, a, b, *_, **__):
+    """As any kernel of two operands."""
+    layout = torch.add(a, b)
+    return torch.empty_strided(layout.shape, layout.stride(), dtype=result.dtype,
+                               device=result.device)
+
+
+def _in_format_of(position):
+    """Channels last where that argument has it, else contiguous; other results stay."""
+    def layout(results, *args, **_):
+        memory_format = suggest_memory_format(args[position])
+        if isinstance(results, torch.Tensor):
+            return torch.empty_like(results, memory_format=memory_format)
+        first, *others = results
+        return (first if first is None else
+                torch.empty_like(first, memory_format=memory_format), *others)
+
+    return layout
+
+
+def _reduced_where_it_lies(loss, x, target, *others, reduction=1, **__):
+    """Overwrites the losses of the elements by their mean or sum."""
+    numbers = [other for other in others if isinstance(other, int)]
+    if (numbers[0] if numbers else reduction) == _NO_REDUCTION:
+        return loss
+    each = torch.empty(torch.broadcast_shapes(x.shape, target.shape), dtype=loss.dtype,
+                       device=loss.device)
+    return each.resize_(loss.shape)
+
+
+def _like_the_input_where_it_lies(loss, x, *args, **named):
+    each = loss if loss.dim() == 0 else torch.empty_like(x)
+    return _reduced_where_it_lies(each, x, *args, **named)
+
+
+def _where_the_input_would_fit(result, x, *_, **__):
+    """In memory for as many elements as the first argument has."""
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device).resize_(result.shape)
+
+
+#: By op: what makes, of the traced results and the arguments, those of the kernel.
+LAYOUTS = {
+    _aten._log_softmax_backward_data.default: _contiguous,
+    _aten.huber_loss_backward.default: _contiguous,
+    _aten.mse_loss_backward.default: _contiguous,
+    _aten.smooth_l1_loss_backward.default: _contiguous,
+    _aten.pow.Scalar: _contiguous,
+    _aten.log_sigmoid_forward.default: _all_contiguous,
+    _aten.copysign.Tensor: _elementwise,
+    _aten.div.Tensor_mode: _elementwise,
+    _aten.floor_divide.default: _elementwise,
+    _aten.hardtanh_backward.default: _elementwise,
+    _aten.heaviside.default: _elementwise,
+    _aten.logaddexp.default: _elementwise,
+    _aten.logaddexp2.default: _elementwise,
+    _aten.logit_backward.default: _elementwise,
+    _aten.native_dropout_backward.default: _elementwise,
+    _aten.special_xlog1py.default: _elementwise,
+    _aten.xlogy.Tensor: _elementwise,
+    _aten.max_unpool2d.default: _in_format_of(0),
+    _aten.native_batch_norm.default: _in_format_of(0),
+    _aten._native_batch_norm_legit.default: _in_format_of(0),
+    _aten._native_batch_norm_legit.no_stats: _in_format_of(0),
+    _aten._native_batch_norm_legit_functional.default: _in_format_of(0),
+    _aten.native_batch_norm_backward.default: _in_format_of(1),
+    _aten.reflection_pad2d_backward.default: _in_format_of(1),
+    _aten.replication_pad2d_backward.default: _in_format_of(1),
+    _aten.binary_cross_entropy.default: _like_the_input_where_it_lies,
+    _aten.mse_loss.default: _reduced_where_it_lies,
+    _aten.smooth_l1_loss.default: _reduced_where_it_lies,
+    _aten.soft_margin_loss.default: _reduced_where_it_lies,
+    _aten.col2im.default: _where_the_input_would_fit,
+}
+
+
+@contextlib.contextmanager
+def kernel_layouts():
+    """While it lasts, fake tensors are laid out as the kernels of the CPU lay out real ones."""
+    plain = FakeTensorMode._dispatch_impl
+
+    def dispatch(self, func, types, args, kwargs):
+        results = plain(self, func, types, args, kwargs)
+        if func not in LAYOUTS or not _on_cpu(results):
+            return results
+        with self:
+            return LAYOUTS[func](results, *args, **kwargs)
+
+    FakeTensorMode._dispatch_impl = dispatch
+    FakeTensorMode.cache_clear()  # it keeps results by the arguments' shapes
+    try:
+        yield
+    finally:
+        FakeTensorMode._dispatch_impl = plain
+        FakeTensorMode.cache_clear()
+
+
+def _on_cpu(results):
+    results = [results] if isinstance(results, torch.Tensor) else results
+    return all(result is None or result.device.type == "cpu" for result in results)

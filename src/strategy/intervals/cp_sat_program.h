@@ -1,0 +1,8 @@
+#pragma once
+
+namespace lowtide {
+
+/// The text of cp_sat.py, part of the library so that it is at hand wherever that is installed.
+extern const char* const kCpSatProgram;
+
+}  // namespace lowtide

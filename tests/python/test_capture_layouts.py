@@ -1,0 +1,146 @@
+"""Results are traced with the strides and the bytes that their kernels give them."""
+
+import pytest
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
+
+from lowtide.pytorch.capture import eager_kernels
+from lowtide.pytorch.capture.kernel_layouts import LAYOUTS
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+aten = torch.ops.aten
+
+
+def plain(*shape):
+    return torch.rand(shape)
+
+
+def reversed_dims(*shape):
+    return torch.rand(*reversed(shape)).permute(*reversed(range(len(shape))))
+
+
+def channels_last(*shape):
+    return torch.rand(*shape).contiguous(memory_format=torch.channels_last)
+
+
+def pairs():
+    """Two tensors to be combined element by element."""
+    for shape in ((5, 7), (3, 5, 7), (2, 3, 5, 7)):
+        for make in (plain, reversed_dims):
+            for beside in (plain(*shape), reversed_dims(*shape), plain(shape[-1]), plain()):
+                yield make(*shape), beside
+    yield reversed_dims(10, 1, 5), reversed_dims(10, 5)
+
+
+def equal_pairs():
+    return ((a, b) for a, b in pairs() if a.shape == b.shape)
+
+
+def images():
+    """Activations of a convolution, and gradients for them."""
+    for make in (plain, reversed_dims, channels_last):
+        for gradient in (plain, reversed_dims, channels_last):
+            yield make(2, 3, 6, 8), gradient(2, 3, 6, 8)
+    yield reversed_dims(2, 3, 6), plain(2, 3, 6)
+    yield plain(2, 3, 6), reversed_dims(2, 3, 6)
+
+
+def statistics(count=3):
+    return torch.rand(count), torch.rand(count) + 1
+
+
+def losses(op, *others):
+    return [(op, a, b, *others, reduction) for a, b in equal_pairs() for reduction in (0, 1, 2)]
+
+
+def loss_gradients(op, *others):
+    return [(op, plain(), a, b, reduction, *others) for a, b in equal_pairs() for reduction in (1, 2)]
+
+
+def elementwise(op, *others):
+    return [(op, a, b, *others) for a, b in pairs()]
+
+
+def norms(op, takes_statistics=True):
+    return [(op, x, *statistics(), *(statistics() if takes_statistics else ()), True, 0.1, 1e-5)
+            for x, _ in images()]
+
+
+def norm_gradients(op):
+    return [(op, gradient, x, statistics()[0], *statistics(), *statistics(), True, 1e-5, [True] * 3)
+            for x, gradient in images()]
+
+
+def paddings(op):
+    grown = [make(2, 3, 10, 12) for make in (plain, reversed_dims, channels_last)]
+    return [(op, gradient, x, [2, 2, 2, 2]) for gradient in grown
+            for x, _ in images() if x.dim() == 4]
+
+
+def unpooled(op):
+    pooled = [aten.max_pool2d_with_indices(x, [2, 2]) for x, _ in images() if x.dim() == 4]
+    return [(op, values, indices, [6, 8]) for values, indices in pooled]
+
+
+def folded(op):
+    return [(op, columns, [4, 4], [2, 2], [1, 1], padding, [1, 1])
+            for columns, padding in ((plain(2, 12, 9), [0, 0]), (reversed_dims(2, 12, 9), [0, 0]),
+                                     (plain(12, 9), [0, 0]), (plain(2, 12, 25), [1, 1]))]
+
+
+CALLS = [
+    *losses(aten.mse_loss.default), *losses(aten.smooth_l1_loss.default),
+    *losses(aten.soft_margin_loss.default), *losses(aten.binary_cross_entropy.default, None),
+    *losses(aten.huber_loss.default),
+    *loss_gradients(aten.mse_loss_backward.default),
+    *loss_gradients(aten.smooth_l1_loss_backward.default, 1.0),
+    *loss_gradients(aten.huber_loss_backward.default, 1.0),
+    *elementwise(aten.copysign.Tensor), *elementwise(aten.floor_divide.default),
+    *elementwise(aten.heaviside.default), *elementwise(aten.logaddexp.default),
+    *elementwise(aten.logaddexp2.default), *elementwise(aten.logit_backward.default),
+    *elementwise(aten.special_xlog1py.default), *elementwise(aten.xlogy.Tensor),
+    *elementwise(aten.hardtanh_backward.default, -0.5, 0.5),
+    *((aten.native_dropout_backward.default, a, b > 0.5, 2.0) for a, b in equal_pairs()),
+    *((aten.pow.Scalar, 2.0, a) for a, _ in pairs()),
+    *((aten.log_sigmoid_forward.default, a) for a, _ in pairs()),
+    *((aten._log_softmax_backward_data.default, a, b, 1, torch.float32) for a, b in equal_pairs()),
+    *((aten._softmax_backward_data.default, a, b, 1, torch.float32) for a, b in equal_pairs()),
+    *norms(aten.native_batch_norm.default), *norms(aten._native_batch_norm_legit.default),
+    *norms(aten._native_batch_norm_legit_functional.default),
+    *norms(aten._native_batch_norm_legit.no_stats, takes_statistics=False),
+    *norm_gradients(aten.native_batch_norm_backward.default),
+    *paddings(aten.reflection_pad2d_backward.default),
+    *paddings(aten.replication_pad2d_backward.default),
+    *unpooled(aten.max_unpool2d.default), *folded(aten.col2im.default),
+]
+MODES = [(aten.div.Tensor_mode, a, b, mode) for a, b in pairs() for mode in (None, "floor", "trunc")]
+
+
+def layouts(results):
+    """Strides (of dimensions of one element they say nothing) and bytes of each result."""
+    return [([stride for stride, size in zip(t.stride(), t.shape) if size > 1],
+             t.untyped_storage().nbytes()) for t in pytree.tree_leaves(results)]
+
+
+def traced(op, args, kwargs):
+    mode = FakeTensorMode()
+    args = pytree.tree_map(lambda a: mode.from_tensor(a) if isinstance(a, torch.Tensor) else a, args)
+    with mode:
+        return layouts(op(*args, **kwargs))
+
+
+@pytest.mark.parametrize("op", [*LAYOUTS, aten.huber_loss.default,
+                                aten._softmax_backward_data.default], ids=str)
+def test_traced_results_lie_as_those_of_the_kernel(op):
+    calls = [(args, {}) for other, *args in CALLS if other is op]
+    calls += [(args, {"rounding_mode": mode}) for other, *args, mode in MODES if other is op]
+    assert calls
+    real = [layouts(op(*args, **kwargs)) for args, kwargs in calls]
+    plainly = [traced(op, args, kwargs) for args, kwargs in calls]
+    assert (plainly != real) == (op in LAYOUTS)  # what PyTorch traces right needs no help
+    with eager_kernels():
+        for (args, kwargs), theirs in zip(calls, real):
+            assert traced(op, args, kwargs) == theirs, [
+                a.stride() for a in args if isinstance(a, torch.Tensor)]
