@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "plan/plan.h"
@@ -14,7 +15,14 @@ struct Buffer {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   Bytes bytes = 0;
+  Bytes alignment = 1;         ///< of its offset, beside that of the packing; a power of two
+  std::optional<Bytes> fixed = {};  ///< the offset that it must have
 };
+
+/// Whether a buffer is in any other's way.
+constexpr bool takes_room(const Buffer& buffer) {
+  return buffer.bytes > 0 && buffer.begin < buffer.end;
+}
 
 /// Offsets, one per buffer, and the height that they need.
 struct Packing {

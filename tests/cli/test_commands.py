@@ -7,7 +7,7 @@ import pytest
 from conftest import BINARY, ROOT, TINY
 
 COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
-            "strategies", "models"]
+            "layout", "strategies", "models"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
 TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",
@@ -55,6 +55,20 @@ def test_graph_profile_plan_verify(lowtide, graph):
     verdict = lowtide("verify", graph, "p.json", "--json")
     assert verdict.code == 0 and verdict.json["valid"] is True
     assert verdict.json["arena_bytes"] == plan["arena_bytes"]
+
+
+def test_layout_gives_offsets_and_says_what_is_proven(lowtide):
+    path = lowtide.folder / "buffers.csv"
+    path.write_text("id,lower,upper,size\na,0,2,10\nb,0,4,10\nc,0,2,10\nd,2,4,20\n")
+    done = lowtide("layout", path, "-o", "placed.csv", "--json")
+    assert done.code == 0, done.err
+    assert done.json == {"status": "optimal", "buffers": 4, "height": 30, "lower_bound": 30, "proven": True}
+    rows = [line.split(",") for line in (lowtide.folder / "placed.csv").read_text().splitlines()]
+    assert rows[0] == ["id", "lower", "upper", "size", "offset"] and len(rows) == 5
+    assert lowtide("layout", "placed.csv").code == 0  # its own output, every offset fixed
+    lowtide("layout", path, "--capacity", "29").fails(3, "at least 30")
+    path.write_text("id,lower,upper,size\na,0,2\n")
+    lowtide("layout", path).fails(2, "line 2")
 
 
 def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):

@@ -2,55 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 
 #include "layout/layout.h"
+#include "layout/packing_check.h"
 
 namespace lowtide {
 namespace {
 
 using ::testing::ElementsAre;
-
-bool alive_together(const Buffer& a, const Buffer& b) {
-  return a.bytes > 0 && b.bytes > 0 && a.begin < a.end && b.begin < b.end && a.begin < b.end &&
-         b.begin < a.end;
-}
-
-/// Every pair, in the plainest way.
-::testing::AssertionResult is_packing(const std::vector<Buffer>& buffers, const Packing& packing,
-                                      Bytes alignment) {
-  if (packing.offsets.size() != buffers.size()) {
-    return ::testing::AssertionFailure() << packing.offsets.size() << " offsets";
-  }
-  for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const Bytes begin = packing.offsets[i], end = begin + buffers[i].bytes;
-    if (begin < 0 || begin % alignment != 0 || end > packing.height) {
-      return ::testing::AssertionFailure() << "buffer " << i << " at [" << begin << ", " << end
-                                           << ") of " << packing.height;
-    }
-    for (std::size_t j = 0; j < i; ++j) {
-      const Bytes other = packing.offsets[j];
-      if (alive_together(buffers[i], buffers[j]) && begin < other + buffers[j].bytes &&
-          other < end) {
-        return ::testing::AssertionFailure() << "buffers " << i << " and " << j << " overlap";
-      }
-    }
-  }
-  return ::testing::AssertionSuccess();
-}
-
-std::vector<Buffer> random_buffers(std::uint64_t seed, int count, int times, Bytes most) {
-  std::mt19937_64 random(seed);
-  const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
-  std::vector<Buffer> buffers;
-  for (int i = 0; i < count; ++i) {
-    const auto begin = static_cast<std::int32_t>(below(times));
-    const auto length = static_cast<std::int32_t>(1 + below(below(3) == 0 ? times : times / 8 + 2));
-    buffers.push_back({begin, begin + length, below(20) == 0 ? 0 : 1 + below(most)});
-  }
-  return buffers;
-}
+using testing::is_packing;
+using testing::optimal_height;
+using testing::random_buffers;
 
 /// The largest sum alive at any time, in the plainest way.
 Bytes naive_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
@@ -96,35 +59,6 @@ TEST(Pack, HoldsSizesBeyond32Bits) {
   constexpr Bytes kHuge = 1LL << 40;
   const std::vector<Buffer> buffers{{0, 2, kHuge}, {1, 3, kHuge}, {2, 4, kHuge}};
   EXPECT_EQ(pack(buffers).height, 2 * kHuge);
-}
-
-/// Some order of first-fit placements is optimal: all of them are tried.
-Bytes optimal_height(const std::vector<Buffer>& buffers) {
-  std::vector<std::size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  Bytes best = std::numeric_limits<Bytes>::max();
-  do {
-    std::vector<Bytes> offsets(buffers.size(), -1);
-    Bytes height = 0;
-    for (std::size_t i : order) {
-      const auto collision = [&](Bytes at) {
-        Bytes next = at;
-        for (std::size_t j = 0; j < buffers.size(); ++j) {
-          const bool collides = offsets[j] >= 0 && alive_together(buffers[i], buffers[j]) &&
-                                at < offsets[j] + buffers[j].bytes &&
-                                offsets[j] < at + buffers[i].bytes;
-          if (collides) next = std::max(next, offsets[j] + buffers[j].bytes);
-        }
-        return next;
-      };
-      Bytes at = 0;
-      for (Bytes next = collision(at); next != at; next = collision(at)) at = next;
-      offsets[i] = at;
-      height = std::max(height, at + buffers[i].bytes);
-    }
-    best = std::min(best, height);
-  } while (std::ranges::next_permutation(order).found);
-  return best;
 }
 
 TEST(PackProperty, IsOptimalForSevenBuffers) {

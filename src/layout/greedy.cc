@@ -1,3 +1,5 @@
+#include "layout/greedy.h"
+
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -6,15 +8,12 @@
 #include <tuple>
 #include <utility>
 
-#include "layout/layout.h"
 #include "layout/sweep.h"
 
 namespace lowtide {
 namespace {
 
-/// Work is counted in comparisons of two buffers: what each way to improve an order may spend (some
-/// 10 ms), and what placing one buffer, or starting over, costs besides.
-constexpr std::int64_t kImprovement = 5'000'000;
+/// What placing one buffer, or starting over, costs besides comparisons.
 constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
 /// Of the square of the number of buffers: without so much work, orders are not worth beginning.
@@ -24,18 +23,12 @@ constexpr double kWorthBeginning = 0.5;
 Order positions(const std::vector<Buffer>& buffers) {
   Order result;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    if (buffers[i].bytes > 0 && buffers[i].begin < buffers[i].end) {
-      result.push_back(static_cast<std::int32_t>(i));
-    }
+    if (takes_room(buffers[i])) result.push_back(static_cast<std::int32_t>(i));
   }
   return result;
 }
 
-/// The same buffers with sizes rounded up, so that aligned sizes give aligned offsets.
-std::vector<Buffer> aligned(std::vector<Buffer> buffers, Bytes alignment) {
-  for (Buffer& buffer : buffers) buffer.bytes = align_up(buffer.bytes, alignment);
-  return buffers;
-}
+bool is_constrained(const Buffer& buffer) { return buffer.alignment > 1 || buffer.fixed; }
 
 /// The time-reversed problem: the packings of both are the same.
 std::vector<Buffer> reversed(std::vector<Buffer> buffers) {
@@ -56,23 +49,29 @@ class OrderedPacker {
 
   std::int64_t work() const { return work_; }
 
-  /// Nothing when the work is used up.
-  std::optional<Packing> place(const Order& order, Fit fit) {
+  /// Nothing when the work is used up and it may stop.
+  std::optional<Packing> place(const Order& order, Fit fit, bool may_stop) {
     work_ += kStart;
     placed_.clear();
     placed_.reserve(order.size());
     Packing packing{std::vector<Bytes>(buffers_.size()), 0};
     for (std::int32_t i : order) {
-      if (work_ >= most_work_) return std::nullopt;
-      const Bytes offset = find(buffers_[i], fit);
-      insert({offset, offset + buffers_[i].bytes, buffers_[i].begin, buffers_[i].end});
-      packing.offsets[i] = offset;
-      packing.height = std::max(packing.height, offset + buffers_[i].bytes);
+      if (buffers_[i].fixed) put(i, *buffers_[i].fixed, packing);
+    }
+    for (std::int32_t i : order) {
+      if (may_stop && work_ >= most_work_) return std::nullopt;
+      if (!buffers_[i].fixed) put(i, find(buffers_[i], fit), packing);
     }
     return packing;
   }
 
  private:
+  void put(std::int32_t i, Bytes offset, Packing& packing) {
+    insert({offset, offset + buffers_[i].bytes, buffers_[i].begin, buffers_[i].end});
+    packing.offsets[i] = offset;
+    packing.height = std::max(packing.height, offset + buffers_[i].bytes);
+  }
+
   struct Placed {
     Bytes offset, top;
     std::int32_t begin, end;
@@ -85,15 +84,16 @@ class OrderedPacker {
     auto at = placed_.begin();
     for (; at != stop; ++at) {
       if (at->end <= buffer.begin || buffer.end <= at->begin) continue;
-      const Bytes slack = at->offset - top - buffer.bytes;
+      const Bytes offset = align_up(top, buffer.alignment);
+      const Bytes slack = at->offset - offset - buffer.bytes;
       if (slack >= 0 && (!tightest || slack < tightest->first)) {
-        tightest = {slack, top};
+        tightest = {slack, offset};
         if (fit == Fit::first) break;
       }
       top = std::max(top, at->top);
     }
     work_ += kPlacement + (at - placed_.begin());
-    return tightest ? tightest->second : top;
+    return tightest ? tightest->second : align_up(top, buffer.alignment);
   }
 
   void insert(const Placed& placed) {
@@ -107,30 +107,32 @@ class OrderedPacker {
   std::int64_t work_ = 0;
 };
 
-using Key = double (*)(const Buffer&);
+using Key = std::pair<double, double>;  // larger is placed first
+using KeyOf = Key (*)(const Buffer&, Bytes load);
 
 double duration(const Buffer& buffer) { return static_cast<double>(buffer.end) - buffer.begin; }
 double area(const Buffer& buffer) { return duration(buffer) * static_cast<double>(buffer.bytes); }
-double size(const Buffer& buffer) { return static_cast<double>(buffer.bytes); }
-double earliness(const Buffer& buffer) { return -static_cast<double>(buffer.begin); }
 
-/// Largest key first; then the larger, the earlier, the first listed.
-Order ordered(const std::vector<Buffer>& buffers,
-                                  Order order, Key key) {
-  std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
-    const Buffer &left = buffers[a], &right = buffers[b];
-    return std::tuple(-key(left), -left.bytes, left.begin, a) <
-           std::tuple(-key(right), -right.bytes, right.begin, b);
-  });
-  return order;
+Key by_size(const Buffer& buffer, Bytes) { return {static_cast<double>(buffer.bytes), 0}; }
+Key by_area(const Buffer& buffer, Bytes) { return {area(buffer), 0}; }
+Key by_duration(const Buffer& buffer, Bytes) { return {duration(buffer), 0}; }
+Key by_begin(const Buffer& buffer, Bytes) { return {-static_cast<double>(buffer.begin), 0}; }
+/// What is alive at the peak first, without waste; the rest around it.
+Key by_load(const Buffer& buffer, Bytes load) {
+  return {static_cast<double>(load), duration(buffer)};
+}
+Key by_load_and_area(const Buffer& buffer, Bytes load) {
+  return {static_cast<double>(load), area(buffer)};
 }
 
 /// Keeps the lowest packing seen, and the order that made it when one did.
 class Search {
  public:
-  Search(const std::vector<Buffer>& buffers, Bytes lower, std::int64_t work)
-      : buffers_(buffers), packer_(buffers, work), lower_(lower) {}
+  Search(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads, Bytes lower,
+         const GreedyWork& work)
+      : buffers_(buffers), loads_(loads), packer_(buffers, work.all), lower_(lower), work_(work) {}
 
+  bool found() const { return best_.height < std::numeric_limits<Bytes>::max(); }
   bool done() const { return best_.height <= lower_; }
   const Order& best_order() const { return best_order_; }
   Packing take_best() { return std::move(best_); }
@@ -144,10 +146,21 @@ class Search {
     }
   }
 
+  /// Largest key first; then the larger, the earlier, the first listed.
+  Order ordered(Order order, KeyOf key_of) const {
+    const auto key = [&](std::int32_t i) {
+      const Buffer& buffer = buffers_[i];
+      const auto [first, second] = key_of(buffer, loads_[i]);
+      return std::tuple(-first, -second, -buffer.bytes, buffer.begin, i);
+    };
+    std::ranges::sort(order, {}, key);
+    return order;
+  }
+
   void try_orders(const Order& items) {
     Bytes lowest = std::numeric_limits<Bytes>::max();
-    for (Key key : {size, area, duration, earliness}) {
-      const Order order = ordered(buffers_, items, key);
+    for (KeyOf key : {by_size, by_area, by_load, by_load_and_area, by_duration, by_begin}) {
+      const Order order = ordered(items, key);
       for (Fit fit : {Fit::first, Fit::best}) {
         const auto packing = place(order, fit);
         if (!packing || packing->height >= lowest) continue;
@@ -161,7 +174,7 @@ class Search {
   /// Joslin and Clements, 1999).
   void promote_squeaky() {
     Order order = best_order_;
-    const std::int64_t stop = packer_.work() + kImprovement;
+    const std::int64_t stop = packer_.work() + work_.each_improvement;
     while (!done() && packer_.work() < stop) {
       const auto packing = place(order, Fit::first);
       if (!packing) return;
@@ -173,7 +186,7 @@ class Search {
   /// Moves single buffers, mostly those at the top, while that does not make the packing higher.
   void climb(Order order) {
     std::mt19937 random(1);
-    const std::int64_t stop = packer_.work() + kImprovement;
+    const std::int64_t stop = packer_.work() + work_.each_improvement;
     auto current = place(order, Fit::first);
     while (current && !done() && packer_.work() < stop) {
       Order next = perturbed(order, *current, random);
@@ -192,7 +205,7 @@ class Search {
   /// Nothing when there is no need or no time.
   std::optional<Packing> place(const Order& order, Fit fit) {
     if (done() || order.empty()) return std::nullopt;
-    std::optional<Packing> packing = packer_.place(order, fit);
+    std::optional<Packing> packing = packer_.place(order, fit, found());
     if (packing) offer(*packing);
     return packing;
   }
@@ -236,39 +249,31 @@ class Search {
   }
 
   const std::vector<Buffer>& buffers_;
+  const std::vector<Bytes>& loads_;
   OrderedPacker packer_;
   Bytes lower_;
+  GreedyWork work_;
   Packing best_{{}, std::numeric_limits<Bytes>::max()};
   Order best_order_;
 };
 
 }  // namespace
 
-Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
-  std::vector<std::pair<std::int32_t, Bytes>> changes;
-  for (std::int32_t i : positions(buffers)) {
-    const Bytes bytes = align_up(buffers[i].bytes, alignment);
-    changes.emplace_back(buffers[i].begin, bytes);
-    changes.emplace_back(buffers[i].end, -bytes);
-  }
-  std::ranges::sort(changes);
-  Bytes now = 0, most = 0;
-  for (const auto& [time, change] : changes) most = std::max(most, now += change);
-  return most;
-}
-
-Packing pack(const std::vector<Buffer>& buffers, Bytes alignment, std::int64_t work) {
-  const std::vector<Buffer> rounded = aligned(buffers, alignment);
+Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
+                       Bytes lower, const GreedyWork& work) {
   const Order items = positions(buffers);
   if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
-  Search search(rounded, packing_lower_bound(buffers, alignment), work);
-  search.sweep_both_ways(items);
+  Search search(buffers, loads, lower, work);
+  if (std::ranges::none_of(buffers, is_constrained)) search.sweep_both_ways(items);
   const auto n = static_cast<double>(items.size());
-  if (kWorthBeginning * n * n > static_cast<double>(work)) return search.take_best();
+  if (search.found() && kWorthBeginning * n * n > static_cast<double>(work.all)) {
+    return search.take_best();
+  }
   search.try_orders(items);
+  if (work.each_improvement == 0) return search.take_best();
   search.promote_squeaky();
   search.climb(search.best_order());
-  for (Key key : {size, area, duration}) search.climb(ordered(rounded, items, key));
+  for (KeyOf key : {by_size, by_area, by_duration}) search.climb(search.ordered(items, key));
   return search.take_best();
 }
 

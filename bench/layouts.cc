@@ -1,0 +1,139 @@
+// How fast and how low buffers with known lives are packed: CPU seconds, height and bound on files of
+// MiniMalloc's form, beside the CPU seconds of MiniMalloc's own program where its path is given. Prints
+// a table. --help lists the options.
+
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "layout/csv.h"
+#include "layout/solve.h"
+
+namespace lowtide {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Arguments {
+  std::vector<std::string> files;
+  Bytes capacity = 0;
+  Bytes alignment = 1;
+  std::int64_t work = 10 * kPackingWork;
+  int rounds = 5;
+  std::string minimalloc;
+};
+
+void define(CLI::App& app, Arguments& arguments) {
+  app.add_option("files", arguments.files, "Files of buffers [those of data/layout]");
+  app.add_option("--capacity", arguments.capacity, "Height to get within; 0: as low as possible [0]");
+  app.add_option("--alignment", arguments.alignment, "Of every offset [1]");
+  app.add_option("--work", arguments.work, "At most, as pack() counts it [6e9]");
+  app.add_option("--rounds", arguments.rounds, "Times; the fewest seconds count [5]");
+  app.add_option("--minimalloc", arguments.minimalloc,
+                 "MiniMalloc's program, to run on the same files within the capacity");
+}
+
+double cpu_seconds(int who) {
+  rusage usage{};
+  getrusage(who, &usage);
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+/// The fewest CPU seconds of some rounds, of this process or of the children that it waited for.
+template <typename Work>
+double fewest_seconds(int rounds, int who, Work work) {
+  double fewest = INFINITY;
+  for (int round = 0; round < rounds; ++round) {
+    const double before = cpu_seconds(who);
+    work();
+    fewest = std::min(fewest, cpu_seconds(who) - before);
+  }
+  return fewest;
+}
+
+/// Nothing when it fails.
+std::optional<double> minimalloc_seconds(const Arguments& arguments, const std::string& file) {
+  if (arguments.minimalloc.empty() || arguments.capacity == 0) return std::nullopt;
+  const std::string command =
+      fmt::format("'{}' --capacity={} '--input={}' --output=/dev/null >/dev/null 2>&1",
+                  arguments.minimalloc, arguments.capacity, file);
+  bool succeeded = true;
+  const double seconds = fewest_seconds(arguments.rounds, RUSAGE_CHILDREN, [&] {
+    succeeded = std::system(command.c_str()) == 0 && succeeded;
+  });
+  return succeeded ? std::optional(seconds) : std::nullopt;
+}
+
+/// A row of the table; the ratio of MiniMalloc's seconds to ours when both are known.
+std::optional<double> run(const Arguments& arguments, const std::string& file) {
+  const BufferTable table = read_buffers(file);
+  PackingGoal goal{.alignment = arguments.alignment, .work = arguments.work};
+  if (arguments.capacity > 0) goal.capacity = arguments.capacity;
+  SolvedPacking solved;
+  const double ours = fewest_seconds(arguments.rounds, RUSAGE_SELF, [&] {
+    solved = solve_packing(table.buffers, goal, Control());
+  });
+  const std::optional<double> theirs = minimalloc_seconds(arguments, file);
+  fmt::print("| {} | {} | {} | {} | {:.3f} | {} | {:.4f} | {} | {} |\n",
+             fs::path(file).stem().string(), table.buffers.size(), solved.packing.height,
+             solved.lower_bound,
+             100 * (static_cast<double>(solved.packing.height) /
+                        static_cast<double>(std::max<Bytes>(solved.lower_bound, 1)) -
+                    1),
+             solved.proven() ? "yes" : "no", ours,
+             theirs ? fmt::format("{:.3f}", *theirs) : "-",
+             theirs ? fmt::format("{:.0f}", *theirs / ours) : "-");
+  std::fflush(stdout);
+  return theirs ? std::optional(*theirs / ours) : std::nullopt;
+}
+
+void run(Arguments arguments) {
+  if (arguments.files.empty()) {
+    for (const auto& entry : fs::directory_iterator(LOWTIDE_SOURCE_DIR "/data/layout")) {
+      arguments.files.push_back(entry.path().string());
+    }
+    std::ranges::sort(arguments.files);
+  }
+  fmt::print("| file | buffers | height | bound | above % | proven | CPU s | MiniMalloc's | ratio |\n"
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  double log_sum = 0;
+  int compared = 0;
+  for (const std::string& file : arguments.files) {
+    if (const auto ratio = run(arguments, file)) {
+      log_sum += std::log(*ratio);
+      ++compared;
+    }
+  }
+  if (compared > 0) {
+    fmt::print("\nGeometric mean of the ratios: {:.0f} over {} files.\n",
+               std::exp(log_sum / compared), compared);
+  }
+}
+
+}  // namespace
+}  // namespace lowtide
+
+int main(int argc, char** argv) {
+  CLI::App app{"How fast and how low buffers are packed"};
+  lowtide::Arguments arguments;
+  lowtide::define(app, arguments);
+  CLI11_PARSE(app, argc, argv);
+  try {
+    lowtide::run(arguments);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "layouts: {}\n", error.what());
+    return 1;
+  }
+}
