@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "layout/layout.h"
+#include "layout/solve.h"
 
 namespace lowtide {
 namespace {
@@ -87,10 +88,10 @@ class Collector {
 
 }  // namespace
 
-Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment,
-                        std::int64_t work) {
+Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal,
+                        const Control& control) {
   const Collector collector(graph, plan);
-  return collector.layout(pack(collector.buffers(), alignment, work));
+  return collector.layout(solve_packing(collector.buffers(), goal, control).packing);
 }
 
 }  // namespace lowtide

@@ -4,6 +4,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/control.h"
 #include "plan/plan.h"
 
 namespace lowtide {
@@ -37,14 +38,21 @@ Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = 
 /// for time, about a second.
 inline constexpr std::int64_t kPackingWork = 600'000'000;
 
+/// What a packing is asked for.
+struct PackingGoal {
+  Bytes alignment = kArenaAlignment;
+  std::optional<Bytes> capacity = {};  ///< to get within, and no lower; empty: as low as possible
+  std::int64_t work = kPackingWork;    ///< at most
+};
+
 /// Packs so that no two buffers that are alive together overlap (dynamic storage allocation).
 /// Tries several first-fit and best-fit orders and keeps the lowest; deterministic.
 Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
              std::int64_t work = kPackingWork);
 
-/// Addresses for every storage and workspace of a valid plan. An output written in place keeps
-/// its input's address.
-Layout assign_addresses(const Graph& graph, const Plan& plan, Bytes alignment = kArenaAlignment,
-                        std::int64_t work = kPackingWork);
+/// Addresses for every storage and workspace of a valid plan, behind the residents, which the goal's
+/// capacity does not count. An output written in place keeps its input's address.
+Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal = {},
+                        const Control& control = Control());
 
 }  // namespace lowtide

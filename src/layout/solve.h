@@ -9,12 +9,6 @@
 
 namespace lowtide {
 
-struct PackingGoal {
-  Bytes alignment = kArenaAlignment;
-  std::optional<Bytes> capacity = {}; ///< to get within, and no lower; empty: as low as possible
-  std::int64_t work = kPackingWork;   ///< at most; as pack() counts it
-};
-
 /// The lowest packing found, and what is known of the lowest there is.
 struct SolvedPacking {
   Packing packing;

@@ -73,9 +73,13 @@ Plan lowered(const Graph& graph, std::span<const OpId> executions) {
   return with_in_place(graph, lower(graph, executions));
 }
 
-Plan laid_out(const Graph& graph, Plan plan, std::int64_t work = kPackingWork) {
+/// Within the budget if that can be; what is left of it is of no use.
+Plan laid_out(const Graph& graph, Plan plan, Bytes budget, std::int64_t work = kPackingWork,
+              const Control& control = Control()) {
   // Bytes of a graph that never runs are mere numbers, and need no alignment.
-  plan.layout = assign_addresses(graph, plan, graph.executable() ? kArenaAlignment : 1, work);
+  const Bytes alignment = graph.executable() ? kArenaAlignment : 1;
+  const Bytes capacity = std::max<Bytes>(0, budget - graph.resident_bytes());
+  plan.layout = assign_addresses(graph, plan, {alignment, capacity, work}, control);
   return plan;
 }
 
@@ -247,7 +251,7 @@ class Attempts {
   }
 
   Found found_from(std::vector<OpId> executions, Plan lowered) const {
-    Plan plan = laid_out(graph_, std::move(lowered), packing_work());
+    Plan plan = laid_out(graph_, std::move(lowered), budget_, packing_work(), control_);
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
@@ -356,7 +360,7 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
                 Bytes budget_bytes) {
   const Control clock;
   Planned planned = asked(graph, budget_bytes);
-  Plan plan = laid_out(graph, lowered(graph, executions));
+  Plan plan = laid_out(graph, lowered(graph, executions), budget_bytes);
   plan.strategy = strategy;
   const Bytes arena_bytes = plan.layout->arena_bytes;
   planned.seconds = plan.seconds = clock.elapsed_seconds();

@@ -19,7 +19,7 @@ namespace {
 Plan completed(const Graph& graph, const Plan& bare) {
   Plan plan = with_in_place(graph, bare);
   plan.strategy = "random";
-  plan.layout = assign_addresses(graph, plan, 1);
+  plan.layout = assign_addresses(graph, plan, {.alignment = 1});
   plan.budget_bytes = plan.layout->arena_bytes;
   plan.lower_bound = 0;
   return plan;
