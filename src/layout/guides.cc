@@ -72,7 +72,7 @@ Guide nth_guide(const Instance& instance, std::int64_t n) {
 }
 
 std::int64_t luby(std::int64_t n) {
-  // Of the first 2^k - 1 terms the last is 2^(k-1); those before it are the first 2^(k-1) - 1, twice.
+  // The last of the first 2^k - 1 terms is 2^(k-1); those before it: the first 2^(k-1) - 1, twice.
   for (auto place = static_cast<std::uint64_t>(n) + 1;;) {
     const std::uint64_t half = std::bit_floor(place);
     if (place == 2 * half - 1) return static_cast<std::int64_t>(half);

@@ -39,8 +39,8 @@ Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = 
 inline constexpr std::int64_t kPackingWork = 600'000'000;
 
 /// Packs so that no two buffers that are alive together overlap (dynamic storage allocation), as
-/// solve_packing() does, which also says what is proven: heuristics, then an exact search within the
-/// work. Deterministic. Throws InputError when fixed offsets contradict each other.
+/// solve_packing() does, which also says what is proven: heuristics, then an exact search within
+/// the work. Deterministic. Throws InputError when fixed offsets contradict each other.
 Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
              std::int64_t work = kPackingWork);
 

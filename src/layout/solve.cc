@@ -14,8 +14,8 @@ namespace {
 
 /// Searches for the first target; twice as many for each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
-/// The heuristics may spend this part of the work, and each way to improve an order some 10 ms; where
-/// searches cost too much half of the work, with an equal part for each way.
+/// The heuristics may spend this part of the work, and each way to improve an order some 10 ms;
+/// where searches cost too much half of the work, with an equal part for each way.
 constexpr std::int64_t kGreedyShare = 8;
 constexpr std::int64_t kImprovement = 5'000'000;
 constexpr std::int64_t kImprovements = 6;
