@@ -1,6 +1,6 @@
-// How fast and how low buffers with known lives are packed: CPU seconds, height and bound on files of
-// MiniMalloc's form, beside the CPU seconds of MiniMalloc's own program where its path is given. Prints
-// a table. --help lists the options.
+// How fast and how low buffers with known lives are packed: CPU seconds, height and bound on files
+// of MiniMalloc's form, beside the CPU seconds of MiniMalloc's own program where its path is given.
+// Prints a table. --help lists the options.
 
 #include <sys/resource.h>
 
@@ -34,7 +34,7 @@ struct Arguments {
 
 void define(CLI::App& app, Arguments& arguments) {
   app.add_option("files", arguments.files, "Files of buffers [those of data/layout]");
-  app.add_option("--capacity", arguments.capacity, "Height to get within; 0: as low as possible [0]");
+  app.add_option("--capacity", arguments.capacity, "Height to get within; 0: the lowest [0]");
   app.add_option("--alignment", arguments.alignment, "Of every offset [1]");
   app.add_option("--work", arguments.work, "At most, as pack() counts it [6e9]");
   app.add_option("--rounds", arguments.rounds, "Times; the fewest seconds count [5]");
@@ -106,7 +106,8 @@ void run(Arguments arguments) {
     }
     std::ranges::sort(arguments.files);
   }
-  fmt::print("| file | buffers | height | bound | above % | proven | CPU s | MiniMalloc's | ratio |\n"
+  fmt::print("| file | buffers | height | bound | above % | proven | CPU s | MiniMalloc's | ratio "
+             "|\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   double log_sum = 0;
   int compared = 0;

@@ -40,8 +40,8 @@ void require_fit(const SolvedPacking& solved, std::optional<Bytes> capacity) {
         *capacity, solved.lower_bound, solved.packing.height));
   }
   throw InfeasibleError(fmt::format(
-      "no packing within {} bytes was found in time, and none was ruled out: the lowest found needs "
-      "{}, any needs at least {}. Allow more by --time-limit or --capacity.",
+      "no packing within {} bytes was found in time, and none was ruled out: the lowest found "
+      "needs {}, any needs at least {}. Allow more by --time-limit or --capacity.",
       *capacity, solved.packing.height, solved.lower_bound));
 }
 
@@ -91,8 +91,8 @@ Action define_layout(CLI::App& app) {
   add_json_flag(app, arguments->json);
   add_help(app,
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"
-           "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size and,\n"
-           "where there are, alignment and offset, where the buffer must lie.",
+           "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size\n"
+           "and, where there are, alignment and offset, where the buffer must lie.",
            "  lowtide layout buffers.csv -o placed.csv\n"
            "  lowtide layout buffers.csv --capacity 1MiB\n");
   return [arguments] { return layout_file(*arguments); };

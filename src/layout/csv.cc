@@ -19,17 +19,12 @@ namespace {
 
 enum class Column : std::uint8_t { id, lower, upper, last, size, alignment, offset };
 
-constexpr std::array<std::pair<std::string_view, Column>, 11> kNames{{{"id", Column::id},
-                                                                      {"buffer", Column::id},
-                                                                      {"buffer_id", Column::id},
-                                                                      {"lower", Column::lower},
-                                                                      {"start", Column::lower},
-                                                                      {"begin", Column::lower},
-                                                                      {"upper", Column::upper},
-                                                                      {"end", Column::last},
-                                                                      {"size", Column::size},
-                                                                      {"alignment", Column::alignment},
-                                                                      {"offset", Column::offset}}};
+using Name = std::pair<std::string_view, Column>;
+constexpr std::array kNames{
+    Name{"id", Column::id},          Name{"buffer", Column::id},    Name{"buffer_id", Column::id},
+    Name{"lower", Column::lower},    Name{"start", Column::lower},  Name{"begin", Column::lower},
+    Name{"upper", Column::upper},    Name{"end", Column::last},     Name{"size", Column::size},
+    Name{"alignment", Column::alignment}, Name{"offset", Column::offset}};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";
@@ -51,7 +46,7 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 std::vector<Column> columns_of(std::string_view header) {
   std::vector<Column> columns;
   for (std::string_view name : split(header, ',')) {
-    const auto known = std::ranges::find(kNames, name, &std::pair<std::string_view, Column>::first);
+    const auto known = std::ranges::find(kNames, name, &Name::first);
     if (known == kNames.end()) {
       throw InputError(fmt::format(
           "line 1: the column \"{}\" is unknown; known are id, lower, upper (or end, the last time "

@@ -15,11 +15,11 @@ struct BufferTable {
   std::vector<Buffer> buffers;
 };
 
-/// Reads MiniMalloc's CSV: a header, then one buffer a line. Columns, in any order: `id` (or `buffer`,
-/// `buffer_id`), `lower` (`start`, `begin`) and `upper`, the half-open life; instead of `upper`, `end`
-/// is the last time included; `size`; where there are, `alignment` and `offset`, where the buffer must
-/// lie; an empty `offset` or -1 means anywhere. Other columns are an error. Times must be within 32
-/// bits. Throws InputError that names the line.
+/// Reads MiniMalloc's CSV: a header, then one buffer a line. Columns, in any order: `id` (or
+/// `buffer`, `buffer_id`), `lower` (`start`, `begin`) and `upper`, the half-open life; instead of
+/// `upper`, `end` is the last time included; `size`; where there are, `alignment` and `offset`,
+/// where the buffer must lie; an empty `offset` or -1 means anywhere. Other columns are an error.
+/// Times must be within 32 bits. Throws InputError that names the line.
 BufferTable parse_buffers(std::string_view text);
 
 /// The same of a file; errors name it.

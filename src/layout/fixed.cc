@@ -24,7 +24,8 @@ void require_alone(const Buffer& buffer, std::size_t i, Bytes alignment) {
   const Bytes needed = std::max(buffer.alignment, alignment);
   if (*buffer.fixed < 0 || *buffer.fixed % needed != 0) {
     throw InputError(fmt::format(
-        "buffer {}: the fixed offset {} is not a multiple of its alignment {}; fix another or none.",
+        "buffer {}: the fixed offset {} is not a multiple of its alignment {}; fix another or "
+        "none.",
         i, *buffer.fixed, needed));
   }
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <optional>
 #include <random>
 #include <tuple>
@@ -273,7 +272,9 @@ Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Byt
   if (work.each_improvement == 0) return search.take_best();
   search.promote_squeaky();
   search.climb(search.best_order());
-  for (KeyOf key : {by_size, by_area, by_duration}) search.climb(search.ordered(items, key));
+  for (KeyOf key : {by_load, by_size, by_area, by_duration}) {
+    search.climb(search.ordered(items, key));
+  }
   return search.take_best();
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -71,14 +72,12 @@ Guide nth_guide(const Instance& instance, std::int64_t n) {
 }
 
 std::int64_t luby(std::int64_t n) {
-  std::int64_t length = 1;
-  while (2 * length - 1 < n + 1) length *= 2;  // the sequence up to the first `length` has 2 length - 1
-  while (2 * length - 1 != n + 1) {
-    n -= length - 1;
-    length = 1;
-    while (2 * length - 1 < n + 1) length *= 2;
+  // The last of the first 2^k - 1 terms is 2^(k-1); those before it: the first 2^(k-1) - 1, twice.
+  for (auto place = static_cast<std::uint64_t>(n) + 1;;) {
+    const std::uint64_t half = std::bit_floor(place);
+    if (place == 2 * half - 1) return static_cast<std::int64_t>(half);
+    place -= half - 1;
   }
-  return length;
 }
 
 }  // namespace lowtide

@@ -31,11 +31,12 @@ struct Packing {
   Bytes height = 0;
 };
 
-/// No packing can be lower: the largest sum of (aligned) bytes alive at one time.
+/// No packing can be lower: the largest sum of (aligned) bytes alive at one time, or the highest
+/// end of a fixed one.
 Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment);
 
-/// What pack() may spend on orders of buffers, in comparisons of two buffers: a deterministic stand-in
-/// for time, about a second.
+/// What pack() may spend, in comparisons of two buffers and looks at one: a deterministic stand-in
+/// for time, a second or two.
 inline constexpr std::int64_t kPackingWork = 600'000'000;
 
 /// What a packing is asked for.
@@ -45,8 +46,9 @@ struct PackingGoal {
   std::int64_t work = kPackingWork;    ///< at most
 };
 
-/// Packs so that no two buffers that are alive together overlap (dynamic storage allocation).
-/// Tries several first-fit and best-fit orders and keeps the lowest; deterministic.
+/// Packs so that no two buffers that are alive together overlap (dynamic storage allocation), as
+/// solve_packing() does, which also says what is proven: heuristics, then an exact search within
+/// the work. Deterministic. Throws InputError when fixed offsets contradict each other.
 Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
              std::int64_t work = kPackingWork);
 

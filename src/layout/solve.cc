@@ -14,10 +14,11 @@ namespace {
 
 /// Searches for the first target; twice as many for each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
-/// The heuristics may spend this part of the work, and where searches cost too much each way to improve
-/// an order this much (some 10 ms).
+/// The heuristics may spend this part of the work, and each way to improve an order some 10 ms;
+/// where searches cost too much half of the work, with an equal part for each way.
 constexpr std::int64_t kGreedyShare = 8;
 constexpr std::int64_t kImprovement = 5'000'000;
+constexpr std::int64_t kImprovements = 6;
 /// Of items with cliques, for the memory that a search takes.
 constexpr std::int64_t kMostLives = 50'000'000;
 
@@ -133,7 +134,8 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   const bool searches = can_search(instance, goal.work - 2 * heuristics.all);
   if (searches) descent.begin();
   if (descent.is_solved() || control.should_stop()) return best;
-  heuristics.each_improvement = kImprovement;
+  if (!searches) heuristics.all = std::min(goal.work, kPackingWork) / 2;
+  heuristics.each_improvement = searches ? kImprovement : heuristics.all / kImprovements;
   Packing improved = greedy_packing(buffers, loads, best.lower_bound, heuristics);
   if (improved.height < best.packing.height) best.packing = std::move(improved);
   if (searches) descent.run();

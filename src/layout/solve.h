@@ -16,7 +16,7 @@ struct SolvedPacking {
   bool proven() const { return packing.height == lower_bound; }
 };
 
-/// Packs by quick heuristics and then, target by target, by searches that can prove (search_valleys).
+/// Packs by quick heuristics, then, target by target, by searches that can prove (search_valleys).
 /// A capacity is infeasible when lower_bound exceeds it; when only the height does, that is not
 /// known. Until `control` stops it or the work is used up, in general only when the packing is
 /// proven the lowest or within the capacity. Deterministic but for time limits.

@@ -46,7 +46,7 @@ struct Attempt {
 /// Where no unplaced item connects two ranges of cliques they are searched apart, and a failure in
 /// one goes back to the choice that concerns it. Cliques that fail attract the search
 /// ("dom/wdeg", Boussemart et al., ECAI 2004). Canonical and dominated packings, floors and
-/// decomposition follow MiniMalloc (Moffitt, ASPLOS 2023), which branches on items instead of places.
+/// decomposition follow MiniMalloc (Moffitt, ASPLOS 2023), which branches on items, not places.
 /// Needs no recursion. Memory: O(items + cliques + sum of lives in cliques).
 Attempt search_valleys(const Instance& instance, Bytes capacity, const Guide& guide,
                        std::int64_t most_nodes, std::int64_t most_work, const Control& control);

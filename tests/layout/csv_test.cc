@@ -28,7 +28,8 @@ TEST(BufferCsv, AnEndIsTheLastTimeIncluded) {
 
 TEST(BufferCsv, ReadsAlignmentsAndFixedOffsets) {
   const auto buffers =
-      parse_buffers("id,lower,upper,size,alignment,offset\n0,0,1,8,16,32\n1,0,1,8,1,\n2,0,1,8,1,-1\n")
+      parse_buffers("id,lower,upper,size,alignment,offset\n"
+                    "0,0,1,8,16,32\n1,0,1,8,1,\n2,0,1,8,1,-1\n")
           .buffers;
   EXPECT_EQ(buffers[0].alignment, 16);
   EXPECT_EQ(buffers[0].fixed, 32);

@@ -57,7 +57,8 @@ inline std::vector<Buffer> random_buffers(std::uint64_t seed, int count, int tim
 
 /// Whether buffers can be packed within the capacity, the first ones at the given offsets: every
 /// offset of every buffer is tried.
-inline bool can_pack(const std::vector<Buffer>& buffers, Bytes capacity, std::vector<Bytes>& offsets) {
+inline bool can_pack(const std::vector<Buffer>& buffers, Bytes capacity,
+                     std::vector<Bytes>& offsets) {
   const std::size_t next = offsets.size();
   if (next == buffers.size()) return true;
   const Buffer& buffer = buffers[next];
@@ -88,8 +89,8 @@ inline Bytes optimal_height(const std::vector<Buffer>& buffers) {
   return height;
 }
 
-/// Up to 20 buffers whose bytes are the same sum at every time. Some of these need more than that sum;
-/// of small random buffers that leave room, hardly any do.
+/// Up to 20 buffers whose bytes are the same sum at every time. Some of these need more than that
+/// sum; of small random buffers that leave room, hardly any do.
 inline std::vector<Buffer> buffers_without_room(std::uint64_t seed) {
   constexpr std::int32_t kTimes = 14;
   std::mt19937_64 random(seed);

@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "layout/guides.h"
@@ -97,8 +99,8 @@ TEST(ValleySearchProperty, RespectsAlignmentsAndFixedOffsetsAndMissesNoPacking) 
 
 TEST(ValleySearch, EndsWhenItsNodesAreUsedUp) {
   const Instance instance = instance_of(testing::random_buffers(1, 200, 100, 1000));
-  const Attempt attempt =
-      search_valleys(instance, lower_bound(instance), nth_guide(instance, 0), 10, kNoLimit, Control());
+  const Attempt attempt = search_valleys(instance, lower_bound(instance), nth_guide(instance, 0),
+                                         10, kNoLimit, Control());
   EXPECT_EQ(attempt.verdict, Verdict::out_of_work);
   EXPECT_EQ(attempt.nodes, 10);
 }
