@@ -44,7 +44,8 @@ def aten_ops():
     """Every ATen op that leaves its arguments as they are."""
     names = [name.removeprefix("aten::").partition(".")
              for name in torch._C._dispatch_get_all_op_names() if name.startswith("aten::")]
-    packets = [(getattr(torch.ops.aten, name, None), overload) for name, _, overload in sorted(names)]
+    packets = [(getattr(torch.ops.aten, name, None), overload)
+               for name, _, overload in sorted(names)]
     ops = [getattr(packet, overload or "default", None) for packet, overload in packets if packet]
     return [op for op in ops if op is not None and not op._schema.is_mutable]
 

@@ -1,4 +1,4 @@
-"""Which captured ops may be written over an input, and that the executor does so without a trace."""
+"""Captured ops that may be written over an input: the executor does it, and bits stay."""
 
 import pytest
 import torch
@@ -170,7 +170,8 @@ def test_ops_of_several_passes_are_not_marked(op):
 def test_a_mark_too_many_would_be_found(monkeypatch):
     """masked_fill copies its input before it reads the mask."""
     monkeypatch.setattr(in_place, "_ONE_PASS", frozenset({"aten::masked_fill.Scalar"}))
-    values, mask = torch.tensor([True, False, True, False]), torch.tensor([False, True, True, False])
+    values = torch.tensor([True, False, True, False])
+    mask = torch.tensor([False, True, True, False])
     call = call_of(aten.masked_fill.Scalar, torch.bool, None, self=values, mask=mask, value=False)
     (ours, is_over), = executed([(call, 1)])
     assert is_over and not torch.equal(ours, call.run())

@@ -56,7 +56,8 @@ def losses(op, *others):
 
 
 def loss_gradients(op, *others):
-    return [(op, plain(), a, b, reduction, *others) for a, b in equal_pairs() for reduction in (1, 2)]
+    return [(op, plain(), a, b, reduction, *others)
+            for a, b in equal_pairs() for reduction in (1, 2)]
 
 
 def elementwise(op, *others):
@@ -115,7 +116,8 @@ CALLS = [
     *paddings(aten.replication_pad2d_backward.default),
     *unpooled(aten.max_unpool2d.default), *folded(aten.col2im.default),
 ]
-MODES = [(aten.div.Tensor_mode, a, b, mode) for a, b in pairs() for mode in (None, "floor", "trunc")]
+MODES = [(aten.div.Tensor_mode, a, b, mode)
+         for a, b in pairs() for mode in (None, "floor", "trunc")]
 
 
 def layouts(results):
@@ -126,7 +128,7 @@ def layouts(results):
 
 def traced(op, args, kwargs):
     mode = FakeTensorMode()
-    args = pytree.tree_map(lambda a: mode.from_tensor(a) if isinstance(a, torch.Tensor) else a, args)
+    args = pytree.tree_map_only(torch.Tensor, mode.from_tensor, args)
     with mode:
         return layouts(op(*args, **kwargs))
 
