@@ -20,14 +20,16 @@ class Steps:
         self._company: dict[Region, set[Region]] = {}
         self._flights: dict[Region, int] = {}
 
-    def meet(self, region: Region) -> None:
-        """Notes what waits while a forward pass of this region begins."""
+    def meet(self, region: Region) -> bool:
+        """Notes what waits while a forward pass of this region begins; whether that is new."""
         company = self._company.setdefault(region, set())
+        known = len(company), self.flights(region)
         self._flights[region] = max(self.flights(region), region.open_flights + 1)
         for other in self._regions:
             if other is not region and other.open_flights:
                 self._company[other].add(region)
                 company.add(other)
+        return known != (len(company), self.flights(region))
 
     def forget(self, region: Region) -> None:
         for other in self._company.pop(region):

@@ -20,7 +20,7 @@ from .tensors import Tensors
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once.
-_PURE_LIBRARIES = ("aten", "prims")
+PURE_LIBRARIES = ("aten", "prims")
 _NOTHING = Output()
 
 
@@ -115,7 +115,7 @@ class _Walk:
               "outputs": [], "cost": 0, "phase": phase, "args": bound.args}
         if torch.Tag.nondeterministic_seeded in node.target.tags:
             op["random"] = True
-        if node.target.namespace not in _PURE_LIBRARIES:
+        if node.target.namespace not in PURE_LIBRARIES:
             op["recomputable"] = False
         results = self._wanted_results(node)
         if node in self.in_place_norms:
