@@ -12,7 +12,7 @@ namespace lowtide {
 namespace {
 
 /// A layout at once, rather than the lowest that can be found in a second.
-constexpr std::int64_t kQuickPacking = kPackingWork / 30;
+constexpr std::int64_t kQuickPacking = kPackingWork / 10;
 
 bool same_op(const Op& a, const Op& b) {
   return a.type == b.type && a.inputs == b.inputs && a.outputs == b.outputs &&
@@ -46,11 +46,9 @@ std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Pla
   if (result.peak_bytes > budget) return std::nullopt;
   result.strategy = plan.strategy;
   result.budget_bytes = budget;
-  for (const std::int64_t work : {kQuickPacking, kPackingWork}) {
-    result.layout = assign_addresses(graph, result, kArenaAlignment, work);
-    if (result.layout->arena_bytes <= budget && !verify(graph, result)) return result;
-  }
-  return std::nullopt;
+  result.layout = assign_addresses(graph, result, kArenaAlignment, kQuickPacking);
+  if (result.layout->arena_bytes > budget || verify(graph, result)) return std::nullopt;
+  return result;
 }
 
 }  // namespace lowtide

@@ -124,27 +124,50 @@ def test_a_backward_pass_may_run_again(make, run, share):
         assert budget is None or peak <= budget - before
 
 
-class Counting(nn.Module):
+class Counting(Deep):
     """The gradient needs what the module overwrites."""
 
     def __init__(self):
         super().__init__()
-        self.linear = nn.Linear(32, 32)
         self.register_buffer("scale", torch.ones(32))
 
     def forward(self, x):
-        y = self.linear(x * (self.scale * 1))
+        loss = super().forward(x * (self.scale * 1))
         self.scale.mul_(0.5)
-        return y.tanh()
+        return loss
 
 
 def test_what_the_module_overwrites_cannot_be_read_again():
     wrapped = lowtide.wrap(built(Counting), rows())
-    loss = wrapped(rows()).sum()
+    loss = wrapped(rows())
     loss.backward(retain_graph=True)
     with pytest.raises(lowtide.Error, match="reads model.scale, which the module overwrites.*once for"):
         loss.backward()
-    wrapped(rows()).sum().backward()  # and the model still works
+    wrapped(rows()).backward()  # and the model still works
+
+
+def test_a_flight_that_cannot_be_given_up_leaves_the_rest_or_says_so():
+    budget = int(1.2 * whole(Counting))
+    wrapped = lowtide.wrap(built(Counting), rows(), budget=budget, optimizer="none", time_limit=1)
+    first = wrapped(rows())
+    with pytest.raises(lowtide.InfeasibleError, match="cannot be run again: it reads model.scale"):
+        wrapped(rows())
+    del first
+    (wrapped(rows()) + wrapped(rows())).backward()  # they share the budget now
+    memory = wrapped.memory
+    assert memory.measured_peak - memory.outside <= budget
+
+
+def test_saved_tensors_that_are_copied_on_their_way():
+    def saved_elsewhere(model):
+        with torch.autograd.graph.save_on_cpu():
+            loss = model(rows())
+        loss.backward()
+        return [loss]
+
+    wrapped, plain = lowtide.wrap(built(Deep), rows(), time_limit=1), built(Deep)
+    peak_as_eager(wrapped, plain, saved_elsewhere)
+    peak_as_eager(wrapped, plain, once)
 
 
 def test_changes_before_the_second_backward_pass_are_noticed():

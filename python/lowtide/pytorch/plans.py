@@ -49,6 +49,8 @@ class Plans:
         if found is not None:
             return found
         found = self._at_hand(budget_bytes)
+        if found is None and self._settings.time_limit <= _SOON:
+            return self._now(budget_bytes)
         if found is None:
             found = self._in_haste(budget_bytes)
         if found.cost > self.priced.keep_all_cost:
@@ -64,15 +66,24 @@ class Plans:
         everything = transferred(self.priced, self.priced, keep_all(self.priced.graph), budget_bytes)
         if everything is not None:
             return everything
-        own = [plan for plan in tuple(self._found.values()) if plan.arena_bytes <= budget_bytes]
-        others = [transferred(self.priced, relative.priced, plan, budget_bytes)
-                  for relative in tuple(self._relatives) if relative is not self
-                  for plan in tuple(relative._found.values())]
-        fitting = [plan for plan in (*own, *others) if plan is not None]
+        fitting = [plan for plan in tuple(self._found.values()) if plan.arena_bytes <= budget_bytes]
+        fitting += self._of_the_nearest(budget_bytes)
         return min(fitting, key=lambda plan: plan.cost, default=None)
 
+    def _of_the_nearest(self, budget_bytes: int) -> list[Plan]:
+        """What fits of the relative next in size, of all that have something."""
+        def distance(relative):
+            return abs(relative.priced.keep_all_peak_bytes - self.priced.keep_all_peak_bytes)
+
+        for relative in sorted(self._relatives, key=distance):
+            plans = [transferred(self.priced, relative.priced, plan, budget_bytes)
+                     for plan in tuple(relative._found.values()) if relative is not self]
+            if any(plans):
+                return [plan for plan in plans if plan is not None]
+        return []
+
     def _in_haste(self, budget_bytes: int | None) -> Plan:
-        quick = dataclasses.replace(self._settings, time_limit=min(_SOON, self._settings.time_limit))
+        quick = dataclasses.replace(self._settings, time_limit=_SOON)
         try:
             return planned(self.priced, budget_bytes, quick)
         except InfeasibleError:

@@ -103,8 +103,9 @@ class Region:
         ``saved``: by position, the primals that any op of the backward half needs, directly or not.
         """
         with _ONE_AT_A_TIME:
-            residents = [self._unsaved(position) if constant is None and position not in saved
-                         else saved[position] if constant is None else constant
+            known = {**saved, **{position: self._unsaved(position) for position, constant
+                                 in self._residents if constant is None and position not in saved}}
+            residents = [known[position] if constant is None else constant
                          for position, constant in self._residents]
             found = self.executors.idle(plan).again(ticket, residents, tangents,
                                                     self._backward_wanted)

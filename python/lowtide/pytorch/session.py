@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from .. import InfeasibleError, Plan, _runtime, format_bytes
+from .. import InfeasibleError, Plan
 from .capture import Captured
 from .division import Division
 from .kept_gradients import KeptGradients
-from .memory import Memory
+from .memory import Memory, Meter
 from .plans import Plans
 from .region import Region
+from .room import Room
 from .settings import Settings
 from .steps import Steps
 
@@ -38,14 +39,12 @@ class Session:
         self._plans: list[Plans] = []
         self._steps = Steps(self.regions)
         self._division = Division(settings, parameters, self.regions, self._steps)
+        self._room = Room(self.regions, self._division)
         self._gradients = KeptGradients(parameters)
+        self._meter = Meter(self.regions)
         self._kept_bytes = 0
         self._ran = False
-        self._gave_up = False
         self._last: Region | None = None
-        self._outside_base = 0
-        self._outside_peak = 0
-        self._measured_blocks = 0
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -94,7 +93,8 @@ class Session:
         self._gradients.meet(primals, region.inputs)
         if self._steps.meet(region):
             self._division.changed()
-        result = region.forward(self._plan_with_room(region), primals)
+        plan = self._room.plan_that_fits(region, self.plan_for(region))
+        result = region.forward(plan, primals)
         self._ran = True
         return result
 
@@ -109,9 +109,11 @@ class Session:
         else:
             region.require_again()
             self._clear_blocks()
-            plan = self._plan_with_room(region, region.priced.beside_bytes)
+            plan = self._room.plan_that_fits(region, self.plan_for(region),
+                                             region.priced.beside_bytes)
             gradients = region.backward_again(plan, ticket, saved, tangents)
-        self._measure(region)
+        self._meter.read()
+        self._last = region
         return gradients
 
     def evaluate(self) -> None:
@@ -123,13 +125,12 @@ class Session:
 
     def _begin_step(self, region: Region) -> None:
         self._clear_blocks()
-        self._gave_up = False
+        self._room.gave_up = False
         step = self._steps.of(region)
         for other in self.regions:
             if other not in step:
                 other.executors.release_idle()
-        _runtime.reset_counted_peak()
-        self._outside_base = _runtime.counted_bytes()
+        self._meter.begin()
 
     def _clear_blocks(self) -> None:
         """Moves gradients out of the blocks. Where somebody keeps others than those in ``.grad``,
@@ -147,64 +148,7 @@ class Session:
     def _goes_on_elsewhere(self) -> bool:
         """Whether a flight is to be flown again before the step is over, so that gradients which
         are passed on to it must leave their block."""
-        return self._gave_up or torch._C._autograd._get_current_graph_task_keep_graph()
-
-    # ---- Room
-
-    def _plan_with_room(self, region: Region, beside_bytes: int = 0) -> Plan:
-        """The plan of its share. Flights that took more than theirs, as it was not known that this
-        one would come, are given up for it; where they cannot be, the plan makes do with the rest.
-
-        ``beside_bytes``: what the flight takes beside what is counted for one.
-        """
-        plan = self.plan_for(region)
-        room = self._division.room_bytes(region)
-        if room is None:
-            return plan
-        room -= beside_bytes
-        self._make_room(region, room - region.block_bytes(plan))
-        left = room - self._taken_bytes(region)
-        if region.block_bytes(plan) <= left:
-            return plan
-        budget = left - region.beside_bytes + region.priced.resident_bytes
-        try:
-            return region.plans.within(budget, soon=True)
-        except InfeasibleError as error:
-            raise InfeasibleError(f"{error} {self._what_waits(region)}") from None
-
-    def _make_room(self, region: Region, limit_bytes: int) -> None:
-        """Takes blocks from others until no more than so many bytes are taken: those that nobody
-        needs, then those of the flights that began first, whose backward passes come last."""
-        if self._taken_bytes(region) <= limit_bytes:
-            return
-        for other in self.regions:
-            if other is not region:
-                other.executors.release_idle()
-        waiting = [(executor.awaited, other, executor) for other in self.regions
-                   for executor in other.executors
-                   if executor.awaited and other.why_not_again is None]
-        for _, other, executor in sorted(waiting, key=lambda flight: flight[0]):
-            if self._taken_bytes(region) <= limit_bytes:
-                return
-            other.give_up(executor)
-            self._gave_up = True
-
-    def _taken_bytes(self, region: Region) -> int:
-        """What the step holds, blocks that the region would give back itself excepted."""
-        return sum(executor.held_bytes + (other.beside_bytes if executor.awaited else 0)
-                   for other in self.regions for executor in other.executors
-                   if not (other is region and executor.idle))
-
-    def _what_waits(self, region: Region) -> str:
-        """Why a flight does not have its share, and what to do."""
-        taken = format_bytes(self._taken_bytes(region))
-        reasons = {f"{other.name} cannot be run again: {other.why_not_again}"
-                   for other in self.regions if other.open_flights and other.why_not_again}
-        again = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-        return (f"(Of the budget of {self.settings.budget}, {taken} are taken by forward passes "
-                f"that wait for their backward pass{again} and by gradients that are kept elsewhere "
-                f"than in .grad. Drop them, or run the step again: its forward passes now share "
-                f"the budget.)")
+        return self._room.gave_up or torch._C._autograd._get_current_graph_task_keep_graph()
 
     # ---- Figures
 
@@ -221,13 +165,6 @@ class Session:
         existing = fixed + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(self.plan_for(region)) for region in step)
-        ran = self._measured_blocks > 0
+        taken, outside = self._meter.block_bytes, self._meter.outside_bytes
         return Memory(self.budget_bytes, existing, existing + blocks,
-                      existing + self._measured_blocks + self._outside_peak if ran else 0,
-                      self._outside_peak)
-
-    def _measure(self, region: Region) -> None:
-        self._outside_peak = _runtime.counted_peak_bytes() - self._outside_base
-        self._measured_blocks = sum(executor.measured_peak_bytes for other in self.regions
-                                    for executor in other.executors if executor.held_bytes)
-        self._last = region
+                      existing + taken + outside if taken else 0, outside)
