@@ -41,9 +41,9 @@ class AutogradExecutor {
 
   struct Forward {
     std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
-    /// ticket_size() numbers: one that is unlike that of any other forward() in the process, and the
-    /// state that the random generator had. While this tensor lives and backward() was not run, the
-    /// values in the block are needed: not idle.
+    /// ticket_size() numbers: one that is unlike that of any other forward() in the process, and
+    /// the state that the random generator had. While this tensor lives and backward() was not
+    /// run, the values in the block are needed: not idle.
     at::Tensor ticket;
   };
   /// The first half. `residents` as residents() says, of the graph's dtypes and shapes. Throws

@@ -141,7 +141,7 @@ def test_what_the_module_overwrites_cannot_be_read_again():
     wrapped = lowtide.wrap(built(Counting), rows())
     loss = wrapped(rows())
     loss.backward(retain_graph=True)
-    with pytest.raises(lowtide.Error, match="reads model.scale, which the module overwrites.*once for"):
+    with pytest.raises(lowtide.Error, match="reads model.scale, which the module overwrites"):
         loss.backward()
     wrapped(rows()).backward()  # and the model still works
 

@@ -1,4 +1,4 @@
-"""Sizes that change from call to call: eager's bits, within the budget, and no search to wait for."""
+"""Sizes that change from call to call: eager's bits, within the budget, no search to wait for."""
 
 import lowtide
 import pytest

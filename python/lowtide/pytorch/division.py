@@ -112,8 +112,8 @@ class Division:
         return total - self.fixed_bytes - self.held_bytes - self._more_inputs(region) - residents
 
     def _more_inputs(self, region: Region) -> int:
-        """Bytes of the inputs of a step's flights but the first of each graph, whose inputs are among
-        its residents."""
+        """Bytes of the inputs of a step's flights but the first of each graph: those are among its
+        residents."""
         return sum((self._steps.flights(other) - 1) * other.priced.input_bytes
                    for other in self._steps.of(region))
 

@@ -19,8 +19,8 @@ class KeptGradients:
         self._met: dict[int, weakref.ref] = {}  # by identity: tensors are not compared
 
     def meet(self, primals: Sequence, inputs: Sequence[int]) -> None:
-        """Notes what a graph is run with and may get a gradient. ``inputs``: positions of those that
-        are no parameters."""
+        """Notes what a graph is run with and may get a gradient. ``inputs``: positions of those
+        that are no parameters."""
         for position in inputs if self._parameters else range(len(primals)):
             tensor = primals[position]
             if not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:

@@ -59,27 +59,30 @@ class Plans:
         return found
 
     def _at_hand(self, budget_bytes: int | None) -> Plan | None:
-        """The best that fits of what needs no search: everything is kept, a plan for less memory, or
-        one of a relative."""
+        """The best that fits of what needs no search: everything is kept, a plan for less memory,
+        or one of a relative."""
         if budget_bytes is None:
             return None
-        everything = transferred(self.priced, self.priced, keep_all(self.priced.graph), budget_bytes)
-        if everything is not None:
-            return everything
+        all_kept = keep_all(self.priced.graph)
+        laid_out = transferred(self.priced, self.priced, all_kept, budget_bytes)
+        if laid_out is not None:
+            return laid_out
         fitting = [plan for plan in tuple(self._found.values()) if plan.arena_bytes <= budget_bytes]
         fitting += self._of_the_nearest(budget_bytes)
         return min(fitting, key=lambda plan: plan.cost, default=None)
 
     def _of_the_nearest(self, budget_bytes: int) -> list[Plan]:
-        """What fits of the relative next in size, of all that have something."""
+        """The plans that fit of the relative next in size, of those that have any."""
         def distance(relative):
             return abs(relative.priced.keep_all_peak_bytes - self.priced.keep_all_peak_bytes)
 
-        for relative in sorted(self._relatives, key=distance):
+        others = [relative for relative in self._relatives if relative is not self]
+        for relative in sorted(others, key=distance):
             plans = [transferred(self.priced, relative.priced, plan, budget_bytes)
-                     for plan in tuple(relative._found.values()) if relative is not self]
-            if any(plans):
-                return [plan for plan in plans if plan is not None]
+                     for plan in tuple(relative._found.values())]
+            fitting = [plan for plan in plans if plan is not None]
+            if fitting:
+                return fitting
         return []
 
     def _in_haste(self, budget_bytes: int | None) -> Plan:

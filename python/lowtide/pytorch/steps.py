@@ -9,8 +9,8 @@ from .region import Region
 
 class Steps:
     """Learns it from what happens: graphs whose forward passes wait for their backward passes at
-    the same time hold their values at the same time. Graphs that never do are the same code for other
-    sizes, and each may have all of the memory.
+    the same time hold their values at the same time. Graphs that never do are the same code for
+    other sizes, and each may have all of the memory.
 
     ``regions``: all there are, a list that its owner changes.
     """

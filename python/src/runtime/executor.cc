@@ -43,8 +43,6 @@ py::list again(AutogradExecutor& executor, const py::handle& ticket, const py::s
   return wrapped(std::move(results));
 }
 
-Ids listed(std::span<const TensorId> ids) { return {ids.begin(), ids.end()}; }
-
 }  // namespace
 
 std::vector<at::Tensor> unwrapped(const py::sequence& tensors) {
@@ -72,10 +70,6 @@ void bind_executor(py::module_& module) {
                                "Runs a plan in two halves, as autograd calls them.")
       .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
            py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
-      .def_property_readonly("residents",
-                             [](const AutogradExecutor& e) { return listed(e.residents()); })
-      .def_property_readonly("tangents",
-                             [](const AutogradExecutor& e) { return listed(e.tangents()); })
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("again", &again, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
