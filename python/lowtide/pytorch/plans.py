@@ -54,7 +54,7 @@ class Plans:
         if found is None:
             found = self._in_haste(budget_bytes)
         if found.cost > self.priced.keep_all_cost:
-            threading.Thread(target=self._improve, args=(budget_bytes, found), daemon=True,
+            threading.Thread(target=self._improve, args=(budget_bytes, found),
                              name="lowtide-improve").start()
         return found
 
@@ -93,8 +93,14 @@ class Plans:
             return self._now(budget_bytes)
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:
-        """Replaces a plan that was made in haste; the next forward pass takes the new one."""
+        """Replaces a plan that was made in haste; the next forward pass takes the new one.
+
+        A program that ends waits for the search that goes on, as no thread may be in the planner
+        when the process ends; its plan is there at the next start. No other one is begun.
+        """
         with _ONE_SEARCH_AT_A_TIME:
+            if not threading.main_thread().is_alive():
+                return
             try:
                 better = planned(self.priced, budget_bytes,
                                  dataclasses.replace(self._settings, report=None))
