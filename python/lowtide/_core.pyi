@@ -198,6 +198,9 @@ def plan(
     options: Mapping[str, float],
     time_limit: float,
 ) -> Planned: ...
+def transferred(
+    graph: Graph, from_graph: Graph, plan: Plan, budget_bytes: int
+) -> Optional[Plan]: ...
 def frontier(
     graph: Graph,
     points: int,

@@ -30,11 +30,11 @@ void ArenaRunner::begin() {
 }
 
 void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& listener,
-                      StepReport& report) {
+                      StepReport& report, Effects effects) {
   const auto service = device_.serve(source_, outside_);
   for (std::size_t i = from; i < to; ++i) {
     const Program::Run& run = program_->runs[i];
-    if (!(primed_[i] && run.view && !run.outside)) execute(run, report);
+    if (!(primed_[i] && run.view && !run.outside)) execute(run, report, effects);
     primed_[i] = true;
     if (!listener) continue;
     for (const Program::Output& output : run.outputs) {
@@ -61,10 +61,10 @@ void ArenaRunner::forget_outside() {
   }
 }
 
-void ArenaRunner::execute(const Program::Run& run, StepReport& report) {
+void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects effects) {
   const Stopwatch watch;
   source_.begin(run.slots);
-  call(run);
+  call(run, effects);
   settle(run, report);
   if (!report.action_seconds.empty()) {
     device_.synchronize();
@@ -72,14 +72,15 @@ void ArenaRunner::execute(const Program::Run& run, StepReport& report) {
   }
 }
 
-void ArenaRunner::call(const Program::Run& run) {
+void ArenaRunner::call(const Program::Run& run, Effects effects) {
+  const bool withhold = run.withhold_mutated || effects == Effects::left_out;
   if (run.draw == Program::Draw::again) {
     const ReplayedDraw draw(device_, run.generator_state, present_state_.data());
-    run.kernel->run(run.inputs, run.withhold_mutated, results_);
+    run.kernel->run(run.inputs, withhold, results_);
     return;
   }
   if (run.draw == Program::Draw::first) device_.save_generator(run.generator_state);
-  run.kernel->run(run.inputs, run.withhold_mutated, results_);
+  run.kernel->run(run.inputs, withhold, results_);
 }
 
 void ArenaRunner::settle(const Program::Run& run, StepReport& report) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -9,6 +10,9 @@
 #include "runtime/program.h"
 
 namespace lowtide {
+
+/// Whether ops write what they overwrite of the caller's, as they do but once.
+enum class Effects : std::uint8_t { happen, left_out };
 
 /// Runs a compiled program in its block: every request of an op gets its planned address, every
 /// result ends where the plan has it.
@@ -29,7 +33,8 @@ class ArenaRunner {
   /// Executes program().runs[from, to) and waits for the device. The first time that a run is
   /// executed makes the views that later ones use again. `report` gets overruns, and times when
   /// its action_seconds has an entry for each action.
-  void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report);
+  void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
+           Effects effects = Effects::happen);
   /// Writes the figures of the runs since begin().
   void finish(StepReport& report) const;
   /// Lets go of the caller's tensors and of the views of them.
@@ -41,8 +46,8 @@ class ArenaRunner {
   const BlockMap& map() const { return map_; }
 
  private:
-  void execute(const Program::Run& run, StepReport& report);
-  void call(const Program::Run& run);
+  void execute(const Program::Run& run, StepReport& report, Effects effects);
+  void call(const Program::Run& run, Effects effects);
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
               StepReport& report);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
+#include "runtime/replayed_draw.h"
 #include "runtime/tensors.h"
 
 namespace lowtide {
@@ -23,22 +24,40 @@ struct Tenancy {
   std::shared_ptr<std::byte> block;
 };
 
-/// One forward() whose backward() may come.
-struct Flight {
-  std::int64_t number;
-  std::atomic<bool> open = true;
-};
-
 std::int64_t next_number() {
   static std::atomic<std::int64_t> last = 0;
   return ++last;
 }
 
-/// A tensor that holds the flight's number and ends the flight when it dies.
+/// What a ticket says: its number, then the generator's state in as many words as it needs.
+std::vector<std::int64_t> new_ticket() {
+  std::vector<std::int64_t> words(static_cast<std::size_t>(AutogradExecutor::ticket_size()));
+  words[0] = next_number();
+  cpu_device().save_generator(reinterpret_cast<std::byte*>(&words[1]));
+  return words;
+}
+
+/// One forward() whose backward() may come.
+struct Flight {
+  std::vector<std::int64_t> ticket = new_ticket();
+  std::atomic<bool> open = true;
+};
+
+/// A tensor that holds what the ticket says and ends the flight when it dies.
 at::Tensor ticket_of(std::shared_ptr<Flight> flight) {
-  std::int64_t* const number = &flight->number;
+  std::vector<std::int64_t>& words = flight->ticket;
   return at::from_blob(
-      number, {1}, [flight = std::move(flight)](void*) { flight->open = false; }, at::kLong);
+      words.data(), {AutogradExecutor::ticket_size()},
+      [flight = std::move(flight)](void*) { flight->open = false; }, at::kLong);
+}
+
+std::span<const std::int64_t> words_of(const at::Tensor& ticket) {
+  const auto size = static_cast<std::size_t>(AutogradExecutor::ticket_size());
+  if (ticket.scalar_type() != at::kLong || !ticket.is_contiguous() ||
+      ticket.sizes() != at::IntArrayRef(AutogradExecutor::ticket_size())) {
+    throw InputError("this is no ticket of a forward pass");
+  }
+  return {ticket.const_data_ptr<std::int64_t>(), size};
 }
 
 std::vector<TensorId> storages(const Graph& graph, Kind kind) {
@@ -86,10 +105,14 @@ struct AutogradExecutor::Impl {
         map(map_arena(graph, plan, cpu_device().generator_state_bytes())) {}
 
   void take_block();
+  void begin(std::span<const at::Tensor> given);
   void put(TensorId id, const at::Tensor& tensor);
   const at::Tensor& result(TensorId id) const;
   at::Tensor hand_out(TensorId id) const;
-  void run(std::size_t from, std::size_t to);
+  void run(std::size_t from, std::size_t to, Effects effects = Effects::happen);
+  std::vector<at::Tensor> run_backward(std::span<const at::Tensor> given,
+                                       std::span<const TensorId> wanted);
+  std::span<const TensorId> tangents() const { return graph.op(boundary).outputs; }
 
   const Graph& graph;
   const Plan& plan;
@@ -115,9 +138,17 @@ void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   *runner->program().outside[static_cast<std::size_t>(id)] = tensor.detach();
 }
 
-void AutogradExecutor::Impl::run(std::size_t from, std::size_t to) {
+/// A step begins with these residents.
+void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
+  take_block();
+  report = {};
+  for (std::size_t i = 0; i < residents.size(); ++i) put(residents[i], given[i]);
+  runner->begin();
+}
+
+void AutogradExecutor::Impl::run(std::size_t from, std::size_t to, Effects effects) {
   const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
-  runner->run(from, to, {}, report);
+  runner->run(from, to, {}, report, effects);
   runner->finish(report);
 }
 
@@ -136,6 +167,15 @@ at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
 }
 
+std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at::Tensor> given,
+                                                             std::span<const TensorId> wanted) {
+  for (std::size_t i = 0; i < tangents().size(); ++i) put(tangents()[i], given[i]);
+  run(runner->program().boundary, runner->program().runs.size());
+  std::vector<at::Tensor> results;
+  for (TensorId id : wanted) results.push_back(hand_out(id));
+  runner->forget_outside();
+  return results;
+}
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan)
     : impl_(std::make_unique<Impl>(graph, plan)) {}
@@ -145,7 +185,7 @@ AutogradExecutor::~AutogradExecutor() = default;
 std::span<const TensorId> AutogradExecutor::residents() const { return impl_->residents; }
 
 std::span<const TensorId> AutogradExecutor::tangents() const {
-  return impl_->graph.op(impl_->boundary).outputs;
+  return impl_->tangents();
 }
 
 AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> residents,
@@ -153,15 +193,11 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   Impl& impl = *impl_;
   if (!idle()) throw std::logic_error("forward() on a block that is still needed");
   const at::NoGradGuard no_grad;
-  impl.take_block();
-  impl.report = {};
-  for (std::size_t i = 0; i < impl.residents.size(); ++i) {
-    impl.put(impl.residents[i], residents[i]);
-  }
-  impl.runner->begin();
+  impl.begin(residents);
+  auto flight = std::make_shared<Flight>();
   impl.run(0, impl.runner->program().boundary);
-  impl.flight = std::make_shared<Flight>(next_number());
-  Forward answer{{}, ticket_of(impl.flight)};
+  impl.flight = flight;
+  Forward answer{{}, ticket_of(std::move(flight))};
   for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
   return answer;
 }
@@ -171,14 +207,32 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   Impl& impl = *impl_;
   if (awaited() == 0) throw std::logic_error("backward() without a forward() before it");
   const at::NoGradGuard no_grad;
-  const std::span<const TensorId> expected = this->tangents();
-  for (std::size_t i = 0; i < expected.size(); ++i) impl.put(expected[i], tangents[i]);
   impl.flight->open = false;
-  impl.run(impl.runner->program().boundary, impl.runner->program().runs.size());
-  std::vector<at::Tensor> results;
-  for (TensorId id : wanted) results.push_back(impl.hand_out(id));
-  impl.runner->forget_outside();
-  return results;
+  return impl.run_backward(tangents, wanted);
+}
+
+std::vector<at::Tensor> AutogradExecutor::again(const at::Tensor& ticket,
+                                                std::span<const at::Tensor> residents,
+                                                std::span<const at::Tensor> tangents,
+                                                std::span<const TensorId> wanted) {
+  Impl& impl = *impl_;
+  if (!idle()) throw std::logic_error("again() on a block that is still needed");
+  const std::span<const std::int64_t> words = words_of(ticket);
+  const at::NoGradGuard no_grad;
+  impl.begin(residents);
+  {
+    std::vector<std::byte> present(
+        static_cast<std::size_t>(cpu_device().generator_state_bytes()));
+    const ReplayedDraw draw(cpu_device(), reinterpret_cast<const std::byte*>(&words[1]),
+                            present.data());
+    impl.run(0, impl.runner->program().boundary, Effects::left_out);
+  }
+  return impl.run_backward(tangents, wanted);
+}
+
+std::int64_t AutogradExecutor::ticket_size() {
+  constexpr auto kWord = static_cast<Bytes>(sizeof(std::int64_t));
+  return 1 + (cpu_device().generator_state_bytes() + kWord - 1) / kWord;
 }
 
 bool AutogradExecutor::idle() const {
@@ -186,7 +240,17 @@ bool AutogradExecutor::idle() const {
 }
 
 std::int64_t AutogradExecutor::awaited() const {
-  return impl_->flight != nullptr && impl_->flight->open ? impl_->flight->number : 0;
+  return impl_->flight != nullptr && impl_->flight->open ? impl_->flight->ticket[0] : 0;
+}
+
+bool AutogradExecutor::awaits(const at::Tensor& ticket) const {
+  return awaited() != 0 && awaited() == words_of(ticket)[0];
+}
+
+void AutogradExecutor::give_up() {
+  if (awaited() == 0) return;
+  impl_->flight->open = false;
+  impl_->runner->forget_outside();
 }
 
 bool AutogradExecutor::contains(const at::Tensor& tensor) const {

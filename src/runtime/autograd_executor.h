@@ -21,6 +21,9 @@ namespace lowtide {
 /// loss that somebody keeps holds nothing else. Gradients are handed out where they lie, and hold
 /// the block: as long as one of them lives, the executor is not idle, and must not begin again.
 ///
+/// A flight is a forward() whose backward() is to come. Its ticket says all that is needed, beside
+/// the residents, to fly it again: so a flight may be given up, and used more than once.
+///
 /// Bit for bit what keep-all computes, as Executor. Not thread-safe.
 class AutogradExecutor {
  public:
@@ -38,8 +41,9 @@ class AutogradExecutor {
 
   struct Forward {
     std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
-    /// Holds a number that is unlike that of any other forward() in the process. While this tensor
-    /// lives and backward() was not run, the values in the block are needed: not idle.
+    /// ticket_size() numbers: one that is unlike that of any other forward() in the process, and
+    /// the state that the random generator had. While this tensor lives and backward() was not
+    /// run, the values in the block are needed: not idle.
     at::Tensor ticket;
   };
   /// The first half. `residents` as residents() says, of the graph's dtypes and shapes. Throws
@@ -49,11 +53,22 @@ class AutogradExecutor {
   /// The second half, once for each forward(). Throws as forward().
   std::vector<at::Tensor> backward(std::span<const at::Tensor> tangents,
                                    std::span<const TensorId> wanted);
+  /// Both halves for the ticket of a forward(), maybe another executor's for the same graph. The
+  /// first draws the numbers that forward() drew and has no effects: residents that the op would
+  /// write may hold anything. Throws as forward().
+  std::vector<at::Tensor> again(const at::Tensor& ticket, std::span<const at::Tensor> residents,
+                                std::span<const at::Tensor> tangents,
+                                std::span<const TensorId> wanted);
+  static std::int64_t ticket_size();
 
   /// Whether no result lives and no backward() is to come, so that forward() may run.
   bool idle() const;
-  /// The number of the forward() whose backward() is to come; 0 for none.
+  /// The number of the flight; 0 for none. Later ones have higher numbers.
   std::int64_t awaited() const;
+  /// Whether the flight is that of the ticket.
+  bool awaits(const at::Tensor& ticket) const;
+  /// Gives the flight up: what it holds is not needed any more.
+  void give_up();
   /// Whether the tensor lies in the block that is held.
   bool contains(const at::Tensor& tensor) const;
   /// Gives the block back; the next forward() takes another. What was handed out stays valid.

@@ -176,6 +176,7 @@ def train(model, inputs_of, steps=3, seed=3):
         left += [x.grad.clone() for x in (*parameters, *inputs) if x.grad is not None]
         optimizer.step()
         optimizer.zero_grad()
+        del loss  # it holds the inputs and their gradients
     left += [value.detach().clone() for value in model.state_dict().values()]
     return [*left, torch.get_rng_state()]
 
@@ -219,8 +220,7 @@ def test_training_is_eager_training_to_the_bit(case, budget):
                else leanest(model, inputs_of()))
     assert same(train(wrapped, inputs_of), expected)
     memory = wrapped.memory
-    if case != "no parameters":  # there the gradient of the last input is still held
-        assert memory.measured_peak - memory.outside <= memory.planned_peak
+    assert memory.measured_peak - memory.outside <= memory.planned_peak
     assert memory.budget is None or memory.planned_peak <= memory.budget
 
 
@@ -285,7 +285,7 @@ def test_gradients_that_are_zeroed_and_kept():
 
 def test_results_that_are_kept_stay():
     model = built(Attention)
-    wrapped = leanest(model, CASES["attention"][1]())
+    wrapped = lowtide.wrap(model, CASES["attention"][1]())
     outputs, gradients, copies = [], [], []
     for _ in range(4):
         output = wrapped(torch.randint(0, 50, (4, 12)))
@@ -318,17 +318,8 @@ def test_a_forward_pass_whose_result_is_dropped_holds_nothing():
     for _ in range(5):
         wrapped(*ROWS())
     (region,) = session_of(wrapped).regions
-    assert len(region.executors) == 1
+    assert len(list(region.executors)) == 1
     assert region.open_flights == 0
-
-
-def test_a_second_backward_pass_is_refused():
-    wrapped = lowtide.wrap(built(Randomly), ROWS(), time_limit=1)
-    loss = loss_of(wrapped(*ROWS()))
-    loss.backward(retain_graph=True)
-    with pytest.raises(lowtide.Error, match="once for each forward pass"):
-        loss.backward()
-    loss_of(wrapped(*ROWS())).backward()  # and the model still works
 
 
 def test_evaluation_is_eager_evaluation():

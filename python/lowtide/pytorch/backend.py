@@ -9,7 +9,7 @@ from functorch.compile import make_boxed_func
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
-from .. import InputError
+from .. import InputError, _runtime
 from .capture import (
     Captured,
     describe_inputs,
@@ -76,11 +76,13 @@ def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModul
     results = list(joint.graph.output_node().args[0])
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
     read = _read(captured)
-    saved = [*_saved_primals(captured, read, primals), *_saved_results(captured, read, returned)]
+    positions = _saved_primals(captured, read)
+    saved = [*(primals[position] for position in positions),
+             *_saved_results(captured, read, returned)]
     ticket = _fake_ticket(primals)
     return (
         forward_half(_run_forward(session, region), primals, returned, saved, ticket),
-        backward_half(_run_backward(session, region), saved, ticket,
+        backward_half(_run_backward(session, region, positions, len(saved)), saved, ticket,
                       placeholders(joint, "tangents"), derived),
     )
 
@@ -101,17 +103,18 @@ def _run_forward(session: Session, region: Region) -> Callable:
     return run_forward
 
 
-def _run_backward(session: Session, region: Region) -> Callable:
-    def run_backward(ticket, *tangents):
-        return session.backward(region, ticket, tangents)
+def _run_backward(session: Session, region: Region, positions: Sequence[int],
+                  num_saved: int) -> Callable:
+    def run_backward(ticket, *given):
+        saved = dict(zip(positions, given))
+        return session.backward(region, ticket, saved, given[num_saved:])
     return run_backward
 
 
-def _saved_primals(captured: Captured, read: set[int],
-                   primals: Sequence[fx.Node]) -> list[fx.Node]:
-    """The primals that the backward half may read: all that ops read, but for what the module
-    itself overwrites."""
-    return [node for position, (node, index) in enumerate(zip(primals, captured.primals))
+def _saved_primals(captured: Captured, read: set[int]) -> list[int]:
+    """Positions of the primals that the backward half may read: all that ops read, but for what
+    the module itself overwrites."""
+    return [position for position, index in enumerate(captured.primals)
             if index in read and position not in captured.updated]
 
 
@@ -134,7 +137,7 @@ def _read(captured: Captured) -> set[int]:
 def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
     mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
-        return torch.zeros(1, dtype=torch.int64)
+        return torch.zeros(_runtime.Executor.ticket_size(), dtype=torch.int64)
 
 
 #: By the identity of the options, which are kept beside, so that no others get it.

@@ -33,14 +33,14 @@ def forward_half(run: Callable, primals: Sequence[fx.Node], returned: Sequence,
 
 def backward_half(run: Callable, saved: Sequence[fx.Node], ticket: torch.Tensor,
                   tangents: Sequence[fx.Node], derived: Sequence) -> fx.GraphModule:
-    """A graph of one call, ``run(ticket, *tangents) -> derived``, a gradient for each primal."""
+    """A graph of one call, ``run(ticket, *saved, *tangents) -> derived``, a gradient for each
+    primal."""
     graph = fx.Graph()
-    for node in saved:
-        _placeholder(graph, node)
+    kept = [_placeholder(graph, node) for node in saved]
     stub = graph.placeholder("ticket")
     stub.meta["val"] = ticket
     given = [_placeholder(graph, node) for node in tangents]
-    call = graph.call_function(run, (stub, *given))
+    call = graph.call_function(run, (stub, *kept, *given))
     return _module(graph, [_result(graph, call, index, node.meta["val"])
                            if isinstance(node, fx.Node) else node
                            for index, node in enumerate(derived)])

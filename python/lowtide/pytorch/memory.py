@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
-from .. import format_bytes
+from .. import _runtime, format_bytes
+from .region import Region
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,3 +41,26 @@ class Memory:
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
                 f"existed before the step and {format_bytes(self.outside)} were taken outside")
+
+
+class Meter:
+    """Reads off what a step takes, in bytes: the highest use of its blocks, and the most that other
+    code of the process took meanwhile. 0 before the first step.
+
+    ``regions``: those whose blocks count, a list that its owner changes.
+    """
+
+    def __init__(self, regions: Sequence[Region]):
+        self.block_bytes = 0
+        self.outside_bytes = 0
+        self._regions = regions
+        self._counted_before = 0
+
+    def begin(self) -> None:
+        _runtime.reset_counted_peak()
+        self._counted_before = _runtime.counted_bytes()
+
+    def read(self) -> None:
+        self.outside_bytes = _runtime.counted_peak_bytes() - self._counted_before
+        self.block_bytes = sum(executor.measured_peak_bytes for region in self._regions
+                               for executor in region.executors if executor.held_bytes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 
 from .. import Graph, InfeasibleError, Plan, _core, _runtime, keep_all, plan, replay
@@ -20,9 +21,11 @@ class Priced:
 
     graph: Graph
     keep_all_peak_bytes: int
+    keep_all_cost: float
     floor_bytes: int
     beside_bytes: int  # what no plan counts: results in the caller's memory, generator states
     parameter_bytes: int
+    input_bytes: int  # of residents that each call has its own of
 
     @property
     def resident_bytes(self) -> int:
@@ -37,8 +40,11 @@ def priced(graph: Graph, settings: Settings) -> Priced:
     # What lies in a block lies at multiples of 64.
     peak = kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
-    parameters = sum(tensor.bytes for tensor in measured.tensors if tensor.role == "parameter")
-    return Priced(measured, peak, structural_floor_bytes(measured), beside, parameters)
+    by_role = collections.Counter()
+    for tensor in measured.tensors:
+        by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
+    return Priced(measured, peak, kept_all.cost, structural_floor_bytes(measured),
+                  beside, by_role["parameter"], by_role["input"])
 
 
 def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan:
@@ -60,6 +66,12 @@ def kept(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> 
         return None
     return plan_cache.find(_key(priced_graph, budget_bytes, settings), priced_graph.graph,
                            _in_bytes(budget_bytes))
+
+
+def transferred(priced_graph: Priced, other: Priced, plan: Plan, budget_bytes: int) -> Plan | None:
+    """The decisions of another graph's plan for this one; None when the ops differ or these bytes
+    are too few."""
+    return _core.transferred(priced_graph.graph, other.graph, plan, budget_bytes)
 
 
 def _in_bytes(budget_bytes: int | None) -> int:

@@ -1,20 +1,20 @@
-"""One captured graph of a model: its plan, and the executors that run it for autograd."""
+"""One captured graph of a model: the plans for it, and its runs for autograd."""
 
 from __future__ import annotations
 
-import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from .. import Error, InfeasibleError, Plan, _runtime
+from .. import Error, Plan
+from .again import why_not_again
 from .capture import Captured, Output
-from .planning import Priced, kept, planned, priced
+from .capture.primals import placeholders
+from .executors import Executors
+from .planning import Priced, priced
+from .plans import Plans
 from .settings import Settings
-
-#: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
-_SOON = 1.0
 
 #: The executor serves the framework's allocator for the whole process, so one runs at a time.
 _ONE_AT_A_TIME = threading.RLock()
@@ -24,120 +24,133 @@ class Region:
     """Runs a captured graph: ``forward`` with the primals, and ``backward`` with what belongs to
     the ticket that it gave.
 
-    A plan is made for each amount of memory that is there for it; the executors of a plan take a
-    block each, and there is more than one only while several forward passes wait for their
-    backward pass, or something of an earlier step is still held where it was made.
+    A ticket is flown once. ``backward_again`` runs both halves for one that was flown already, or
+    that was given up to have its memory for something else.
     """
 
-    def __init__(self, captured: Captured, settings: Settings):
+    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[Plans] = ()):
         self.captured = captured
-        self.settings = settings
         self.priced: Priced = priced(captured.graph, settings)
-        self._executors: dict[Plan, list] = {}
-        self._plans: dict[int | None, Plan] = {}
-        self._primals = _by_resident(captured)
-        self._constants = dict(captured.constants)
+        self.plans = Plans(self.priced, settings, relatives)
+        self.executors = Executors(self.priced.graph)
+        self.why_not_again = why_not_again(captured)
+        self._residents = _resident_sources(captured)
         self._forward_wanted, self._forward_results = _wanted(captured.forward_outputs)
         self._backward_wanted, self._backward_results = _wanted(captured.gradients)
+        #: Positions of the primals that get gradients and are no parameters.
+        self.inputs = _inputs(captured)
+        self._passed_on = {self._backward_results[position] for position in self.inputs}
+        self._gradient_bytes = sum(self._bytes(index) for index in self._backward_wanted)
+        #: Whether each gradient is given memory of its own, as the caller keeps them.
+        self.all_apart = False
 
     @property
     def name(self) -> str:
         return self.captured.graph.name
 
-    def plan_within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
-        """The plan for so many bytes, residents included. Raises InfeasibleError.
-
-        With ``soon``, one that takes a second, and a better one later, when a thread has found it.
-        """
-        if budget_bytes not in self._plans:
-            self._plans[budget_bytes] = (self._planned_soon(budget_bytes) if soon else
-                                         planned(self.priced, budget_bytes, self.settings))
-        return self._plans[budget_bytes]
-
-    def _planned_soon(self, budget_bytes: int | None) -> Plan:
-        settings = self.settings
-        found = kept(self.priced, budget_bytes, settings)
-        if found is not None or settings.time_limit <= _SOON:
-            return found or planned(self.priced, budget_bytes, settings)
-        try:
-            quick = dataclasses.replace(settings, time_limit=_SOON)
-            found = planned(self.priced, budget_bytes, quick)
-        except InfeasibleError:
-            return planned(self.priced, budget_bytes, settings)
-        threading.Thread(target=self._improve, args=(budget_bytes, found), daemon=True,
-                         name="lowtide-improve").start()
-        return found
-
-    def _improve(self, budget_bytes: int | None, first: Plan) -> None:
-        """Replaces a plan that was made in haste; the next forward pass takes the new one."""
-        try:
-            better = planned(self.priced, budget_bytes,
-                             dataclasses.replace(self.settings, report=None))
-        except InfeasibleError:
-            return  # the first one holds
-        if better.cost < first.cost:
-            self._plans[budget_bytes] = better
-
-    def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs, and the ticket that backward() wants."""
-        with _ONE_AT_A_TIME:
-            executor = self._idle_executor(plan)
-            residents = [self._resident(index, primals) for index in executor.residents]
-            found, ticket = executor.forward(residents, self._forward_wanted)
-        return _filled(self._forward_results, found), ticket
-
-    def backward(self, ticket: torch.Tensor, tangents: Sequence[torch.Tensor]) -> list:
-        """One gradient, or None, for each primal. Raises Error for a ticket that was used."""
-        with _ONE_AT_A_TIME:
-            executor = self._awaiting(int(ticket))
-            found = executor.backward(tangents, self._backward_wanted)
-        return _filled(self._backward_results, found)
+    @property
+    def apart_bytes(self) -> int:
+        """What gradients take beside the block where they were made."""
+        return self._gradient_bytes if self.all_apart else 0
 
     @property
-    def executors(self) -> list:
-        return [executor for some in self._executors.values() for executor in some]
+    def beside_bytes(self) -> int:
+        """What a step takes that no plan counts."""
+        return self.priced.beside_bytes + self.apart_bytes
+
+    def block_bytes(self, plan: Plan) -> int:
+        """What a flight by the plan takes beside the residents."""
+        return plan.arena_bytes - self.priced.resident_bytes + self.beside_bytes
 
     @property
     def open_flights(self) -> int:
         """How many forward passes wait for their backward pass."""
         return sum(executor.awaited != 0 for executor in self.executors)
 
-    def release_idle(self) -> None:
-        """Gives back the blocks that nobody needs now."""
-        for executor in self.executors:
-            if executor.idle:
-                executor.release()
+    @property
+    def holds_gradients(self) -> bool:
+        """Whether gradients live in a block that no flight needs any more."""
+        return any(not executor.idle and not executor.awaited for executor in self.executors)
 
-    def _idle_executor(self, plan: Plan):
-        for other in [other for other in self._executors if other is not plan]:
-            if all(executor.idle for executor in self._executors[other]):
-                del self._executors[other]
-        executors = self._executors.setdefault(plan, [])
-        idle = next((executor for executor in executors if executor.idle), None)
-        if idle is None:
-            idle = _runtime.Executor(self.priced.graph, plan)
-            executors.append(idle)
-        if not idle.held_bytes:
-            self.release_idle()
-        return idle
+    def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
+        """The forward outputs, and the ticket that backward() wants."""
+        with _ONE_AT_A_TIME:
+            residents = [primals[position] if constant is None else constant
+                         for position, constant in self._residents]
+            found, ticket = self.executors.idle(plan).forward(residents, self._forward_wanted)
+        return _filled(self._forward_results, found), ticket
 
-    def _awaiting(self, number: int):
-        for executor in self.executors:
-            if executor.awaited == number:
-                return executor
-        raise Error(
-            f"the backward pass of {self.name} was run already, and what it needs is overwritten: "
-            f"call backward() once for each forward pass (add the losses up instead of "
-            f"retain_graph=True), or run this model without Lowtide")
+    def awaits(self, ticket: torch.Tensor) -> bool:
+        """Whether backward() can be run for the ticket."""
+        return self.executors.awaiting(ticket) is not None
 
-    def _resident(self, index: int, primals: Sequence) -> torch.Tensor:
-        position = self._primals.get(index)
-        return self._constants[index] if position is None else primals[position]
+    def backward(self, ticket: torch.Tensor, tangents: Sequence[torch.Tensor],
+                 apart: bool = False) -> list:
+        """One gradient, or None, for each primal.
+
+        With ``apart``, those that are no parameter's lie in memory of their own: what goes on to
+        other graphs then holds nothing of this one's block.
+        """
+        with _ONE_AT_A_TIME:
+            executor = self.executors.awaiting(ticket)
+            found = executor.backward(tangents, self._backward_wanted)
+        return self._gradients(found, apart)
+
+    def backward_again(self, plan: Plan, ticket: torch.Tensor, saved: Mapping[int, torch.Tensor],
+                       tangents: Sequence[torch.Tensor]) -> list:
+        """The same for a ticket that nobody awaits, gradients ``apart``.
+
+        ``saved``: by position, the primals that any op of the backward half needs, directly or not.
+        """
+        with _ONE_AT_A_TIME:
+            known = {**saved, **{position: self._unsaved(position) for position, constant
+                                 in self._residents if constant is None and position not in saved}}
+            residents = [known[position] if constant is None else constant
+                         for position, constant in self._residents]
+            found = self.executors.idle(plan).again(ticket, residents, tangents,
+                                                    self._backward_wanted)
+        return self._gradients(found, True)
+
+    def require_again(self) -> None:
+        """Raises Error where a backward pass cannot be run a second time."""
+        if self.why_not_again is not None:
+            raise Error(
+                f"the backward pass of {self.name} was run already, and its forward pass cannot be "
+                f"run again for another one: {self.why_not_again}. Call backward() once for each "
+                f"forward pass (add the losses up instead of retain_graph=True), or run this model "
+                f"without Lowtide")
+
+    def give_up(self, executor) -> None:
+        """Frees the block of a flight; its backward pass will run the forward pass again."""
+        with _ONE_AT_A_TIME:
+            executor.give_up()
+            executor.release()
+
+    def _unsaved(self, position: int) -> torch.Tensor:
+        """Stands for a primal that nothing reads which matters; takes no memory."""
+        value = placeholders(self.captured.joint, "primals")[position].meta["val"]
+        return torch.zeros((), dtype=value.dtype).expand(value.shape)
+
+    def _bytes(self, index: int) -> int:
+        tensors = self.captured.graph.tensors
+        base = tensors[index].alias_of
+        return tensors[index if base is None else base].bytes
+
+    def _gradients(self, found: list[torch.Tensor], apart: bool) -> list:
+        if apart or self.all_apart:
+            found = [tensor.clone() if self.all_apart or index in self._passed_on else tensor
+                     for index, tensor in enumerate(found)]
+        return _filled(self._backward_results, found)
 
 
-def _by_resident(captured: Captured) -> dict[int, int]:
-    return {index: position for position, index in enumerate(captured.primals)
-            if index is not None}
+def _resident_sources(captured: Captured) -> list[tuple[int, torch.Tensor | None]]:
+    """By resident storage: the position of its primal, or its constant."""
+    positions = {index: position for position, index in enumerate(captured.primals)
+                 if index is not None}
+    constants = dict(captured.constants)
+    return [(positions.get(index, -1), constants.get(index))
+            for index, tensor in enumerate(captured.graph.tensors)
+            if tensor.kind == "resident" and tensor.alias_of is None]
 
 
 def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
@@ -145,6 +158,14 @@ def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
     tensors = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
     return tensors, [output if output.tensor is None else tensors.index(output.tensor)
                      for output in outputs]
+
+
+def _inputs(captured: Captured) -> list[int]:
+    tensors = captured.graph.tensors
+    return [position for position, (index, gradient)
+            in enumerate(zip(captured.primals, captured.gradients))
+            if gradient.tensor is not None
+            and (index is None or tensors[index].role != "parameter")]
 
 
 def _filled(results: Sequence, found: Sequence[torch.Tensor]) -> list:

@@ -9,8 +9,8 @@ from .region import Region
 
 class Steps:
     """Learns it from what happens: graphs whose forward passes wait for their backward passes at
-    the same time hold their values at the same time. Graphs that never do are the same code for other
-    sizes, and each may have all of the memory.
+    the same time hold their values at the same time. Graphs that never do are the same code for
+    other sizes, and each may have all of the memory.
 
     ``regions``: all there are, a list that its owner changes.
     """
@@ -20,14 +20,16 @@ class Steps:
         self._company: dict[Region, set[Region]] = {}
         self._flights: dict[Region, int] = {}
 
-    def meet(self, region: Region) -> None:
-        """Notes what waits while a forward pass of this region begins."""
+    def meet(self, region: Region) -> bool:
+        """Notes what waits while a forward pass of this region begins; whether that is new."""
         company = self._company.setdefault(region, set())
+        known = len(company), self.flights(region)
         self._flights[region] = max(self.flights(region), region.open_flights + 1)
         for other in self._regions:
             if other is not region and other.open_flights:
                 self._company[other].add(region)
                 company.add(other)
+        return known != (len(company), self.flights(region))
 
     def forget(self, region: Region) -> None:
         for other in self._company.pop(region):

@@ -7,6 +7,7 @@
 #include "certify/io.h"
 #include "plan/replay.h"
 #include "planner/frontier.h"
+#include "planner/transfer.h"
 #include "strategy/intervals/cp_sat.h"
 
 namespace lowtide::python {
@@ -102,6 +103,8 @@ void bind_planner(py::module_& module) {
       });
   module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
              py::arg("options"), py::arg("time_limit"), py::call_guard<py::gil_scoped_release>());
+  module.def("transferred", &transferred, py::arg("graph"), py::arg("from_graph"), py::arg("plan"),
+             py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);

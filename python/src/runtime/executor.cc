@@ -30,7 +30,18 @@ py::list backward(AutogradExecutor& executor, const py::sequence& tangents, cons
   return wrapped(std::move(results));
 }
 
-Ids listed(std::span<const TensorId> ids) { return {ids.begin(), ids.end()}; }
+py::list again(AutogradExecutor& executor, const py::handle& ticket, const py::sequence& residents,
+               const py::sequence& tangents, const Ids& wanted) {
+  const at::Tensor number = THPVariable_Unpack(ticket.ptr());
+  const std::vector<at::Tensor> given = unwrapped(residents);
+  const std::vector<at::Tensor> derived = unwrapped(tangents);
+  std::vector<at::Tensor> results;
+  {
+    const py::gil_scoped_release unlocked;
+    results = executor.again(number, given, derived, wanted);
+  }
+  return wrapped(std::move(results));
+}
 
 }  // namespace
 
@@ -59,14 +70,18 @@ void bind_executor(py::module_& module) {
                                "Runs a plan in two halves, as autograd calls them.")
       .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
            py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
-      .def_property_readonly("residents",
-                             [](const AutogradExecutor& e) { return listed(e.residents()); })
-      .def_property_readonly("tangents",
-                             [](const AutogradExecutor& e) { return listed(e.tangents()); })
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
+      .def("again", &again, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
+           py::arg("wanted"))
+      .def_static("ticket_size", &AutogradExecutor::ticket_size)
       .def_property_readonly("idle", &AutogradExecutor::idle)
       .def_property_readonly("awaited", &AutogradExecutor::awaited)
+      .def("awaits",
+           [](const AutogradExecutor& e, const py::handle& ticket) {
+             return e.awaits(THPVariable_Unpack(ticket.ptr()));
+           })
+      .def("give_up", &AutogradExecutor::give_up)
       .def("contains",
            [](const AutogradExecutor& e, const py::handle& tensor) {
              return e.contains(THPVariable_Unpack(tensor.ptr()));

@@ -14,7 +14,7 @@ from .in_place import is_pointwise, permitted_pairs
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once.
-_PURE_LIBRARIES = ("aten", "prims")
+PURE_LIBRARIES = ("aten", "prims")
 
 
 def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_place: bool) -> None:
@@ -29,7 +29,7 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
           "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
-    if node.target.namespace not in _PURE_LIBRARIES:
+    if node.target.namespace not in PURE_LIBRARIES:
         op["recomputable"] = False
     results = _wanted_results(node)
     if updates_in_place:

@@ -1,0 +1,50 @@
+"""The executors of one captured graph: each runs a plan in a block of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from .. import Graph, Plan, _runtime
+
+
+class Executors:
+    """There is more than one only while several forward passes wait for their backward pass, while
+    something of an earlier step is still held where it was made, or when a plan has changed.
+    """
+
+    def __init__(self, graph: Graph):
+        self._graph = graph
+        self._by_plan: dict[Plan, list] = {}
+
+    def __iter__(self) -> Iterator:
+        return (executor for some in self._by_plan.values() for executor in some)
+
+    def idle(self, plan: Plan):
+        """An executor of the plan that may begin. Blocks that nobody needs are given back before
+        it takes one."""
+        self._forget_other_plans(plan)
+        executors = self._by_plan.setdefault(plan, [])
+        found = next((executor for executor in executors if executor.idle), None)
+        if found is None:
+            found = _runtime.Executor(self._graph, plan)
+            executors.append(found)
+        if not found.held_bytes:
+            self.release_idle()
+        return found
+
+    def awaiting(self, ticket: torch.Tensor):
+        """The executor whose flight has this ticket; None when it was flown or given up."""
+        return next((executor for executor in self if executor.awaits(ticket)), None)
+
+    def release_idle(self) -> None:
+        """Gives back the blocks that nobody needs now."""
+        for executor in self:
+            if executor.idle:
+                executor.release()
+
+    def _forget_other_plans(self, plan: Plan) -> None:
+        for other in [other for other in self._by_plan if other is not plan]:
+            if all(executor.idle for executor in self._by_plan[other]):
+                del self._by_plan[other]

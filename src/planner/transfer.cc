@@ -1,0 +1,54 @@
+#include "planner/transfer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "layout/layout.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "plan/verify.h"
+
+namespace lowtide {
+namespace {
+
+/// A layout at once, rather than the lowest that can be found in a second.
+constexpr std::int64_t kQuickPacking = kPackingWork / 10;
+
+bool same_op(const Op& a, const Op& b) {
+  return a.type == b.type && a.inputs == b.inputs && a.outputs == b.outputs &&
+         a.recomputable == b.recomputable && a.random == b.random && a.mutates == b.mutates;
+}
+
+bool same_tensor(const Tensor& a, const Tensor& b) {
+  return a.kind == b.kind && a.alias_of == b.alias_of;
+}
+
+std::vector<OpId> executions(const Plan& plan) {
+  std::vector<OpId> ops;
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run) ops.push_back(action.index);
+  }
+  return ops;
+}
+
+}  // namespace
+
+bool same_structure(const Graph& a, const Graph& b) {
+  return std::ranges::equal(a.ops(), b.ops(), same_op) &&
+         std::ranges::equal(a.tensors(), b.tensors(), same_tensor) &&
+         std::ranges::equal(a.outputs(), b.outputs());
+}
+
+std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Plan& plan,
+                                Bytes budget) {
+  if (!same_structure(graph, from)) return std::nullopt;
+  Plan result = with_in_place(graph, lower(graph, executions(plan)));
+  if (result.peak_bytes > budget) return std::nullopt;
+  result.strategy = plan.strategy;
+  result.budget_bytes = budget;
+  result.layout = assign_addresses(graph, result, kArenaAlignment, kQuickPacking);
+  if (result.layout->arena_bytes > budget || verify(graph, result)) return std::nullopt;
+  return result;
+}
+
+}  // namespace lowtide

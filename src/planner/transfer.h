@@ -1,0 +1,20 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/plan.h"
+
+namespace lowtide {
+
+/// Whether two graphs are the same ops on the same tensors, with other sizes maybe: a model's step
+/// for another batch or another length of its sequences.
+bool same_structure(const Graph& a, const Graph& b);
+
+/// The decisions of a plan made for another graph of the same structure, for this one: the same
+/// executions in the same order, with in-place writes, addresses and figures of this graph. Nothing
+/// when the structures differ, or when that takes more than `budget` (residents included). No lower
+/// bound carries over. Takes milliseconds, where a search takes seconds.
+std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Plan& plan,
+                                Bytes budget);
+
+}  // namespace lowtide
