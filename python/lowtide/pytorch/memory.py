@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterable
+
+import torch
 
 from .. import format_bytes
 
@@ -39,3 +42,10 @@ class Memory:
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
                 f"existed before the step and {format_bytes(self.outside)} were taken outside")
+
+
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """What tensors hold, each storage once."""
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+                for tensor in tensors}
+    return sum(storages.values())

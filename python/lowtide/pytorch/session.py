@@ -9,7 +9,7 @@ import torch
 from .. import InfeasibleError, Plan, _core, _runtime, format_bytes
 from .budget import Need, shares
 from .capture import Captured
-from .memory import Memory
+from .memory import Memory, storage_bytes
 from .optimizer_state import optimizer_state_bytes
 from .region import Region
 from .settings import UNLIMITED, Settings
@@ -117,7 +117,7 @@ class Session:
         """What every step holds beside the residents of the graphs: as they share parameters,
         those of the largest are subtracted."""
         planned = max((region.priced.parameter_bytes for region in self.regions), default=0)
-        return self._optimizer_bytes() + max(0, _total_bytes(self._parameters) - planned)
+        return self._optimizer_bytes() + max(0, storage_bytes(self._parameters) - planned)
 
     def _optimizer_bytes(self) -> int:
         """Worked out once: plans stay as they are when the optimizer has made its state."""
@@ -198,13 +198,18 @@ class Session:
                       existing + self._measured_blocks + self._outside_peak if ran else 0,
                       self._outside_peak)
 
+    def explanation(self, most: int) -> str:
+        """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""
+        if not self.regions:
+            return ("Nothing is planned yet: the model was wrapped without example inputs and did "
+                    "not run.")
+        parts = [str(self.memory())]
+        for region in self.regions:
+            graph = region.priced.graph
+            parts.append(f"{region.name}: {len(graph.ops)} ops\n"
+                         + _core.explain(graph, self.plan_for(region), most))
+        return "\n\n".join(parts)
+
 
 def _block_bytes(region: Region, plan: Plan) -> int:
     return plan.arena_bytes - region.priced.resident_bytes + region.priced.beside_bytes
-
-
-def _total_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """Of distinct storages."""
-    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
-                for tensor in tensors}
-    return sum(storages.values())
