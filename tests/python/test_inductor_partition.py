@@ -1,4 +1,4 @@
-"""The partitioner alone, on graphs that are not decomposed and not compiled."""
+"""The partitioner alone, on graphs as Inductor gets them, run op by op."""
 
 from collections import Counter
 from operator import getitem
@@ -8,9 +8,10 @@ import pytest
 import torch
 from joint_graphs import compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition
-from lowtide.pytorch.inductor.split import is_view
+from lowtide.pytorch.inductor.nodes import is_view
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
+from torch._inductor.decomposition import select_decomp_table
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 torch.set_num_threads(1)
@@ -46,7 +47,8 @@ def halves_of(partitioner):
         graphs.extend(partitioner(*inputs, **given))
         return tuple(graphs)
 
-    return gradients(module, compiled(module, partition), batch()), graphs
+    run = compiled(module, partition, decompositions=select_decomp_table())
+    return gradients(module, run, batch()), graphs
 
 
 def computed(graph):
@@ -73,7 +75,7 @@ def test_without_a_limit_it_is_the_partition_of_pytorch():
 
 def test_within_a_budget_more_is_computed_and_less_saved():
     wanted, theirs = halves_of(min_cut_rematerialization_partition)
-    got, ours = halves_of(PlannedPartition("60%", time_limit=1.0))
+    got, ours = halves_of(PlannedPartition("85%", time_limit=1.0))
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     assert sum(computed(ours[1]).values()) > sum(computed(theirs[1]).values())
     assert saved_bytes(ours[1]) < saved_bytes(theirs[1])
@@ -88,7 +90,8 @@ def test_updates_are_done_in_the_forward():
         raise NotImplementedError
 
     with pytest.raises(BackendCompilerFailed, match="NotImplementedError"):
-        compiled(Cell(), partition, keep_inference_input_mutations=True)(*batch())
+        compiled(Cell(), partition, keep_inference_input_mutations=True,
+                 decompositions=select_decomp_table())(*batch())
     forward, backward = halves
     (update,) = [node for node in forward.graph.nodes
                  if node.target is torch.ops.aten.copy_.default]
@@ -105,7 +108,7 @@ def test_an_impossible_budget_is_refused_or_the_smallest_taken():
             PlannedPartition(1000, time_limit=1.0)(*inputs, **given)
         smallest = PlannedPartition(1000, time_limit=1.0, or_smallest=True)
         halves = smallest(*inputs, **given)
-        assert smallest.found.plan.peak_bytes > 1000
+        assert smallest.found.expected_bytes > 1000 and not smallest.found.fits
         return halves
 
     wanted, _ = halves_of(min_cut_rematerialization_partition)

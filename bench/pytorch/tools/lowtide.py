@@ -5,8 +5,8 @@ import lowtide
 from . import UNLIMITED
 
 
-def prepare(case, optimizer, setting):
+def prepare(case, optimizer, setting, mode="executor"):
     """`setting`: bytes, parameters, optimizer state and inputs included; or UNLIMITED."""
     budget = None if setting == UNLIMITED else int(setting)
-    wrapped = lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer)
+    wrapped = lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer, mode=mode)
     return lambda: wrapped(*case.inputs)
