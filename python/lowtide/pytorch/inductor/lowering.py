@@ -22,10 +22,9 @@ from torch._inductor.compile_fx import (
 )
 from torch._inductor.debug import DebugContext
 from torch._inductor.graph import GraphLowering
-from torch._inductor.memory import estimate_peak_memory, get_freeable_input_buf
 from torch._inductor.virtualized import V
-from torch.utils._ordered_set import OrderedSet
 
+from .buffers import peak_bytes
 from .rates import microseconds, pointwise_operations, product_operations
 
 #: The strides of a result; None where Inductor leaves them as they were traced.
@@ -65,7 +64,7 @@ def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
             lowering.run(*inputs)
             lowering._update_scheduler()
             kernels = lowering.scheduler.nodes
-            found = Lowered(_peak_bytes(lowering, kernels), sum(map(_microseconds, kernels)))
+            found = Lowered(peak_bytes(lowering, kernels), sum(map(_microseconds, kernels)))
             return found, [_strides_of(result) for result in lowering.graph_outputs]
 
 
@@ -80,12 +79,6 @@ def _prepared(half, inputs):
     with V.set_fake_mode(mode):
         _recursive_post_grad_passes(graph, is_inference=False)
     return graph
-
-
-def _peak_bytes(lowering, kernels):
-    freed = get_freeable_input_buf(kernels, OrderedSet(lowering.graph_inputs))
-    peak, _ = estimate_peak_memory(kernels, freed, OrderedSet(lowering.get_output_names()))
-    return peak
 
 
 def _microseconds(kernel) -> float:
