@@ -40,6 +40,10 @@ class PlannedPartition(CustomPartitionerFn):
         """Itself: PyTorch copies its configuration for cache keys, which a plan is no part of."""
         return self
 
+    def __getstate__(self) -> dict:
+        """Nothing: PyTorch pickles its configuration for those keys."""
+        return {}
+
     def __call__(
         self, gm: fx.GraphModule, joint_inputs, *, num_fwd_outputs: int,
         static_lifetime_input_indices: list[int] | None = None, **_,
