@@ -22,7 +22,8 @@ class Settings:
     """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
     kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
     ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
-    planning for each graph. ``report``: gets one line for each stage of the work; None is silent. ``mode``: of ``MODES``.
+    planning for each graph. ``report``: gets one line for each stage of the work; None is silent.
+    ``mode``: one of ``MODES``.
     """
 
     budget: int | str | None = None

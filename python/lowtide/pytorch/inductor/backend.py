@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch._functorch import config as functorch_config
 from torch._inductor.compile_fx import compile_fx
@@ -12,21 +12,20 @@ from .partition import PlannedPartition
 
 def backend(
     budget: int | str | None, *, beside_bytes: int = 0, strategy: str | None = None,
-    time_limit: float = 10.0,
+    options: Mapping[str, float] | None = None, time_limit: float = 10.0,
 ) -> Callable:
     """``torch.compile(model, backend=backend("6GiB"), dynamic=False)``: split, then compiled.
 
     ``budget`` is bytes, ``"1.5GiB"``, ``"60%"`` of what Inductor alone takes, or None, for each
-    graph that Dynamo makes of the model; with ``fullgraph=True`` it makes one. ``time_limit`` is in
-    seconds, for each plan; ``beside_bytes`` of the budget are taken by what no graph knows of, such
-    as optimizer states. The budget is kept by what Inductor says of its own buffers before it
-    generates code; ``compile_within`` keeps it by measurement.
+    graph that Dynamo makes of the model; with ``fullgraph=True`` it makes one. The parameters are
+    those of ``PlannedPartition``. The budget is kept by what Inductor says of its own buffers before
+    it generates code; ``compile_within`` keeps it by measurement.
 
     While compiling InfeasibleError is raised when no split is within the budget, InputError for
     graphs that cannot be planned; Dynamo wraps both (``BackendCompilerFailed.inner_exception``).
     """
-    return compiler(PlannedPartition(budget, strategy=strategy, time_limit=time_limit,
-                                     beside_bytes=beside_bytes))
+    return compiler(PlannedPartition(budget, strategy=strategy, options=options,
+                                     time_limit=time_limit, beside_bytes=beside_bytes))
 
 
 def compiler(partition: PlannedPartition) -> Callable:

@@ -18,7 +18,8 @@ def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode]) ->
     result over an input of that size which nothing reads later, element by element.
     """
     freed = get_freeable_input_buf(kernels, OrderedSet(lowering.graph_inputs))
-    timeline, _, _ = compute_memory_timeline(kernels, freed, OrderedSet(lowering.get_output_names()))
+    results = OrderedSet(lowering.get_output_names())
+    timeline, _, _ = compute_memory_timeline(kernels, freed, results)
     buffers = [info for info in timeline if not _inside_kernel(info, kernels)]
     change, beginning, ending = [0] * (len(kernels) + 1), {}, {}
     for info in buffers:

@@ -9,7 +9,7 @@ missing, or for more by what is left.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +46,7 @@ def compile_within(
     *,
     beside_bytes: int = 0,
     strategy: str | None = None,
+    options: Mapping[str, float] | None = None,
     time_limit: float = 10.0,
     rounds: int = 4,
 ) -> Fitted:
@@ -53,16 +54,17 @@ def compile_within(
 
     ``measure(compiled)`` runs at least one training step with the compiled model and returns the
     peak of the bytes that the budget is to hold: parameters, buffers, inputs, what is above them,
-    and ``beside_bytes`` of what the graph does not know, such as optimizer states. ``budget`` as
-    ``PlannedPartition`` takes it. The model, a module or a function, is compiled at most ``rounds``
-    times, once as a rule.
+    and ``beside_bytes`` of what the graph does not know, such as optimizer states. The other
+    parameters are those of ``PlannedPartition``. The model, a module or a function, is compiled at
+    most ``rounds`` times, once as a rule.
 
     Raises InfeasibleError with the smallest figure that was measured when none holds the budget.
     """
     best, smallest = None, math.inf
     for number in range(1, rounds + 1):
-        partition = PlannedPartition(budget, strategy=strategy, time_limit=time_limit,
-                                     or_smallest=True, beside_bytes=beside_bytes)
+        partition = PlannedPartition(
+            budget, strategy=strategy, options=options, time_limit=time_limit, or_smallest=True,
+            beside_bytes=beside_bytes)
         fitted = _compiled(model, partition, measure, number)
         budget = fitted.choice.budget_bytes
         smallest = min(smallest, fitted.measured_bytes)
@@ -76,9 +78,9 @@ def compile_within(
         beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
     if best is None:
         raise InfeasibleError(
-            f"the smallest step that was measured takes {smallest} bytes ({format_bytes(smallest)}) "
-            f"and the budget is {budget} ({format_bytes(budget)}); give that much, or a smaller "
-            "batch")
+            f"the smallest step that was measured takes {smallest} bytes "
+            f"({format_bytes(smallest)}) and the budget is {budget} ({format_bytes(budget)}); give "
+            "that much, or a smaller batch")
     return best
 
 

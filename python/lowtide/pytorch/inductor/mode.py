@@ -1,4 +1,4 @@
-"""``lowtide.wrap(..., mode="inductor")``: a model compiled within a budget, for each kind of call."""
+"""``lowtide.wrap(..., mode="inductor")``: compiled within a budget for each kind of call."""
 
 from __future__ import annotations
 
@@ -93,7 +93,8 @@ class InductorMode:
                 self._run, budget,
                 lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
                 beside_bytes=existing - self._seen_bytes(arguments, named),
-                strategy=settings.strategy, time_limit=settings.time_limit)
+                strategy=settings.strategy, options=settings.options,
+                time_limit=settings.time_limit)
         except exc.Unsupported as error:
             raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "
                              f"{break_of(error)}\nRewrite this line, or wrap without "

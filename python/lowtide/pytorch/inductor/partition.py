@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
@@ -17,18 +18,21 @@ class PlannedPartition(CustomPartitionerFn):
 
     ``budget``: bytes of parameters, buffers, inputs and all that the step holds above them,
     gradients among it, ``beside_bytes`` included that the graph does not know of; or a share such
-    as ``"60%"`` of what the step takes with PyTorch's own split; or None for no limit. ``time_limit``
-    is in seconds for each plan. Once a training step was split, ``found`` says how.
+    as ``"60%"`` of what the step takes with PyTorch's own split; or None for no limit.
+    ``strategy`` and ``options`` are those of ``lowtide.plan``, ``time_limit`` is in seconds for
+    each plan. Once a training step was split, ``found`` says how.
     ``or_smallest``: where nothing is found within the budget, the smallest split takes its place;
     otherwise InfeasibleError is raised.
     """
 
     def __init__(
-        self, budget: int | str | None, *, strategy: str | None = None, time_limit: float = 10.0,
+        self, budget: int | str | None, *, strategy: str | None = None,
+        options: Mapping[str, float] | None = None, time_limit: float = 10.0,
         or_smallest: bool = False, beside_bytes: int = 0,
     ):
         self._budget, self._beside_bytes = budget, beside_bytes
-        self._planner = functools.partial(plan, strategy=strategy, time_limit=time_limit)
+        self._planner = functools.partial(plan, strategy=strategy, options=options,
+                                          time_limit=time_limit)
         self._or_smallest = or_smallest
         self.found: Choice | None = None
 
