@@ -8,11 +8,12 @@ import pytest
 import torch
 from joint_graphs import compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition
+from lowtide.pytorch.inductor.joint import Joint, is_exact
 from lowtide.pytorch.inductor.nodes import is_view
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._inductor.decomposition import select_decomp_table
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._inductor.decomposition import select_decomp_table
 
 torch.set_num_threads(1)
 
@@ -114,3 +115,32 @@ def test_an_impossible_budget_is_refused_or_the_smallest_taken():
     wanted, _ = halves_of(min_cut_rematerialization_partition)
     got, _ = halves_of(refused)
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
+
+
+class Dropped(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.second(self.drop(self.first(x).tanh()).exp()).sin()
+
+
+def test_a_split_of_pytorch_that_draws_twice_is_told_apart():
+    """Its gradients are those of two masks, which is why it is no candidate."""
+    exact = {}
+    for fraction in (1.0, 0.0):
+        def partition(joint, inputs, *, num_fwd_outputs, **_):
+            halves = Joint(joint, inputs, num_fwd_outputs, []).cut(fraction)
+            exact[fraction] = is_exact(halves)
+            return halves
+
+        torch.manual_seed(0)
+        module = Dropped()
+        got = gradients(module, compiled(module, partition), batch())
+        torch.manual_seed(0)
+        wanted = gradients(module, module, batch())
+        same = all(torch.allclose(a, b) for a, b in zip(got, wanted, strict=True))
+        assert exact[fraction] == same
+    assert exact == {1.0: True, 0.0: False}
