@@ -137,6 +137,14 @@ def test_what_is_no_single_graph_is_refused():
         lowtide.wrap(Broken(), torch.randn(2, 4), mode="inductor")
 
 
+def test_what_trains_nothing_runs_without_a_fit():
+    frozen = nn.Linear(4, 4).requires_grad_(False)
+    wrapped = lowtide.wrap(frozen, mode="inductor")
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(wrapped(x), frozen(x))
+    assert lowtide.explain(wrapped).startswith("Nothing is compiled yet")
+
+
 def test_an_unknown_mode_is_refused():
     with pytest.raises(lowtide.InputError, match="executor, inductor"):
         lowtide.wrap(model(), mode="eager")

@@ -39,7 +39,7 @@ class InductorMode:
         self.preparing = False
 
     def __call__(self, *arguments, **named):
-        if not torch.is_grad_enabled():
+        if not (torch.is_grad_enabled() and self._is_trained(arguments, named)):
             return self._plain(*arguments, **named)
         fitted = self.fitted(arguments, named)
         if self.preparing:
@@ -116,6 +116,10 @@ class InductorMode:
         leaves = pytree.tree_leaves((arguments, named))
         return storage_bytes([*self._model.parameters(), *self._model.buffers(),
                               *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))])
+
+    def _is_trained(self, arguments, named) -> bool:
+        leaves = [*self._model.parameters(), *pytree.tree_leaves((arguments, named))]
+        return any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
 
     def _gradient_bytes(self) -> int:
         return sum(parameter.grad.nbytes for parameter in self._model.parameters()
