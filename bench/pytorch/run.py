@@ -3,7 +3,7 @@
 Each measurement is a process of its own; rounds take turns over all tools. Lowtide is measured
 without a limit and within each peak that a peer reached with gradients that hold. Writes
 bench/results/pytorch.csv, where the rows of models that this run does not measure stay; Ctrl-C or
-SIGTERM keeps what is measured so far. `--tools` with no lowtide compares the peers alone.
+SIGTERM keeps what is measured so far. `--tools` without ours compares the peers alone.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from report import Table  # noqa: E402
 
 import summary  # noqa: E402
 from summary import Row  # noqa: E402
-from tools import TOOLS  # noqa: E402
+from tools import OURS, TOOLS  # noqa: E402
 
 PLANNED = ("planned_above_bytes", "floor_above_bytes", "planned_extra", "least_extra")
 SAME_PEAK = 0.01  # peaks nearer than this share are one budget
@@ -114,19 +114,19 @@ def chosen_tools(text):
     return chosen
 
 
-def our_jobs(model, figures):
-    """Lowtide within each peak in all that a peer reached below eager's."""
+def our_jobs(model, figures, tool):
+    """A tool of ours within each peak in all that a peer of it reached below eager's."""
     def total(job):
         return max(f["peak_total_bytes"] for f in figures[job])
 
     eager = total(Job(model, "eager"))
     peaks = sorted({total(job) for job, rounds in figures.items()
-                    if job.model == model and job.tool != "lowtide"
+                    if job.model == model and job.tool in OURS[tool]
                     and rounds[0]["gradients"] != "WRONG"})
     last = 0
     for peak in peaks:
         if peak > last * (1 + SAME_PEAK) and peak < eager:
-            yield Job(model, "lowtide", str(peak))
+            yield Job(model, tool, str(peak))
             last = peak
 
 
@@ -140,8 +140,9 @@ def run(bench, arguments):
             print(f"{model}, round {round_number + 1} of {arguments.rounds}", flush=True)
             for job in jobs:
                 bench.take(job)
-            if round_number == 0 and "lowtide" in chosen:
-                ours = list(our_jobs(model, bench.figures))
+            if round_number == 0:
+                ours = [job for tool in OURS if tool in chosen
+                        for job in our_jobs(model, bench.figures, tool)]
                 jobs += ours
                 for job in ours:
                     bench.take(job)
@@ -152,7 +153,8 @@ def parse_arguments():
     parser.add_argument("--models", default="resnet50,gpt,unet,densenet121,mobilenetv2,vit,lstm,"
                         "bert")
     parser.add_argument("--tools", default="checkpoint,selective,sequential,aot_eager,inductor,"
-                        "lowtide", help="beside eager, which is always measured; settings as in "
+                        "lowtide,lowtide_inductor",
+                        help="beside eager, which is always measured; settings as in "
                         "inductor=1/0.4")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2, help="per process, after one that warms up")

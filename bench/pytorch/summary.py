@@ -3,6 +3,8 @@ peer's own."""
 
 import dataclasses
 
+from tools import OURS
+
 SLACK = 0.001  # of a peak: scalars that a step takes beside what is planned
 
 
@@ -43,26 +45,26 @@ COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
 
 
 def against_peers(rows):
-    """A Markdown table: a line for each peer below eager's peak that Lowtide was measured beside."""
-    lines = ["| model | peer | peer's peak | ours | peer's time | ours | extra time, ours of theirs |",
-             "| --- | --- | --- | --- | --- | --- | --- |"]
+    """A Markdown table: a line for each peer below eager's peak that a tool of ours was measured
+    beside."""
+    lines = ["| model | peer | peer's peak | ours | | peer's time | ours | extra time, ours of "
+             "theirs |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
     for peer in rows:
-        ours = _within(rows, peer)
-        if ours is None:
-            continue
-        lines.append(f"| {peer.model} | {peer.tool} {peer.setting} | "
-                     f"{_mebibytes(peer)} | {_mebibytes(ours)} | {_time(peer)} | {_time(ours)} | "
-                     f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} |")
+        for ours in _within(rows, peer):
+            lines.append(f"| {peer.model} | {peer.tool} {peer.setting} | {_mebibytes(peer)} | "
+                         f"{ours.tool} | {_mebibytes(ours)} | {_time(peer)} | {_time(ours)} | "
+                         f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} |")
     return "\n".join(lines)
 
 
 def _within(rows, peer):
-    """Lowtide's row at the peer's peak, or the next below; None where there is none."""
-    if peer.tool in ("eager", "lowtide"):
-        return None
-    fitting = [row for row in rows if row.tool == "lowtide" and row.model == peer.model
-               and row.peak_total_bytes <= peer.peak_total_bytes * (1 + SLACK)]
-    return max(fitting, key=lambda row: row.peak_total_bytes, default=None)
+    """Of each tool of ours that the peer is one of, the row at its peak, or the next below."""
+    for tool, peers in OURS.items():
+        fitting = [row for row in rows if row.tool == tool and row.model == peer.model
+                   and row.peak_total_bytes <= peer.peak_total_bytes * (1 + SLACK)]
+        if peer.tool in peers and fitting:
+            yield max(fitting, key=lambda row: row.peak_total_bytes)
 
 
 def _mebibytes(row):

@@ -5,11 +5,12 @@ import pytest
 import torch
 from joint_graphs import Chain, again_before_each
 from lowtide.pytorch.inductor import PlannedPartition, backend, compile_within
-from lowtide.pytorch.inductor.split import is_random
+from lowtide.pytorch.inductor.backend import compiler
+from lowtide.pytorch.inductor.joint import Joint
+from lowtide.pytorch.inductor.nodes import is_random
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
 from torch._inductor import config as inductor_config
-from torch._inductor.compile_fx import compile_fx
 from torch_memory import profiled
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -49,40 +50,43 @@ def state_after_step(module, run, inputs):
     return after
 
 
-def planned(module, budget):
-    """The module compiled within a budget for planning, and the partition that says how."""
-    partition = PlannedPartition(budget, time_limit=0.5, or_smallest=True)
-
-    def compile_graph(graph, inputs):
-        return compile_fx(graph, inputs, config_patches={"custom_partitioner_fn": partition})
-
-    return torch.compile(module, backend=compile_graph, fullgraph=True, dynamic=False), partition
-
-
 class Everything(PlannedPartition):
     """Makes what an op reads again just before it: once in the forward, all the way behind it."""
 
-    def choose(self, captured):
-        executions = []
-        outputs = len(captured.forward_outputs)
-        behind = again_before_each(captured.joint, outputs, lambda node: not is_random(node))
-        boundary = behind.index(None)
-        for node in behind[:boundary]:
-            executions += [source for source in node.all_input_nodes
-                           if source in behind[:boundary] and not is_random(source)]
-            executions.append(node)
-        return executions + behind[boundary:]
+    def __init__(self):
+        super().__init__(None)
 
-    def __call__(self, *inputs, **given):
-        halves = super().__call__(*inputs, **given)
+    def __call__(self, gm, inputs, *, num_fwd_outputs, static_lifetime_input_indices, **_):
+        joint = Joint(gm, inputs, num_fwd_outputs, static_lifetime_input_indices)
+        planning = joint.planning(joint.cut(1.0))
+        halves = joint.split_by(planning.whole, _executions(planning.whole))
         self.ops = [[node.name for node in half.graph.nodes] for half in halves]
-        self.products = sum(_is_product(node) for half in halves for node in half.graph.nodes)
+        self.products = _products(halves)
         return halves
 
 
+def _executions(whole):
+    behind = again_before_each(whole.joint, whole.num_fwd_outputs, lambda n: not is_random(n))
+    boundary = behind.index(None)
+    executions = []
+    for node in behind[:boundary]:
+        executions += [source for source in node.all_input_nodes
+                       if source in behind[:boundary] and not is_random(source)]
+        executions.append(node)
+    return executions + behind[boundary:]
+
+
+def _products(halves):
+    return sum(str(node.target).startswith(("aten.mm", "aten.addmm"))
+               for half in halves for node in half.graph.nodes)
+
+
+def _ran_products(ran):
+    return ran.get("aten::mm", 0) + ran.get("aten::addmm", 0)
+
+
 def with_partition(module, partition):
-    return torch.compile(module, fullgraph=True, dynamic=False,
-                         options={"custom_partitioner_fn": partition})
+    return torch.compile(module, backend=compiler(partition), fullgraph=True, dynamic=False)
 
 
 def test_gradients_and_statistics_are_those_without_recomputation():
@@ -90,7 +94,7 @@ def test_gradients_and_statistics_are_those_without_recomputation():
     module, inputs = Image(), torch.randn(4, 2, 8, 8)
     plain = torch.compile(module, fullgraph=True, dynamic=False)
     wanted = state_after_step(module, plain, inputs)
-    partition = Everything("100%")
+    partition = Everything()
     got = state_after_step(module, with_partition(module, partition), inputs)
     for ours, theirs in zip(got, wanted, strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-7)
@@ -98,27 +102,22 @@ def test_gradients_and_statistics_are_those_without_recomputation():
     assert not any("seeds" in name and "again" in name for half in partition.ops for name in half)
 
 
-def test_the_compiled_step_runs_what_the_plan_runs():
+def test_the_compiled_step_runs_what_was_chosen():
+    """And what Inductor says of its buffers before it generates code is what they take."""
     module, inputs = Chain(depth=7), torch.randn(512, 32)
-    peaks, products = [], []
-    for budget in ("100%", "65%"):
-        compiled, partition = planned(module, budget)
+    found, peaks = [], []
+    for budget in (None, "85%"):
+        partition = PlannedPartition(budget, time_limit=0.5)
+        compiled = with_partition(module, partition)
         state_after_step(module, compiled, inputs)
         peak, _, ran = profiled(lambda run=compiled: step(run, inputs))
         module.zero_grad()
+        found.append(partition.found)
         peaks.append(peak)
-        products.append(_ran_products(ran))
-        assert products[-1] == sum(map(_is_product, partition.executions))
-    assert products[0] < products[1]
-    assert peaks[0] > peaks[1]
-
-
-def _is_product(node):
-    return node is not None and str(node.target).startswith(("aten.mm", "aten.addmm"))
-
-
-def _ran_products(ran):
-    return ran.get("aten::mm", 0) + ran.get("aten::addmm", 0)
+        assert _ran_products(ran) == _products(partition.found.halves)
+    assert _products(found[0].halves) < _products(found[1].halves)
+    assert peaks[0] - peaks[1] == found[0].expected_bytes - found[1].expected_bytes > 0
+    assert found[1].overhead > found[0].overhead == 0
 
 
 class Fork(nn.Module):
@@ -138,7 +137,7 @@ def test_equal_ops_are_not_merged():
     module, inputs = Fork(), torch.randn(64, 32)
     plain = torch.compile(module, fullgraph=True, dynamic=False)
     wanted = state_after_step(module, plain, inputs)
-    partition = Everything("100%")
+    partition = Everything()
     compiled = with_partition(module, partition)
     got = state_after_step(module, compiled, inputs)
     for ours, theirs in zip(got, wanted, strict=True):
@@ -162,28 +161,28 @@ def measure_for(module, inputs):
 
 
 def test_the_budget_is_kept_by_measurement():
-    """A measure that counts more than the plan: the plan gets what is left."""
-    module, inputs = Chain(), torch.randn(512, 32)
-    measure, elsewhere, asked = measure_for(module, inputs), 100_000, []
-    everything = measure(torch.compile(module, fullgraph=True, dynamic=False))
-    budget = everything * 3 // 4 + elsewhere
+    """A measure that counts more than is known, from which the next round learns."""
+    module, inputs = Chain(depth=7), torch.randn(512, 32)
+    measure, elsewhere, measured = measure_for(module, inputs), 100_000, []
 
     def counted(compiled):
-        asked.append(compiled)
-        return measure(compiled) + elsewhere
+        measured.append(measure(compiled) + elsewhere)
+        return measured[-1]
 
+    everything = compile_within(module, None, counted)
+    assert everything.measured_bytes == measured.pop() and everything.choice.overhead == 0
+    budget = everything.measured_bytes * 9 // 10
     fitted = compile_within(module, budget, counted, time_limit=0.5)
-    assert fitted.measured_bytes <= budget
-    assert fitted.planned.budget_bytes < budget
-    assert fitted.planned.overhead > 0
-    assert fitted.rounds <= len(asked) <= 6
+    assert fitted.measured_bytes == max(m for m in measured if m <= budget)
+    assert fitted.rounds <= len(measured) <= 4
+    assert fitted.choice.overhead > 0
     assert measure(fitted.model) + elsewhere == fitted.measured_bytes
 
 
 def test_what_cannot_be_kept_is_refused_with_what_was_measured():
     module, inputs = Chain(), torch.randn(64, 32)
     figure = 123_456_789
-    with pytest.raises(lowtide.InfeasibleError, match=f"{figure}.*smallest plan"):
+    with pytest.raises(lowtide.InfeasibleError, match=f"{figure}.*40000"):
         compile_within(module, 40_000, lambda compiled: step(compiled, inputs) or figure,
                        time_limit=0.5)
 

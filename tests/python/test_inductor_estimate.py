@@ -3,7 +3,8 @@
 import pytest
 import torch
 from joint_graphs import compiled, gradients
-from lowtide.pytorch.inductor.estimate import BYTES_PER_US, FLOPS_PER_US, estimate
+from lowtide.pytorch.inductor.estimate import estimate
+from lowtide.pytorch.inductor.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
 from torch import nn
 from torch._functorch.partitioners import default_partition
 
@@ -43,8 +44,15 @@ def test_a_view_costs_nothing(nodes):
 
 def test_what_stays_in_a_kernel_is_neither_read_nor_written(nodes):
     """sin, cos, mul and sum are one kernel: it reads the product and writes the sum, and sin too,
-    which is saved."""
+    which is saved. What is left is arithmetic."""
     value = 128 * 64 * 4
-    assert estimate(nodes["sin"]) == 2 * value / BYTES_PER_US
-    assert estimate(nodes["cos"]) == estimate(nodes["mul"]) == 0
-    assert estimate(nodes["sum_1"]) == 128 * 4 / BYTES_PER_US
+    moved = {"sin": 2 * value, "cos": 0, "mul": 0, "sum_1": 128 * 4}
+    for name, size in moved.items():
+        arithmetic = pointwise_operations(nodes[name]) / FLOPS_PER_US
+        assert estimate(nodes[name]) == pytest.approx(size / BYTES_PER_US + arithmetic)
+
+
+def test_arithmetic_is_by_element_and_more_for_series(nodes):
+    assert pointwise_operations(nodes["mul"]) == pointwise_operations(nodes["sum_1"]) == 128 * 64
+    assert pointwise_operations(nodes["cos"]) > 10 * pointwise_operations(nodes["mul"])
+    assert pointwise_operations(nodes["mm"]) == pointwise_operations(nodes["t"]) == 0

@@ -19,6 +19,13 @@ TOOLS = {
     "aot_eager": FRACTIONS,
     "inductor": FRACTIONS,
     "lowtide": (UNLIMITED,),
+    "lowtide_inductor": (UNLIMITED,),
+}
+
+# Lowtide's tools, and the peers at whose peaks each is measured.
+OURS = {
+    "lowtide": ("checkpoint", "selective", "sequential", "aot_eager", "inductor"),
+    "lowtide_inductor": ("inductor",),
 }
 
 

@@ -9,21 +9,22 @@ from .floors import floor_with_gradients
 STEP = 1.03  # from one budget that is tried to the next
 
 
-def prepare(case, optimizer, setting):
+def prepare(case, optimizer, setting, mode="executor"):
     """`setting`: bytes, parameters, optimizer state and inputs included; a share of what a step
     takes that keeps everything ("60%"); UNLIMITED; or LOWEST, the least that a plan is found for."""
     wrapped = _lowest(case, optimizer) if setting == LOWEST else _within(
-        case, optimizer, None if setting == UNLIMITED else setting)
+        case, optimizer, None if setting == UNLIMITED else setting, mode)
 
     def loss():
         return wrapped(*case.inputs)
 
-    loss.planned = _planned(session_of(wrapped))
+    if mode == "executor":
+        loss.planned = _planned(session_of(wrapped))
     return loss
 
 
-def _within(case, optimizer, budget):
-    return lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer)
+def _within(case, optimizer, budget, mode="executor"):
+    return lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer, mode=mode)
 
 
 def _lowest(case, optimizer):

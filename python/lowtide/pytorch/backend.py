@@ -20,9 +20,10 @@ from .capture import (
 )
 from .capture.primals import placeholders
 from .halves import backward_half, forward_half
+from .optimizer_state import optimizer_state_bytes
 from .region import Region
 from .session import Session
-from .settings import settings_from
+from .settings import UNLIMITED, Settings, settings_from
 from .shapes import is_symbolic, PerShape
 
 
@@ -31,9 +32,26 @@ def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | 
     """A graph of dynamo as a callable that trains within ``options["budget"]``.
 
     The other options are those of ``settings.Settings``. Each call of ``torch.compile`` with its
-    own options has its own budget, which all graphs that it makes share.
+    own options has its own budget, which all graphs that it makes share. With the mode "inductor"
+    each graph has the whole budget, and Inductor's figures are trusted: nothing is measured.
     """
+    settings = settings_from(options)
+    if settings.mode == "inductor":
+        return _by_inductor(graph, inputs, settings)
     return compiled(graph, inputs, _session_of(options))
+
+
+def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) -> Callable:
+    from .inductor import backend
+
+    roles = describe_inputs(graph, inputs)
+    trained = [value for value, (role, _) in zip(inputs, roles)
+               if role == "parameter" and value.requires_grad]
+    run = backend(None if settings.budget in UNLIMITED else settings.budget,
+                  beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
+                  strategy=settings.strategy, options=settings.options,
+                  time_limit=settings.time_limit)
+    return run(graph, inputs)
 
 
 def compiled(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:

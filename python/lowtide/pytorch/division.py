@@ -8,6 +8,7 @@ import torch
 
 from .. import InfeasibleError, _core, format_bytes
 from .budget import Need, shares
+from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
 from .region import Region
 from .settings import UNLIMITED, Settings
@@ -81,7 +82,7 @@ class Division:
         those of the largest are subtracted."""
         if self._fixed is None:
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
-            unused = max(0, _total_bytes(self._parameters) - planned)
+            unused = max(0, storage_bytes(self._parameters) - planned)
             self._fixed = self._optimizer_bytes() + unused
         return self._fixed
 
@@ -144,10 +145,3 @@ def _need(region: Region) -> Need:
     known = region.priced
     return Need(known.keep_all_peak_bytes + region.beside_bytes,
                 known.floor_bytes + region.beside_bytes, known.resident_bytes)
-
-
-def _total_bytes(tensors: Sequence[torch.Tensor]) -> int:
-    """Of distinct storages."""
-    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
-                for tensor in tensors}
-    return sum(storages.values())

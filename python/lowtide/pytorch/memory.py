@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import torch
 
 from .. import _runtime, format_bytes
 from .region import Region
@@ -64,3 +66,10 @@ class Meter:
         self.outside_bytes = _runtime.counted_peak_bytes() - self._counted_before
         self.block_bytes = sum(executor.measured_peak_bytes for region in self._regions
                                for executor in region.executors if executor.held_bytes)
+
+
+def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
+    """What tensors hold, each storage once."""
+    storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
+                for tensor in tensors}
+    return sum(storages.values())

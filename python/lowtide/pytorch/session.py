@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 
-from .. import InfeasibleError, Plan
+from .. import InfeasibleError, Plan, _core
 from .capture import Captured
 from .division import Division
 from .kept_gradients import KeptGradients
@@ -168,3 +168,15 @@ class Session:
         taken, outside = self._meter.block_bytes, self._meter.outside_bytes
         return Memory(self.budget_bytes, existing, existing + blocks,
                       existing + taken + outside if taken else 0, outside)
+
+    def explanation(self, most: int) -> str:
+        """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""
+        if not self.regions:
+            return ("Nothing is planned yet: the model was wrapped without example inputs and did "
+                    "not run.")
+        parts = [str(self.memory())]
+        for region in self.regions:
+            graph = region.priced.graph
+            parts.append(f"{region.name}: {len(graph.ops)} ops\n"
+                         + _core.explain(graph, self.plan_for(region), most))
+        return "\n\n".join(parts)

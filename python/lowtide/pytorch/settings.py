@@ -10,6 +10,9 @@ import torch
 
 from .. import InputError
 
+#: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
+MODES = ("executor", "inductor")
+
 #: The budgets that mean none: every value is kept.
 UNLIMITED = (None, "inf", float("inf"))
 
@@ -20,6 +23,7 @@ class Settings:
     kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
     ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
     planning for each graph. ``report``: gets one line for each stage of the work; None is silent.
+    ``mode``: one of ``MODES``.
     """
 
     budget: int | str | None = None
@@ -29,6 +33,11 @@ class Settings:
     time_limit: float = 10.0
     cache: bool = True
     report: Callable[[str], None] | None = None
+    mode: str = "executor"
+
+    def __post_init__(self):
+        if self.mode not in MODES:
+            raise InputError(f"unknown mode {self.mode!r}: choose from {', '.join(MODES)}")
 
     def say(self, message: str) -> None:
         if self.report is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
@@ -12,8 +13,12 @@ from .. import Error, InputError
 from .backend import compiled
 from .inputs import arguments_of
 from .memory import Memory
+from .own_code import with_own_code
 from .session import Prepared, Session
 from .settings import Settings
+
+if TYPE_CHECKING:
+    from .inductor.mode import InductorMode
 
 
 #: Dynamo's settings for wrapped modules. A module that is traced too often would run unplanned,
@@ -32,6 +37,7 @@ def wrap(
     time_limit: float = 10.0,
     cache: bool = True,
     report: Callable[[str], None] | None = None,
+    mode: str = "executor",
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -45,7 +51,9 @@ def wrap(
     the optimizer itself, its class or its name; None counts what Adam would hold), inputs, saved
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
     ``time_limit``: seconds of planning; ``cache``: whether plans are kept for later runs;
-    ``report``: is called with a line for each stage.
+    ``report``: is called with a line for each stage. ``mode``: ``"executor"`` runs PyTorch's own
+    kernels at planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which
+    rounds and draws as ``torch.compile`` does, and measures a few steps with the example inputs.
 
     ``.memory`` of the result says what was planned and measured, ``lowtide.explain`` what is kept
     and what runs again. Raises InputError for what cannot be captured, with the line of the model's
@@ -55,14 +63,15 @@ def wrap(
     if not isinstance(model, torch.nn.Module):
         raise InputError(f"wrap() wants a torch.nn.Module, not {type(model).__name__}; for a "
                          f"function use torch.compile(function, backend=\"lowtide\")")
-    settings = Settings(budget, optimizer, strategy, dict(options or {}), time_limit, cache, report)
-    planned = _planned(model, Session(settings, list(model.parameters()), type(model).__name__))
+    settings = Settings(budget, optimizer, strategy, dict(options or {}), time_limit, cache, report,
+                        mode)
+    planned = _in_class_of_its_own(model, *_runner(model, settings))
     if example_inputs is not None:
         _prepare(planned, example_inputs)
     return planned
 
 
-def session_of(model: torch.nn.Module) -> Session:
+def session_of(model: torch.nn.Module) -> Session | InductorMode:
     """The session of a wrapped module. Raises InputError for another one."""
     session = getattr(type(model), "_lowtide_session", None)
     if session is None:
@@ -71,11 +80,25 @@ def session_of(model: torch.nn.Module) -> Session:
     return session
 
 
-def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
-    """An object of a class of its own, derived from the model's, over the same attributes."""
+def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Session | InductorMode]:
+    """What computes the model's forward, and what knows how."""
+    def run(*arguments, **named):
+        return model.forward(*arguments, **named)
+
+    if settings.mode == "inductor":
+        from .inductor.mode import InductorMode
+
+        fitted = InductorMode(model, run, settings)
+        return fitted, fitted
+    session = Session(settings, list(model.parameters()), type(model).__name__)
+    return torch.compile(with_own_code(run),
+                         backend=lambda graph, inputs: compiled(graph, inputs, session)), session
+
+
+def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
+                         session: Session | InductorMode) -> torch.nn.Module:
+    """An object of a class derived from the model's, over the same attributes."""
     plain = type(model)
-    run = torch.compile(_own_code(lambda *arguments, **named: model.forward(*arguments, **named)),
-                        backend=lambda graph, inputs: compiled(graph, inputs, session))
 
     def forward(self, *arguments, **named):
         try:
@@ -107,12 +130,6 @@ def _planned(model: torch.nn.Module, session: Session) -> torch.nn.Module:
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned
-
-
-def _own_code(function: Callable) -> Callable:
-    """Dynamo counts and keeps what it traces by code object: each wrapped module has its own."""
-    function.__code__ = function.__code__.replace()
-    return function
 
 
 def _itself(model):

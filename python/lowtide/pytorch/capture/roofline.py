@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import math
 
-import torch
-from torch.utils import _pytree as pytree
-from torch.utils import flop_counter
-
 from lowtide import Graph
 
+from .arithmetic import flops
 from .captured import BOUNDARY, Captured
 from .dtypes import NAMES
 
@@ -20,15 +17,6 @@ _BYTES_PER_SECOND = 2e10
 _SECONDS_PER_OP = 2e-6
 _SECONDS_PER_VIEW = 5e-7  # moves no bytes
 _ITEM_BYTES = {name: dtype.itemsize for dtype, name in NAMES.items()}
-
-_aten = torch.ops.aten
-#: Ops that PyTorch's own table lacks: attention as it is done on CPUs.
-_ATTENTION = {
-    _aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_:
-        flop_counter.sdpa_flop_count(q.shape, k.shape, v.shape),
-    _aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda gradient, q, k, v, *_:
-        flop_counter.sdpa_backward_flop_count(gradient.shape, q.shape, k.shape, v.shape),
-}
 
 
 def priced(captured: Captured) -> Graph:
@@ -50,7 +38,7 @@ def _seconds(op, node, tensors):
     if all("alias_of" in result for result in results) and not op.get("mutates"):
         return _SECONDS_PER_VIEW
     moved = sum(_traffic(tensors[index]) for index in (*op["inputs"], *op["outputs"]))
-    arithmetic = _flops(node)
+    arithmetic = flops(node)
     if arithmetic is None:
         arithmetic = sum(math.prod(result["shape"]) for result in results)
     return max(arithmetic / _FLOPS_PER_SECOND, moved / _BYTES_PER_SECOND) + _SECONDS_PER_OP
@@ -61,18 +49,3 @@ def _traffic(tensor):
     if "alias_of" in tensor:
         return math.prod(tensor["shape"]) * _ITEM_BYTES[tensor["dtype"]]
     return tensor["bytes"]
-
-
-def _flops(node):
-    """None for an op that nobody counts."""
-    packet = node.target.overloadpacket
-    args, kwargs = pytree.tree_map(_fake_value, (node.args, node.kwargs))
-    if packet in _ATTENTION:
-        return _ATTENTION[packet](*args)
-    if packet in flop_counter.flop_registry:
-        return flop_counter.flop_registry[packet](*args, **kwargs, out_val=node.meta["val"])
-    return None
-
-
-def _fake_value(argument):
-    return argument.meta["val"] if isinstance(argument, torch.fx.Node) else argument

@@ -12,6 +12,7 @@ from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint
 
 from ... import InputError, Plan
 from ..capture import Captured
+from .held import held_over_boundary, storages_of
 
 _DROPOUT = "aten::native_dropout"
 
@@ -55,43 +56,6 @@ def selective_checkpoint_policy(captured: Captured, plan: Plan) -> Callable:
     return context_fn
 
 
-def held_over_boundary(captured: Captured, plan: Plan) -> set[int]:
-    """The storages (tensor ids) that a plan keeps from the forward for the backward.
-
-    Live when the boundary runs, and read behind it before being made again.
-    """
-    storages = _storages(captured.graph)
-    actions = plan.actions
-    cut = actions.index(("run", captured.boundary))
-    live = _live_after(captured.graph, storages, actions[:cut])
-    ops, held, made = captured.graph.ops, set(), set()
-    for kind, index, *_ in actions[cut + 1:]:
-        if kind == "run":
-            held |= {storages[i] for i in ops[index].inputs} & live - made
-            made |= {storages[i] for i in ops[index].outputs}
-    return held
-
-
-def _storages(graph):
-    """By tensor: the tensor whose storage it uses."""
-    return [index if tensor.alias_of is None else tensor.alias_of
-            for index, tensor in enumerate(graph.tensors)]
-
-
-def _live_after(graph, storages, actions):
-    ops, live = graph.ops, set()
-    for kind, index, *in_place in actions:
-        if kind != "run":
-            live.discard(storages[index])
-            continue
-        op = ops[index]
-        for output, source in op.inplace:
-            if in_place and output in in_place[0]:
-                live.discard(storages[op.inputs[source]])
-        live |= {storages[i] for i in op.outputs}
-    return {i for i in live if graph.tensors[i].kind == "value"}
-
-
 @dataclass(frozen=True)
 class _Expected:
     """An op of the captured forward: how it shows in eager, and whether it is saved.
@@ -108,7 +72,7 @@ class _Expected:
 
 def _expected(captured, held):
     """The forward's ops, and whether those that draw random numbers may be saved."""
-    graph, storages = captured.graph, _storages(captured.graph)
+    graph, storages = captured.graph, storages_of(captured.graph)
     updates = {output.tensor for output in captured.forward_outputs[:len(captured.updated)]}
     expected, random = [], []
     for op in graph.ops[:captured.boundary]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from torch import fx
 from torch._inductor.custom_graph_pass import CustomKnapsackSolver, get_hash_for_files
 
+from ..capture import arithmetic
 from ..inductor import estimate as estimates
+from ..inductor import nodes, rates
 from . import knapsack as knapsacks
 
 
@@ -35,7 +37,8 @@ class MemoryBudgetSolver(CustomKnapsackSolver):
 
     def uuid(self) -> bytes:
         """For PyTorch's caches: this code and that of the estimates decide alone."""
-        return get_hash_for_files((__file__, estimates.__file__, knapsacks.__file__))
+        deciding = (estimates, rates, nodes, arithmetic, knapsacks)
+        return get_hash_for_files((__file__, *(module.__file__ for module in deciding)))
 
 
 #: ``torch._functorch.config.activation_memory_budget_solver = memory_budget_solver``

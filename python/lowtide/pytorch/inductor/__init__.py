@@ -1,7 +1,9 @@
-"""Plans for PyTorch's own compiler: forward and backward graphs that Inductor compiles."""
+"""PyTorch's own compiler within a budget: forward and backward graphs that Inductor compiles."""
 
-from .backend import Fitted, backend, compile_within
+from .backend import backend
+from .choice import Choice
+from .fit import Fitted, compile_within
 from .partition import PlannedPartition
 from .split import split
 
-__all__ = ["Fitted", "PlannedPartition", "backend", "compile_within", "split"]
+__all__ = ["Choice", "Fitted", "PlannedPartition", "backend", "compile_within", "split"]

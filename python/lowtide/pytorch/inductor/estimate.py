@@ -1,29 +1,24 @@
 """What one execution of a node of an Inductor graph costs: a roofline over fused groups.
 
-Only ratios matter to a planner. An op takes the longer of computing its floating-point operations
-and moving its bytes, at the rates below, whose ratio is that of common processors and accelerators.
 Inductor fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op
 to its readers inside one kernel is neither written nor read: only what crosses the edge of such a
-group is counted. Bytes in memory are not estimated that way: every value is priced with its own
-storage, which is too much for what stays inside a kernel, and kernels' scratch is not known. Both
-errors show in the measured peak, by which the budget is corrected.
+group is counted, and the arithmetic. Bytes in memory are not estimated that way: every value is
+priced with its own storage, which is too much for what stays inside a kernel, and kernels' scratch
+is not known. What the lowered graph and the measured step say corrects both (``lowering.py``,
+``fit.py``).
 """
 
 from __future__ import annotations
 
 import json
-import operator
 
 import torch
 from torch import fx
-from torch.utils.flop_counter import flop_registry
 
 from ... import Graph
 from ..capture import Captured
-from .split import is_view
-
-FLOPS_PER_US = 1e5
-BYTES_PER_US = 1e4
+from .nodes import is_view, node_bytes
+from .rates import microseconds, pointwise_operations, product_operations
 
 
 def priced(captured: Captured) -> Graph:
@@ -48,10 +43,10 @@ def estimate(node: fx.Node) -> float:
     """
     if is_view(node):
         return 0.0
-    moved = sum(_bytes(read) for read in node.all_input_nodes if not _fused(read, node))
+    moved = sum(node_bytes(read) for read in node.all_input_nodes if not _fused(read, node))
     if not _stays_in_kernel(node):
-        moved += _bytes(node)
-    return max(_flops(node) / FLOPS_PER_US, moved / BYTES_PER_US)
+        moved += node_bytes(node)
+    return microseconds(product_operations(node), moved, pointwise_operations(node))
 
 
 def _stays_in_kernel(node):
@@ -86,22 +81,3 @@ def _tagged(node, tag):
 
 def _named(node, name):
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name == name
-
-
-def _flops(node):
-    formula = flop_registry.get(getattr(node.target, "overloadpacket", None))
-    if formula is None:
-        return 0
-    args, kwargs = fx.map_arg((node.args, node.kwargs), lambda read: read.meta["val"])
-    return formula(*args, **kwargs, out_val=node.meta["val"])
-
-
-def _bytes(node):
-    if node.target is operator.getitem or node.op != "call_function":
-        return _tensor_bytes(node.meta.get("val"))
-    taken = [user for user in node.users if user.target is operator.getitem]
-    return sum(_tensor_bytes(n.meta.get("val")) for n in taken or [node])
-
-
-def _tensor_bytes(value):
-    return value.numel() * value.element_size() if isinstance(value, torch.Tensor) else 0

@@ -13,7 +13,6 @@ import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import torch
 from torch import fx
 from torch._functorch._aot_autograd.descriptors import (
     SavedForBackwardsAOTOutput,
@@ -22,6 +21,8 @@ from torch._functorch._aot_autograd.descriptors import (
 
 from ... import InputError
 from ..capture.primals import placeholders
+from .half import Half
+from .nodes import is_random, is_view, results
 
 
 def split(
@@ -49,43 +50,19 @@ def split(
     primals, tangents = _placeholders(joint)
     saved, steps = _backward_steps(second, tangents, outputs.backward)
 
-    backward = _Half(fx.Graph(), "is_backward")
+    backward = Half("is_backward")
     backward.inputs(saved + tangents)
     backward.passed(first)
     backward.run(steps)
     backward.finish(outputs.backward, outputs.backward_descriptions)
     saved = [node for node in saved if backward.drop_if_unused(node)]
 
-    forward = _Half(fx.Graph(), "is_forward")
+    forward = Half("is_forward")
     forward.inputs(primals)
     forward.run(first)
     forward.finish(outputs.forward + saved,
                    outputs.forward_descriptions + _saved_descriptions(saved))
     return (fx.GraphModule(joint, forward.graph), fx.GraphModule(joint, backward.graph))
-
-
-def is_view(node: fx.Node) -> bool:
-    """Whether a node's result shares the storage of what it reads: making it again is free."""
-    if node.target is operator.getitem:
-        return is_view(node.args[0])
-    if not isinstance(node.target, torch._ops.OpOverload):
-        return False
-    if node.target is torch.ops.aten._unsafe_view.default:
-        return True
-    returns = node.target._schema.returns
-    return any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
-
-
-def is_random(node: fx.Node) -> bool:
-    """Whether a second execution of a node would draw other numbers."""
-    return (isinstance(node.target, torch._ops.OpOverload)
-            and torch.Tag.nondeterministic_seeded in node.target.tags)
-
-
-def results(node: fx.Node) -> list[fx.Node]:
-    """What exists once a node has run: the node and, of several outputs, each that is taken."""
-    taken = [user for user in node.users if user.target is operator.getitem]
-    return [node, *taken]
 
 
 def _sides(executions):
@@ -173,66 +150,3 @@ def _saved_descriptions(saved):
     return [SavedForBackwardsNoVcCheckAOTOutput(i)
             if node.meta.get("saved_tensor_with_no_vc_check", False)
             else SavedForBackwardsAOTOutput(i) for i, node in enumerate(saved)]
-
-
-class _Half:
-    """One of the two graphs while it is written: copies of the joint graph's nodes, in order."""
-
-    def __init__(self, graph: fx.Graph, tag: str):
-        self.graph = graph
-        self._tag = tag
-        self._inputs = {}
-        self._copies = {}  # the latest one of each
-        self._runs = {}
-
-    def inputs(self, nodes):
-        for node in nodes:
-            copy = self.graph.placeholder(node.name)
-            copy.meta = dict(node.meta)
-            self._inputs[node] = self._copies[node] = copy
-
-    def passed(self, nodes):
-        """Counts executions of the other half, so that names tell that a node runs again."""
-        for node in nodes:
-            self._runs[node] = self._runs.get(node, 0) + 1
-
-    def run(self, nodes):
-        for node in nodes:
-            again = self._runs.get(node, 0)
-            self._runs[node] = again + 1
-            for result in results(node):
-                self._copy(result, f"{result.name}_again_{again}" if again else result.name)
-
-    def finish(self, values, descriptions):
-        """Returns the values, and leaves out what none of them needs."""
-        returned = tuple(self._read(v) if isinstance(v, fx.Node) else v for v in values)
-        output = self.graph.output(returned)
-        output.meta["desc"] = descriptions
-        output.meta["output_stack_traces"] = [
-            v.meta.get("stack_trace") if isinstance(v, fx.Node) else None for v in returned]
-        self.graph.eliminate_dead_code()
-        self.graph.lint()
-
-    def drop_if_unused(self, node) -> bool:
-        """Whether an input is read; one that is not is taken out."""
-        if self._inputs[node].users:
-            return True
-        self.graph.erase_node(self._inputs[node])
-        return False
-
-    def _copy(self, node, name):
-        copy = self.graph.create_node(
-            node.op, node.target, fx.map_arg(node.args, self._read),
-            fx.map_arg(node.kwargs, self._read), name, node.type)
-        copy.meta = {**node.meta, "partitioner_tag": self._tag}
-        if self._tag == "is_backward":
-            copy.meta["autograd_backward"] = True
-        self._copies[node] = copy
-
-    def _read(self, node):
-        if node not in self._copies and node.op == "get_attr":
-            self._copy(node, node.name)
-        if node not in self._copies:
-            raise InputError(f"the plan reads {node.name} before it is made; it is no plan of this "
-                             "graph")
-        return self._copies[node]

@@ -38,8 +38,8 @@ def whole(
     """The graph of both halves of ``joint``; a node that runs in both is there twice.
 
     The backward's first node is an alias of a tangent, so that nothing of the backward is taken for
-    the forward. Raises InputError for dynamic shapes, for effects other than updates of inputs, and
-    where there is nothing to differentiate.
+    the forward. Raises InputError for effects other than updates of inputs, and where there is
+    nothing to differentiate.
     """
     forward, backward = halves
     tangents, taken = _inputs_of_backward(backward)
@@ -48,17 +48,17 @@ def whole(
         raise InputError("the backward has inputs that are neither tangents nor saved values, as "
                          "checkpointed random ops have on accelerators; leave the checkpointing "
                          "out, the plan takes its place")
-    updates = _updates(forward)
+    effects = updates(forward)
     graph, copies = fx.Graph(), {}
     for node in [*forward.graph.find_nodes(op="placeholder"), *tangents]:
         copies[node] = _copy(graph, node, copies)
-    _copy_ops(graph, forward, "is_forward", copies, leave_out=updates)
+    _copy_ops(graph, forward, "is_forward", copies, leave_out=effects)
     copies.update({node: copies[value] for node, value in zip(taken, saved, strict=True)})
     copies[tangents[0]] = _alias(graph, copies[tangents[0]])
     _copy_ops(graph, backward, "is_backward", copies)
-    _return(graph, halves, num_fwd_outputs, updates, copies)
-    return Whole(fx.GraphModule(joint, graph), num_fwd_outputs + len(updates),
-                 tuple(update.args[0].target for update in updates))
+    _return(graph, halves, num_fwd_outputs, effects, copies)
+    return Whole(fx.GraphModule(joint, graph), num_fwd_outputs + len(effects),
+                 tuple(effect.args[0].target for effect in effects))
 
 
 def with_updates(forward: fx.GraphModule, planned: Whole) -> fx.GraphModule:
@@ -81,10 +81,6 @@ def with_updates(forward: fx.GraphModule, planned: Whole) -> fx.GraphModule:
 def _inputs_of_backward(backward):
     """The tangents, and the values that the forward saves for it."""
     inputs = backward.graph.find_nodes(op="placeholder")
-    symbols = [node.name for node in inputs if not isinstance(node.meta.get("val"), torch.Tensor)]
-    if symbols:
-        raise InputError(f"the backward depends on {', '.join(symbols)}, which is no tensor; "
-                         "compile with dynamic=False, a plan is for fixed shapes")
     tangents = placeholders(backward, "tangents")
     if not tangents:
         raise InputError("nothing is differentiated, so that there is nothing to plan; compile a "
@@ -92,8 +88,11 @@ def _inputs_of_backward(backward):
     return tangents, [node for node in inputs if node not in set(tangents)]
 
 
-def _updates(forward):
-    """The nodes that write new values into inputs of the forward."""
+def updates(forward: fx.GraphModule) -> list[fx.Node]:
+    """The nodes of a forward half that write new values into its inputs.
+
+    Raises InputError for other effects.
+    """
     effects = [node for node in forward.graph.nodes
                if isinstance(node.target, torch._ops.OpOverload)
                and node.target._schema.is_mutable]
@@ -122,12 +121,12 @@ def _alias(graph, tangent):
     return alias
 
 
-def _return(graph, halves, num_fwd_outputs, updates, copies):
+def _return(graph, halves, num_fwd_outputs, effects, copies):
     """Ends the graph: outputs of the forward, new values of what is updated, gradients."""
     first, second = (half.graph.output_node() for half in halves)
-    returned = [*first.args[0][:num_fwd_outputs], *(update.args[1] for update in updates),
+    returned = [*first.args[0][:num_fwd_outputs], *(effect.args[1] for effect in effects),
                 *second.args[0]]
     output = graph.output(tuple(copies[v] if isinstance(v, fx.Node) else v for v in returned))
-    output.meta["desc"] = [*first.meta["desc"][:num_fwd_outputs], *(None for _ in updates),
+    output.meta["desc"] = [*first.meta["desc"][:num_fwd_outputs], *(None for _ in effects),
                            *second.meta["desc"]]
     graph.lint()

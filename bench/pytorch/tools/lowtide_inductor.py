@@ -1,0 +1,12 @@
+"""Lowtide: graphs split within a budget of bytes for all tensors of the process, compiled by
+Inductor."""
+
+import torch._inductor.config
+
+from . import lowtide
+
+
+def prepare(case, optimizer, setting):
+    torch._inductor.config.compile_threads = 1
+    torch._inductor.config.fallback_random = True  # draws what eager draws, where it can
+    return lowtide.prepare(case, optimizer, setting, mode="inductor")

@@ -1,0 +1,66 @@
+"""What the buffers of a lowered graph take at most, while its kernels run in order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch._inductor.graph import GraphLowering
+from torch._inductor.memory import BufferInfo, compute_memory_timeline, get_freeable_input_buf
+from torch._inductor.scheduler import BaseSchedulerNode, FusedSchedulerNode, SchedulerNode
+from torch.utils._ordered_set import OrderedSet
+
+
+def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode]) -> int:
+    """The peak of results, values and inputs that may be freed, in bytes.
+
+    To be called with ``lowering`` as the graph handler, once its scheduler is done. As in the code
+    that is generated, a value that only its own kernel reads is no buffer, and a kernel writes a
+    result over an input of that size which nothing reads later, element by element.
+    """
+    freed = get_freeable_input_buf(kernels, OrderedSet(lowering.graph_inputs))
+    results = OrderedSet(lowering.get_output_names())
+    timeline, _, _ = compute_memory_timeline(kernels, freed, results)
+    buffers = [info for info in timeline if not _inside_kernel(info, kernels)]
+    change, beginning, ending = [0] * (len(kernels) + 1), {}, {}
+    for info in buffers:
+        change[info.start_step] += info.size_alloc
+        beginning.setdefault(info.start_step, {})[info.buffer.get_name()] = info.size_alloc
+        if info.end_step >= 0:
+            change[info.end_step + 1] -= info.size_free
+            ending.setdefault(info.end_step, {})[info.buffer.get_name()] = info.size_free
+    live = peak = 0
+    for step, kernel in enumerate(kernels):
+        live += change[step]
+        peak = max(peak, live - _in_place(kernel, beginning.get(step, {}), ending.get(step, {})))
+    return peak
+
+
+def _inside_kernel(info: BufferInfo, kernels) -> bool:
+    if info.start_step != info.end_step:
+        return False
+    kernel = kernels[info.start_step]
+    return (isinstance(kernel, FusedSchedulerNode)
+            and info.buffer.get_name() in {made.get_name() for made in kernel.get_outputs()})
+
+
+def _in_place(kernel, beginning: dict[str, int], ending: dict[str, int]) -> int:
+    """Bytes of results that a kernel writes over inputs that end with it."""
+    left, reused = dict(ending), 0
+    for node in kernel.get_nodes():
+        if not isinstance(node, SchedulerNode):
+            continue
+        for buffer in node.get_outputs():
+            size = beginning.get(buffer.get_name())
+            over = next((read.name for read in node.read_writes.reads
+                         if left.get(read.name) == size and node.can_inplace(read)
+                         and _only_use(read, kernel)), None)
+            if size and over is not None:
+                reused += left.pop(over)
+    return reused
+
+
+def _only_use(read, kernel) -> bool:
+    """Whether a kernel reads a buffer in one place alone."""
+    uses = [dep for node in kernel.get_nodes() for dep in node.read_writes.reads_and_writes()
+            if dep.name == read.name]
+    return len(uses) == 1

@@ -1,0 +1,109 @@
+"""Inductor within a budget, by measurement: compiles, runs a step, and corrects.
+
+Inductor says of its buffers how large they are and how long they live; what kernels of libraries
+take for themselves, and what else is allocated meanwhile, shows in a step alone. ``compile_within``
+compares what the step took with what was expected and has the graph split again for less by what is
+missing, or for more by what is left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import torch
+
+from ... import InfeasibleError, InputError, format_bytes
+from ..own_code import with_own_code
+from .backend import compiler
+from .choice import Choice
+from .partition import PlannedPartition
+
+#: A part of the budget that may stay unused: another compilation would gain little.
+SLACK = 0.05
+#: An estimated overhead, as a part of the time, below which another would gain little.
+LITTLE = 0.01
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A compiled model whose measured peak is within a budget, and how it got there.
+
+    ``choice``: how the graph was split. ``rounds``: how often it was compiled.
+    """
+
+    model: Callable
+    measured_bytes: int
+    choice: Choice
+    rounds: int
+
+
+def compile_within(
+    model: Callable,
+    budget: int | str | None,
+    measure: Callable[[Callable], int],
+    *,
+    beside_bytes: int = 0,
+    strategy: str | None = None,
+    options: Mapping[str, float] | None = None,
+    time_limit: float = 10.0,
+    rounds: int = 4,
+) -> Fitted:
+    """The model compiled by Inductor such that a training step is measured within the budget.
+
+    ``measure(compiled)`` runs at least one training step with the compiled model and returns the
+    peak of the bytes that the budget is to hold: parameters, buffers, inputs, what is above them,
+    and ``beside_bytes`` of what the graph does not know, such as optimizer states. The other
+    parameters are those of ``PlannedPartition``. The model, a module or a function, is compiled at
+    most ``rounds`` times, once as a rule.
+
+    Raises InfeasibleError with the smallest figure that was measured when none holds the budget.
+    """
+    best, smallest = None, math.inf
+    for number in range(1, rounds + 1):
+        partition = PlannedPartition(
+            budget, strategy=strategy, options=options, time_limit=time_limit, or_smallest=True,
+            beside_bytes=beside_bytes)
+        fitted = _compiled(model, partition, measure, number)
+        budget = fitted.choice.budget_bytes
+        smallest = min(smallest, fitted.measured_bytes)
+        held = budget is None or fitted.measured_bytes <= budget
+        if held and not _improves(fitted, best):
+            break
+        if held:
+            best = fitted
+        if _is_last(fitted, held):
+            break
+        beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
+    if best is None:
+        raise InfeasibleError(
+            f"the smallest step that was measured takes {smallest} bytes "
+            f"({format_bytes(smallest)}) and the budget is {budget} ({format_bytes(budget)}); give "
+            "that much, or a smaller batch")
+    return best
+
+
+def _compiled(model, partition, measure, number) -> Fitted:
+    run = with_own_code(lambda *arguments, **named: model(*arguments, **named))
+    compiled = torch.compile(run, backend=compiler(partition), fullgraph=True, dynamic=False)
+    measured = measure(compiled)
+    if partition.found is None:
+        raise InputError("measure() compiled no training step; it must run the model that it is "
+                         "given forward and backward")
+    return Fitted(compiled, measured, partition.found, number)
+
+
+def _improves(fitted: Fitted, best: Fitted | None) -> bool:
+    """A split that takes no more memory than one before is that one again, or no faster."""
+    return best is None or (fitted.measured_bytes > best.measured_bytes
+                            and fitted.choice.overhead < best.choice.overhead)
+
+
+def _is_last(fitted: Fitted, held: bool) -> bool:
+    """Whether another round would find nothing smaller, where it is wanted, or nothing faster."""
+    if not held:
+        return not fitted.choice.fits
+    budget = fitted.choice.budget_bytes
+    return (budget is None or fitted.choice.overhead <= LITTLE
+            or fitted.measured_bytes >= (1 - SLACK) * budget)

@@ -1,0 +1,105 @@
+"""A joint graph that AOTAutograd wants split, and the ways to split it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch._functorch import config as functorch_config
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+
+from ... import Graph, InputError, Plan
+from ..capture import Captured, from_joint
+from ..capture.primals import placeholders
+from ..memory import storage_bytes
+from .estimate import priced
+from .nodes import is_random
+from .split import split
+from .whole import Whole, updates, whole, with_updates
+
+Halves = tuple[fx.GraphModule, fx.GraphModule]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """Two halves as one graph that can be planned, with estimated costs."""
+
+    whole: Whole
+    captured: Captured
+    graph: Graph
+
+
+class Joint:
+    """A joint graph, and what else AOTAutograd tells a partitioner.
+
+    ``static``: which primals stay where they are from step to step, as parameters do. Raises
+    InputError for dynamic shapes.
+    """
+
+    def __init__(self, module: fx.GraphModule, inputs: Sequence, num_fwd_outputs: int,
+                 static: Sequence[int]):
+        _require_fixed_shapes(module)
+        self._module, self._inputs = module, inputs
+        self._num_fwd_outputs, self._static = num_fwd_outputs, list(static)
+
+    @functools.cached_property
+    def resident_bytes(self) -> int:
+        """Of parameters, buffers and inputs, each storage once."""
+        values = [node.meta["val"] for node in placeholders(self._module, "primals")]
+        return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
+
+    def cut(self, fraction: float) -> Halves:
+        """PyTorch's own split with ``activation_memory_budget`` set to ``fraction``."""
+        with functorch_config.patch(activation_memory_budget=fraction):
+            return min_cut_rematerialization_partition(
+                self._module, self._inputs, num_fwd_outputs=self._num_fwd_outputs,
+                static_lifetime_input_indices=self._static)
+
+    def planning(self, halves: Halves) -> Planning:
+        """What ``halves`` run, to be planned further. Raises InputError for what cannot be."""
+        both = whole(self._module, halves, self._num_fwd_outputs)
+        captured = self._capture(both)
+        return Planning(both, captured, priced(captured))
+
+    def split(self, planning: Planning, plan: Plan) -> Halves:
+        """The two graphs of a plan of ``planning.graph``."""
+        nodes = planning.captured.nodes
+        executions = [nodes[action[1]] for action in plan.actions if action[0] == "run"]
+        return self.split_by(planning.whole, executions)
+
+    def split_by(self, both: Whole, executions: Sequence[fx.Node | None]) -> Halves:
+        """The two graphs of executions of ``both.joint``, None for the boundary."""
+        forward, backward = split(both.joint, executions, both.num_fwd_outputs)
+        return with_updates(forward, both), backward
+
+    def _capture(self, both):
+        primals = placeholders(both.joint, "primals")
+        targets = [node.target for node in primals]
+        roles = ["parameter" if i in set(self._static) else "input" for i in range(len(primals))]
+        return from_joint(both.joint, both.num_fwd_outputs, name="inductor", primal_roles=roles,
+                          primal_names=targets, updated=[targets.index(t) for t in both.updated])
+
+
+def is_exact(halves: Halves) -> bool:
+    """Whether the gradients are those without recomputation.
+
+    PyTorch's split may draw random numbers again in the backward, which are others then, and may
+    read there what the forward has overwritten.
+    """
+    forward, backward = halves
+    drawn = [{node.name for node in half.graph.nodes if is_random(node)} for half in halves]
+    overwritten = {update.args[0].name for update in updates(forward)}
+    read = {node.name for node in backward.graph.find_nodes(op="placeholder")}
+    return drawn[0].isdisjoint(drawn[1]) and overwritten.isdisjoint(read)
+
+
+def _require_fixed_shapes(module):
+    for node in module.graph.find_nodes(op="placeholder"):
+        value = node.meta.get("val")
+        sizes = value.shape if isinstance(value, torch.Tensor) else [value]
+        if any(isinstance(size, torch.SymInt) for size in sizes):
+            raise InputError(f"{node.name} depends on sizes that are not fixed; compile with "
+                             "dynamic=False, a plan is for fixed shapes")

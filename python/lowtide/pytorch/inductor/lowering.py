@@ -1,0 +1,116 @@
+"""What Inductor makes of a graph, without generating code: its kernels, their order, its buffers.
+
+Inductor lowers a graph, fuses and orders the kernels, and only then writes and compiles them, which
+takes most of the time. Its scheduler knows by then which values are written to memory and for how
+long, so that a split of a joint graph can be judged for a small part of what compiling it takes.
+Internals of PyTorch 2.13 are used, in the order in which ``torch._inductor.compile_fx`` does.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import fx
+from torch._guards import detect_fake_mode
+from torch._inductor.compile_fx import (
+    _recursive_post_grad_passes,
+    fake_tensor_prop,
+    view_to_reshape,
+)
+from torch._inductor.debug import DebugContext
+from torch._inductor.graph import GraphLowering
+from torch._inductor.virtualized import V
+
+from .buffers import peak_bytes
+from .rates import microseconds, pointwise_operations, product_operations
+
+#: The strides of a result; None where Inductor leaves them as they were traced.
+Strides = tuple[int, ...] | None
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A step as Inductor would run it.
+
+    ``peak_bytes``: what its two graphs hold at most above parameters, buffers and inputs; scratch
+    of kernels from libraries is not known. ``microseconds`` are by ``rates.py``.
+    """
+
+    peak_bytes: int
+    microseconds: float
+
+
+def lowered(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Lowered:
+    """Of the forward and the backward graph of a step; both are left as they are."""
+    forward, backward = halves
+    first, strides = _lower(forward, _inputs(forward), is_backward=False)
+    saved = dict(zip(_names(forward), strides, strict=True))
+    second, _ = _lower(backward, _laid_out(backward, saved), is_backward=True)
+    return Lowered(max(first.peak_bytes, second.peak_bytes),
+                   first.microseconds + second.microseconds)
+
+
+def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
+    """The graph lowered, and the strides of its results."""
+    graph = _prepared(half, inputs)
+    mode = detect_fake_mode(inputs)
+    with V.set_fake_mode(mode), V.set_debug_handler(DebugContext()):
+        lowering = GraphLowering(graph, example_inputs=inputs, shape_env=mode.shape_env,
+                                 is_backward=is_backward)
+        with V.set_graph_handler(lowering), V.set_extern_kernel_nodes([]):
+            lowering.run(*inputs)
+            lowering._update_scheduler()
+            kernels = lowering.scheduler.nodes
+            found = Lowered(peak_bytes(lowering, kernels), sum(map(_microseconds, kernels)))
+            return found, [_strides_of(result) for result in lowering.graph_outputs]
+
+
+def _prepared(half, inputs):
+    """A copy with Inductor's passes for one half done."""
+    graph = copy.deepcopy(half)
+    view_to_reshape(graph)
+    mode = detect_fake_mode(inputs)
+    with torch.no_grad(), mode:
+        fake_tensor_prop(graph, inputs)
+    graph.graph.output_node().meta["user_visible_output_idxs"] = []
+    with V.set_fake_mode(mode):
+        _recursive_post_grad_passes(graph, is_inference=False)
+    return graph
+
+
+def _microseconds(kernel) -> float:
+    nodes = {node for part in kernel.get_nodes() if part.node is not None
+             for node in part.node.get_origins() if "val" in node.meta}
+    return microseconds(sum(map(product_operations, nodes)), kernel.get_read_write_buffers_sizes(),
+                        sum(map(pointwise_operations, nodes)))
+
+
+def _strides_of(result) -> Strides:
+    layout = result.maybe_get_layout() if hasattr(result, "maybe_get_layout") else None
+    stride = getattr(layout, "stride", None)
+    return None if stride is None else tuple(int(step) for step in stride)
+
+
+def _inputs(half):
+    return [node.meta["val"] for node in half.graph.find_nodes(op="placeholder")]
+
+
+def _names(half) -> list[str]:
+    return [value.name if isinstance(value, fx.Node) else ""
+            for value in half.graph.output_node().args[0]]
+
+
+def _laid_out(backward, strides: dict[str, Strides]) -> Sequence[torch.Tensor]:
+    """The backward's inputs as the forward's code leaves them, such as with channels last."""
+    given = []
+    for node in backward.graph.find_nodes(op="placeholder"):
+        value, wanted = node.meta["val"], strides.get(node.name)
+        if wanted is not None and wanted != value.stride() and len(wanted) == value.dim():
+            with detect_fake_mode([value]):
+                value = torch.empty_strided(value.shape, wanted, dtype=value.dtype,
+                                            device=value.device)
+        given.append(value)
+    return given

@@ -1,0 +1,79 @@
+"""What a training step of a compiled model allocates at most."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ... import InputError, _runtime
+
+
+def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
+                 named: Mapping) -> int:
+    """Bytes that forward and backward take above what is there before, gradients among them.
+
+    ``run`` computes what ``model`` does; its loss is the sum of all results that depend on
+    something trained. It runs twice, as the first step compiles. Parameters, buffers, gradients
+    and the random numbers are then as before, and of the inputs copies are given. Counted is what
+    PyTorch's CPU allocator gives out in the whole process. Raises InputError where nothing is
+    trained, and for tensors elsewhere.
+    """
+    _require_cpu([*model.parameters(), *model.buffers(), *_tensors((arguments, named))])
+    with _left_alone(model), torch.random.fork_rng(devices=[]):
+        _step(run, *_copies((arguments, named)))
+        given = _copies((arguments, named))
+        model.zero_grad(set_to_none=True)
+        before = _runtime.counted_bytes()
+        _runtime.reset_counted_peak()
+        _step(run, *given)
+        return _runtime.counted_peak_bytes() - before
+
+
+def _step(run, arguments, named):
+    results = [result for result in _tensors(run(*arguments, **named)) if result.requires_grad]
+    if not results:
+        raise InputError("no result of the model depends on something that is trained, so that "
+                         "there is no training step; give example inputs of training, in its mode")
+    with torch.enable_grad():
+        torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+
+
+@contextlib.contextmanager
+def _left_alone(model):
+    """What the steps change of the model is put back: gradients, buffers."""
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    for parameter, _ in gradients:
+        parameter.grad = None
+    try:
+        yield
+    finally:
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+
+
+def _copies(given):
+    def copy(value):
+        if not isinstance(value, torch.Tensor):
+            return value
+        return value.detach().clone().requires_grad_(value.requires_grad)
+
+    return pytree.tree_map(copy, given)
+
+
+def _tensors(given) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
+
+
+def _require_cpu(tensors):
+    for tensor in tensors:
+        if tensor.device.type != "cpu":
+            raise InputError(f"a tensor of the step is on {tensor.device}, and memory is counted "
+                             "on the CPU alone: call lowtide.compile_within with a measure of your "
+                             "own, such as torch.cuda.max_memory_allocated")

@@ -1,0 +1,133 @@
+"""``lowtide.wrap(..., mode="inductor")``: compiled within a budget for each kind of call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch._dynamo import exc
+from torch.utils import _pytree as pytree
+
+from ... import InputError
+from ..capture.breaks import break_of
+from ..memory import Memory, storage_bytes
+from ..optimizer_state import optimizer_state_bytes
+from ..own_code import with_own_code
+from ..session import Prepared
+from ..settings import UNLIMITED, Settings
+from .fit import Fitted, compile_within
+from .measure import peak_of_step
+from .nodes import computed_again
+
+
+class InductorMode:
+    """Runs a model as Inductor compiles it, within ``settings.budget``.
+
+    A call with other shapes, another mode of a module or other gradients kept (to add to them) is
+    fitted anew: steps are run with copies of its inputs, compiled and measured, and leave all as it
+    was. What runs without gradients is compiled as it is. ``run`` is the model's forward. While
+    ``preparing`` a call is fitted and raises Prepared.
+    """
+
+    def __init__(self, model: torch.nn.Module, run: Callable, settings: Settings):
+        self._model, self._run, self._settings = model, run, settings
+        self._plain = torch.compile(with_own_code(lambda *given, **named: run(*given, **named)),
+                                    dynamic=False)
+        self._fits: dict[tuple, tuple[Fitted, int]] = {}
+        self._last: tuple | None = None
+        self.preparing = False
+
+    def __call__(self, *arguments, **named):
+        if not (torch.is_grad_enabled() and self._is_trained(arguments, named)):
+            return self._plain(*arguments, **named)
+        fitted = self.fitted(arguments, named)
+        if self.preparing:
+            raise Prepared
+        return fitted.model(*arguments, **named)
+
+    def fitted(self, arguments: Sequence, named: Mapping) -> Fitted:
+        """What runs such a call. Raises InputError for what cannot be traced as one graph, and
+        InfeasibleError with the smallest peak that was measured."""
+        key = self._kind(arguments, named)
+        if key not in self._fits:
+            existing = self._existing_bytes(arguments, named)
+            self._fits[key] = self._fit(arguments, named, existing), existing
+        self._last = key
+        return self._fits[key][0]
+
+    # ---- Figures
+
+    def memory(self) -> Memory:
+        if self._last is None:
+            fixed = self._existing_bytes((), {})
+            return Memory(None, fixed, fixed)
+        fitted, existing = self._fits[self._last]
+        choice = fitted.choice
+        return Memory(choice.budget_bytes, existing, choice.expected_bytes, fitted.measured_bytes)
+
+    def explanation(self, most: int) -> str:
+        """The memory of a step and what runs again, ``most`` lines of it."""
+        if self._last is None:
+            return ("Nothing is compiled yet: the model was wrapped without example inputs and did "
+                    "not run.")
+        fitted, _ = self._fits[self._last]
+        rounds = "once" if fitted.rounds == 1 else f"{fitted.rounds} times"
+        lines = [str(self.memory()),
+                 f"Compiled by Inductor {rounds}: {fitted.choice.name}, estimated time "
+                 f"{fitted.choice.overhead:+.1%}."]
+        again = Counter(str(node.target) for node in computed_again(fitted.choice.halves[1]))
+        if not again:
+            return "\n".join([*lines, "Nothing runs again."])
+        rows = [f"  {target}: {count}" for target, count in again.most_common(most)]
+        return "\n".join([*lines, "Runs again in the backward, so often:", *rows])
+
+    # ---- Fitting
+
+    def _fit(self, arguments, named, existing) -> Fitted:
+        settings, model = self._settings, self._model
+        settings.say(f"compiling {type(model).__name__} and measuring its step")
+        budget = None if settings.budget in UNLIMITED else settings.budget
+        try:
+            return compile_within(
+                self._run, budget,
+                lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
+                beside_bytes=existing - self._seen_bytes(arguments, named),
+                strategy=settings.strategy, options=settings.options,
+                time_limit=settings.time_limit)
+        except exc.Unsupported as error:
+            raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "
+                             f"{break_of(error)}\nRewrite this line, or wrap without "
+                             "mode=\"inductor\".") from None
+
+    def _kind(self, arguments, named) -> tuple:
+        leaves, structure = pytree.tree_flatten((tuple(arguments), dict(named)))
+        return (tuple(map(_kind_of, leaves)), str(structure), self._gradient_bytes(),
+                tuple(module.training for module in self._model.modules()))
+
+    def _existing_bytes(self, arguments, named) -> int:
+        """All that is there before a step, and what the optimizer holds or will hold."""
+        trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        return (self._seen_bytes(arguments, named) + self._gradient_bytes()
+                + optimizer_state_bytes(self._settings.optimizer, trained))
+
+    def _seen_bytes(self, arguments, named) -> int:
+        """Of parameters, buffers and inputs, each storage once."""
+        leaves = pytree.tree_leaves((arguments, named))
+        return storage_bytes([*self._model.parameters(), *self._model.buffers(),
+                              *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))])
+
+    def _is_trained(self, arguments, named) -> bool:
+        leaves = [*self._model.parameters(), *pytree.tree_leaves((arguments, named))]
+        return any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
+
+    def _gradient_bytes(self) -> int:
+        return sum(parameter.grad.nbytes for parameter in self._model.parameters()
+                   if parameter.grad is not None)
+
+
+def _kind_of(leaf):
+    """What compiled code depends on of an argument."""
+    if isinstance(leaf, torch.Tensor):
+        return tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad
+    return repr(leaf)

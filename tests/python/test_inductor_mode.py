@@ -1,0 +1,158 @@
+"""lowtide.wrap(mode="inductor"): the step of torch.compile, within a budget, measured."""
+
+import lowtide
+import pytest
+import torch
+from torch import nn
+from torch._dynamo.utils import counters
+from torch._inductor import config as inductor_config
+from torch_memory import profiled
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+@pytest.fixture(autouse=True)
+def one_compiling_process():
+    torch._dynamo.reset()
+    with inductor_config.patch(compile_threads=1):
+        yield
+
+
+class Net(nn.Module):
+    """Batch norm, whose statistics move, dropout, and a loss."""
+
+    def __init__(self):
+        super().__init__()
+        blocks = [(nn.Linear(32, 32), nn.Dropout(0.2), nn.Tanh()) for _ in range(4)]
+        self.layers = nn.Sequential(nn.BatchNorm1d(32), *(layer for b in blocks for layer in b))
+
+    def forward(self, x, target):
+        return nn.functional.mse_loss(self.layers(x), target)
+
+
+def batch(rows=1024):
+    drawn = torch.Generator().manual_seed(0)
+    return torch.randn(rows, 32, generator=drawn), torch.randn(rows, 32, generator=drawn)
+
+
+def model():
+    torch.manual_seed(1)
+    return Net()
+
+
+def outcome(module, run, inputs):
+    """Loss, gradients and buffers of a step that begins as model() does."""
+    module.load_state_dict(model().state_dict())
+    torch.manual_seed(2)
+    loss = run(*inputs)
+    loss.backward()
+    found = [loss.detach(), *(p.grad for p in module.parameters()),
+             *(b.clone() for b in module.buffers())]
+    module.zero_grad()
+    return found
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+    """The model as it is, what torch.compile makes of a step, and the wrapped model."""
+    module, inputs = model(), batch()
+    with inductor_config.patch(compile_threads=1):
+        plain = outcome(module, torch.compile(module, dynamic=False), inputs)
+        wrapped = lowtide.wrap(module, inputs, mode="inductor", optimizer="adam")
+    return module, plain, wrapped
+
+
+def test_without_a_limit_it_is_torch_compile(unlimited):
+    module, plain, wrapped = unlimited
+    for ours, theirs in zip(outcome(module, wrapped, batch()), plain, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_figures_count_all_that_a_step_needs(unlimited):
+    module, _, wrapped = unlimited
+    inputs = batch()
+    above, _, _ = profiled(lambda: wrapped(*inputs).backward())
+    module.zero_grad()
+    held = [*module.parameters(), *module.buffers(), *inputs]
+    sizes = [parameter.nbytes for parameter in module.parameters()]
+    existing = sum(tensor.nbytes for tensor in held) + 2 * sum(sizes) + 4 * len(sizes)
+    assert wrapped.memory.existing == existing
+    assert wrapped.memory.measured_peak == pytest.approx(existing + above, abs=64)
+    assert wrapped.memory.planned_peak == pytest.approx(existing + above, rel=0.1)
+
+
+def test_a_budget_is_held_and_the_gradients_stay(unlimited):
+    module, plain, without = unlimited
+    budget = without.memory.existing + without.memory.measured_above * 85 // 100
+    inputs, numbers = batch(), torch.get_rng_state()
+    state = {name: value.clone() for name, value in module.state_dict().items()}
+    wrapped = lowtide.wrap(module, inputs, budget, mode="inductor", time_limit=0.5)
+    assert all(torch.equal(value, state[name]) for name, value in module.state_dict().items())
+    assert torch.equal(torch.get_rng_state(), numbers)
+    assert all(parameter.grad is None for parameter in module.parameters())
+    assert wrapped.memory.budget == budget >= wrapped.memory.measured_peak
+    above, _, _ = profiled(lambda: wrapped(*inputs).backward())
+    module.zero_grad()
+    assert above <= budget - wrapped.memory.existing
+    for ours, theirs in zip(outcome(module, wrapped, inputs), plain, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-6)
+    text = lowtide.explain(wrapped)
+    assert str(wrapped.memory) in text and "Runs again" in text and "aten." in text
+
+
+def test_another_shape_is_fitted_anew(unlimited):
+    module, _, wrapped = unlimited
+    before = wrapped.memory.measured_above
+    wrapped(*batch(256)).backward()
+    module.zero_grad()
+    assert wrapped.memory.measured_above < before
+
+
+def test_gradients_that_are_kept_count_and_nothing_is_compiled_twice(unlimited):
+    module, _, wrapped = unlimited
+    wrapped(*batch()).backward()
+    without = wrapped.memory.existing
+    hits = counters["inductor"]["fxgraph_cache_hit"]
+    wrapped(*batch()).backward()
+    module.zero_grad()
+    sizes = sum(parameter.nbytes for parameter in module.parameters())
+    assert wrapped.memory.existing == without + sizes
+    assert counters["inductor"]["fxgraph_cache_hit"] == hits + 2  # forward and backward
+
+
+class Broken(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x):
+        y = self.layer(x)
+        if y.sum() > 0:
+            y = y * 2
+        return y
+
+
+def test_what_is_no_single_graph_is_refused():
+    with pytest.raises(lowtide.InputError, match="test_inductor_mode.py.*in forward"):
+        lowtide.wrap(Broken(), torch.randn(2, 4), mode="inductor")
+
+
+def test_what_trains_nothing_runs_without_a_fit():
+    frozen = nn.Linear(4, 4).requires_grad_(False)
+    wrapped = lowtide.wrap(frozen, mode="inductor")
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(wrapped(x), frozen(x))
+    assert lowtide.explain(wrapped).startswith("Nothing is compiled yet")
+
+
+def test_an_unknown_mode_is_refused():
+    with pytest.raises(lowtide.InputError, match="executor, inductor"):
+        lowtide.wrap(model(), mode="eager")
+
+
+def test_it_is_an_option_of_the_backend(unlimited):
+    module, plain, _ = unlimited
+    compiled = torch.compile(module, backend="lowtide", dynamic=False,
+                             options={"mode": "inductor", "budget": "inf"})
+    for ours, theirs in zip(outcome(module, compiled, batch()), plain, strict=True):
+        assert torch.equal(ours, theirs)
