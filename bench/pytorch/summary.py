@@ -48,13 +48,14 @@ def against_peers(rows):
     """A Markdown table: a line for each peer below eager's peak that a tool of ours was measured
     beside."""
     lines = ["| model | peer | peer's peak | ours | | peer's time | ours | extra time, ours of "
-             "theirs |",
-             "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+             "theirs | planned | certified least |",
+             "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"]
     for peer in rows:
         for ours in _within(rows, peer):
             lines.append(f"| {peer.model} | {peer.tool} {peer.setting} | {_mebibytes(peer)} | "
                          f"{ours.tool} | {_mebibytes(ours)} | {_time(peer)} | {_time(ours)} | "
-                         f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} |")
+                         f"{_share(ours.time_x_eager - 1, peer.time_x_eager - 1)} | "
+                         f"{_percent(ours.planned_extra)} | {_percent(ours.least_extra)} |")
     return "\n".join(lines)
 
 
@@ -73,6 +74,10 @@ def _mebibytes(row):
 
 def _time(row):
     return f"{row.time_x_eager:.2f}x" + ("" if row.gradients == "exact" else f" ({row.gradients})")
+
+
+def _percent(share):
+    return f"{share:+.1%}" if isinstance(share, float) else ""
 
 
 def _share(ours, theirs):

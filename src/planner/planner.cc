@@ -120,6 +120,9 @@ class Attempts {
   }
 
  private:
+  /// How much work a layout is worth: that of a strategy's answer, or of an alternative to it.
+  enum class Care : std::uint8_t { thorough, quick };
+
   struct Found {
     Plan plan;
     std::vector<OpId> executions;
@@ -219,7 +222,7 @@ class Attempts {
       return std::nullopt;
     }
     Plan plan = lowered(graph_, decision.executions);
-    Found found = found_from(std::move(decision.executions), std::move(plan));
+    Found found = found_from(std::move(decision.executions), std::move(plan), Care::thorough);
     found.optimal = decision.outcome == Outcome::optimal && asked >= budget_;
     return best_to_lay_out(std::move(found), std::move(decision.alternatives));
   }
@@ -235,7 +238,7 @@ class Attempts {
       const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_late(kLayoutShare) && is_doubtful) continue;
-      Found next = found_from(std::move(other), std::move(plan));
+      Found next = found_from(std::move(other), std::move(plan), Care::quick);
       const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
       if (next.arena_bytes <= budget_ && is_dear) {
         offer(std::move(next));
@@ -250,18 +253,21 @@ class Attempts {
     if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
   }
 
-  Found found_from(std::vector<OpId> executions, Plan lowered) const {
-    Plan plan = laid_out(graph_, std::move(lowered), budget_, packing_work(), control_);
+  Found found_from(std::vector<OpId> executions, Plan lowered, Care care) const {
+    Plan plan = laid_out(graph_, std::move(lowered), budget_, packing_work(care), control_);
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
 
-  /// A layout may take a small part of the time limit.
-  std::int64_t packing_work() const {
-    constexpr double kWorkPerSecond = 0.05 * 6e8;
-    if (control_.limit_seconds() <= 0) return kPackingWork;
-    const double work = kWorkPerSecond * control_.limit_seconds();
-    return static_cast<std::int64_t>(std::min<double>(kPackingWork, work));
+  /// A layout may take a part of the time limit.
+  std::int64_t packing_work(Care care) const {
+    constexpr double kWorkPerSecond = 4e8;
+    const bool is_thorough = care == Care::thorough;
+    const std::int64_t most = (is_thorough ? 4 : 1) * kPackingWork;
+    if (control_.limit_seconds() <= 0) return most;
+    const double share = is_thorough ? 0.2 : 0.05;
+    const double work = share * kWorkPerSecond * control_.limit_seconds();
+    return std::min(most, static_cast<std::int64_t>(work));
   }
 
   Control limited_control() const {

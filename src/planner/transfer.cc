@@ -46,7 +46,8 @@ std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Pla
   if (result.peak_bytes > budget) return std::nullopt;
   result.strategy = plan.strategy;
   result.budget_bytes = budget;
-  result.layout = assign_addresses(graph, result, kArenaAlignment, kQuickPacking);
+  result.layout = assign_addresses(
+      graph, result, {.capacity = budget - graph.resident_bytes(), .work = kQuickPacking});
   if (result.layout->arena_bytes > budget || verify(graph, result)) return std::nullopt;
   return result;
 }

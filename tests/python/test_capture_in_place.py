@@ -109,7 +109,9 @@ def executed(calls):
     over_inputs = {graph.ops[action[1]].name for action in plan.actions if len(action) > 2}
     executor = _runtime.Executor(graph, plan)
     position = {resident: i for i, resident in enumerate(captured.primals)}
-    found, _ = executor.forward([given[position[index]] for index in executor.residents],
+    residents = [index for index, tensor in enumerate(graph.tensors)
+                 if tensor.kind == "resident" and tensor.alias_of is None]
+    found, _ = executor.forward([given[position[index]] for index in residents],
                                 [output.tensor for output in captured.forward_outputs])
     return list(zip(found, (name in over_inputs for name in names), strict=True))
 

@@ -536,3 +536,23 @@ def test_explanations():
     wrapped = leanest(built(Convolutions), IMAGES())
     text = lowtide.explain(wrapped)
     assert "The peak is" in text and "runs again" in text
+
+
+class BrokenInALoop(torch.nn.Module):
+    """Dynamo gives up a function with a graph break in a loop that it cannot unroll."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(2)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def test_a_model_that_runs_without_a_plan_says_so():
+    wrapped = lowtide.wrap(built(BrokenInALoop), budget="100%", time_limit=1)
+    with pytest.warns(UserWarning, match="BrokenInALoop ran without a plan"):
+        wrapped(torch.randn(3, 4))

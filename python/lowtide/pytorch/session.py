@@ -36,6 +36,8 @@ class Session:
         self.name = name
         self.regions: list[Region] = []
         self.preparing = False
+        #: Whether a call of the model has come to a captured graph, as all should.
+        self.reached = False
         self._plans: list[Plans] = []
         self._steps = Steps(self.regions)
         self._division = Division(settings, parameters, self.regions, self._steps)
@@ -86,6 +88,7 @@ class Session:
 
     def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs of a region and its ticket."""
+        self.reached = True
         if self.preparing:
             raise Prepared
         if not any(other.open_flights for other in self.regions):
@@ -118,6 +121,7 @@ class Session:
 
     def evaluate(self) -> None:
         """Other work begins, and may have what the training step does not need now."""
+        self.reached = True
         if self.preparing:
             raise Prepared
         for region in self.regions:

@@ -22,7 +22,7 @@ class Settings:
     """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
     kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
     ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
-    planning for each graph. ``report``: gets one line for each stage of the work; None is silent.
+    planning for each graph at most; most end before. ``report``: gets one line for each stage of the work; None is silent.
     ``mode``: one of ``MODES``.
     """
 
@@ -30,7 +30,7 @@ class Settings:
     optimizer: torch.optim.Optimizer | type | str | None = None
     strategy: str | None = None
     options: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    time_limit: float = 10.0
+    time_limit: float = 30.0
     cache: bool = True
     report: Callable[[str], None] | None = None
     mode: str = "executor"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,7 @@ def wrap(
     optimizer=None,
     strategy: str | None = None,
     options: Mapping[str, float] | None = None,
-    time_limit: float = 10.0,
+    time_limit: float = 30.0,
     cache: bool = True,
     report: Callable[[str], None] | None = None,
     mode: str = "executor",
@@ -50,7 +51,8 @@ def wrap(
     or None for no limit. It counts parameters, gradients, what the optimizer holds (``optimizer``:
     the optimizer itself, its class or its name; None counts what Adam would hold), inputs, saved
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
-    ``time_limit``: seconds of planning; ``cache``: whether plans are kept for later runs;
+    ``time_limit``: seconds of planning at most (a few thousand ops take less, and then the plan is
+    the same each time); ``cache``: whether plans are kept for later runs;
     ``report``: is called with a line for each stage. ``mode``: ``"executor"`` runs PyTorch's own
     kernels at planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which
     rounds and draws as ``torch.compile`` does, and measures a few steps with the example inputs.
@@ -91,8 +93,24 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
         fitted = InductorMode(model, run, settings)
         return fitted, fitted
     session = Session(settings, list(model.parameters()), type(model).__name__)
-    return torch.compile(with_own_code(run),
-                         backend=lambda graph, inputs: compiled(graph, inputs, session)), session
+    planned = torch.compile(with_own_code(run),
+                            backend=lambda graph, inputs: compiled(graph, inputs, session))
+
+    def run_planned(*arguments, **named):
+        result = planned(*arguments, **named)
+        if not session.reached:
+            session.reached = True
+            warnings.warn(_nothing_captured(model), stacklevel=5)
+        return result
+
+    return run_planned, session
+
+
+def _nothing_captured(model: torch.nn.Module) -> str:
+    return (f"{type(model).__name__} ran without a plan: torch.compile captured nothing of it. It "
+            f"gives up a whole function when something that it cannot trace lies within a loop or a "
+            f"with block; TORCH_LOGS=graph_breaks shows the line. Move that out of the loop, or "
+            f"wrap the modules that the loop calls one by one")
 
 
 def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
