@@ -42,7 +42,8 @@ inline constexpr std::int64_t kPackingWork = 600'000'000;
 /// What a packing is asked for.
 struct PackingGoal {
   Bytes alignment = kArenaAlignment;
-  std::optional<Bytes> capacity = {};  ///< to get within, and no lower; empty: as low as possible
+  /// To get within: no lower than is quickly found. Empty: as low as possible.
+  std::optional<Bytes> capacity = {};
   std::int64_t work = kPackingWork;    ///< at most
 };
 

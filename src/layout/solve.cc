@@ -14,6 +14,7 @@ namespace {
 
 /// Searches for the first target; twice as many for each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
+constexpr std::int64_t kQuickSearches = 4;
 /// The heuristics may spend this part of the work, and each way to improve an order some 10 ms;
 /// where searches cost too much half of the work, with an equal part for each way.
 constexpr std::int64_t kGreedyShare = 8;
@@ -41,8 +42,16 @@ class Descent {
           SolvedPacking& best, const Control& control)
       : instance_(instance), goal_(goal), best_(best), control_(control), work_left_(work) {}
 
-  /// A few searches for the capacity, or else the bound: they find the lowest packing often.
-  void begin() { aim(goal_.capacity.value_or(best_.lower_bound), 0, kFirstSearches); }
+  /// A few searches for the capacity, or else the bound: they find the lowest packing often. What is
+  /// within the capacity already is lowered if that is quick.
+  void begin() {
+    const bool fits = goal_.capacity && best_.packing.height <= *goal_.capacity;
+    if (fits) {
+      aim(best_.lower_bound, 0, kQuickSearches);
+    } else {
+      aim(goal_.capacity.value_or(best_.lower_bound), 0, kFirstSearches);
+    }
+  }
 
   void run() {
     std::int64_t count = kFirstSearches;
@@ -61,7 +70,8 @@ class Descent {
   }
 
  private:
-  bool is_over() const { return is_solved() || work_left_ <= 0 || control_.should_stop(); }
+  bool is_over() const { return is_solved() || is_exhausted(); }
+  bool is_exhausted() const { return work_left_ <= 0 || control_.should_stop(); }
 
   /// The bound itself, then halves what lies between the highest that failed and the best.
   void aim_between(std::int64_t first, std::int64_t count) {
@@ -78,7 +88,8 @@ class Descent {
   /// Whether some of the searches packs within the target.
   bool aim(Bytes target, std::int64_t first, std::int64_t count) {
     const auto nodes = 2 * static_cast<std::int64_t>(instance_.items.size()) + 500;
-    for (std::int64_t n = first; n < first + count && !is_over(); ++n) {
+    if (best_.packing.height <= target) return true;
+    for (std::int64_t n = first; n < first + count && !is_exhausted(); ++n) {
       const Attempt attempt = search_valleys(instance_, target, nth_guide(instance_, n),
                                              nodes * luby(n), work_left_, control_);
       work_left_ -= attempt.work;
