@@ -91,7 +91,17 @@ class Collector {
 Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal,
                         const Control& control) {
   const Collector collector(graph, plan);
-  return collector.layout(solve_packing(collector.buffers(), goal, control).packing);
+  const auto within = [&](std::optional<Bytes> capacity) {
+    const PackingGoal aligned{goal.alignment, capacity, goal.work};
+    return collector.layout(solve_packing(collector.buffers(), aligned, control).packing);
+  };
+  if (!goal.capacity) return within(std::nullopt);
+  // The packing counts whole units of alignment; what lies last may not fill its last one.
+  const Bytes units = align_up(*goal.capacity, goal.alignment);
+  const Bytes most = graph.resident_bytes() + *goal.capacity;
+  Layout layout = within(units);
+  const bool fills_last = layout.arena_bytes > most && layout.arena_bytes - most < goal.alignment;
+  return fills_last ? within(units - goal.alignment) : layout;
 }
 
 }  // namespace lowtide
