@@ -22,3 +22,14 @@ def own_cache(tmp_path_factory, monkeypatch):
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
     torch._dynamo.reset()
+
+
+@pytest.fixture
+def one_compiling_process():
+    """Inductor compiles in this process, and nothing that Dynamo traced before is used."""
+    import torch
+    from torch._inductor import config
+
+    torch._dynamo.reset()
+    with config.patch(compile_threads=1):
+        yield

@@ -10,17 +10,9 @@ from lowtide.pytorch.inductor.joint import Joint
 from lowtide.pytorch.inductor.nodes import is_random
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
-from torch._inductor import config as inductor_config
 from torch_memory import profiled
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(autouse=True)
-def one_compiling_process():
-    torch._dynamo.reset()
-    with inductor_config.patch(compile_threads=1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "one_compiling_process")
 
 
 class Image(nn.Module):

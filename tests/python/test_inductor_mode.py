@@ -8,14 +8,7 @@ from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config
 from torch_memory import profiled
 
-pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.fixture(autouse=True)
-def one_compiling_process():
-    torch._dynamo.reset()
-    with inductor_config.patch(compile_threads=1):
-        yield
+pytestmark = pytest.mark.usefixtures("one_thread", "one_compiling_process")
 
 
 class Net(nn.Module):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .capture import Captured
+from .capture import Captured, storages_of
 from .capture.calls import PURE_LIBRARIES
 
 
@@ -11,16 +11,15 @@ def why_not_again(captured: Captured) -> str | None:
     state of the generator, computes again what the backward half reads; else why it may not, as
     half a sentence.
     """
-    graph = captured.graph
+    graph, storages = captured.graph, storages_of(captured.graph)
     overwritten = {captured.primals[position] for position in captured.updated} - {None}
     for number in sorted(_read_behind(captured)):
         op = graph.ops[number]
         if op.type.split("::")[0] not in PURE_LIBRARIES:
             return f"{op.type} may compute something else when it runs again"
         for position, index in enumerate(op.inputs):
-            storage = _storage(graph, index)
-            if storage in overwritten and position not in op.mutates:
-                return f"it reads {graph.tensors[storage].name}, which the module overwrites"
+            if storages[index] in overwritten and position not in op.mutates:
+                return f"it reads {graph.tensors[storages[index]].name}, which the module overwrites"
     return None
 
 
@@ -37,8 +36,3 @@ def _read_behind(captured: Captured) -> set[int]:
             found.add(number)
             todo += ops[number].inputs
     return found
-
-
-def _storage(graph, index: int) -> int:
-    base = graph.tensors[index].alias_of
-    return index if base is None else base

@@ -49,7 +49,7 @@ def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) ->
                if role == "parameter" and value.requires_grad]
     run = backend(None if settings.budget in UNLIMITED else settings.budget,
                   beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
-                  strategy=settings.strategy, options=settings.options,
+                  strategy=settings.strategy, options=settings.planning_options,
                   time_limit=settings.time_limit)
     return run(graph, inputs)
 

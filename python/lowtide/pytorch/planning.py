@@ -14,10 +14,6 @@ from .settings import Settings
 #: More than any machine has: every value is kept.
 _UNLIMITED_BYTES = 1 << 52
 
-#: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
-#: time limit does, so that a plan is the same on every start and every machine with these costs.
-_MOVES = 1000
-
 
 @dataclasses.dataclass(frozen=True)
 class Priced:
@@ -84,16 +80,12 @@ def _in_bytes(budget_bytes: int | None) -> int:
 
 def _key(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> str:
     return plan_cache.cache_key(priced_graph.graph, _in_bytes(budget_bytes), settings.strategy,
-                                _options(settings), settings.time_limit)
-
-
-def _options(settings: Settings) -> dict[str, float]:
-    return {**({} if settings.strategy else {"moves": _MOVES}), **settings.options}
+                                settings.planning_options, settings.time_limit)
 
 
 def _planned_now(graph: Graph, budget: int, settings: Settings) -> Plan:
     settings.say(f"planning {graph.name}, at most {settings.time_limit:g} s")
-    answer = plan(graph, budget, settings.strategy, options=_options(settings),
+    answer = plan(graph, budget, settings.strategy, options=settings.planning_options,
                   time_limit=settings.time_limit)
     if answer.plan is None:
         raise InfeasibleError(answer.message)

@@ -9,7 +9,7 @@ import torch
 
 from .. import Error, Plan
 from .again import why_not_again
-from .capture import Captured, Output
+from .capture import Captured, Output, storages_of
 from .capture.primals import placeholders
 from .executors import Executors
 from .planning import Priced, priced
@@ -40,7 +40,7 @@ class Region:
         #: Positions of the primals that get gradients and are no parameters.
         self.inputs = _inputs(captured)
         self._passed_on = {self._backward_results[position] for position in self.inputs}
-        self._gradient_bytes = sum(self._bytes(index) for index in self._backward_wanted)
+        self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.all_apart = False
 
@@ -131,11 +131,6 @@ class Region:
         value = placeholders(self.captured.joint, "primals")[position].meta["val"]
         return torch.zeros((), dtype=value.dtype).expand(value.shape)
 
-    def _bytes(self, index: int) -> int:
-        tensors = self.captured.graph.tensors
-        base = tensors[index].alias_of
-        return tensors[index if base is None else base].bytes
-
     def _gradients(self, found: list[torch.Tensor], apart: bool) -> list:
         if apart or self.all_apart:
             found = [tensor.clone() if self.all_apart or index in self._passed_on else tensor
@@ -166,6 +161,11 @@ def _inputs(captured: Captured) -> list[int]:
             in enumerate(zip(captured.primals, captured.gradients))
             if gradient.tensor is not None
             and (index is None or tensors[index].role != "parameter")]
+
+
+def _storage_bytes(captured: Captured, indices: Sequence[int]) -> int:
+    tensors, storages = captured.graph.tensors, storages_of(captured.graph)
+    return sum(tensors[storages[index]].bytes for index in indices)
 
 
 def _filled(results: Sequence, found: Sequence[torch.Tensor]) -> list:

@@ -16,14 +16,18 @@ MODES = ("executor", "inductor")
 #: The budgets that mean none: every value is kept.
 UNLIMITED = (None, "inf", float("inf"))
 
+#: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
+#: time limit does, so that a plan is the same on every start and every machine with these costs.
+_MOVES = 1000
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
     """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
     kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
     ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
-    planning for each graph at most; most end before. ``report``: gets one line for each stage of the work; None is silent.
-    ``mode``: one of ``MODES``.
+    planning for each graph at most; most end before. ``report``: gets one line for each stage of
+    the work; None is silent. ``mode``: one of ``MODES``.
     """
 
     budget: int | str | None = None
@@ -38,6 +42,11 @@ class Settings:
     def __post_init__(self):
         if self.mode not in MODES:
             raise InputError(f"unknown mode {self.mode!r}: choose from {', '.join(MODES)}")
+
+    @property
+    def planning_options(self) -> dict[str, float]:
+        """Those of the strategy, with the work of the default one."""
+        return {**({} if self.strategy else {"moves": _MOVES}), **self.options}
 
     def say(self, message: str) -> None:
         if self.report is not None:

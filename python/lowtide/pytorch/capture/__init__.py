@@ -9,6 +9,8 @@ from .joint import from_joint
 from .model import capture
 from .primals import mutated_primals
 from .sources import describe_inputs, describe_primals
+from .storages import storages_of
 
 __all__ = ["BOUNDARY", "Captured", "Output", "capture", "describe_inputs", "describe_primals",
-           "eager_kernels", "from_joint", "mutated_primals"]
+           "eager_kernels", "from_joint", "mutated_primals",
+           "storages_of"]

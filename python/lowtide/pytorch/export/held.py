@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ... import Graph, Plan
-from ..capture import Captured
+from ... import Plan
+from ..capture import Captured, storages_of
 
 
 def held_over_boundary(captured: Captured, plan: Plan) -> set[int]:
@@ -21,12 +21,6 @@ def held_over_boundary(captured: Captured, plan: Plan) -> set[int]:
             held |= {storages[i] for i in ops[index].inputs} & live - made
             made |= {storages[i] for i in ops[index].outputs}
     return held
-
-
-def storages_of(graph: Graph) -> list[int]:
-    """By tensor: the tensor whose storage it uses."""
-    return [index if tensor.alias_of is None else tensor.alias_of
-            for index, tensor in enumerate(graph.tensors)]
 
 
 def _live_after(graph, storages, actions):

@@ -11,8 +11,8 @@ import torch
 from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
 
 from ... import InputError, Plan
-from ..capture import Captured
-from .held import held_over_boundary, storages_of
+from ..capture import Captured, storages_of
+from .held import held_over_boundary
 
 _DROPOUT = "aten::native_dropout"
 

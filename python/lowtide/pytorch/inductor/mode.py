@@ -93,7 +93,7 @@ class InductorMode:
                 self._run, budget,
                 lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
                 beside_bytes=existing - self._seen_bytes(arguments, named),
-                strategy=settings.strategy, options=settings.options,
+                strategy=settings.strategy, options=settings.planning_options,
                 time_limit=settings.time_limit)
         except exc.Unsupported as error:
             raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "
