@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_main.h"
 #include "layout/csv.h"
 #include "layout/solve.h"
 
@@ -127,14 +128,7 @@ void run(Arguments arguments) {
 }  // namespace lowtide
 
 int main(int argc, char** argv) {
-  CLI::App app{"How fast and how low buffers are packed"};
-  lowtide::Arguments arguments;
-  lowtide::define(app, arguments);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    lowtide::run(arguments);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "layouts: {}\n", error.what());
-    return 1;
-  }
+  return bench_main(argc, argv, "layouts",
+                    "How fast and how low buffers are packed", lowtide::define,
+                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
 }

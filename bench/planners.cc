@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bench_main.h"
 #include "csv.h"
 #include "graph/io.h"
 #include "plan/lower.h"
@@ -193,14 +194,7 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide
 
 int main(int argc, char** argv) {
-  CLI::App app{"How good a strategy's plans are, beside its peers'"};
-  lowtide::Arguments arguments;
-  lowtide::define(app, arguments);
-  CLI11_PARSE(app, argc, argv);
-  try {
-    lowtide::run(arguments);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "planners: {}\n", error.what());
-    return 1;
-  }
+  return bench_main(argc, argv, "planners",
+                    "How good a strategy's plans are, beside its peers'", lowtide::define,
+                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
 }

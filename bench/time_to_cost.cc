@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "bench_main.h"
 #include "csv.h"
 #include "graph/io.h"
 #include "plan/lower.h"
@@ -72,6 +73,13 @@ std::optional<double> seconds_to(const Graph& graph, Bytes budget, double cost) 
   return std::nullopt;
 }
 
+void define(CLI::App& app, Arguments& arguments) {
+  app.add_option("--folder", arguments.folder, "Folder of graphs [data/graphs]");
+  app.add_option("--peers", arguments.peers, "CSV file of the program's figures");
+  app.add_option("--peer", arguments.peer, "Which of its rows [milp_tight]");
+  app.add_option("--at-least", arguments.at_least, "Only where it took more seconds [6]");
+}
+
 void run(const Arguments& arguments) {
   constexpr double kPrinted = 1e-6;  // digits of the peer's overhead
   fmt::print("| graph | budget | overhead of {0} % | its seconds | ours | ratio |\n"
@@ -97,17 +105,7 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide
 
 int main(int argc, char** argv) {
-  CLI::App app{"Seconds of search to the cost of Checkmate's integer program"};
-  lowtide::Arguments arguments;
-  app.add_option("--folder", arguments.folder, "Folder of graphs [data/graphs]");
-  app.add_option("--peers", arguments.peers, "CSV file of the program's figures");
-  app.add_option("--peer", arguments.peer, "Which of its rows [milp_tight]");
-  app.add_option("--at-least", arguments.at_least, "Only where it took more seconds [6]");
-  CLI11_PARSE(app, argc, argv);
-  try {
-    lowtide::run(arguments);
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "time_to_cost: {}\n", error.what());
-    return 1;
-  }
+  return bench_main(argc, argv, "time_to_cost",
+                    "Seconds of search to the cost of Checkmate's integer program", lowtide::define,
+                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
 }
