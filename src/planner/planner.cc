@@ -135,7 +135,8 @@ class Attempts {
   /// and up again when that was too much.
   bool ask_within_budget() {
     std::optional<Bytes> asked;
-    if (!is_hopeless()) asked = budget_;
+    is_hopeless_ = proved_hopeless();
+    if (!is_hopeless_) asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
       std::optional<Found> found = decide(*asked);
       if (stopped_) break;
@@ -153,7 +154,7 @@ class Attempts {
   }
 
   /// Whether it is known at once that no plan of any kind is within the budget.
-  bool is_hopeless() const {
+  bool proved_hopeless() const {
     return budget_ < planned_.keep_all_peak_bytes && budget_ < budget_floor(graph_);
   }
 
@@ -197,8 +198,9 @@ class Attempts {
   /// The last resort: the plan that needs the least. Asking for its arena succeeds.
   bool accept_leanest() {
     if (!smallest_peak_) decide(0);
+    if (!smallest_peak_ || stopped_) return false;
     planned_.smallest_budget = smallest_peak_;
-    if (!smallest_peak_ || stopped_ || control_.should_stop()) return false;
+    if (control_.should_stop()) return false;
     std::optional<Found> found = decide(*smallest_peak_);
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(std::move(*found));
@@ -296,18 +298,31 @@ class Attempts {
 
   /// Says why there is no plan, and what would do.
   void explain() {
-    if (stopped_ || Control::stop_requested()) {
+    // More time cannot help where nothing fits; it could only tell more of what would.
+    const bool may_exist = stopped_ && !is_hopeless_;
+    if (may_exist || Control::stop_requested()) {
       planned_.outcome = Outcome::stopped;
       planned_.message = why_stopped();
       return;
     }
     planned_.outcome = Outcome::infeasible;
-    const std::string reason =
-        planned_.smallest_budget
-            ? fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
-                          in_full(*planned_.smallest_budget))
-            : fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
-    planned_.message = fmt::format("infeasible: {}. {}", reason, why_not_less(graph_));
+    planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), why_not_less(graph_));
+  }
+
+  std::string why_infeasible() const {
+    if (planned_.smallest_budget) {
+      return fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
+                         in_full(*planned_.smallest_budget));
+    }
+    return fmt::format("{} finds no plan within {}{}", strategy_.name, in_full(budget_),
+                       how_far());
+  }
+
+  /// What was reached before the time was over.
+  std::string how_far() const {
+    if (!stopped_ || !smallest_peak_) return "";
+    return fmt::format("; in the time limit of {} s it came down to {}", control_.limit_seconds(),
+                       in_full(*smallest_peak_));
   }
 
   std::string why_stopped() const {
@@ -336,6 +351,7 @@ class Attempts {
   std::vector<OpId> too_large_;   // the last answer whose layout did not fit
   Bytes lower_ = -1;            // the most asked for in vain, or whose layout did fit
   bool stopped_ = false;
+  bool is_hopeless_ = false;
 };
 
 }  // namespace

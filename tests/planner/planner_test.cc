@@ -98,6 +98,14 @@ TEST(PlanWithin, ARefusalNamesTheSmallestBudgetAndWhatTakesIt) {
   EXPECT_FALSE(planned.gap());
 }
 
+TEST(PlanWithin, WhatNoPlanFitsIsRefusedHoweverLittleTimeThereIs) {
+  const Graph graph = chain_graph(40);
+  Control control(1e-9);
+  const Planned planned = plan_within(graph, find_strategy("search"), 2000, {}, control);
+  EXPECT_EQ(planned.outcome, Outcome::infeasible);
+  EXPECT_THAT(planned.message, AllOf(HasSubstr("infeasible: "), HasSubstr("needs less than")));
+}
+
 TEST(PlanWithin, AStrategyThatOvershootsNeverGetsItsPlanThrough) {
   const Strategy careless = strategy_of([](const PlanRequest& request) {
     Decision decision;

@@ -180,8 +180,7 @@ TEST_F(TrainerTest, OtherDataIsRefused) {
 TEST_F(TrainerTest, AnImpossibleBudgetIsRefusedBeforeTheFirstOp) {
   TrainOptions options = mlp(1);
   options.fitting.budget = "1KiB";
-  EXPECT_THAT([&] { run(options); }, ThrowsMessage<InfeasibleError>(AllOf(
-                                         HasSubstr("smallest budget"), HasSubstr("alone needs"))));
+  EXPECT_THAT([&] { run(options); }, ThrowsMessage<InfeasibleError>(HasSubstr("alone needs")));
 }
 
 TEST_F(TrainerTest, AnUnsavableCheckpointDoesNotEndTheRun) {
