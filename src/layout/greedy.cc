@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
-#include <random>
 #include <tuple>
 #include <utility>
 
@@ -124,16 +123,15 @@ Key by_load_and_area(const Buffer& buffer, Bytes load) {
   return {static_cast<double>(load), area(buffer)};
 }
 
-/// Keeps the lowest packing seen, and the order that made it when one did.
+/// Keeps the lowest packing seen.
 class Search {
  public:
   Search(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads, Bytes lower,
-         const GreedyWork& work)
-      : buffers_(buffers), loads_(loads), packer_(buffers, work.all), lower_(lower), work_(work) {}
+         std::int64_t most_work)
+      : buffers_(buffers), loads_(loads), packer_(buffers, most_work), lower_(lower) {}
 
   bool found() const { return best_.height < std::numeric_limits<Bytes>::max(); }
   bool done() const { return best_.height <= lower_; }
-  const Order& best_order() const { return best_order_; }
   Packing take_best() { return std::move(best_); }
 
   void sweep_both_ways(const Order& items) {
@@ -157,42 +155,9 @@ class Search {
   }
 
   void try_orders(const Order& items) {
-    Bytes lowest = std::numeric_limits<Bytes>::max();
     for (KeyOf key : {by_size, by_area, by_load, by_load_and_area, by_duration, by_begin}) {
       const Order order = ordered(items, key);
-      for (Fit fit : {Fit::first, Fit::best}) {
-        const auto packing = place(order, fit);
-        if (!packing || packing->height >= lowest) continue;
-        lowest = packing->height;
-        best_order_ = order;
-      }
-    }
-  }
-
-  /// Buffers that stick out above the bound come earlier next time (squeaky wheel optimization;
-  /// Joslin and Clements, 1999).
-  void promote_squeaky() {
-    Order order = best_order_;
-    const std::int64_t stop = packer_.work() + work_.each_improvement;
-    while (!done() && packer_.work() < stop) {
-      const auto packing = place(order, Fit::first);
-      if (!packing) return;
-      if (packing->height <= best_.height) best_order_ = order;
-      order = promoted(order, *packing);
-    }
-  }
-
-  /// Moves single buffers, mostly those at the top, while that does not make the packing higher.
-  void climb(Order order) {
-    std::mt19937 random(1);
-    const std::int64_t stop = packer_.work() + work_.each_improvement;
-    auto current = place(order, Fit::first);
-    while (current && !done() && packer_.work() < stop) {
-      Order next = perturbed(order, *current, random);
-      auto packing = place(next, Fit::first);
-      if (!packing || packing->height > current->height) continue;
-      order = std::move(next);
-      current = std::move(packing);
+      for (Fit fit : {Fit::first, Fit::best}) place(order, fit);
     }
   }
 
@@ -201,49 +166,10 @@ class Search {
     if (packing.height < best_.height) best_ = std::move(packing);
   }
 
-  /// Nothing when there is no need or no time.
-  std::optional<Packing> place(const Order& order, Fit fit) {
-    if (done() || order.empty()) return std::nullopt;
-    std::optional<Packing> packing = packer_.place(order, fit, found());
-    if (packing) offer(*packing);
-    return packing;
-  }
-
-  bool sticks_out(const Packing& packing, std::int32_t i, Bytes limit) const {
-    return packing.offsets[i] + buffers_[i].bytes > limit;
-  }
-
-  Order promoted(const Order& order, const Packing& packing) const {
-    std::vector<std::pair<double, std::int32_t>> ranks;
-    for (std::size_t rank = 0; rank < order.size(); ++rank) {
-      const bool squeaks = sticks_out(packing, order[rank], lower_);
-      ranks.emplace_back(static_cast<double>(rank) * (squeaks ? 0.5 : 1.0), order[rank]);
-    }
-    std::ranges::stable_sort(ranks, {}, &std::pair<double, std::int32_t>::first);
-    Order next;
-    for (const auto& [rank, i] : ranks) next.push_back(i);
-    return next;
-  }
-
-  Order perturbed(Order order, const Packing& packing, std::mt19937& random) const {
-    std::vector<std::size_t> top;
-    for (std::size_t rank = 0; rank < order.size(); ++rank) {
-      if (sticks_out(packing, order[rank], packing.height - 1)) top.push_back(rank);
-    }
-    for (auto moves = 1 + random() % 3; moves > 0; --moves) {
-      const bool from_top = random() % 4 != 0;
-      move(order, from_top ? top[random() % top.size()] : random() % order.size(),
-           random() % order.size());
-    }
-    return order;
-  }
-
-  static void move(Order& order, std::size_t from, std::size_t to) {
-    const auto at = [&](std::size_t i) { return order.begin() + static_cast<std::ptrdiff_t>(i); };
-    if (to < from) {
-      std::rotate(at(to), at(from), at(from + 1));
-    } else {
-      std::rotate(at(from), at(from + 1), at(to + 1));
+  void place(const Order& order, Fit fit) {
+    if (done() || order.empty()) return;
+    if (std::optional<Packing> packing = packer_.place(order, fit, found())) {
+      offer(std::move(*packing));
     }
   }
 
@@ -251,30 +177,20 @@ class Search {
   const std::vector<Bytes>& loads_;
   OrderedPacker packer_;
   Bytes lower_;
-  GreedyWork work_;
   Packing best_{{}, std::numeric_limits<Bytes>::max()};
-  Order best_order_;
 };
 
 }  // namespace
 
 Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
-                       Bytes lower, const GreedyWork& work) {
+                       Bytes lower, std::int64_t most_work) {
   const Order items = positions(buffers);
   if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
-  Search search(buffers, loads, lower, work);
+  Search search(buffers, loads, lower, most_work);
   if (std::ranges::none_of(buffers, is_constrained)) search.sweep_both_ways(items);
   const auto n = static_cast<double>(items.size());
-  if (search.found() && kWorthBeginning * n * n > static_cast<double>(work.all)) {
-    return search.take_best();
-  }
-  search.try_orders(items);
-  if (work.each_improvement == 0) return search.take_best();
-  search.promote_squeaky();
-  search.climb(search.best_order());
-  for (KeyOf key : {by_load, by_size, by_area, by_duration}) {
-    search.climb(search.ordered(items, key));
-  }
+  const bool has_time = kWorthBeginning * n * n <= static_cast<double>(most_work);
+  if (has_time || !search.found()) search.try_orders(items);
   return search.take_best();
 }
 

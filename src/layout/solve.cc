@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "layout/ejection_search.h"
 #include "layout/fixed.h"
 #include "layout/greedy.h"
 #include "layout/guides.h"
@@ -15,11 +16,12 @@ namespace {
 /// Searches for the first target; twice as many for each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
 constexpr std::int64_t kQuickSearches = 4;
-/// The heuristics may spend this part of the work, and each way to improve an order some 10 ms;
-/// where searches cost too much half of the work, with an equal part for each way.
-constexpr std::int64_t kGreedyShare = 8;
-constexpr std::int64_t kImprovement = 5'000'000;
-constexpr std::int64_t kImprovements = 6;
+/// The heuristics, and the first searches, may spend this part of the work.
+constexpr std::int64_t kFirstShare = 8;
+/// The local search looks at so many items, per item, before it tries a shorter step; and the
+/// shortest step, of the height aimed at.
+constexpr std::int64_t kPatience = 8000;
+constexpr Bytes kShortestStep = 2000;
 /// Of items with cliques, for the memory that a search takes.
 constexpr std::int64_t kMostLives = 50'000'000;
 
@@ -45,12 +47,38 @@ class Descent {
   /// A few searches for the capacity, or else the bound: they find the lowest packing often. What is
   /// within the capacity already is lowered if that is quick.
   void begin() {
+    reserve_ = work_left_ - work_left_ / kFirstShare;
     const bool fits = goal_.capacity && best_.packing.height <= *goal_.capacity;
     if (fits) {
       aim(best_.lower_bound, 0, kQuickSearches);
     } else {
       aim(goal_.capacity.value_or(best_.lower_bound), 0, kFirstSearches);
     }
+    reserve_ = 0;
+  }
+
+  /// Steps down by local search, with this much of the work: far at first, shorter where that fails,
+  /// and longer at each step once all of them do.
+  void step_down(std::int64_t work) {
+    const Bytes least = goal_.capacity.value_or(best_.lower_bound);
+    EjectionSearch search(instance_, item_offsets());
+    const auto spent = [&] { return search.work(); };
+    std::int64_t patience = kPatience * static_cast<std::int64_t>(instance_.items.size());
+    const Bytes shortest = std::max(instance_.unit, least / kShortestStep);
+    Bytes step = best_.packing.height - least;
+    work = std::min(work, work_left_);
+    while (!is_solved() && spent() < work && !control_.should_stop()) {
+      const Bytes target = std::max(least, best_.packing.height - step);
+      if (search.pack_within(target, std::min(patience, work - spent()), control_)) {
+        keep(search.offsets());
+        step *= 2;
+      } else if (step > shortest) {
+        step = std::max(step / 2, shortest);
+      } else {
+        patience *= 2;
+      }
+    }
+    work_left_ -= spent();
   }
 
   void run() {
@@ -71,7 +99,7 @@ class Descent {
 
  private:
   bool is_over() const { return is_solved() || is_exhausted(); }
-  bool is_exhausted() const { return work_left_ <= 0 || control_.should_stop(); }
+  bool is_exhausted() const { return work_left_ <= reserve_ || control_.should_stop(); }
 
   /// The bound itself, then halves what lies between the highest that failed and the best.
   void aim_between(std::int64_t first, std::int64_t count) {
@@ -91,7 +119,7 @@ class Descent {
     if (best_.packing.height <= target) return true;
     for (std::int64_t n = first; n < first + count && !is_exhausted(); ++n) {
       const Attempt attempt = search_valleys(instance_, target, nth_guide(instance_, n),
-                                             nodes * luby(n), work_left_, control_);
+                                             nodes * luby(n), work_left_ - reserve_, control_);
       work_left_ -= attempt.work;
       if (attempt.verdict == Verdict::packed) return keep(attempt.offsets);
       if (attempt.verdict == Verdict::impossible) {
@@ -100,6 +128,14 @@ class Descent {
       }
     }
     return false;
+  }
+
+  std::vector<Bytes> item_offsets() const {
+    std::vector<Bytes> offsets;
+    for (const std::int32_t buffer : instance_.buffers) {
+      offsets.push_back(best_.packing.offsets[buffer]);
+    }
+    return offsets;
   }
 
   bool keep(const std::vector<Bytes>& offsets) {
@@ -117,6 +153,7 @@ class Descent {
   SolvedPacking& best_;
   const Control& control_;
   std::int64_t work_left_;
+  std::int64_t reserve_ = 0;  ///< of the work, for later
 };
 
 /// Whether one search down to a first packing is within the work, roughly, and the memory.
@@ -138,17 +175,14 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
   if (instance.items.empty()) return best;
   const std::vector<Bytes> loads = loads_of(buffers, instance);
-  GreedyWork heuristics{std::min(goal.work / kGreedyShare, kPackingWork), 0};
-  best.packing = greedy_packing(buffers, loads, best.lower_bound, heuristics);
+  const std::int64_t first = goal.work / kFirstShare;
+  best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
 
-  Descent descent(instance, goal, goal.work - 2 * heuristics.all, best, control);
-  const bool searches = can_search(instance, goal.work - 2 * heuristics.all);
+  const std::int64_t left = goal.work - first;
+  Descent descent(instance, goal, left, best, control);
+  const bool searches = can_search(instance, left);
   if (searches) descent.begin();
-  if (descent.is_solved() || control.should_stop()) return best;
-  if (!searches) heuristics.all = std::min(goal.work, kPackingWork) / 2;
-  heuristics.each_improvement = searches ? kImprovement : heuristics.all / kImprovements;
-  Packing improved = greedy_packing(buffers, loads, best.lower_bound, heuristics);
-  if (improved.height < best.packing.height) best.packing = std::move(improved);
+  descent.step_down(searches ? goal.work / 2 : left);
   if (searches) descent.run();
   return best;
 }
