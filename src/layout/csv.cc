@@ -129,9 +129,7 @@ void add(BufferTable& table, std::span<const Column> columns, const Line& line) 
   table.buffers.push_back(buffer);
 }
 
-}  // namespace
-
-BufferTable parse_buffers(std::string_view text) {
+BufferTable parse(std::string_view text) {
   BufferTable table;
   std::vector<Column> columns;
   std::size_t number = 0;
@@ -146,13 +144,19 @@ BufferTable parse_buffers(std::string_view text) {
   return table;
 }
 
-BufferTable read_buffers(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+}  // namespace
+
+BufferTable parse_buffers(std::string_view text, std::string_view source) {
   try {
-    return parse_buffers(text);
+    return parse(text);
   } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+    if (source.empty()) throw;
+    throw InputError(fmt::format("{}: {}", source, error.what()));
   }
+}
+
+BufferTable read_buffers(const std::filesystem::path& path) {
+  return parse_buffers(read_file(path), path.string());
 }
 
 std::string to_csv(const BufferTable& table, const Packing& packing) {

@@ -19,10 +19,9 @@ struct BufferTable {
 /// `buffer`, `buffer_id`), `lower` (`start`, `begin`) and `upper`, the half-open life; instead of
 /// `upper`, `end` is the last time included; `size`; where there are, `alignment` and `offset`,
 /// where the buffer must lie; an empty `offset` or -1 means anywhere. Other columns are an error.
-/// Times must be within 32 bits. Throws InputError that names the line.
-BufferTable parse_buffers(std::string_view text);
-
-/// The same of a file; errors name it.
+/// Times must be within 32 bits. Throws InputError that names the source, if it has a name, and the
+/// line.
+BufferTable parse_buffers(std::string_view text, std::string_view source = "");
 BufferTable read_buffers(const std::filesystem::path& path);
 
 /// id,lower,upper,size,alignment,offset, one buffer a line: what parse_buffers reads, with offsets.

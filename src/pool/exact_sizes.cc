@@ -11,7 +11,7 @@ PoolStrategy exact_sizes_pool() {
   return {
       .name = "exact-sizes",
       .summary = "allocate and recycle: a free block serves what is exactly as large",
-      .source = "Wilson et al., Dynamic Storage Allocation: A Survey and Critical Review, IWMM 1995",
+      .source = "Wilson et al., Dynamic Storage Allocation: A Survey, IWMM 1995",
       .serve =
           [](const std::vector<Buffer>& buffers, Bytes unit) {
             Recycling pool(rounded, unit);

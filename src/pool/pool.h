@@ -16,9 +16,9 @@ struct Pooled {
 };
 
 /// One way to share memory without knowing what comes: an allocator, or a planner that goes through
-/// the step once. Buffers come and go in the order of requests_of(); alignments and fixed offsets of
-/// their own are no concern of a pool. Those that take no room get no block. A new one is one file
-/// under src/pool/ and one line in registry.cc.
+/// the step once. Buffers come and go in the order of requests_of(); alignments and fixed offsets
+/// of their own are no concern of a pool. Those that take no room get no block. A new one is one
+/// file under src/pool/ and one line in registry.cc.
 struct PoolStrategy {
   std::string_view name;
   std::string_view summary;  ///< one line
