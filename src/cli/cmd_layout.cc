@@ -153,7 +153,8 @@ int layout(const Arguments& arguments) {
   const LayoutInput input = read_layout_input(source);
   const Control control(arguments.seconds.value_or(kPackingSeconds));
   const PackingGoal goal{arguments.alignment_for(input), capacity, kUnlimitedWork};
-  const SolvedPacking solved = solve_packing(input.table.buffers, goal, control);
+  const SolvedPacking solved =
+      solve_tied_packing(input.table.buffers, input.table.ties, goal, control);
   require_fit(solved, capacity);
   if (!arguments.output.empty()) write_file(arguments.output, to_csv(input.table, solved.packing));
   if (!arguments.picture.empty()) draw(input, solved, arguments);
@@ -201,8 +202,9 @@ Action define_layout(CLI::App& app) {
   add_help(app,
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"
            "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size\n"
-           "and, where there are, alignment and offset, where the buffer must lie; or takes the\n"
-           "buffers of a plan, behind its residents.",
+           "and, where there are, alignment and offset, where the buffer must lie, and same and\n"
+           "group, names of buffers that share an offset or lie side by side. Or takes the buffers\n"
+           "of a graph's plan, behind its residents.",
            "  lowtide layout buffers.csv -o placed.csv\n"
            "  lowtide layout buffers.csv --capacity 1MiB\n"
            "  lowtide layout resnet50.json --budget 40% --compare --svg layout.svg\n");

@@ -61,7 +61,7 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
 
 /// "t12@40": tensor 12 from action 40 on; "w7@40": the workspace of op 7.
 BufferTable table_of(const PlanBuffers& needed) {
-  BufferTable table{{}, needed.buffers};
+  BufferTable table{.ids = {}, .buffers = needed.buffers};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const Placement& first = needed.first[i];
     table.ids.push_back(fmt::format("{}{}@{}", first.workspace ? 'w' : 't', first.index,
