@@ -74,6 +74,7 @@ const std::vector<std::string>& valid_tables() {
       "id,lower,upper,size,alignment,offset\n0,0,3,8,16,32\n1,0,1,8,1,\n2,0,9,8,4,-1\n3,2,5,7,1,\n",
       "id,lower,upper,size,offset\nx,0,4,10,0\ny,2,6,5,10\nz,1,3,7,\n",
       "id,lower,upper,size,same,group\na,0,2,10,x,\nb,1,4,10,x,\nc,0,3,7,,g\nd,2,5,9,,g\n",
+      "id,lower,upper,size\na,0,2,10\nb,-2147483648,4,10\nc,0,3,7\nd,2,2147483647,9\ne,2,5,9\n",
       "id,lower,upper,size\n"};
   return tables;
 }
