@@ -25,7 +25,6 @@ class Holes {
   void give(Bytes offset, Bytes bytes);
 
   Bytes top() const { return top_; }  ///< the highest end of anything taken so far
-  std::size_t count() const { return by_offset_.size(); }
 
  private:
   using ByOffset = std::map<Bytes, Bytes>;  // offset, size

@@ -24,7 +24,6 @@ class Segments {
   Block take(const Need& need);
   void give(Block block);
   Bytes height() const { return top_; }
-  std::size_t free_blocks() const { return free_.size(); }
 
  private:
   struct Piece {
