@@ -17,7 +17,8 @@ class InputError : public Error {
   using Error::Error;
 };
 
-/// No plan exists (or none was found) within the budget. what() names the smallest known budget.
+/// Nothing fits: no plan exists (or none was found) within the budget, or no packing within the
+/// capacity. what() names the smallest known.
 class InfeasibleError : public Error {
  public:
   using Error::Error;

@@ -126,8 +126,8 @@ void add_help(CLI::App& app, const std::string& explanation, const std::string& 
   app.footer(
       fmt::format("{}\nExamples:\n{}\n"
                   "Exit codes: 0 success; 1 failure (an op, the disk, a fault of lowtide); 2 bad "
-                  "input;\n3 no plan within the budget; 4 stopped by Ctrl-C, with what was "
-                  "reached.",
+                  "input;\n3 nothing fits: no plan the budget, no layout the capacity; 4 stopped "
+                  "by Ctrl-C, with\nwhat was reached.",
                   explanation, examples));
 }
 

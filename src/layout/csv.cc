@@ -17,14 +17,25 @@
 namespace lowtide {
 namespace {
 
-enum class Column : std::uint8_t { id, lower, upper, last, size, alignment, offset };
+enum class Column : std::uint8_t {
+  id,
+  lower,
+  upper,
+  last,
+  size,
+  alignment,
+  offset,
+  same,
+  group
+};
 
 using Name = std::pair<std::string_view, Column>;
 constexpr std::array kNames{
     Name{"id", Column::id},          Name{"buffer", Column::id},    Name{"buffer_id", Column::id},
     Name{"lower", Column::lower},    Name{"start", Column::lower},  Name{"begin", Column::lower},
     Name{"upper", Column::upper},    Name{"end", Column::last},     Name{"size", Column::size},
-    Name{"alignment", Column::alignment}, Name{"offset", Column::offset}};
+    Name{"alignment", Column::alignment}, Name{"offset", Column::offset},
+    Name{"same", Column::same},      Name{"group", Column::group}};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";
@@ -50,7 +61,7 @@ std::vector<Column> columns_of(std::string_view header) {
     if (known == kNames.end()) {
       throw InputError(fmt::format(
           "line 1: the column \"{}\" is unknown; known are id, lower, upper (or end, the last time "
-          "included), size, alignment and offset.",
+          "included), size, alignment, offset, same and group.",
           name));
     }
     if (std::ranges::count(columns, known->second) != 0) {
@@ -88,7 +99,9 @@ void set(Buffer& buffer, Column column, const Line& line, std::size_t cell) {
   constexpr std::int64_t kLast = std::numeric_limits<std::int32_t>::max();
   constexpr std::int64_t kMost = std::int64_t{1} << 50;  // sums of thousands stay within 64 bits
   switch (column) {
-    case Column::id: break;
+    case Column::id:
+    case Column::same:
+    case Column::group: break;
     case Column::lower:
       buffer.begin = static_cast<std::int32_t>(number_in(line, cell, kFirst, kLast));
       break;
@@ -108,6 +121,16 @@ void set(Buffer& buffer, Column column, const Line& line, std::size_t cell) {
   }
 }
 
+/// Where the cells of a column go that are names; nullptr for numbers.
+std::vector<std::string>* names_of(BufferTable& table, Column column) {
+  switch (column) {
+    case Column::id: return &table.ids;
+    case Column::same: return &table.ties.same;
+    case Column::group: return &table.ties.groups;
+    default: return nullptr;
+  }
+}
+
 void add(BufferTable& table, std::span<const Column> columns, const Line& line) {
   if (line.cells.size() != columns.size()) {
     throw InputError(fmt::format("line {}: {} values for {} columns.", line.number,
@@ -116,7 +139,7 @@ void add(BufferTable& table, std::span<const Column> columns, const Line& line) 
   Buffer buffer;
   for (std::size_t cell = 0; cell < columns.size(); ++cell) {
     set(buffer, columns[cell], line, cell);
-    if (columns[cell] == Column::id) table.ids.emplace_back(line.cells[cell]);
+    if (auto* const names = names_of(table, columns[cell])) names->emplace_back(line.cells[cell]);
   }
   if (buffer.begin > buffer.end) {
     throw InputError(fmt::format("line {}: the life ends at {}, before it begins at {}.",
@@ -129,9 +152,7 @@ void add(BufferTable& table, std::span<const Column> columns, const Line& line) 
   table.buffers.push_back(buffer);
 }
 
-}  // namespace
-
-BufferTable parse_buffers(std::string_view text) {
+BufferTable parse(std::string_view text) {
   BufferTable table;
   std::vector<Column> columns;
   std::size_t number = 0;
@@ -146,24 +167,34 @@ BufferTable parse_buffers(std::string_view text) {
   return table;
 }
 
-BufferTable read_buffers(const std::filesystem::path& path) {
-  const std::string text = read_file(path);
+}  // namespace
+
+BufferTable parse_buffers(std::string_view text, std::string_view source) {
   try {
-    return parse_buffers(text);
+    return parse(text);
   } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+    if (source.empty()) throw;
+    throw InputError(fmt::format("{}: {}", source, error.what()));
   }
 }
 
+BufferTable read_buffers(const std::filesystem::path& path) {
+  return parse_buffers(read_file(path), path.string());
+}
+
 std::string to_csv(const BufferTable& table, const Packing& packing) {
+  const auto& [same, groups] = table.ties;
   const bool aligned =
       std::ranges::any_of(table.buffers, [](const Buffer& b) { return b.alignment > 1; });
-  std::string text = aligned ? "id,lower,upper,size,alignment,offset\n"
-                             : "id,lower,upper,size,offset\n";
+  std::string text = fmt::format("id,lower,upper,size,{}{}{}offset\n", aligned ? "alignment," : "",
+                                 same.empty() ? "" : "same,", groups.empty() ? "" : "group,");
   for (std::size_t i = 0; i < table.buffers.size(); ++i) {
     const Buffer& buffer = table.buffers[i];
     text += fmt::format("{},{},{},{},", table.ids[i], buffer.begin, buffer.end, buffer.bytes);
     if (aligned) text += fmt::format("{},", buffer.alignment);
+    for (const auto* names : {&same, &groups}) {
+      if (!names->empty()) text += (*names)[i] + ',';
+    }
     text += fmt::format("{}\n", packing.offsets[i]);
   }
   return text;

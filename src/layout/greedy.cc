@@ -28,12 +28,13 @@ Order positions(const std::vector<Buffer>& buffers) {
 
 bool is_constrained(const Buffer& buffer) { return buffer.alignment > 1 || buffer.fixed; }
 
-/// The time-reversed problem: the packings of both are the same.
+/// The time-reversed problem: the packings of both are the same. Unlike a minus, ~ has a result for
+/// every time.
 std::vector<Buffer> reversed(std::vector<Buffer> buffers) {
   for (Buffer& buffer : buffers) {
     std::swap(buffer.begin, buffer.end);
-    buffer.begin = -buffer.begin;
-    buffer.end = -buffer.end;
+    buffer.begin = ~buffer.begin;
+    buffer.end = ~buffer.end;
   }
   return buffers;
 }

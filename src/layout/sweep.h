@@ -3,12 +3,10 @@
 #include <cstdint>
 #include <vector>
 
+#include "layout/holes.h"
 #include "layout/layout.h"
 
 namespace lowtide {
-
-/// Which free range a buffer takes: the lowest that is large enough, or the tightest.
-enum class Fit : std::uint8_t { first, best };
 
 /// Positions of buffers.
 using Order = std::vector<std::int32_t>;

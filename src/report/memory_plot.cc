@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string_view>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "plan/replay.h"
+#include "report/svg.h"
 
 namespace lowtide {
 namespace {
@@ -22,96 +22,42 @@ constexpr double kLabelPitch = 40;
 constexpr std::size_t kColors = 5;
 
 /// The reference is grey; plans have colours that stay apart for colour-blind readers.
-constexpr std::string_view kStyle = R"(<style>
-text { font-family: Inter, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; font-size: 13px; }
-.card { fill: #ffffff; stroke: #d9dfe6; } .ink { fill: #1b2733; } .muted { fill: #5f6f7f; }
-.title { font-size: 19px; font-weight: 600; } .strong { font-weight: 600; }
-.grid { stroke: #e6ebf0; } .axis { stroke: #9aa7b4; } .ground { fill: #1b2733; opacity: 0.09; }
-.area { opacity: 0.13; stroke: none; } .curve { fill: none; stroke-width: 1.7;
-stroke-linejoin: round; } .budget { stroke-width: 1.3; stroke-dasharray: 6 4; fill: none; }
+constexpr std::string_view kStyle = R"(
+.ground { fill: #1b2733; opacity: 0.09; } .area { opacity: 0.13; stroke: none; }
+.curve { fill: none; stroke-width: 1.7; stroke-linejoin: round; }
+.budget { stroke-width: 1.3; stroke-dasharray: 6 4; fill: none; }
 .f0 { fill: #7b8a99; } .s0 { stroke: #7b8a99; } .f1 { fill: #0b7a75; } .s1 { stroke: #0b7a75; }
 .f2 { fill: #d1661c; } .s2 { stroke: #d1661c; } .f3 { fill: #5b4bb7; } .s3 { stroke: #5b4bb7; }
 .f4 { fill: #b3214f; } .s4 { stroke: #b3214f; }
 @media (prefers-color-scheme: dark) {
-.card { fill: #12181f; stroke: #2b3642; } .ink { fill: #e8eef4; } .muted { fill: #93a3b3; }
-.grid { stroke: #222c37; } .axis { stroke: #5f6f7f; } .ground { fill: #e8eef4; opacity: 0.10; }
-.area { opacity: 0.17; }
+.ground { fill: #e8eef4; opacity: 0.10; } .area { opacity: 0.17; }
 .f0 { fill: #9aa9b8; } .s0 { stroke: #9aa9b8; } .f1 { fill: #2fc4b2; } .s1 { stroke: #2fc4b2; }
 .f2 { fill: #f59a4a; } .s2 { stroke: #f59a4a; } .f3 { fill: #a99bff; } .s3 { stroke: #a99bff; }
 .f4 { fill: #ff7a9f; } .s4 { stroke: #ff7a9f; }
 }
-</style>
 )";
-
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
-
-/// The distance between about `count` ticks up to `most`: 1, 2 or 5 times a power of ten.
-double tick_step(double most, int count) {
-  const double raw = most / count;
-  const double power = std::pow(10, std::floor(std::log10(raw)));
-  for (double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= raw) return factor * power;
-  }
-  return 10 * power;
-}
-
-/// The unit of the vertical axis.
-struct Unit {
-  std::string_view name;
-  double bytes;
-};
-
-Unit unit_for(Bytes most) {
-  constexpr std::array<Unit, 4> kUnits{
-      {{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"B", 1}}};
-  for (const Unit& unit : kUnits) {
-    if (static_cast<double>(most) >= unit.bytes) return unit;
-  }
-  return kUnits.back();
-}
 
 Bytes peak(const MemoryCurve& curve) {
   return curve.memory.empty() ? 0 : *std::ranges::max_element(curve.memory);
 }
 
-/// A corner of a curve, in pixels.
-struct Point {
-  double x, y;
-};
-
 /// Draws one plot; every method appends to the document.
 class Drawing {
  public:
-  explicit Drawing(const MemoryPlot& plot) : plot_(plot), reference_(plot.curves.front().end) {
+  explicit Drawing(const MemoryPlot& plot)
+      : plot_(plot),
+        reference_(plot.curves.front().end),
+        svg_(kWidth, kHeight, plot.title, plot.subtitle, kStyle) {
     for (const MemoryCurve& curve : plot.curves) {
       most_bytes_ = std::max({most_bytes_, peak(curve), curve.budget_bytes.value_or(0)});
       most_time_ = std::max(most_time_, curve.end);
     }
     if (reference_ <= 0) reference_ = most_time_;
-    unit_ = unit_for(most_bytes_);
+    unit_ = byte_unit_for(most_bytes_);
     scale_ = 1.06 * static_cast<double>(most_bytes_);
   }
 
   std::string svg() {
-    add("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n", kWidth,
-        kHeight);
-    add("<title>{}</title>\n{}", escaped(plot_.title), kStyle);
-    add("<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n",
-        kWidth - 1, kHeight - 1);
-    text(28, 38, "title ink", "start", plot_.title);
-    text(28, 60, "muted", "start", plot_.subtitle);
     add_vertical_axis();
     add_horizontal_axis();
     for (std::size_t i = 0; i < plot_.curves.size(); ++i) add_area(i);
@@ -119,28 +65,10 @@ class Drawing {
     for (std::size_t i = 0; i < plot_.curves.size(); ++i) add_curve(i);
     for (std::size_t i = 0; i < plot_.curves.size(); ++i) add_budget(i);
     add_labels();
-    svg_ += "</svg>\n";
-    return std::move(svg_);
+    return svg_.finish();
   }
 
  private:
-  template <typename... Args>
-  void add(fmt::format_string<Args...> format, Args&&... args) {
-    fmt::format_to(std::back_inserter(svg_), format, std::forward<Args>(args)...);
-  }
-
-  void text(double x, double y, std::string_view style, std::string_view anchor,
-            std::string_view content) {
-    if (content.empty()) return;
-    add("<text class=\"{}\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", style, x, y,
-        anchor, escaped(content));
-  }
-
-  void line(std::string_view style, Point from, Point to) {
-    add("<line class=\"{}\" x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\"/>\n", style,
-        from.x, from.y, to.x, to.y);
-  }
-
   double x(double time) const {
     return most_time_ > 0 ? kLeft + (kRight - kLeft) * time / most_time_ : kLeft;
   }
@@ -154,10 +82,10 @@ class Drawing {
     const double step = tick_step(scale_ / unit_.bytes, 5);
     for (int i = 0; i * step * unit_.bytes <= scale_; ++i) {
       const double at = y(i * step * unit_.bytes);
-      line(i == 0 ? "axis" : "grid", {kLeft, at}, {kRight, at});
-      text(kLeft - 10, at + 4.5, "muted", "end", fmt::format("{:g}", i * step));
+      svg_.line(i == 0 ? "axis" : "grid", {kLeft, at}, {kRight, at});
+      svg_.text({kLeft - 10, at + 4.5}, "muted", "end", fmt::format("{:g}", i * step));
     }
-    text(kLeft - 10, kTop - 10, "muted", "end", unit_.name);
+    svg_.text({kLeft - 10, kTop - 10}, "muted", "end", unit_.name);
   }
 
   void add_horizontal_axis() {
@@ -165,10 +93,10 @@ class Drawing {
     const double step = tick_step(100 * most_time_ / reference_, 6);
     for (int i = 0; i * step / 100 * reference_ <= most_time_; ++i) {
       const double at = x(i * step / 100 * reference_);
-      line("axis", {at, kBottom}, {at, kBottom + 5});
-      text(at, kBottom + 21, "muted", "middle", fmt::format("{:g}%", i * step));
+      svg_.line("axis", {at, kBottom}, {at, kBottom + 5});
+      svg_.text({at, kBottom + 21}, "muted", "middle", fmt::format("{:g}%", i * step));
     }
-    text((kLeft + kRight) / 2, kBottom + 44, "muted", "middle",
+    svg_.text({(kLeft + kRight) / 2, kBottom + 44}, "muted", "middle",
          fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
   }
 
@@ -176,10 +104,10 @@ class Drawing {
   void add_ground() {
     const double top = y(plot_.resident_bytes);
     if (kBottom - top < 1) return;
-    add("<rect class=\"ground\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"/>\n", kLeft,
-        top, kRight - kLeft, kBottom - top);
+    svg_.add("<rect class=\"ground\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"/>\n",
+             kLeft, top, kRight - kLeft, kBottom - top);
     if (kBottom - top < 18) return;
-    text(kLeft + 10, kBottom - 7, "muted", "start",
+    svg_.text({kLeft + 10, kBottom - 7}, "muted", "start",
          fmt::format("always held: {}", format_bytes(plot_.resident_bytes)));
   }
 
@@ -220,21 +148,21 @@ class Drawing {
   void add_area(std::size_t i) {
     const MemoryCurve& curve = plot_.curves[i];
     if (curve.memory.empty()) return;
-    add("<path class=\"area f{}\" d=\"{}V{:.1f}H{:.1f}Z\"/>\n", i % kColors, steps(curve), kBottom,
-        x(curve.begin.front()));
+    svg_.add("<path class=\"area f{}\" d=\"{}V{:.1f}H{:.1f}Z\"/>\n", i % kColors, steps(curve),
+             kBottom, x(curve.begin.front()));
   }
 
   void add_curve(std::size_t i) {
     const MemoryCurve& curve = plot_.curves[i];
     if (curve.memory.empty()) return;
-    add("<path class=\"curve s{}\" d=\"{}\"/>\n", i % kColors, steps(curve));
+    svg_.add("<path class=\"curve s{}\" d=\"{}\"/>\n", i % kColors, steps(curve));
   }
 
   void add_budget(std::size_t i) {
     const MemoryCurve& curve = plot_.curves[i];
     if (!curve.budget_bytes) return;
     const double at = y(*curve.budget_bytes);
-    line(fmt::format("budget s{}", i % kColors), {kLeft, at}, {kRight + 14, at});
+    svg_.line(fmt::format("budget s{}", i % kColors), {kLeft, at}, {kRight + 14, at});
   }
 
   /// One label a curve, to the right, at the height of its budget or peak; pushed apart.
@@ -254,10 +182,10 @@ class Drawing {
 
   void add_label(std::size_t i, double at) {
     const MemoryCurve& curve = plot_.curves[i];
-    text(kRight + 20, at - 2, fmt::format("strong f{}", i % kColors), "start", curve.label);
+    svg_.text({kRight + 20, at - 2}, fmt::format("strong f{}", i % kColors), "start", curve.label);
     std::string detail = format_bytes(peak(curve));
     if (i > 0) detail += fmt::format(", {:+.1f}% time", 100 * (curve.end / reference_ - 1));
-    text(kRight + 20, at + 15, "muted", "start", detail);
+    svg_.text({kRight + 20, at + 15}, "muted", "start", detail);
   }
 
   const MemoryPlot& plot_;
@@ -265,8 +193,8 @@ class Drawing {
   Bytes most_bytes_ = 0;
   double most_time_ = 0;
   double scale_ = 0;  // bytes at the top
-  Unit unit_{};
-  std::string svg_;
+  ByteUnit unit_{};
+  Svg svg_;
 };
 
 }  // namespace

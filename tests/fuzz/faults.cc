@@ -6,12 +6,12 @@
 #include <limits>
 #include <optional>
 #include <random>
-#include <stdexcept>
 #include <vector>
 
 #include "base/error.h"
 #include "cost/profile.h"
 #include "fuzz/documents.h"
+#include "fuzz/fault.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
@@ -24,16 +24,6 @@ namespace lowtide::testing {
 namespace {
 
 constexpr const char* kSource = "fuzzed";
-
-/// Something that may not be, in words.
-class Fault : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
-
-void require(bool holds, std::string_view what) {
-  if (!holds) throw Fault(std::string(what));
-}
 
 /// What read() gives; nothing when it refuses the text as it should.
 template <typename Read>

@@ -4,5 +4,5 @@
 #include <cstdint>
 
 /// What engines such as libFuzzer call with a text. Aborts when reading it shows a fault
-/// (fuzz/faults.h). tests/fuzz_graph calls it without an engine.
+/// (graph_entry.cc, layout_entry.cc). The programs of fuzz_program.h call it without an engine.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

@@ -42,6 +42,14 @@ TEST(BufferCsv, WritesWhatItReads) {
   EXPECT_EQ(to_csv(parse_buffers(text), {{0, 10}, 15}), text);
   const std::string aligned = "id,lower,upper,size,alignment,offset\nx,0,4,10,8,16\n";
   EXPECT_EQ(to_csv(parse_buffers(aligned), {{16}, 26}), aligned);
+  const std::string tied = "id,lower,upper,size,same,group,offset\nx,0,4,10,a,,0\ny,2,6,5,,b,10\n";
+  EXPECT_EQ(to_csv(parse_buffers(tied), {{0, 10}, 15}), tied);
+}
+
+TEST(BufferCsv, ReadsTies) {
+  const Ties ties = parse_buffers("group,id,lower,upper,size,same\n,0,0,1,8,a\nb,1,0,1,8,\n").ties;
+  EXPECT_THAT(ties.same, ElementsAre("a", ""));
+  EXPECT_THAT(ties.groups, ElementsAre("", "b"));
 }
 
 TEST(BufferCsv, SaysWhatIsWrongAndWhere) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <string>
 #include <vector>
@@ -45,6 +46,17 @@ TEST(SolvePackingProperty, RespectsAlignmentsAndFixedOffsets) {
     EXPECT_TRUE(testing::is_packing(buffers, second.packing, 64));
     EXPECT_GE(second.packing.height, second.lower_bound);
   }
+}
+
+TEST(SolvePacking, KnowsLivesFromTheFirstTimeToTheLast) {
+  constexpr std::int32_t kFirst = std::numeric_limits<std::int32_t>::min();
+  constexpr std::int32_t kLast = std::numeric_limits<std::int32_t>::max();
+  const std::vector<Buffer> buffers{{0, 2, 10}, {kFirst, 4, 10}, {0, 3, 7}, {2, kLast, 9},
+                                    {2, 5, 9},  {kFirst, 0, 9},  {2, 5, 9}};
+  const SolvedPacking result = solved(buffers);
+  EXPECT_TRUE(testing::is_packing(buffers, result.packing, 1));
+  EXPECT_EQ(result.packing.height, 44);
+  EXPECT_TRUE(result.proven());
 }
 
 class MinimallocBenchmark : public ::testing::TestWithParam<std::string> {};

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "layout/solve.h"
+#include "pool/pool.h"
+
+namespace lowtide::cli {
+
+/// A step's buffers on every pool, beside the layout that was solved for them.
+struct PoolComparison {
+  /// What every pool took and what lay in blocks at most, in the order of pool_strategies().
+  struct Row {
+    const PoolStrategy* pool = nullptr;
+    Bytes height = 0;
+    Bytes block_bytes = 0;
+  };
+  Bytes live_bytes = 0;   ///< most bytes alive at one time
+  Bytes lower_bound = 0;  ///< of any layout
+  Bytes height = 0;       ///< of the layout
+  std::vector<Row> rows;
+};
+
+/// `held`: bytes of what is there throughout, which the pools are asked for first and which the
+/// layout does not have; may be empty.
+PoolComparison compare_pools(const std::vector<Buffer>& buffers, const SolvedPacking& solved,
+                             const std::vector<Bytes>& held, Bytes alignment);
+
+std::string text(const PoolComparison& comparison);
+nlohmann::json to_json(const PoolComparison& comparison);
+
+}  // namespace lowtide::cli

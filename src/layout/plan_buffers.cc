@@ -1,0 +1,80 @@
+#include "layout/plan_buffers.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide {
+namespace {
+
+/// Follows the actions of a plan.
+class Collector {
+ public:
+  Collector(const Graph& graph, const Plan& plan)
+      : graph_(graph),
+        end_(static_cast<std::int32_t>(plan.actions.size())),
+        buffer_of_(graph.num_tensors(), kNone) {
+    for (const Action& action : plan.actions) {
+      act(action);
+      ++time_;
+    }
+  }
+
+  PlanBuffers take() { return std::move(needed_); }
+
+ private:
+  void act(const Action& action) {
+    switch (action.verb) {
+      case Verb::run: run(graph_.op(action.index), action); break;
+      case Verb::free:
+      case Verb::offload: end(graph_.storage(action.index)); break;
+      case Verb::prefetch: begin(graph_.storage(action.index)); break;
+    }
+  }
+
+  void run(const Op& op, const Action& action) {
+    for (int position : action.in_place) inherit(op, position);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const bool fresh = std::ranges::count(action.in_place, static_cast<int>(i)) == 0;
+      if (fresh && graph_.tensor(op.outputs[i]).alias_of == kNone) begin(op.outputs[i]);
+    }
+    add({true, action.index, 0}, op.workspace_bytes, time_ + 1);
+  }
+
+  /// The whole chain of in-place writes is one buffer, as large as its first storage.
+  void inherit(const Op& op, int position) {
+    const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
+    const TensorId source = graph_.storage(op.inputs[pair->input]);
+    buffer_of_[op.outputs[position]] = std::exchange(buffer_of_[source], kNone);
+  }
+
+  void begin(TensorId storage) {
+    buffer_of_[storage] = add({false, storage, 0}, graph_.tensor(storage).bytes, end_);
+  }
+
+  void end(TensorId storage) {
+    const std::int32_t buffer = std::exchange(buffer_of_[storage], kNone);
+    if (buffer != kNone) needed_.buffers[buffer].end = time_;
+  }
+
+  /// The new buffer; kNone when there is nothing to place.
+  std::int32_t add(Placement placement, Bytes bytes, std::int32_t end) {
+    if (bytes == 0) return kNone;
+    needed_.buffers.push_back({time_, end, bytes});
+    needed_.first.push_back(placement);
+    return static_cast<std::int32_t>(needed_.buffers.size()) - 1;
+  }
+
+  const Graph& graph_;
+  std::int32_t end_;
+  std::int32_t time_ = 0;
+  std::vector<std::int32_t> buffer_of_;  // per storage that is live; kNone: none
+  PlanBuffers needed_;
+};
+
+}  // namespace
+
+PlanBuffers buffers_of(const Graph& graph, const Plan& plan) {
+  return Collector(graph, plan).take();
+}
+
+}  // namespace lowtide

@@ -1,0 +1,19 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace lowtide::testing {
+
+/// Something that may not be, in words.
+class Fault : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+inline void require(bool holds, std::string_view what) {
+  if (!holds) throw Fault(std::string(what));
+}
+
+}  // namespace lowtide::testing
