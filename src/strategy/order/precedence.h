@@ -20,7 +20,7 @@ enum class Orders : std::uint8_t {
 class Precedence {
  public:
   Precedence(const Graph& graph, const StageGraph& stages, Orders orders = Orders::same_bits);
-  /// Per stage: those that come before it, earlier stages all of them.
+  /// Per stage: those that come before it.
   explicit Precedence(std::vector<std::vector<int>> before);
 
   const std::vector<int>& before(int stage) const { return before_[stage]; }
