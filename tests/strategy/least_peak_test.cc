@@ -234,6 +234,37 @@ TEST(LeastPeak, OfNothingIsWhatIsResident) {
   EXPECT_TRUE(found.stages.empty());
 }
 
+TEST(KeepAllStrategy, TakesAnotherOrderOnlyWhereTheGraphsDoesNotFit) {
+  const Graph graph = two_branches();
+  const Bytes given = keep_all_reference(graph).peak_bytes;
+  EXPECT_EQ(testing::ask("keep-all", graph, given).executions, (std::vector<OpId>{0, 1, 2, 3, 4}));
+  const Decision least = testing::ask("keep-all", graph, given - 1);
+  EXPECT_EQ(least.outcome, Outcome::optimal);
+  EXPECT_EQ(lower(graph, least.executions).peak_bytes, 102);
+  EXPECT_EQ(testing::ask("keep-all", graph, 101).smallest_peak, 102);
+  EXPECT_EQ(testing::ask("keep-all", graph, 101, {{"order", 0}}).smallest_peak, given);
+}
+
+TEST(SearchStrategy, RunsNothingAgainWhereAnOrderFits) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 20});
+    const StageGraph stages(graph);
+    const Precedence precedence(graph, stages);
+    const Bytes least = least_peak(stages, precedence, {}, Control()).peak;
+    if (least == Schedule(stages, precedence, 0).peak()) continue;
+    const Decision decision = testing::ask(
+        "search", graph, least, {{"moves", 5}, {"bound", 0.001}, {"order", 1}});
+    EXPECT_EQ(decision.outcome, Outcome::optimal);
+    EXPECT_NEAR(lower(graph, decision.executions).cost, stages.required_cost(), 1e-9);
+    EXPECT_NEAR(*decision.lower_bound, stages.required_cost(), 1e-9);
+    EXPECT_EQ(decision.bound_model, "any-order");
+    ++better;
+  }
+  EXPECT_GT(better, 30);
+}
+
 TEST(ListOrders, AreAllowed) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);

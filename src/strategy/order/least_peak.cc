@@ -49,9 +49,13 @@ class PeakSearch {
   }
 
  private:
-  bool is_done() const { return best_.peak() <= aim() || control_.should_stop(); }
+  bool is_done() const {
+    return best_.peak() <= aim() || bound_ > enough() || control_.should_stop();
+  }
   /// No lower peak is possible, or wanted.
   Bytes aim() const { return std::max(bound_, effort_.wanted); }
+  /// A bound above it says that no order is good enough.
+  Bytes enough() const { return effort_.wanted > 0 ? effort_.wanted : best_.peak(); }
   std::int64_t work(double of_effort_one) const {
     return static_cast<std::int64_t>(effort_.work * of_effort_one);
   }
@@ -60,7 +64,7 @@ class PeakSearch {
   }
 
   void raise_bound() {
-    bound_ = std::max(bound_, peak_bound(best_, static_cast<int>(cuts())));
+    bound_ = std::max(bound_, peak_bound(best_, static_cast<int>(cuts()), enough()));
   }
 
   void take_quick_orders() {

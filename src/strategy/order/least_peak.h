@@ -12,7 +12,7 @@ namespace lowtide {
 struct PeakEffort {
   double work = 1;  ///< 1: a second or two at most; 0: only quick orders
   std::uint64_t seed = 1;
-  /// An order with no larger a peak is good enough.
+  /// An order with no larger a peak is good enough, and only such a one is looked for; 0: the best.
   Bytes wanted = 0;
 };
 

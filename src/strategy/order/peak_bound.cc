@@ -124,11 +124,11 @@ class Within {
 
 }  // namespace
 
-Bytes peak_bound(const Schedule& schedule, int most_stages) {
+Bytes peak_bound(const Schedule& schedule, int most_stages, Bytes enough) {
   Bytes bound = at_end(schedule.graph());
   for (int stage : by_use(schedule)) {
     const Bytes needs = schedule.in_use()[schedule.position(stage)];
-    if (needs <= bound || most_stages-- <= 0) break;
+    if (needs <= bound || bound > enough || most_stages-- <= 0) break;
     const BeforeCut cut(schedule.graph(), schedule.precedence(), stage);
     bound = std::max(bound, cut.least());
   }
