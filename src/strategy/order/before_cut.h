@@ -11,27 +11,30 @@ namespace lowtide {
 /// before the stage and nothing that must come after. A value takes bytes where what makes it is in
 /// the set and a reader is not; an output that may lie over an input costs bytes where another reader
 /// of that is not. So the least is a minimum cut between those that must and those that must not be
-/// in the set: a maximum flow on a node per stage and value. No order at all counts as more bytes
-/// than there are.
+/// in the set: a maximum flow on a node for each stage and value that is neither. No order at all
+/// counts as more bytes than there are.
 class BeforeCut {
  public:
   BeforeCut(const StageGraph& graph, const Precedence& precedence, int stage);
 
   Bytes least() const { return own_ + flow_bytes_; }
   /// Whether the other stage has run before in an order with the least, the one found.
-  bool has_run(int other) const { return !behind_[other]; }
+  bool has_run(int other) const { return !behind_[node_of_[other]]; }
   /// The least when the other stage has run before, or has not.
-  Bytes least_after(int other) const { return least_with(source_, other); }
-  Bytes least_before(int other) const { return least_with(other, sink_); }
+  Bytes least_after(int other) const { return least_with(source_, node_of_[other]); }
+  Bytes least_before(int other) const { return least_with(node_of_[other], sink_); }
 
  private:
-  void force(int from, int to) { flow_.add_edge(from, to, MaxFlow::kUnlimited); }
-  void add_cost(int node, int from, Bytes bytes, const std::vector<int>& readers);
+  void place(const StageGraph& graph, const Precedence& precedence, int stage);
+  void force(int from, int to);
+  void add_cost(int from, Bytes bytes, const std::vector<int>& readers);
   Bytes least_with(int from, int to) const;
 
-  int source_, sink_;
+  int source_ = 0, sink_ = 1;
+  std::vector<int> node_of_;   // per stage; those that must be in the set are the source
+  int next_;                   // node of a value
   MaxFlow flow_;
-  Bytes own_ = 0;              // of what the stage itself makes and works in, and residents
+  Bytes own_ = 0;              // that count in any case
   Bytes flow_bytes_ = 0;
   std::vector<bool> behind_;   // per node: not in the set
 };

@@ -19,7 +19,7 @@ constexpr double kOneWindow = 0.1;
 constexpr int kNarrow = 16;  // stages
 
 /// Of effort 1: nodes of minimum cuts, of all of one kind.
-constexpr double kCutNodes = 3e6;
+constexpr double kCutNodes = 2e7;
 constexpr int kNeediest = 20;
 constexpr int kBisections = 5;
 

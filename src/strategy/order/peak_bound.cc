@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <numeric>
 #include <utility>
 
 #include "strategy/order/before_cut.h"
@@ -71,10 +70,11 @@ class Within {
   /// Whether something new came out.
   bool look_at(int stage) {
     const BeforeCut here = cut(stage);
-    const std::vector<bool> known = comparable(stage);
+    const std::vector<bool> known_before = precedence_.all_before(stage);
+    const std::vector<bool> known_after = precedence_.all_after(stage);
     std::vector<int> earlier, later;
     for (int other = 0; other < graph_.end() && !is_refuted_; ++other) {
-      if (known[other]) continue;
+      if (other == stage || known_before[other] || known_after[other]) continue;
       --cuts_;
       if (here.has_run(other)) {
         if (here.least_before(other) > limit_) earlier.push_back(other);
@@ -85,26 +85,6 @@ class Within {
     if (is_refuted_ || (earlier.empty() && later.empty())) return false;
     add(stage, earlier, later);
     return true;
-  }
-
-  /// Per stage: whether it is known to come before or after that one, or is it.
-  std::vector<bool> comparable(int stage) const {
-    std::vector<bool> found(graph_.num_stages());
-    const auto reach = [&](auto next) {
-      std::vector<int> open{stage};
-      while (!open.empty()) {
-        const int here = open.back();
-        open.pop_back();
-        for (int other : std::invoke(next, precedence_, here)) {
-          if (!found[other]) open.push_back(other);
-          found[other] = true;
-        }
-      }
-    };
-    reach(&Precedence::before);
-    reach(&Precedence::after);
-    found[stage] = true;
-    return found;
   }
 
   void add(int stage, const std::vector<int>& earlier, const std::vector<int>& later) {

@@ -25,8 +25,13 @@ class Precedence {
 
   const std::vector<int>& before(int stage) const { return before_[stage]; }
   const std::vector<int>& after(int stage) const { return after_[stage]; }
+  /// Per stage: whether it comes before that one, or after it, also through others.
+  std::vector<bool> all_before(int stage) const { return reached(stage, before_); }
+  std::vector<bool> all_after(int stage) const { return reached(stage, after_); }
 
  private:
+  static std::vector<bool> reached(int stage, const std::vector<std::vector<int>>& next);
+
   std::vector<std::vector<int>> before_, after_;  // ascending, each once
 };
 
