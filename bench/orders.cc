@@ -6,12 +6,12 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench_main.h"
 #include "graph/io.h"
-#include "graph/permuted.h"
 #include "layout/layout.h"
 #include "models/model.h"
 #include "plan/in_place.h"

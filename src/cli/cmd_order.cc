@@ -60,7 +60,7 @@ std::string summary(const Graph& graph, const Peaks& peaks) {
   add("in the best order found", peaks.best);
   add("in any order, at least", peaks.bound);
   return table.text() + (peaks.proven() ? "No order needs less: proven.\n"
-                                        : "Whether an order between the last two exists is open.\n");
+                                        : "Whether an order between the two exists is open.\n");
 }
 
 int show_order(const Arguments& arguments) {
@@ -95,8 +95,8 @@ Action define_order(CLI::App& app) {
   add_json_flag(app, arguments->json);
   add_help(app,
            "Says what another order of the ops, which computes the same to the last bit, saves at\n"
-           "the peak when nothing runs again, and what no order can save. `lowtide plan` takes such\n"
-           "an order by itself, also with --strategy keep-all.",
+           "the peak when nothing runs again, and what no order can save. `lowtide plan` takes\n"
+           "such an order by itself, also with --strategy keep-all.",
            "  lowtide order vgg16.json\n"
            "  lowtide plan vgg16.json --strategy keep-all --budget 85%\n");
   return [arguments] { return show_order(*arguments); };

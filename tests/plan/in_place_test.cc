@@ -28,7 +28,8 @@ std::vector<Choice> choices(const Graph& graph, const Plan& plan) {
   for (std::size_t at = 0; at < plan.actions.size(); ++at) {
     if (plan.actions[at].verb != Verb::run) continue;
     const Op& here = graph.op(plan.actions[at].index);
-    for (std::size_t k = at + 1; k < plan.actions.size() && plan.actions[k].verb == Verb::free; ++k) {
+    for (std::size_t k = at + 1; k < plan.actions.size(); ++k) {
+      if (plan.actions[k].verb != Verb::free) break;
       for (const InPlace& pair : here.inplace) {
         const bool dies = graph.storage(here.inputs[pair.input]) == plan.actions[k].index;
         if (dies && may_overwrite(graph, here, pair)) all.push_back({at, k, pair.output});

@@ -16,8 +16,8 @@ class Annealing {
   Annealing(Schedule& schedule, std::uint64_t seed, const Control& control)
       : schedule_(schedule), random_(seed), control_(control) {}
 
-  /// Cools from the first temperature to the last, in bytes above the limit. Ends early when nothing
-  /// is above the limit.
+  /// Cools from the first temperature to the last, in bytes above the limit. Ends early when
+  /// nothing is above the limit.
   void run(std::int64_t moves, double first, double last);
 
  private:

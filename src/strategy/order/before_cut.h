@@ -9,9 +9,9 @@ namespace lowtide {
 ///
 /// What has run before it is a set that is closed under the precedence, with all that must come
 /// before the stage and nothing that must come after. A value takes bytes where what makes it is in
-/// the set and a reader is not; an output that may lie over an input costs bytes where another reader
-/// of that is not. So the least is a minimum cut between those that must and those that must not be
-/// in the set: a maximum flow on a node for each stage and value that is neither. No order at all
+/// the set and a reader is not; an output that may lie over an input costs bytes where another
+/// reader of that is not. So the least is a minimum cut between those that must and those that must
+/// not be in the set: a maximum flow on a node for each stage and value that is neither. No order at all
 /// counts as more bytes than there are.
 class BeforeCut {
  public:

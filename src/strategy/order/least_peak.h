@@ -10,7 +10,7 @@ namespace lowtide {
 
 /// How long least_peak() looks.
 struct PeakEffort {
-  double work = 1;  ///< 1: a second or two at most; 0: only quick orders
+  double work = 1;  ///< 1: mostly a second, up to 20 on thousands of ops; 0: only quick orders
   std::uint64_t seed = 1;
   /// An order with no larger a peak is good enough, and only such a one is looked for; 0: the best.
   Bytes wanted = 0;

@@ -10,14 +10,14 @@
 namespace lowtide {
 namespace {
 
-/// Stages of a window as numbers from 0, in the order that they have, and values that may die there.
+/// Stages of a window as numbers from 0, in the order they have, and values that may die there.
 struct Items {
   struct Item {
     Bytes bytes = 0;  ///< of what it makes and works in
     Bytes stays = 0;  ///< of what it makes and something reads
     std::vector<int> before, after;  ///< inside the window
     std::vector<int> reads;          ///< values that may die here
-    std::vector<std::pair<int, Bytes>> overlays;  ///< a value, and bytes that lie over it if it dies
+    std::vector<std::pair<int, Bytes>> overlays;  ///< a value, and bytes over it if it dies
   };
   std::vector<Item> items;
   std::vector<Bytes> bytes;   // per value that may die

@@ -19,7 +19,7 @@ struct WindowGoal {
 struct WindowAnswer {
   /// None has a lower peak, unless that is below `at_least`, nor below `below` if it is that.
   Bytes bound = 0;
-  std::optional<std::vector<int>> stages = {};  ///< one whose peak is no more than `bound`, if found
+  std::optional<std::vector<int>> stages = {};  ///< one whose peak is at most `bound`, if found
   std::int64_t work = 0;                        ///< that it took
 };
 
