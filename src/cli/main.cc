@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
     {"certify", "Check the proof of a plan's lower bound", define_certify},
     {"compare", "Compare strategies over several budgets", define_compare},
     {"frontier", "Show what every budget costs, down to the smallest", define_frontier},
+    {"order", "Show what another order of the ops saves at the peak", define_order},
     {"layout", "Give buffers with known lives the lowest offsets", define_layout},
     {"strategies", "List the planning strategies", define_strategies},
     {"models", "List the models", define_models}};

@@ -5,6 +5,8 @@
 #include "strategy/bound/any_order_bound.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/order/leaner_order.h"
+#include "strategy/order/least_peak.h"
+#include "strategy/order/schedule.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/ordered_search.h"
 
@@ -28,6 +30,9 @@ constexpr double kReorderShare = 0.8;
 
 /// Of the work, for the graph's order where there is another.
 constexpr double kGivenOrderShare = 0.25;
+
+/// Of the time limit, for an order in which everything may be kept.
+constexpr double kLeastOrderShare = 0.1;
 
 /// Another order takes many moves to pay, whose number grows with the graph: with less than so many
 /// seconds for each op the time is better spent in the order there is.
@@ -104,12 +109,12 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
 /// order. It gets that too where it says about as much; where the other says more, and the plan does
 /// not cost less, it is told how it compares with plans in the graph's order.
 Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
-                          Decision decision) {
+                          Decision decision, double work) {
   constexpr double kAsGood = 0.98;
   if (decision.executions.empty() || !decision.lower_bound) return decision;
   if (!order_of(request.graph, stages, decision.executions)) return decision;
-  auto proof = any_order_bound(request.graph, stages, *decision.certificate,
-                               effort_of(request).bound_work, request.control);
+  auto proof =
+      any_order_bound(request.graph, stages, *decision.certificate, work, request.control);
   const double required = stages.required_cost();
   const double says = proof->lower_bound - required;
   const double other_says = *decision.lower_bound - required;
@@ -121,23 +126,42 @@ Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
   return decision;
 }
 
+/// Every op once, in another order where the graph's needs too much.
+std::optional<Decision> kept_in_another_order(const PlanRequest& request,
+                                              const StageGraph& stages) {
+  const double work = request.options.at("order");
+  if (work <= 0 || !has_time_for_order(request, stages)) return std::nullopt;
+  const LeastPeak least = least_peak(stages, Precedence(request.graph, stages),
+                                     {.work = work, .wanted = request.budget_bytes},
+                                     share_of_time(request.control, kLeastOrderShare));
+  if (least.peak > request.budget_bytes) return std::nullopt;
+  Decision kept;
+  kept.outcome = Outcome::optimal;
+  kept.executions = ops_of(stages, least.stages);
+  kept.lower_bound = stages.required_cost();
+  return kept;
+}
+
 Decision decide(const PlanRequest& request) {
   const StageGraph stages(request.graph);
-  if (auto kept = keep_all_if_it_fits(stages, request.budget_bytes)) {
+  auto kept = keep_all_if_it_fits(stages, request.budget_bytes);
+  if (!kept) kept = kept_in_another_order(request, stages);
+  if (kept) {
     const PriceBound bound(stages, request.budget_bytes);
     kept->certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
-    return *std::move(kept);
+    return with_valid_bound(request, stages, *std::move(kept), 0);  // none costs less
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0 &&
                         has_time_for_order(request, stages);
-  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1));
+  const double work = effort_of(request).bound_work;
+  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
   Decision decision = first_answer(request, stages, kFirstShare);
   if (decision.outcome == Outcome::feasible) {
     Control part = share_of_time(request.control, kReorderShare);
     decision = resequenced({request.graph, request.budget_bytes, request.options, part},
                            std::move(decision), effort_of(request));
   }
-  return with_valid_bound(request, stages, std::move(decision));
+  return with_valid_bound(request, stages, std::move(decision), work);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ import pytest
 from conftest import BINARY, ROOT, TINY
 
 COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
-            "layout", "strategies", "models"]
+            "order", "layout", "strategies", "models"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
 TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",
@@ -55,6 +55,21 @@ def test_graph_profile_plan_verify(lowtide, graph):
     verdict = lowtide("verify", graph, "p.json", "--json")
     assert verdict.code == 0 and verdict.json["valid"] is True
     assert verdict.json["arena_bytes"] == plan["arena_bytes"]
+
+
+def test_order_saves_what_a_plan_then_saves(lowtide, graph):
+    done = lowtide("order", graph, "--json")
+    assert done.code == 0, done.err
+    found = done.json
+    assert (found["lower_bound_bytes"] <= found["ordered_peak_bytes"] <= found["in_place_peak_bytes"]
+            <= found["keep_all_peak_bytes"])
+    assert found["proven"] == (found["lower_bound_bytes"] == found["ordered_peak_bytes"])
+    assert ("proven" in lowtide("order", graph).out) == found["proven"]
+    kept = ["plan", graph, "--strategy", "keep-all", "--json", "--budget"]
+    plan = lowtide(*kept, str(found["ordered_peak_bytes"] * 11 // 10)).json
+    assert plan["overhead"] == 0
+    if found["proven"]:
+        assert lowtide(*kept, str(found["ordered_peak_bytes"] - 1)).code == 3
 
 
 def test_layout_gives_offsets_and_says_what_is_proven(lowtide):
@@ -219,6 +234,17 @@ def test_save_and_resume(lowtide):
     assert done.json["first_step"] == 2 and first + done.json["losses"] == whole
     again = lowtide("train", "--resume", "run.ckpt")
     assert again.code == 0 and "done already" in again.out
+
+
+def test_another_order_trains_to_the_same_bits(lowtide):
+    """Nothing runs again; the memory that is missing comes from the order alone."""
+    done = lowtide("train", *TINY, "--batch", "4", "--width", "64", "--steps", "3", "--budget", "93%",
+                   "--strategy", "keep-all", "--check", "--json")
+    assert done.code == 0, done.err
+    run = done.json
+    assert run["bit_identical"] is True
+    assert run["measured_peak_bytes"] < 0.94 * run["keep_all_measured_peak_bytes"]
+    assert run["overhead"] == pytest.approx(0)
 
 
 def test_a_checkpoint_is_a_safetensors_file(lowtide):

@@ -96,12 +96,6 @@ void shuffle(Schedule& schedule, std::uint64_t seed) {
   }
 }
 
-std::vector<OpId> ops_of(const StageGraph& graph, const std::vector<int>& stages) {
-  std::vector<OpId> ops;
-  for (int stage : stages) ops.push_back(graph.stage(stage).op);
-  return ops;
-}
-
 TEST(Permuted, MovesOpsAndKeepsTensors) {
   const Graph graph = testing::chain_graph(2, 100);
   std::vector<OpId> order(static_cast<std::size_t>(graph.num_ops()));

@@ -170,8 +170,8 @@ class HeldThrough {
   /// Values whose makers have run and may run no more, and that are read later in every order.
   Set values(int stage) const {
     if (!some_expire_) return {};
-    const std::vector<bool> before = reached(stage, &Precedence::before);
-    const std::vector<bool> after = reached(stage, &Precedence::after);
+    const std::vector<bool> before = precedence_.all_before(stage);
+    const std::vector<bool> after = precedence_.all_after(stage);
     Set held;
     for (int v = 0; v < stages_.num_values(); ++v) {
       const StageValue& value = stages_.value(v);
@@ -187,22 +187,6 @@ class HeldThrough {
   }
 
  private:
-  /// Per stage: whether it comes before, or after, in every order.
-  std::vector<bool> reached(int stage,
-                            const std::vector<int>& (Precedence::*next)(int) const) const {
-    std::vector<bool> found(stages_.num_stages());
-    std::vector<int> open{stage};
-    while (!open.empty()) {
-      const int here = open.back();
-      open.pop_back();
-      for (int other : (precedence_.*next)(here)) {
-        if (!found[other]) open.push_back(other);
-        found[other] = true;
-      }
-    }
-    return found;
-  }
-
   const StageGraph& stages_;
   Precedence precedence_;
   std::vector<int> last_;  // per stage: after whose first run its op may not run; the end if none

@@ -1,9 +1,8 @@
 #include "strategy/order/leaner_order.h"
 
-#include <algorithm>
-#include <cmath>
-#include <random>
+#include <utility>
 
+#include "strategy/order/annealing.h"
 #include "strategy/order/schedule.h"
 #include "strategy/order/unrolled.h"
 
@@ -17,50 +16,6 @@ constexpr double kWorthwhile = 0.03;
 constexpr double kHot = 2;
 constexpr double kWarm = 0.1;
 constexpr double kCold = 2e-3;
-
-class Annealing {
- public:
-  Annealing(Schedule& schedule, std::uint64_t seed, const Control& control)
-      : schedule_(schedule), random_(seed), control_(control) {}
-
-  /// Cools from the first temperature to the last, in bytes above the limit.
-  void run(std::int64_t moves, double first, double last) {
-    constexpr std::int64_t kBatch = 1024;
-    for (std::int64_t done = 0; done < moves && !control_.should_stop(); done += kBatch) {
-      double share = static_cast<double>(done) / static_cast<double>(moves);
-      if (control_.limit_seconds() > 0) {
-        share = std::max(share, control_.elapsed_seconds() / control_.limit_seconds());
-      }
-      const double temperature = first * std::pow(last / first, share);
-      for (std::int64_t i = 0; i < kBatch; ++i) move(temperature);
-    }
-  }
-
- private:
-  int pick(int first, int last) {
-    return first + static_cast<int>(random_() % static_cast<std::uint64_t>(last - first + 1));
-  }
-  double uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
-
-  /// One move, taken back unless the Metropolis rule takes it.
-  void move(double temperature) {
-    constexpr int kNear = 4;
-    constexpr int kFar = 64;
-    const int from = pick(0, schedule_.size() - 1);
-    const Schedule::Range range = schedule_.range_of(from);
-    const int reach = random_() % 2 == 0 ? kNear : kFar;
-    const int to = pick(std::max(range.first, from - reach), std::min(range.last, from + reach));
-    if (to == from) return;
-    const auto before = static_cast<double>(schedule_.excess());
-    schedule_.move(from, to);
-    const double most = before - temperature * std::log1p(-uniform());
-    if (static_cast<double>(schedule_.excess()) > most) schedule_.move(to, from);
-  }
-
-  Schedule& schedule_;
-  std::mt19937_64 random_;
-  const Control& control_;
-};
 
 /// All ops in the order of their stages; views come right before they are first read, and what
 /// nothing needs at the end.
@@ -111,9 +66,7 @@ std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const StageGra
   if (!is_worth_it()) return std::nullopt;
   annealing.run(effort.moves - first_moves, kHot * mean, kCold * mean);
   if (!is_worth_it()) return std::nullopt;
-  std::vector<OpId> firsts;
-  for (int stage : schedule.order()) firsts.push_back(stages.stage(stage).op);
-  return Unfolding(graph).ops(firsts);
+  return Unfolding(graph).ops(ops_of(stages, schedule.order()));
 }
 
 std::vector<OpId> leaner_sequence(const Graph& graph, const StageGraph& stages,
@@ -124,9 +77,7 @@ std::vector<OpId> leaner_sequence(const Graph& graph, const StageGraph& stages,
   Annealing annealing(schedule, effort.seed, control);
   const double mean = static_cast<double>(schedule.excess()) / schedule.size();
   if (mean > 0) annealing.run(effort.moves, kWarm * mean, kCold * mean);
-  std::vector<OpId> result;
-  for (int stage : schedule.order()) result.push_back(sequence.graph.stage(stage).op);
-  return result;
+  return ops_of(sequence.graph, schedule.order());
 }
 
 std::optional<std::vector<OpId>> order_of(const Graph& graph, const StageGraph& stages,

@@ -95,4 +95,18 @@ Precedence::Precedence(std::vector<std::vector<int>> before)
   }
 }
 
+std::vector<bool> Precedence::reached(int stage, const std::vector<std::vector<int>>& next) {
+  std::vector<bool> found(next.size());
+  std::vector<int> open{stage};
+  while (!open.empty()) {
+    const int here = open.back();
+    open.pop_back();
+    for (int other : next[here]) {
+      if (!found[other]) open.push_back(other);
+      found[other] = true;
+    }
+  }
+  return found;
+}
+
 }  // namespace lowtide

@@ -20,13 +20,18 @@ enum class Orders : std::uint8_t {
 class Precedence {
  public:
   Precedence(const Graph& graph, const StageGraph& stages, Orders orders = Orders::same_bits);
-  /// Per stage: those that come before it, earlier stages all of them.
+  /// Per stage: those that come before it.
   explicit Precedence(std::vector<std::vector<int>> before);
 
   const std::vector<int>& before(int stage) const { return before_[stage]; }
   const std::vector<int>& after(int stage) const { return after_[stage]; }
+  /// Per stage: whether it comes before that one, or after it, also through others.
+  std::vector<bool> all_before(int stage) const { return reached(stage, before_); }
+  std::vector<bool> all_after(int stage) const { return reached(stage, after_); }
 
  private:
+  static std::vector<bool> reached(int stage, const std::vector<std::vector<int>>& next);
+
   std::vector<std::vector<int>> before_, after_;  // ascending, each once
 };
 
