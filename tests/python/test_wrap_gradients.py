@@ -5,6 +5,7 @@ import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from wrap_cases import CASES, IMAGES, ROWS, Attention, Convolutions, Randomly, built, loss_of, same
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
@@ -76,3 +77,23 @@ def test_a_forward_pass_whose_result_is_dropped_holds_nothing():
     (region,) = session_of(wrapped).regions
     assert len(list(region.executors)) == 1
     assert region.open_flights == 0
+
+
+def test_a_wrapped_module_within_a_checkpoint():
+    class Around(nn.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.first, self.inner = nn.Linear(20, 20), inner
+
+        def forward(self, x):
+            return checkpoint(self.inner, self.first(x), use_reentrant=False)
+
+    def steps(model):
+        torch.manual_seed(4)
+        for _ in range(2):
+            loss_of(model(*ROWS())).backward()
+        return [p.grad for p in model.parameters()]
+
+    models = [built(lambda: Around(Randomly())) for _ in range(2)]
+    models[0].inner = lowtide.wrap(models[0].inner, time_limit=1)
+    assert same(*map(steps, models))

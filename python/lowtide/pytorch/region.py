@@ -22,8 +22,8 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 class Region:
-    """Runs a captured graph: ``forward`` with the primals, and ``backward`` with what belongs to
-    the ticket that it gave.
+    """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
+    awaits the ticket which it gave.
 
     A ticket is flown once. ``backward_again`` runs both halves for one that was flown already, or
     that was given up to have its memory for something else.
@@ -75,26 +75,20 @@ class Region:
         return any(not executor.idle and not executor.awaited for executor in self.executors)
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs, and the ticket that backward() wants."""
+        """The forward outputs, and the ticket of the flight."""
         with _ONE_AT_A_TIME:
             residents = [primals[position] if constant is None else constant
                          for position, constant in self._residents]
             found, ticket = self.executors.idle(plan).forward(residents, self._forward_wanted)
         return _filled(self._forward_results, found), ticket
 
-    def awaits(self, ticket: torch.Tensor) -> bool:
-        """Whether backward() can be run for the ticket."""
-        return self.executors.awaiting(ticket) is not None
-
-    def backward(self, ticket: torch.Tensor, tangents: Sequence[torch.Tensor],
-                 apart: bool = False) -> list:
-        """One gradient, or None, for each primal.
+    def backward(self, executor, tangents: Sequence[torch.Tensor], apart: bool = False) -> list:
+        """One gradient, or None, for each primal: of the flight that waits in the executor.
 
         With ``apart``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
         with _ONE_AT_A_TIME:
-            executor = self.executors.awaiting(ticket)
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, apart)
 

@@ -107,8 +107,9 @@ class Session:
 
         ``saved``: what autograd saved of the flight, as ``region.saved`` lists it.
         """
-        if region.awaits(ticket):
-            gradients = region.backward(ticket, tangents, self._goes_on_elsewhere())
+        executor = region.executors.awaiting(ticket)
+        if executor is not None:
+            gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
         else:
             region.require_again()
             self._clear_blocks()

@@ -130,6 +130,16 @@ class Differentiable {
   explicit Differentiable(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
 
   py::list call(const py::args& primals) const {
+    try {
+      return flown(primals);
+    } catch (python_error& error) {  // of a hook on saved tensors
+      error.restore();
+      throw py::error_already_set();
+    }
+  }
+
+ private:
+  py::list flown(const py::args& primals) const {
     require_no_dual(primals);
     const py::tuple answer = halves_->forward(primals);
     const py::list results = answer[0];
@@ -143,11 +153,10 @@ class Differentiable {
                         static_cast<py::ssize_t>(results.size())));
   }
 
- private:
   /// A kernel may have written the value where it belongs.
   static void write(const Variable& target, const Variable& value) {
     const at::NoGradGuard no_grad;
-    if (target.data_ptr() != value.data_ptr()) {
+    if (target.data_ptr() != value.data_ptr() || target.strides() != value.strides()) {
       target.copy_(value);
     } else if (!target.is_inference()) {
       target.unsafeGetTensorImpl()->bump_version();
