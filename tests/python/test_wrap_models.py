@@ -1,4 +1,4 @@
-"""Models as people bring them, written with PyTorch's own layers: eager's bits within the budget."""
+"""Models as people bring them, of PyTorch's own layers: eager's bits within the budget."""
 
 import copy
 import dataclasses

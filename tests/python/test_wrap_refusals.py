@@ -92,14 +92,13 @@ def test_a_model_that_runs_without_a_plan_says_so():
 
 def test_a_budget_below_the_parameters():
     model = nn.Linear(64, 64)
-    with pytest.raises(lowtide.InfeasibleError, match="parameters, optimizer state and inputs alone "
-                                                      "exceed the budget of 20 KB"):
+    with pytest.raises(lowtide.InfeasibleError, match="inputs alone exceed the budget of 20 KB"):
         lowtide.wrap(model, torch.randn(2, 64), budget="20 KB")
 
 
 def test_a_model_that_is_moved_after_it_was_wrapped():
     wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4)).to("meta")
-    with pytest.raises(lowtide.InputError, match="on the device meta, and plans are run on the CPU"):
+    with pytest.raises(lowtide.InputError, match="on the device meta, and plans are run on"):
         wrapped(torch.empty(2, 4, device="meta"))
 
 

@@ -65,7 +65,8 @@ class Twice(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.inner = nn.Sequential(nn.Linear(20, 20), nn.BatchNorm1d(20), nn.Dropout(0.1), nn.Tanh())
+        self.inner = nn.Sequential(nn.Linear(20, 20), nn.BatchNorm1d(20), nn.Dropout(0.1),
+                                   nn.Tanh())
 
     def forward(self, x):
         return self.inner(self.inner(x))
