@@ -38,6 +38,20 @@ class Executor:
     @property
     def overruns(self) -> list[str]: ...
 
+class Differentiable:
+    def __init__(
+        self,
+        *,
+        forward: Callable[[tuple], tuple[list, Tensor]],
+        backward: Callable[[Tensor, Sequence[Tensor], Sequence[Tensor]], list],
+        saved_primals: Sequence[int],
+        saved_results: Sequence[int],
+        written: Sequence[int],
+        with_gradients: Sequence[int],
+        derived: Sequence[tuple[int, Sequence[int]]],
+    ) -> None: ...
+    def __call__(self, *primals: object) -> list: ...
+
 def device_name() -> str: ...
 def profile_path() -> pathlib.Path: ...
 def profiled(

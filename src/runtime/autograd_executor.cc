@@ -135,7 +135,7 @@ void AutogradExecutor::Impl::take_block() {
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   check_fits(graph.tensor(id), tensor);
-  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.detach();
+  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.tensor_data();
 }
 
 /// A step begins with these residents.
@@ -163,7 +163,7 @@ const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
 at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   const at::Tensor& value = result(id);
   const auto storage = static_cast<std::size_t>(graph.storage(id));
-  if (runner->program().outside[storage] != nullptr) return value.detach();
+  if (runner->program().outside[storage] != nullptr) return value.tensor_data();
   return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
 }
 

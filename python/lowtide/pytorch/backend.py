@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -11,7 +13,6 @@ from torch._dynamo.backends.common import aot_autograd
 
 from .. import InputError, _runtime
 from .capture import (
-    Captured,
     describe_inputs,
     describe_primals,
     eager_kernels,
@@ -19,6 +20,7 @@ from .capture import (
     mutated_primals,
 )
 from .capture.primals import placeholders
+from .direct import direct
 from .halves import backward_half, forward_half
 from .optimizer_state import optimizer_state_bytes
 from .region import Region
@@ -62,10 +64,22 @@ def compiled(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Calla
 
 
 def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
-        return _partition(joint, num_fwd_outputs, graph, inputs, session)
+    connects = torch.is_grad_enabled()  # else what needs gradients is connected within
+    straight: Callable | None = None
+    find_straight: Callable | None = None
 
-    def boxed(module, _):
+    def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
+        nonlocal find_straight
+        region = _captured(joint, num_fwd_outputs, graph, inputs, session)
+        find_straight = functools.partial(direct, graph, inputs, joint, session, region)
+        return _halves(joint, num_fwd_outputs, session, region)
+
+    def forward(module, _):
+        nonlocal straight
+        straight = find_straight(torch._guards.TracingContext.get().fw_metadata)
+        return make_boxed_func(module.forward)
+
+    def backward(module, _):
         return make_boxed_func(module.forward)
 
     def without_gradients(module, _):
@@ -74,33 +88,44 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
             return module(*arguments)
         return make_boxed_func(run)
 
-    backend = aot_autograd(fw_compiler=boxed, bw_compiler=boxed, partition_fn=partition,
+    backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
                            inference_compiler=without_gradients)
-    with eager_kernels():
-        return backend(graph, inputs)
+    with eager_kernels(), _tracing_context():
+        wrapped = backend(graph, inputs)
+    return straight if straight and connects else wrapped
 
 
-def _partition(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
-               inputs: Sequence, session: Session) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """Captures and plans the joint graph; its two halves are calls of the region."""
-    primals = placeholders(joint, "primals")
-    _require_cpu(primals)
+def _tracing_context():
+    """Dynamo's, in which AOTAutograd leaves what it found; one of our own where Dynamo is done."""
+    if torch._guards.TracingContext.try_get() is not None:
+        return contextlib.nullcontext()
+    return torch._guards.tracing(torch._guards.TracingContext(None))
+
+
+def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
+              inputs: Sequence, session: Session) -> Region:
+    """The joint graph, captured and planned."""
+    _require_cpu(placeholders(joint, "primals"))
     described = describe_inputs(graph, inputs)
     roles, names = describe_primals(joint, described)
     captured = from_joint(joint, num_fwd_outputs, name=session.next_name(), primal_roles=roles,
                           primal_names=names, updated=mutated_primals(joint))
     trained = [value for value, (role, _) in zip(inputs, described) if role == "parameter"]
-    region = session.add(captured, trained)
+    return session.add(captured, trained)
+
+
+def _halves(joint: fx.GraphModule, num_fwd_outputs: int, session: Session,
+            region: Region) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The two halves of the joint graph, each a call of the region."""
+    primals = placeholders(joint, "primals")
     results = list(joint.graph.output_node().args[0])
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
-    read = _read(captured)
-    positions = _saved_primals(captured, read)
-    saved = [*(primals[position] for position in positions),
-             *_saved_results(captured, read, returned)]
+    saved = [*(primals[position] for position in region.saved.primals),
+             *(returned[position] for position in region.saved.results)]
     ticket = _fake_ticket(primals)
     return (
         forward_half(_run_forward(session, region), primals, returned, saved, ticket),
-        backward_half(_run_backward(session, region, positions, len(saved)), saved, ticket,
+        backward_half(_run_backward(session, region, len(saved)), saved, ticket,
                       placeholders(joint, "tangents"), derived),
     )
 
@@ -121,35 +146,10 @@ def _run_forward(session: Session, region: Region) -> Callable:
     return run_forward
 
 
-def _run_backward(session: Session, region: Region, positions: Sequence[int],
-                  num_saved: int) -> Callable:
+def _run_backward(session: Session, region: Region, num_saved: int) -> Callable:
     def run_backward(ticket, *given):
-        saved = dict(zip(positions, given))
-        return session.backward(region, ticket, saved, given[num_saved:])
+        return session.backward(region, ticket, given[:num_saved], given[num_saved:])
     return run_backward
-
-
-def _saved_primals(captured: Captured, read: set[int]) -> list[int]:
-    """Positions of the primals that the backward half may read: all that ops read, but for what
-    the module itself overwrites."""
-    return [position for position, index in enumerate(captured.primals)
-            if index in read and position not in captured.updated]
-
-
-def _saved_results(captured: Captured, read: set[int], returned: Sequence) -> list[fx.Node]:
-    """The forward outputs that ops read: they lie in the caller's memory, where the caller could
-    change them."""
-    made = read - set(captured.primals)
-    nodes = {output.tensor: node for output, node in zip(captured.forward_outputs, returned)}
-    return [node for index, node in nodes.items() if index in made]
-
-
-def _read(captured: Captured) -> set[int]:
-    """Tensors that ops read, and the storages of the views that they read."""
-    tensors = captured.graph.tensors
-    read = {index for number, op in enumerate(captured.graph.ops) if number != captured.boundary
-            for index in op.inputs}
-    return (read | {tensors[index].alias_of for index in read}) - {None}
 
 
 def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
+
+_numbers = itertools.count(1)
 
 
 def with_own_code(function: Callable) -> Callable:
-    """The function with a code object of its own, by which Dynamo counts and keeps what it
-    traces."""
-    function.__code__ = function.__code__.replace()
+    """The function with a code object and a name of its own: by the one Dynamo counts and keeps
+    what it traces, by the other it remembers which sizes changed."""
+    code = function.__code__
+    function.__code__ = code.replace(co_name=f"{code.co_name}_{next(_numbers)}")
     return function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -14,6 +14,7 @@ from .capture.primals import placeholders
 from .executors import Executors
 from .planning import Priced, priced
 from .plans import Plans
+from .saved import saved_of
 from .settings import Settings
 
 #: The executor serves the framework's allocator for the whole process, so one runs at a time.
@@ -21,8 +22,8 @@ _ONE_AT_A_TIME = threading.RLock()
 
 
 class Region:
-    """Runs a captured graph: ``forward`` with the primals, and ``backward`` with what belongs to
-    the ticket that it gave.
+    """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
+    awaits the ticket which it gave.
 
     A ticket is flown once. ``backward_again`` runs both halves for one that was flown already, or
     that was given up to have its memory for something else.
@@ -34,6 +35,7 @@ class Region:
         self.plans = Plans(self.priced, settings, relatives)
         self.executors = Executors(self.priced.graph)
         self.why_not_again = why_not_again(captured)
+        self.saved = saved_of(captured)
         self._residents = _resident_sources(captured)
         self._forward_wanted, self._forward_results = _wanted(captured.forward_outputs)
         self._backward_wanted, self._backward_results = _wanted(captured.gradients)
@@ -73,38 +75,33 @@ class Region:
         return any(not executor.idle and not executor.awaited for executor in self.executors)
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs, and the ticket that backward() wants."""
+        """The forward outputs, and the ticket of the flight."""
         with _ONE_AT_A_TIME:
             residents = [primals[position] if constant is None else constant
                          for position, constant in self._residents]
             found, ticket = self.executors.idle(plan).forward(residents, self._forward_wanted)
         return _filled(self._forward_results, found), ticket
 
-    def awaits(self, ticket: torch.Tensor) -> bool:
-        """Whether backward() can be run for the ticket."""
-        return self.executors.awaiting(ticket) is not None
-
-    def backward(self, ticket: torch.Tensor, tangents: Sequence[torch.Tensor],
-                 apart: bool = False) -> list:
-        """One gradient, or None, for each primal.
+    def backward(self, executor, tangents: Sequence[torch.Tensor], apart: bool = False) -> list:
+        """One gradient, or None, for each primal: of the flight that waits in the executor.
 
         With ``apart``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
         with _ONE_AT_A_TIME:
-            executor = self.executors.awaiting(ticket)
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, apart)
 
-    def backward_again(self, plan: Plan, ticket: torch.Tensor, saved: Mapping[int, torch.Tensor],
+    def backward_again(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                        tangents: Sequence[torch.Tensor]) -> list:
         """The same for a ticket that nobody awaits, gradients ``apart``.
 
-        ``saved``: by position, the primals that any op of the backward half needs, directly or not.
+        ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
         with _ONE_AT_A_TIME:
-            known = {**saved, **{position: self._unsaved(position) for position, constant
-                                 in self._residents if constant is None and position not in saved}}
+            known = dict(zip(self.saved.primals, saved))
+            known |= {position: self._unsaved(position) for position, constant
+                      in self._residents if constant is None and position not in known}
             residents = [known[position] if constant is None else constant
                          for position, constant in self._residents]
             found = self.executors.idle(plan).again(ticket, residents, tangents,

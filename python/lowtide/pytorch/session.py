@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 
@@ -101,14 +101,15 @@ class Session:
         self._ran = True
         return result
 
-    def backward(self, region: Region, ticket: torch.Tensor, saved: Mapping[int, torch.Tensor],
+    def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
         """The gradients for a ticket, which may be flown already (``retain_graph``).
 
-        ``saved``: by position, the primals that autograd saved.
+        ``saved``: what autograd saved of the flight, as ``region.saved`` lists it.
         """
-        if region.awaits(ticket):
-            gradients = region.backward(ticket, tangents, self._goes_on_elsewhere())
+        executor = region.executors.awaiting(ticket)
+        if executor is not None:
+            gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
         else:
             region.require_again()
             self._clear_blocks()

@@ -23,13 +23,15 @@ class Steps:
     def meet(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
         company = self._company.setdefault(region, set())
-        known = len(company), self.flights(region)
-        self._flights[region] = max(self.flights(region), region.open_flights + 1)
-        for other in self._regions:
-            if other is not region and other.open_flights:
-                self._company[other].add(region)
-                company.add(other)
-        return known != (len(company), self.flights(region))
+        flights = region.open_flights + 1
+        strangers = [other for other in self._regions
+                     if other is not region and other.open_flights and other not in company]
+        is_new = bool(strangers) or flights > self.flights(region)
+        self._flights[region] = max(self.flights(region), flights)
+        for other in strangers:
+            company.add(other)
+            self._company[other].add(region)
+        return is_new
 
     def forget(self, region: Region) -> None:
         for other in self._company.pop(region):

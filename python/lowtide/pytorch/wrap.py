@@ -14,17 +14,12 @@ from .. import Error, InputError
 from .backend import compiled
 from .inputs import arguments_of
 from .memory import Memory
-from .own_code import with_own_code
 from .session import Prepared, Session
 from .settings import Settings
+from .traced import MOST_TRACES, traced, tracing_patiently
 
 if TYPE_CHECKING:
     from .inductor.mode import InductorMode
-
-
-#: Dynamo's settings for wrapped modules. A module that is traced too often would run unplanned,
-#: so that is an error; recurrent layers are traced through.
-_TRACING = {"recompile_limit": 64, "fail_on_recompile_limit_hit": True, "allow_rnn": True}
 
 
 def wrap(
@@ -91,10 +86,14 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
         from .inductor.mode import InductorMode
 
         fitted = InductorMode(model, run, settings)
-        return fitted, fitted
+
+        def run_fitted(*arguments, **named):
+            with tracing_patiently():
+                return fitted(*arguments, **named)
+
+        return run_fitted, fitted
     session = Session(settings, list(model.parameters()), type(model).__name__)
-    planned = torch.compile(with_own_code(run),
-                            backend=lambda graph, inputs: compiled(graph, inputs, session))
+    planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
 
     def run_planned(*arguments, **named):
         result = planned(*arguments, **named)
@@ -120,14 +119,13 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
 
     def forward(self, *arguments, **named):
         try:
-            with torch._dynamo.config.patch(_TRACING):
-                return run(*arguments, **named)
+            return run(*arguments, **named)
         except BackendCompilerFailed as failure:
             if isinstance(failure.inner_exception, Error):
                 raise failure.inner_exception.with_traceback(None) from None
             raise
         except FailOnRecompileLimitHit as failure:
-            raise Error(f"{plain.__name__} was traced {_TRACING['recompile_limit']} times and "
+            raise Error(f"{plain.__name__} was traced {MOST_TRACES} times and "
                         f"still meets calls that fit none of its plans: {failure}") from None
 
     def memory(self) -> Memory:

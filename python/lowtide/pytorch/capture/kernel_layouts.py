@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 _aten = torch.ops.aten
 _NO_REDUCTION = 0
+_OVERLAPS = 1
 
 
 def _contiguous(result, *_, **__):
@@ -66,6 +67,14 @@ def _where_the_input_would_fit(result, x, *_, **__):
     return torch.empty(x.shape, dtype=x.dtype, device=x.device).resize_(result.shape)
 
 
+def _in_a_copy_of_its_storage(result, x, *_, **__):
+    """Where the first argument lies in its storage, in as much memory."""
+    if torch._debug_has_internal_overlap(x) == _OVERLAPS:
+        return result
+    elements = x.untyped_storage().nbytes() // x.element_size()
+    return x.new_empty(elements).as_strided(x.shape, x.stride(), x.storage_offset())
+
+
 #: By op: what makes, of the traced results and the arguments, those of the kernel.
 LAYOUTS = {
     _aten._log_softmax_backward_data.default: _contiguous,
@@ -98,13 +107,17 @@ LAYOUTS = {
     _aten.smooth_l1_loss.default: _reduced_where_it_lies,
     _aten.soft_margin_loss.default: _reduced_where_it_lies,
     _aten.col2im.default: _where_the_input_would_fit,
+    _aten.copy.default: _in_a_copy_of_its_storage,
+    _aten.slice_scatter.default: _in_a_copy_of_its_storage,
+    _aten.select_scatter.default: _in_a_copy_of_its_storage,
+    _aten.diagonal_scatter.default: _in_a_copy_of_its_storage,
 }
 
 
 @contextlib.contextmanager
 def kernel_layouts():
     """While it lasts, fake tensors are laid out as the kernels of the CPU lay out real ones."""
-    plain = FakeTensorMode._dispatch_impl
+    plain, cached = FakeTensorMode._dispatch_impl, FakeTensorMode._cached_dispatch_impl
 
     def dispatch(self, func, types, args, kwargs):
         results = plain(self, func, types, args, kwargs)
@@ -113,12 +126,18 @@ def kernel_layouts():
         with self:
             return LAYOUTS[func](results, *args, **kwargs)
 
+    def dispatch_by_cache(self, func, types, args, kwargs):
+        if func in LAYOUTS:  # the cache keeps no sizes of storages
+            return self._dispatch_impl(func, types, args, kwargs)
+        return cached(self, func, types, args, kwargs)
+
     FakeTensorMode._dispatch_impl = dispatch
+    FakeTensorMode._cached_dispatch_impl = dispatch_by_cache
     FakeTensorMode.cache_clear()  # it keeps results by the arguments' shapes
     try:
         yield
     finally:
-        FakeTensorMode._dispatch_impl = plain
+        FakeTensorMode._dispatch_impl, FakeTensorMode._cached_dispatch_impl = plain, cached
         FakeTensorMode.cache_clear()
 
 

@@ -1,0 +1,39 @@
+"""Functions that Dynamo traces as wrapped modules need it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+import torch
+
+from .own_code import with_own_code
+
+#: How often one function is traced at most, for each kind of call that it meets.
+MOST_TRACES = 64
+
+
+def tracing_patiently():
+    """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
+    run unplanned, so that is an error; recurrent layers are traced through."""
+    return torch._dynamo.config.patch(
+        recompile_limit=MOST_TRACES, fail_on_recompile_limit_hit=True, allow_rnn=True)
+
+
+def traced(function: Callable, backend: Callable) -> Callable:
+    """``torch.compile(function, backend=backend)`` with these settings, and none that other
+    functions were traced by.
+
+    They hold while something is traced and not around each call: there they would take longer than
+    a small model's forward pass.
+    """
+    context = torch._dynamo.optimize(backend)
+    trace = context.callback
+
+    @functools.wraps(trace)
+    def trace_patiently(*arguments, **named):
+        with tracing_patiently():
+            return trace(*arguments, **named)
+
+    context.callback = trace_patiently
+    return context(with_own_code(function))

@@ -1,0 +1,227 @@
+#include <ATen/ops/empty_strided.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "tensors.h"
+
+namespace lowtide::python {
+namespace {
+
+using torch::autograd::SavedVariable;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+using Positions = std::vector<std::size_t>;
+
+/// A result that has a gradient, and the strides in which that is wanted.
+struct Derived {
+  std::size_t result;
+  std::vector<std::int64_t> strides;
+};
+
+/// What all calls of one function have in common.
+struct Halves {
+  Halves() = default;
+  Halves(const Halves&) = delete;
+  Halves& operator=(const Halves&) = delete;
+  /// The last one to hold it may be autograd, in any thread.
+  ~Halves() {
+    const py::gil_scoped_acquire locked;
+    forward = {};
+    backward = {};
+  }
+
+  py::object forward;
+  py::object backward;
+  Positions saved_primals;
+  Positions saved_results;
+  Positions written;  ///< primals whose new values are the first results, and not returned
+  Positions with_gradients;
+  std::vector<Derived> derived;
+};
+
+/// A gradient that says, when it is derived itself, that it cannot be.
+Variable without_gradient(const Variable& gradient) {
+  static const std::string kWhy =
+      "Lowtide plans one backward pass, so gradients of gradients cannot be computed: run this "
+      "model without Lowtide where it is called with create_graph=True";
+  Variable result = gradient.tensor_data();
+  torch::autograd::set_history(result, c10::make_intrusive<torch::autograd::Error>(kWhy));
+  return result;
+}
+
+/// The backward pass of one call.
+class Flown final : public torch::autograd::Node {
+ public:
+  explicit Flown(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
+
+  std::string name() const override { return "LowtideBackward"; }
+
+  void save(const Variable& tensor, bool is_result) { saved_.emplace_back(tensor, is_result); }
+
+  variable_list apply(variable_list&& tangents) override {
+    const py::gil_scoped_acquire locked;
+    try {
+      return run(tangents);
+    } catch (py::error_already_set& error) {
+      error.restore();
+      python_error known_to_autograd;
+      known_to_autograd.persist();
+      throw known_to_autograd;
+    }
+  }
+
+  void release_variables() override {
+    for (SavedVariable& tensor : saved_) tensor.reset_data();
+  }
+
+ private:
+  variable_list run(const variable_list& tangents) {
+    const py::list saved = unpacked();
+    py::list given;
+    for (std::size_t i = 0; i < tangents.size(); ++i) append(given, tangent(i, tangents[i]));
+    const py::object ticket = saved[saved.size() - 1];
+    return gradients(halves_->backward(ticket, saved, given));
+  }
+
+  static void append(py::list& list, Variable tensor) {
+    list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
+  }
+
+  py::list unpacked() {
+    py::list list;
+    for (const SavedVariable& tensor : saved_) append(list, tensor.unpack(getptr()));
+    return list;
+  }
+
+  Variable tangent(std::size_t index, const Variable& given) const {
+    if (!given.defined()) return input_metadata(index).zeros_like();
+    const std::vector<std::int64_t>& strides = halves_->derived[index].strides;
+    if (given.strides() == at::IntArrayRef(strides)) return given;
+    return at::empty_strided(given.sizes(), strides, given.options()).copy_(given);
+  }
+
+  variable_list gradients(const py::sequence& by_primal) const {
+    variable_list list;
+    for (const std::size_t position : halves_->with_gradients) {
+      list.push_back(THPVariable_Unpack(by_primal[position].ptr()));
+      if (at::GradMode::is_enabled()) list.back() = without_gradient(list.back());
+    }
+    return list;
+  }
+
+  std::shared_ptr<const Halves> halves_;
+  std::vector<SavedVariable> saved_;
+};
+
+Variable unpacked(const py::handle& value) { return THPVariable_Unpack(value.ptr()); }
+
+/// A function of tensors with a gradient, both of which are functions of Python.
+class Differentiable {
+ public:
+  explicit Differentiable(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
+
+  py::list call(const py::args& primals) const {
+    try {
+      return flown(primals);
+    } catch (python_error& error) {  // of a hook on saved tensors
+      error.restore();
+      throw py::error_already_set();
+    }
+  }
+
+ private:
+  py::list flown(const py::args& primals) const {
+    require_no_dual(primals);
+    const py::tuple answer = halves_->forward(primals);
+    const py::list results = answer[0];
+    connect(primals, results, unpacked(answer[1]));
+    const Positions& written = halves_->written;
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      write(unpacked(primals[written[i]]), unpacked(results[i]));
+    }
+    return py::reinterpret_steal<py::list>(
+        PyList_GetSlice(results.ptr(), static_cast<py::ssize_t>(written.size()),
+                        static_cast<py::ssize_t>(results.size())));
+  }
+
+  /// A kernel may have written the value where it belongs.
+  static void write(const Variable& target, const Variable& value) {
+    const at::NoGradGuard no_grad;
+    if (target.data_ptr() != value.data_ptr() || target.strides() != value.strides()) {
+      target.copy_(value);
+    } else if (!target.is_inference()) {
+      target.unsafeGetTensorImpl()->bump_version();
+    }
+  }
+
+  /// Forward mode would be lost without a word.
+  static void require_no_dual(const py::args& primals) {
+    for (const py::handle primal : primals) {
+      if (!THPVariable_Check(primal.ptr())) continue;
+      if (!torch::autograd::isFwGradDefined(unpacked(primal))) continue;
+      throw InputError("Lowtide plans a forward and a backward pass, so forward mode cannot go "
+                       "through it: run this model without Lowtide where its tangents are wanted");
+    }
+  }
+
+  void connect(const py::args& primals, const py::list& results, const Variable& ticket) const {
+    const auto node = c10::make_intrusive<Flown>(halves_);
+    torch::autograd::edge_list edges;
+    for (const std::size_t position : halves_->with_gradients) {
+      edges.push_back(torch::autograd::impl::gradient_edge(unpacked(primals[position])));
+    }
+    node->set_next_edges(std::move(edges));
+    for (const Derived& one : halves_->derived) {
+      torch::autograd::set_history(unpacked(results[one.result]), node);
+    }
+    for (const std::size_t position : halves_->saved_primals) {
+      node->save(unpacked(primals[position]), false);
+    }
+    for (const std::size_t position : halves_->saved_results) {
+      node->save(unpacked(results[position]), true);
+    }
+    node->save(ticket, false);
+  }
+
+  std::shared_ptr<const Halves> halves_;
+};
+
+Differentiable differentiable(py::object forward, py::object backward, Positions saved_primals,
+                              Positions saved_results, Positions written, Positions with_gradients,
+                              const std::vector<std::pair<std::size_t, std::vector<std::int64_t>>>&
+                                  derived) {
+  auto halves = std::make_shared<Halves>();
+  halves->forward = std::move(forward);
+  halves->backward = std::move(backward);
+  halves->saved_primals = std::move(saved_primals);
+  halves->saved_results = std::move(saved_results);
+  halves->written = std::move(written);
+  halves->with_gradients = std::move(with_gradients);
+  for (const auto& [result, strides] : derived) halves->derived.push_back({result, strides});
+  return Differentiable(std::move(halves));
+}
+
+}  // namespace
+
+void bind_differentiable(py::module_& module) {
+  py::class_<Differentiable>(
+      module, "Differentiable",
+      "forward(primals) -> (results, ticket) and backward(ticket, saved, tangents) -> gradients as "
+      "one function of autograd. Saved are primals, results and the ticket, in this order; the "
+      "first results are new values of the primals that are written.")
+      .def(py::init(&differentiable), py::kw_only(), py::arg("forward"), py::arg("backward"),
+           py::arg("saved_primals"), py::arg("saved_results"), py::arg("written"),
+           py::arg("with_gradients"), py::arg("derived"))
+      .def("__call__", &Differentiable::call);
+}
+
+}  // namespace lowtide::python

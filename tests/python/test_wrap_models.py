@@ -1,0 +1,267 @@
+"""Models as people bring them, of PyTorch's own layers: eager's bits within the budget."""
+
+import copy
+import dataclasses
+
+import lowtide
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils import parametrizations
+from torch.utils.checkpoint import checkpoint
+from wrap_cases import IMAGES, ROWS, built, leanest, loss_of, same, train
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+
+class Tied(nn.Module):
+    """A causal transformer whose head is its embedding."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(40, 16)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2)
+        self.head = nn.Linear(16, 40, bias=False)
+        self.head.weight = self.embed.weight
+
+    def forward(self, tokens):
+        mask = nn.Transformer.generate_square_subsequent_mask(tokens.shape[1])
+        return self.head(self.layers(self.embed(tokens), mask=mask, is_causal=True))
+
+
+class Translator(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Transformer(16, 2, 1, 1, 32, dropout=0.1, batch_first=True)
+
+    def forward(self, source, target):
+        return self.inner(source, target)
+
+
+class Waves(nn.Module):
+    """Convolutions of one dimension, down and up again, with two kinds of norms."""
+
+    def __init__(self):
+        super().__init__()
+        self.down = nn.Conv1d(2, 8, 4, stride=2, padding=1)
+        self.norm, self.other = nn.GroupNorm(2, 8), nn.InstanceNorm1d(8, affine=True)
+        self.up = nn.ConvTranspose1d(8, 2, 4, stride=2, padding=1)
+
+    def forward(self, x):
+        x = self.other(F.silu(self.norm(self.down(x))))
+        return self.up(F.rrelu(x, training=self.training))
+
+
+class Bags(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.bag, self.out = nn.EmbeddingBag(30, 8, mode="sum"), nn.Linear(8, 3)
+
+    def forward(self, tokens):
+        return self.out(F.elu(self.bag(tokens)))
+
+
+class Checkpointed(nn.Module):
+    """Saves memory in PyTorch's way already."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(nn.Sequential(nn.Linear(20, 40), nn.GELU(), nn.Linear(40, 20))
+                                   for _ in range(3))
+
+    def forward(self, x):
+        for part in self.parts:
+            x = x + checkpoint(part, x, use_reentrant=False)
+        return x
+
+
+class Adapted(nn.Module):
+    """A frozen layer beside a trained one of low rank."""
+
+    def __init__(self):
+        super().__init__()
+        self.frozen = nn.Sequential(nn.Linear(20, 20), nn.Tanh(), nn.Linear(20, 20))
+        self.frozen.requires_grad_(False)
+        self.down, self.up = nn.Linear(20, 2, bias=False), nn.Linear(2, 20, bias=False)
+
+    def forward(self, x):
+        for _ in range(2):
+            x = self.frozen(x) + self.up(self.down(x))
+        return x
+
+
+class Averaging(nn.Module):
+    """Keeps a moving average of what it sees, and a count."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(20, 20)
+        self.register_buffer("mean", torch.zeros(20))
+        self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+    def forward(self, x):
+        x = self.linear(x).tanh()
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            self.seen += 1
+        return x * 2
+
+
+class Normed(nn.Module):
+    """Weights made of other parameters with each forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(parametrizations.weight_norm(nn.Linear(20, 30)), nn.ReLU(),
+                                   parametrizations.weight_norm(nn.Linear(30, 20)))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class Spectral(nn.Module):
+    """Its norm is iterated in buffers with each forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(parametrizations.spectral_norm(nn.Linear(20, 30)), nn.Softplus(),
+                                   parametrizations.spectral_norm(nn.Linear(30, 20)))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class LastChannels(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.Hardswish(),
+                                   nn.Conv2d(8, 8, 3, groups=8), nn.MaxPool2d(2))
+        self.to(memory_format=torch.channels_last)
+
+    def forward(self, x):
+        return self.inner(x.to(memory_format=torch.channels_last))
+
+
+@dataclasses.dataclass
+class Answer:
+    loss: torch.Tensor
+    hidden: list
+
+
+class Structured(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
+
+    def forward(self, x):
+        hidden = []
+        for layer in self.layers:
+            x = layer(x).relu()
+            hidden.append(x)
+        return Answer(x.square().mean(), hidden)
+
+
+TOKENS = lambda: (torch.randint(0, 30, (4, 10)),)  # noqa: E731
+MODELS = {
+    "tied": (Tied, TOKENS),
+    "translator": (Translator, lambda: (torch.randn(2, 6, 16), torch.randn(2, 5, 16))),
+    "waves": (Waves, lambda: (torch.randn(3, 2, 16),)),
+    "bags": (Bags, TOKENS),
+    "checkpointed": (Checkpointed, ROWS),
+    "adapted": (Adapted, ROWS),
+    "averaging": (Averaging, ROWS),
+    "normed": (Normed, ROWS),
+    "spectral": (Spectral, ROWS),
+    "last channels": (LastChannels, IMAGES),
+}
+
+
+@pytest.mark.parametrize("case", MODELS)
+def test_training_is_eager_training_to_the_bit(case):
+    make, inputs_of = MODELS[case]
+    wrapped = leanest(built(make), built(inputs_of, seed=9))
+    assert same(train(wrapped, inputs_of), train(built(make), inputs_of))
+    memory = wrapped.memory
+    assert memory.measured_peak - memory.outside <= memory.budget
+
+
+def test_recurrent_layers_train_up_to_rounding():
+    class Recurrent(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.gru, self.head = nn.GRU(8, 12, 2, batch_first=True), nn.Linear(12, 3)
+
+        def forward(self, x):
+            return self.head(self.gru(x)[0][:, -1])
+
+    inputs_of = lambda: (torch.randn(3, 5, 8),)  # noqa: E731
+    wrapped = leanest(built(Recurrent), inputs_of())
+    for got, expected in zip(train(wrapped, inputs_of), train(built(Recurrent), inputs_of)):
+        torch.testing.assert_close(got, expected)
+
+
+def test_autocast_around_the_call_with_a_gradient_scaler():
+    def scaled(model):
+        torch.manual_seed(2)
+        optimizer = torch.optim.AdamW(model.parameters())
+        scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+        for _ in range(2):
+            for _ in range(2):  # gradients accumulate
+                with torch.autocast("cpu", dtype=torch.bfloat16):
+                    loss = loss_of(model(*ROWS()))
+                scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            optimizer.zero_grad()
+        return [p.detach() for p in model.parameters()]
+
+    model = built(Checkpointed)
+    assert same(scaled(lowtide.wrap(model, budget="400 KB", time_limit=1)),
+                scaled(built(Checkpointed)))
+
+
+def test_data_classes_with_lists():
+    wrapped, plain = lowtide.wrap(built(Structured), ROWS()), built(Structured)
+    rows = ROWS()
+    for model in (wrapped, plain):
+        answer = model(*rows)
+        (answer.loss + answer.hidden[1].sum()).backward()
+    assert same([p.grad for p in wrapped.parameters()], [p.grad for p in plain.parameters()])
+
+
+def test_results_may_be_written():
+    """What the model returns is the caller's own, as eager's is."""
+    def masked(model):
+        torch.manual_seed(1)
+        output = model(*ROWS())
+        output[:, 3] = 0
+        output.mul_(2)
+        output.square().sum().backward()
+        return [output.detach(), *(p.grad for p in model.parameters())]
+
+    model = nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 20))
+    plain = copy.deepcopy(model)
+    assert same(masked(lowtide.wrap(model, ROWS())), masked(plain))
+
+
+def test_gradients_of_some_results_only_in_any_layout():
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(20, 8), nn.Linear(20, 8)
+
+        def forward(self, x):
+            return self.first(x).tanh(), self.second(x).sigmoid()
+
+    def some(model):
+        torch.manual_seed(1)
+        first, second = model(*ROWS())
+        first.backward(torch.randn(8, 16).t())
+        (model(*ROWS())[1].sum(0, keepdim=True).expand(4, 8) * 2).sum().backward()
+        return [p.grad for p in model.parameters()]
+
+    # A gradient that comes in another layout is copied, and another kernel may then multiply it.
+    for got, expected in zip(some(lowtide.wrap(built(Two), ROWS())), some(built(Two))):
+        torch.testing.assert_close(got, expected)

@@ -1,0 +1,132 @@
+"""What a wrapped module does not do: each says what is wrong, and leaves the model as it was."""
+
+import copy
+
+import lowtide
+import pytest
+import torch
+from torch import nn
+from wrap_cases import IMAGES, ROWS, Convolutions, Randomly, built, loss_of, same, train
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+
+def test_wrapping_changes_nothing():
+    model = built(Convolutions)
+    before = copy.deepcopy(model.state_dict())
+    torch.manual_seed(5)
+    state = torch.get_rng_state()
+    lowtide.wrap(model, torch.randn(4, 3, 16, 16, generator=torch.Generator()), budget="90%",
+                 time_limit=1)
+    assert same(list(before.values()), list(model.state_dict().values()))
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_a_budget_that_cannot_be_met_leaves_the_model():
+    model = built(Convolutions)
+    inputs = IMAGES()
+    with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
+        lowtide.wrap(model, inputs, budget=1000)
+    with pytest.raises(lowtide.InfeasibleError, match="No plan of any kind"):
+        lowtide.wrap(model, inputs, budget="50%")
+    assert type(model) is Convolutions
+    assert same(train(model, IMAGES), train(built(Convolutions), IMAGES))
+
+
+def test_changing_a_parameter_in_between_is_noticed():
+    wrapped = lowtide.wrap(built(Randomly), ROWS())
+    loss = loss_of(wrapped(*ROWS()))
+    with torch.no_grad():
+        wrapped.second.weight.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_changing_a_result_in_between_is_noticed():
+    model = nn.Sequential(nn.Linear(20, 20), nn.Sigmoid())
+    output = lowtide.wrap(model, ROWS())(*ROWS())
+    loss = output.sum()
+    with torch.no_grad():
+        output.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+def test_misuse_is_named():
+    with pytest.raises(lowtide.InputError, match="torch.nn.Module"):
+        lowtide.wrap(lambda x: x)
+    with pytest.raises(lowtide.InputError, match="optimizer"):
+        lowtide.wrap(built(Randomly), ROWS(), budget="90%", optimizer="adm")
+    with pytest.raises(lowtide.InputError, match="budget"):
+        lowtide.wrap(built(Randomly), ROWS(), budget="many")
+    with pytest.raises(lowtide.InputError, match="not wrapped"):
+        lowtide.explain(built(Randomly))
+
+
+def test_another_device_is_refused():
+    model = nn.Linear(4, 4, device="meta")
+    with pytest.raises(lowtide.InputError, match="on the device meta"):
+        lowtide.wrap(model, torch.empty(2, 4, device="meta"))
+
+
+class BrokenInALoop(torch.nn.Module):
+    """Dynamo gives up a function with a graph break in a loop that it cannot unroll."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = torch.nn.ModuleList([torch.nn.Linear(4, 4) for _ in range(2)])
+
+    def forward(self, x):
+        for part in self.parts:
+            x = part(x)
+            torch._dynamo.graph_break()
+        return x
+
+
+def test_a_model_that_runs_without_a_plan_says_so():
+    wrapped = lowtide.wrap(built(BrokenInALoop), budget="100%", time_limit=1)
+    with pytest.warns(UserWarning, match="BrokenInALoop ran without a plan"):
+        wrapped(torch.randn(3, 4))
+
+
+def test_a_budget_below_the_parameters():
+    model = nn.Linear(64, 64)
+    with pytest.raises(lowtide.InfeasibleError, match="inputs alone exceed the budget of 20 KB"):
+        lowtide.wrap(model, torch.randn(2, 64), budget="20 KB")
+
+
+def test_a_model_that_is_moved_after_it_was_wrapped():
+    wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4)).to("meta")
+    with pytest.raises(lowtide.InputError, match="on the device meta, and plans are run on"):
+        wrapped(torch.empty(2, 4, device="meta"))
+
+
+def test_inputs_on_another_device_than_the_model():
+    wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4))
+    with pytest.raises(RuntimeError, match="to the same device"):
+        wrapped(torch.empty(2, 4, device="meta"))
+    wrapped(torch.randn(2, 4)).sum().backward()  # and the model still works
+
+
+def test_gradients_of_gradients():
+    x = torch.randn(16, 20, requires_grad=True)
+    wrapped = lowtide.wrap(nn.Sequential(nn.Linear(20, 20), nn.Tanh()), x)
+    (gradient,) = torch.autograd.grad(wrapped(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="gradients of gradients cannot be computed"):
+        gradient.square().sum().backward()
+
+
+def test_forward_mode():
+    wrapped = lowtide.wrap(nn.Sequential(nn.Linear(20, 20), nn.Tanh()), ROWS())
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(*ROWS(), torch.ones(16, 20))
+        with pytest.raises(lowtide.InputError, match="forward mode cannot go through it"):
+            wrapped(dual)
+
+
+def test_a_second_backward_pass_without_retaining():
+    loss = lowtide.wrap(nn.Linear(20, 20), ROWS())(*ROWS()).sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        loss.backward()
