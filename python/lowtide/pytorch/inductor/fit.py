@@ -3,8 +3,8 @@
 Inductor says of its buffers how large they are and how long they live; what kernels of libraries
 take for themselves, and what else is allocated meanwhile, shows in a step alone. ``compile_within``
 compares what the step took with what was expected and has the graph split again for less by what is
-missing, or for more by what is left. Times are estimates, so that where PyTorch has a split that fits
-and is about as fast, both are run in turn and the faster is kept.
+missing, or for more by what is left. Times are estimates, so that where PyTorch has a split that
+fits and is about as fast, both are run in turn and the faster is kept.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which kernels Inductor fuses, where it would undo what a plan gains.
 
-Two kernels that read the same values may be fused although neither reads what the other makes. One of
-them then runs when the other does: what a plan computes again right before its use would be made as
-soon as something else reads what it is made of, and be held until then.
+Two kernels that read the same values may be fused although neither reads what the other makes. One
+of them then runs when the other does: what a plan computes again right before its use would be made
+as soon as something else reads what it is made of, and be held until then.
 """
 
 from __future__ import annotations
