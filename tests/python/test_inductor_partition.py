@@ -144,3 +144,18 @@ def test_a_split_of_pytorch_that_draws_twice_is_told_apart():
         same = all(torch.allclose(a, b) for a, b in zip(got, wanted, strict=True))
         assert exact[fraction] == same
     assert exact == {1.0: True, 0.0: False}
+
+
+def found_within(budget, **given):
+    partition = PlannedPartition(budget, time_limit=1.0, **given)
+    halves_of(partition)
+    return partition.found
+
+
+def test_no_split_of_pytorch_that_fits_is_faster():
+    """By the estimates, within what the smallest split of PyTorch's takes."""
+    theirs = found_within("80%", only_pytorch=True, or_smallest=True)
+    ours = found_within(theirs.expected_bytes)
+    assert theirs.name.startswith("PyTorch's split at") and theirs.rival is None
+    assert ours.fits and ours.overhead <= theirs.overhead
+    assert ours.planned is None or ours.overhead <= ours.rival.overhead <= theirs.overhead

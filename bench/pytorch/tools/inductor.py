@@ -7,5 +7,4 @@ from . import compiled
 
 def prepare(case, optimizer, setting):
     torch._inductor.config.compile_threads = 1
-    torch._inductor.config.fallback_random = True  # draws what eager draws, where it can
     return compiled.prepare(case, "inductor", setting)

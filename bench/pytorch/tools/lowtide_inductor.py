@@ -8,5 +8,4 @@ from . import lowtide
 
 def prepare(case, optimizer, setting):
     torch._inductor.config.compile_threads = 1
-    torch._inductor.config.fallback_random = True  # draws what eager draws, where it can
     return lowtide.prepare(case, optimizer, setting, mode="inductor")

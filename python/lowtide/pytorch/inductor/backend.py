@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from torch._functorch import config as functorch_config
-from torch._inductor.compile_fx import compile_fx
+from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+from .fusion import fusion
 from .partition import PlannedPartition
 
 
@@ -33,8 +34,13 @@ def compiler(partition: PlannedPartition) -> Callable:
 
     What AOTAutograd kept of earlier runs is not used: the partition would not be asked.
     """
+    def compile_half(half, inputs, **settings):
+        with fusion(partition.found is not None and partition.found.near):
+            return compile_fx_inner(half, inputs, **settings)
+
     def compile_graph(graph, inputs):
         with functorch_config.patch(enable_autograd_cache=False):
-            return compile_fx(graph, inputs, config_patches={"custom_partitioner_fn": partition})
+            return compile_fx(graph, inputs, inner_compile=compile_half,
+                              config_patches={"custom_partitioner_fn": partition})
 
     return compile_graph

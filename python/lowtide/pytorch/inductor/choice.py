@@ -1,20 +1,19 @@
 """Which split of a joint graph Inductor is to compile within a budget.
 
-Candidates are PyTorch's own split, which is what Inductor alone would run; Lowtide's plans, asked
-for less or more until the lowered graph just fits; and PyTorch's split with an activation memory
-budget, where by estimate it fits and is no slower. Of those that fit as lowered the fastest is
-taken. Nothing is compiled meanwhile.
+Candidates are PyTorch's own split, which is what Inductor alone would run; PyTorch's splits with an
+activation memory budget, down to the first that fits; and Lowtide's plans, asked for less or more
+until the lowered graph just fits. Of those that fit as lowered the fastest is taken. Nothing is
+compiled meanwhile.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 
-from ... import Graph, InfeasibleError, Planned, Replay, _core, format_bytes, keep_all, replay
-from ... import structural_floor_bytes
-from .joint import Halves, Joint, Planning, is_exact
+from ... import Graph, InfeasibleError, Planned, _core, format_bytes, structural_floor_bytes
+from .cuts import Cut, cuts
+from .joint import Halves, Joint, Planning
 from .lowering import lowered
 
 #: ``lowtide.plan`` with its settings: a plan of a graph within a budget.
@@ -24,8 +23,8 @@ Planner = Callable[[Graph, "int | str"], Planned]
 PLANS = 4
 #: A part of the budget that may stay unused: another plan would gain little.
 SLACK = 0.03
-#: PyTorch's budgets that are looked at, from the fastest on.
-FRACTIONS = (0.8, 0.6, 0.4, 0.2)
+#: Of an estimated peak: a split that exceeds the budget by more is not lowered.
+ESTIMATE = 0.2
 #: The smallest plan is found to 1/32 of what lies between the floor and keeping all.
 HALVINGS = 5
 
@@ -36,7 +35,9 @@ class Choice:
 
     ``name`` says whose it is. ``expected_bytes``: the peak with parameters, buffers and inputs.
     ``overhead``: of the time, estimated, beside PyTorch's own split. ``planned``: where Lowtide
-    made it. ``budget_bytes``: what the step was to fit in, None for no limit.
+    made it. ``near``: whether Inductor is to fuse as in ``fusion.py``. ``rival``: of a plan of
+    Lowtide's, the fastest of PyTorch's splits that fits. ``budget_bytes``: what the step was to fit
+    in, None for no limit.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Choice:
     expected_bytes: int
     overhead: float
     planned: Planned | None = None
+    near: bool = False
+    rival: Choice | None = None
     budget_bytes: int | None = None
 
     @property
@@ -51,12 +54,13 @@ class Choice:
         return self.budget_bytes is None or self.expected_bytes <= self.budget_bytes
 
 
-def choose(joint: Joint, budget: int | str | None, planner: Planner,
+def choose(joint: Joint, budget: int | str | None, planner: Planner | None,
            beside_bytes: int = 0) -> Choice:
     """The fastest split within the budget; the smallest that was found where none is.
 
     ``budget``: bytes; or a share such as ``"60%"`` of what a step takes with PyTorch's own split;
-    or None. ``beside_bytes`` of it are taken by what the graph does not know.
+    or None. ``planner``: None for PyTorch's splits alone. ``beside_bytes`` of the budget are taken
+    by what the graph does not know.
     """
     judge = _Judge(joint, beside_bytes)
     budget_bytes = _resolved(budget, judge.own.expected_bytes)
@@ -81,11 +85,24 @@ def _resolved(budget, keep_all_bytes):
 
 
 def _within(judge, joint, budget_bytes, planner):
-    planning = joint.planning(judge.own.halves)
-    found = [judge.own, *_plans(judge, planning, budget_bytes, planner)]
-    best = _best(found, budget_bytes)
-    cut = _promising_cut(judge, joint, planning, best, budget_bytes)
-    return best if cut is None else _best([*found, cut], budget_bytes)
+    found = list(cuts(joint, judge.own.halves))
+    theirs = [judge.own, *_lowered(judge, found, budget_bytes)]
+    rival = _best(theirs, budget_bytes)
+    if planner is None:
+        return rival
+    bases = found[:1]
+    if rival.expected_bytes > budget_bytes and len(found) > 1:
+        bases.append(min(found[1:], key=lambda cut: cut.kept_bytes))
+    ours = [choice for base in bases
+            for choice in _plans(judge, base.planning, budget_bytes, planner)]
+    best = _best([rival, *ours], budget_bytes)
+    if best is rival or best.expected_bytes > budget_bytes:
+        return best
+    fused = judge.fused_freely(best)
+    if fused.expected_bytes <= budget_bytes and fused.overhead < best.overhead:
+        best = fused
+    return dataclasses.replace(
+        best, rival=rival if rival.expected_bytes <= budget_bytes else None)
 
 
 def _best(found: Sequence[Choice], budget_bytes: int) -> Choice:
@@ -101,20 +118,26 @@ class _Judge:
     def __init__(self, joint: Joint, beside_bytes: int):
         self._joint, self.beside_bytes = joint, beside_bytes
         halves = joint.cut(1.0)
-        self._plain = lowered(halves)
-        self.own = self._choice("PyTorch's own split", halves, self._plain)
+        plain = lowered(halves)
+        self._plain_microseconds = plain.microseconds
+        self.own = self._choice("PyTorch's own split", halves, plain)
 
     def planned(self, planning: Planning, found: Planned) -> Choice:
         halves = self._joint.split(planning, found.plan)
-        return self._choice("Lowtide's plan", halves, lowered(halves), found)
+        return self._choice("Lowtide's plan", halves, lowered(halves, near=True), found, near=True)
 
-    def cut(self, fraction: float, halves: Halves) -> Choice:
-        return self._choice(f"PyTorch's split at {fraction}", halves, lowered(halves))
+    def fused_freely(self, choice: Choice) -> Choice:
+        """The same split with Inductor's own fusions."""
+        return self._choice(choice.name, choice.halves, lowered(choice.halves), choice.planned)
 
-    def _choice(self, name, halves, found, planned=None):
+    def cut(self, cut: Cut, near: bool) -> Choice:
+        return self._choice(f"PyTorch's split at {cut.fraction}", cut.halves,
+                            lowered(cut.halves, near), near=near)
+
+    def _choice(self, name, halves, found, planned=None, near=False):
         expected = self._joint.resident_bytes + self.beside_bytes + found.peak_bytes
-        overhead = found.microseconds / self._plain.microseconds - 1
-        return Choice(name, halves, expected, overhead, planned)
+        overhead = found.microseconds / self._plain_microseconds - 1
+        return Choice(name, halves, expected, overhead, planned, near)
 
 
 def _plans(judge, planning, budget_bytes, planner) -> Iterator[Choice]:
@@ -153,23 +176,15 @@ def _smallest(graph: Graph, too_small: int, planner: Planner) -> Planned:
     return best
 
 
-def _promising_cut(judge, joint, planning, best, budget_bytes) -> Choice | None:
-    """The first of PyTorch's splits that by estimate fits, lowered; None where it is slower than
-    the best plan by the same estimate."""
-    per_byte = (judge.own.expected_bytes - judge.beside_bytes) / _kept(planning.graph).peak_bytes
-    most = _kept(planning.graph).cost * (1 + max(best.overhead, 0)) \
-        if best.expected_bytes <= budget_bytes else math.inf
-    for fraction in FRACTIONS:
-        halves = joint.cut(fraction)
-        if not is_exact(halves):
-            return None  # those of smaller fractions compute no less again
-        kept = _kept(joint.planning(halves).graph)
-        if kept.cost > most:
-            return None
-        if kept.peak_bytes * per_byte + judge.beside_bytes <= budget_bytes:
-            return judge.cut(fraction, halves)
-    return None
-
-
-def _kept(graph: Graph) -> Replay:
-    return replay(graph, keep_all(graph))
+def _lowered(judge, found: Sequence[Cut], budget_bytes) -> Iterator[Choice]:
+    """PyTorch's splits until one fits, each first as PyTorch runs it. Left out are those that by
+    estimate are far from fitting."""
+    per_byte = (judge.own.expected_bytes - judge.beside_bytes) / found[0].kept_bytes
+    for cut in found[1:]:
+        if cut.kept_bytes * per_byte + judge.beside_bytes > (1 + ESTIMATE) * budget_bytes:
+            continue
+        for near in (False, True):
+            choice = judge.cut(cut, near)
+            yield choice
+            if choice.expected_bytes <= budget_bytes:
+                return

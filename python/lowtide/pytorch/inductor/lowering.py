@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 from torch._guards import detect_fake_mode
+from torch._inductor import ir
 from torch._inductor.compile_fx import (
     _recursive_post_grad_passes,
     fake_tensor_prop,
@@ -22,9 +23,11 @@ from torch._inductor.compile_fx import (
 )
 from torch._inductor.debug import DebugContext
 from torch._inductor.graph import GraphLowering
+from torch._inductor.scheduler import ExternKernelSchedulerNode
 from torch._inductor.virtualized import V
 
 from .buffers import peak_bytes
+from .fusion import fusion
 from .rates import microseconds, pointwise_operations, product_operations
 
 #: The strides of a result; None where Inductor leaves them as they were traced.
@@ -43,12 +46,14 @@ class Lowered:
     microseconds: float
 
 
-def lowered(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Lowered:
-    """Of the forward and the backward graph of a step; both are left as they are."""
+def lowered(halves: tuple[fx.GraphModule, fx.GraphModule], near: bool = False) -> Lowered:
+    """Of the forward and the backward graph of a step; both are left as they are. ``near``: as in
+    ``fusion.py``."""
     forward, backward = halves
-    first, strides = _lower(forward, _inputs(forward), is_backward=False)
-    saved = dict(zip(_names(forward), strides, strict=True))
-    second, _ = _lower(backward, _laid_out(backward, saved), is_backward=True)
+    with fusion(near):
+        first, strides = _lower(forward, _inputs(forward), is_backward=False)
+        saved = dict(zip(_names(forward), strides, strict=True))
+        second, _ = _lower(backward, _laid_out(backward, saved), is_backward=True)
     return Lowered(max(first.peak_bytes, second.peak_bytes),
                    first.microseconds + second.microseconds)
 
@@ -82,10 +87,25 @@ def _prepared(half, inputs):
 
 
 def _microseconds(kernel) -> float:
-    nodes = {node for part in kernel.get_nodes() if part.node is not None
-             for node in part.node.get_origins() if "val" in node.meta}
-    return microseconds(sum(map(product_operations, nodes)), kernel.get_read_write_buffers_sizes(),
-                        sum(map(pointwise_operations, nodes)))
+    products = pointwise = 0
+    for part in kernel.get_nodes():
+        if isinstance(part, ExternKernelSchedulerNode):
+            products += _product(part.node)
+        elif part.node is not None:
+            pointwise += sum(map(pointwise_operations, _traced(part.node)))
+    return microseconds(products, kernel.get_read_write_buffers_sizes(), pointwise)
+
+
+def _product(node: ir.Operation) -> int:
+    """Operations of a library's kernel. What Inductor says it comes from is also what its inputs
+    come from, and each of several results is a node of its own."""
+    if isinstance(node, ir.MultiOutput):
+        return 0
+    return max(map(product_operations, _traced(node)), default=0)
+
+
+def _traced(node: ir.Operation) -> set[fx.Node]:
+    return {origin for origin in node.get_origins() if "val" in origin.meta}
 
 
 def _strides_of(result) -> Strides:

@@ -22,17 +22,17 @@ class PlannedPartition(CustomPartitionerFn):
     ``strategy`` and ``options`` are those of ``lowtide.plan``, ``time_limit`` is in seconds for
     each plan. Once a training step was split, ``found`` says how.
     ``or_smallest``: where nothing is found within the budget, the smallest split takes its place;
-    otherwise InfeasibleError is raised.
+    otherwise InfeasibleError is raised. ``only_pytorch``: of PyTorch's splits alone.
     """
 
     def __init__(
         self, budget: int | str | None, *, strategy: str | None = None,
         options: Mapping[str, float] | None = None, time_limit: float = 10.0,
-        or_smallest: bool = False, beside_bytes: int = 0,
+        or_smallest: bool = False, only_pytorch: bool = False, beside_bytes: int = 0,
     ):
         self._budget, self._beside_bytes = budget, beside_bytes
-        self._planner = functools.partial(plan, strategy=strategy, options=options,
-                                          time_limit=time_limit)
+        self._planner = None if only_pytorch else functools.partial(
+            plan, strategy=strategy, options=options, time_limit=time_limit)
         self._or_smallest = or_smallest
         self.found: Choice | None = None
 

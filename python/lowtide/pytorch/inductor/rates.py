@@ -16,12 +16,12 @@ FLOPS_PER_US = 1e5
 BYTES_PER_US = 1e4
 
 #: Operations for an element, by the name of the op: of a series or a division...
-_SLOW_OPS = 40
+_SLOW_OPS = 30
 _SLOW = {"acos", "asin", "atan", "cos", "cosh", "erf", "erfc", "exp", "expm1", "gelu",
          "gelu_backward", "log", "log1p", "log2", "pow", "rsqrt", "sigmoid", "silu", "sin", "sinh",
          "softplus", "sqrt", "tan", "tanh", "div", "reciprocal"}
 #: ... of a random number, which is computed alone, not in vectors, on processors...
-_RANDOM_OPS = 500
+_RANDOM_OPS = 1200
 _RANDOM = {"inductor_random", "inductor_randint", "rand", "randn", "native_dropout", "bernoulli"}
 #: ... and of all else.
 _PLAIN_OPS = 1

@@ -1,0 +1,43 @@
+"""Which kernels Inductor fuses, where it would undo what a plan gains.
+
+Two kernels that read the same values may be fused although neither reads what the other makes. One
+of them then runs when the other does: what a plan computes again right before its use would be made
+as soon as something else reads what it is made of, and be held until then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from torch._inductor import config
+from torch._inductor.choices import InductorChoices
+from torch._inductor.custom_graph_pass import get_hash_for_files
+from torch._inductor.virtualized import V
+
+#: How many kernels apart two may be in the graph's order to become one.
+NEAR = 4
+
+
+class NearFusion(InductorChoices):
+    """Inductor's choices, with such kernels fused only where they are next to each other."""
+
+    @staticmethod
+    def can_fuse_horizontal(scheduler, node1, node2, shared_data_score: int) -> bool:
+        apart = max(node1.max_order - node2.min_order, node2.max_order - node1.min_order)
+        return apart <= NEAR and InductorChoices.can_fuse_horizontal(scheduler, node1, node2,
+                                                                     shared_data_score)
+
+    def uuid(self) -> bytes:
+        """For the cache of compiled graphs."""
+        return get_hash_for_files((__file__,))
+
+
+@contextlib.contextmanager
+def fusion(near: bool) -> Iterator[None]:
+    """Within it Inductor fuses as it does, or with ``near`` as ``NearFusion``."""
+    if not near:
+        yield
+        return
+    with config.patch(inductor_choices_class=NearFusion), V.set_choices_handler(NearFusion()):
+        yield
