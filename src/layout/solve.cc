@@ -1,6 +1,7 @@
 #include "layout/solve.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "layout/ejection_search.h"
@@ -16,8 +17,10 @@ namespace {
 /// Searches for the first target; twice as many for each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
 constexpr std::int64_t kQuickSearches = 4;
-/// The heuristics, and the first searches, may spend this part of the work.
+/// The heuristics may spend this part of the work.
 constexpr std::int64_t kFirstShare = 8;
+/// Turns of the searches that can prove in what is left; three out of four go to local search.
+constexpr std::int64_t kTurns = 8;
 /// The local search looks at so many items, per item, before it tries a shorter step; and the
 /// shortest step, of the height aimed at.
 constexpr std::int64_t kPatience = 8000;
@@ -37,59 +40,57 @@ std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& 
   return result;
 }
 
-/// Lowers a packing by searches until it is known to be the lowest, or the work is used up.
+/// Lowers a packing by searches in turn until it is known to be the lowest, or the work is used up.
 class Descent {
  public:
   Descent(const Instance& instance, const PackingGoal& goal, std::int64_t work,
           SolvedPacking& best, const Control& control)
-      : instance_(instance), goal_(goal), best_(best), control_(control), work_left_(work) {}
+      : instance_(instance),
+        goal_(goal),
+        best_(best),
+        control_(control),
+        work_left_(work),
+        patience_(kPatience * static_cast<std::int64_t>(instance.items.size())) {}
 
-  /// A few searches for the capacity, or else the bound: they find the lowest packing often. What is
-  /// within the capacity already is lowered if that is quick.
-  void begin() {
-    reserve_ = work_left_ - work_left_ / kFirstShare;
-    const bool fits = goal_.capacity && best_.packing.height <= *goal_.capacity;
-    if (fits) {
-      aim(best_.lower_bound, 0, kQuickSearches);
-    } else {
-      aim(goal_.capacity.value_or(best_.lower_bound), 0, kFirstSearches);
-    }
-    reserve_ = 0;
-  }
+  /// What is within the capacity already is lowered if a few searches do it.
+  void settle() { aim(best_.lower_bound, kQuickSearches); }
 
-  /// Steps down by local search, with this much of the work: far at first, shorter where that fails,
-  /// and longer at each step once all of them do.
-  void step_down(std::int64_t work) {
-    const Bytes least = goal_.capacity.value_or(best_.lower_bound);
-    EjectionSearch search(instance_, item_offsets());
-    const auto spent = [&] { return search.work(); };
-    std::int64_t patience = kPatience * static_cast<std::int64_t>(instance_.items.size());
-    const Bytes shortest = std::max(instance_.unit, least / kShortestStep);
-    Bytes step = best_.packing.height - least;
-    work = std::min(work, work_left_);
-    while (!is_solved() && spent() < work && !control_.should_stop()) {
-      const Bytes target = std::max(least, best_.packing.height - step);
-      if (search.pack_within(target, std::min(patience, work - spent()), control_)) {
-        keep(search.offsets());
-        step *= 2;
-      } else if (step > shortest) {
-        step = std::max(step / 2, shortest);
-      } else {
-        patience *= 2;
-      }
-    }
-    work_left_ -= spent();
-  }
-
+  /// Searches that can prove, and local search for three times as long, in turn. First for what is
+  /// wanted, the capacity or else the bound: often the lowest packing is found at once.
   void run() {
-    std::int64_t count = kFirstSearches;
-    for (std::int64_t first = count; !is_over(); first += count, count *= 2) {
-      if (goal_.capacity) {
-        aim(*goal_.capacity, first, count);
+    const std::int64_t turn = work_left_ / kTurns;
+    search_stop_ = work_left_ - 4 * turn;
+    aim(least(), kFirstSearches);
+    for (std::int64_t count = kFirstSearches; !is_solved() && !is_over(); count *= 2) {
+      step_down(3 * turn);
+      search_stop_ = std::max<std::int64_t>(0, work_left_ - turn);
+      aim_between(count);
+    }
+  }
+
+  /// Steps down by local search: far at first, shorter where that fails, and longer at each step once
+  /// the shortest do.
+  void step_down(std::int64_t most_work) {
+    if (is_solved() || is_over()) return;
+    if (!local_) {
+      local_.emplace(instance_, item_offsets());
+      step_ = best_.packing.height - least();
+    }
+    const std::int64_t before = local_->work();
+    const std::int64_t stop = before + std::min(most_work, work_left_);
+    const Bytes shortest = std::max(instance_.unit, least() / kShortestStep);
+    while (!is_solved() && local_->work() < stop && !control_.should_stop()) {
+      const Bytes target = std::max(least(), best_.packing.height - step_);
+      if (local_->pack_within(target, std::min(patience_, stop - local_->work()), control_)) {
+        keep(local_->offsets());
+        step_ *= 2;
+      } else if (step_ > shortest) {
+        step_ = std::max(step_ / 2, shortest);
       } else {
-        aim_between(first, count);
+        patience_ *= 2;
       }
     }
+    work_left_ -= local_->work() - before;
   }
 
   bool is_solved() const {
@@ -98,28 +99,35 @@ class Descent {
   }
 
  private:
-  bool is_over() const { return is_solved() || is_exhausted(); }
-  bool is_exhausted() const { return work_left_ <= reserve_ || control_.should_stop(); }
+  Bytes least() const { return goal_.capacity.value_or(best_.lower_bound); }
+  bool may_search() const { return work_left_ > search_stop_ && !control_.should_stop(); }
+  bool is_over() const { return work_left_ <= 0 || control_.should_stop(); }
 
-  /// The bound itself, then halves what lies between the highest that failed and the best.
-  void aim_between(std::int64_t first, std::int64_t count) {
-    aim(best_.lower_bound, first, count);
+  /// What is wanted; with no capacity then halves what lies between the highest that failed and the
+  /// best.
+  void aim_between(std::int64_t count) {
+    const std::int64_t first = next_search_;
+    aim(least(), count);
+    if (goal_.capacity) return;
     const Bytes unit = instance_.unit;
     Bytes failed = best_.lower_bound;
-    while (!is_over() && failed + unit < best_.packing.height) {
+    while (!is_solved() && may_search() && failed + unit < best_.packing.height) {
       const Bytes steps = (best_.packing.height - failed) / unit;
       const Bytes target = failed + steps / 2 * unit;
-      if (!aim(target, first, count)) failed = target;
+      next_search_ = first;
+      if (!aim(target, count)) failed = target;
     }
   }
 
-  /// Whether some of the searches packs within the target.
-  bool aim(Bytes target, std::int64_t first, std::int64_t count) {
+  /// Whether some of the next searches packs within the target.
+  bool aim(Bytes target, std::int64_t count) {
     const auto nodes = 2 * static_cast<std::int64_t>(instance_.items.size()) + 500;
     if (best_.packing.height <= target) return true;
-    for (std::int64_t n = first; n < first + count && !is_exhausted(); ++n) {
+    for (; count > 0 && may_search(); --count) {
+      const std::int64_t n = next_search_++;
       const Attempt attempt = search_valleys(instance_, target, nth_guide(instance_, n),
-                                             nodes * luby(n), work_left_ - reserve_, control_);
+                                             nodes * luby(n), work_left_ - search_stop_,
+                                             control_);
       work_left_ -= attempt.work;
       if (attempt.verdict == Verdict::packed) return keep(attempt.offsets);
       if (attempt.verdict == Verdict::impossible) {
@@ -153,7 +161,11 @@ class Descent {
   SolvedPacking& best_;
   const Control& control_;
   std::int64_t work_left_;
-  std::int64_t reserve_ = 0;  ///< of the work, for later
+  std::int64_t search_stop_ = 0;  ///< the work that searches must leave
+  std::int64_t next_search_ = 0;
+  std::optional<EjectionSearch> local_;
+  std::int64_t patience_;  ///< work of the local search before it tries another step
+  Bytes step_ = 0;
 };
 
 /// Whether one search down to a first packing is within the work, roughly, and the memory.
@@ -178,12 +190,15 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   const std::int64_t first = goal.work / kFirstShare;
   best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
 
-  const std::int64_t left = goal.work - first;
-  Descent descent(instance, goal, left, best, control);
-  const bool searches = can_search(instance, left);
-  if (searches) descent.begin();
-  descent.step_down(searches ? goal.work / 2 : left);
-  if (searches) descent.run();
+  Descent descent(instance, goal, goal.work - first, best, control);
+  const bool searches = can_search(instance, goal.work - first);
+  if (descent.is_solved()) {
+    if (searches) descent.settle();
+  } else if (searches) {
+    descent.run();
+  } else {
+    descent.step_down(goal.work);
+  }
   return best;
 }
 

@@ -198,9 +198,8 @@ class Attempts {
   /// The last resort: the plan that needs the least. Asking for its arena succeeds.
   bool accept_leanest() {
     if (!smallest_peak_) decide(0);
-    if (!smallest_peak_ || stopped_) return false;
     planned_.smallest_budget = smallest_peak_;
-    if (control_.should_stop()) return false;
+    if (!smallest_peak_ || stopped_ || control_.should_stop()) return false;
     std::optional<Found> found = decide(*smallest_peak_);
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(std::move(*found));
@@ -310,19 +309,13 @@ class Attempts {
   }
 
   std::string why_infeasible() const {
-    if (planned_.smallest_budget) {
-      return fmt::format("the smallest budget that {} reaches is {}", strategy_.name,
-                         in_full(*planned_.smallest_budget));
+    if (!planned_.smallest_budget) {
+      return fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
     }
-    return fmt::format("{} finds no plan within {}{}", strategy_.name, in_full(budget_),
-                       how_far());
-  }
-
-  /// What was reached before the time was over.
-  std::string how_far() const {
-    if (!stopped_ || !smallest_peak_) return "";
-    return fmt::format("; in the time limit of {} s it came down to {}", control_.limit_seconds(),
-                       in_full(*smallest_peak_));
+    const std::string so_far =
+        stopped_ ? fmt::format(" in the time limit of {} s", control_.limit_seconds()) : "";
+    return fmt::format("the smallest budget that {} reaches{} is {}", strategy_.name, so_far,
+                       in_full(*planned_.smallest_budget));
   }
 
   std::string why_stopped() const {
