@@ -1,0 +1,110 @@
+// How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as the
+// search makes them before it knows of addresses, packed as low as possible. That is harder than the
+// planner's own task, a packing within the budget. Prints a table. --help lists the options.
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "bench_main.h"
+#include "graph/io.h"
+#include "layout/plan_buffers.h"
+#include "layout/solve.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "planner/planner.h"
+
+namespace lowtide {
+namespace {
+
+struct Arguments {
+  std::vector<std::string> graphs;
+  std::vector<int> percents{100, 70, 50, 40, 35};
+  double seconds = 4;
+  double work = 1;
+};
+
+void define(CLI::App& app, Arguments& arguments) {
+  app.add_option("graphs", arguments.graphs, "Files of graphs")->required();
+  app.add_option("--percents", arguments.percents,
+                 "Of keep-all's peak; 100 keeps all [100 70 50 40 35]");
+  app.add_option("--seconds", arguments.seconds, "For each plan [4]");
+  app.add_option("--work", arguments.work, "Times what pack() may spend [1]");
+}
+
+/// Nothing where the search finds no plan.
+std::vector<OpId> executions_of(const Graph& graph, int percent, double seconds) {
+  if (percent >= 100) {
+    std::vector<OpId> all(static_cast<std::size_t>(graph.num_ops()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+  Control control(seconds);
+  const Strategy& search = find_strategy("search");
+  const Bytes budget = keep_all_reference(graph).peak_bytes / 100 * percent;
+  return search.decide({graph, budget, default_options(search), control, {}}).executions;
+}
+
+struct Row {
+  std::string graph;
+  int percent;
+  std::size_t buffers;
+  SolvedPacking solved;
+  double seconds;
+};
+
+double percent_above(const SolvedPacking& solved) {
+  return 100 * (static_cast<double>(solved.packing.height) /
+                    static_cast<double>(std::max<Bytes>(solved.lower_bound, 1)) -
+                1);
+}
+
+void print(const Row& row) {
+  fmt::print("| {} | {} | {} | {} | {} | {:.3f} | {} | {:.2f} |\n", row.graph, row.percent,
+             row.buffers, row.solved.packing.height, row.solved.lower_bound,
+             percent_above(row.solved), row.solved.proven() ? "yes" : "no", row.seconds);
+  std::fflush(stdout);
+}
+
+void run(const Arguments& arguments) {
+  fmt::print("| graph | % of keep-all | buffers | height | bound | above % | proven | s |\n"
+             "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+  int plans = 0, proven = 0, close = 0;
+  for (const std::string& file : arguments.graphs) {
+    const Graph graph = read_graph(file);
+    for (const int percent : arguments.percents) {
+      const auto executions = executions_of(graph, percent, arguments.seconds);
+      if (executions.empty()) continue;
+      const Plan plan = with_in_place(graph, lower(graph, executions));
+      const std::vector<Buffer> buffers = buffers_of(graph, plan).buffers;
+      const PackingGoal goal{
+          .alignment = graph.executable() ? kArenaAlignment : 1,
+          .work = static_cast<std::int64_t>(arguments.work * static_cast<double>(kPackingWork))};
+      const Control clock;
+      Row row{std::filesystem::path(file).stem().string(), percent, buffers.size(),
+              solve_packing(buffers, goal, clock), 0};
+      row.seconds = clock.elapsed_seconds();
+      print(row);
+      ++plans;
+      proven += row.solved.proven();
+      close += percent_above(row.solved) <= 0.5;
+    }
+  }
+  fmt::print("\nOf {} plans {} are packed as low as proven possible, {} within 0.5 %.\n", plans,
+             proven, close);
+}
+
+}  // namespace
+}  // namespace lowtide
+
+int main(int argc, char** argv) {
+  return bench_main(argc, argv, "plan_layouts", "How close arenas come to the most bytes alive",
+                    lowtide::define,
+                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+}
