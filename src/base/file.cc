@@ -154,11 +154,11 @@ void write_file(const fs::path& path, std::string_view content) {
 
 void write_file(const fs::path& path, std::span<const std::string_view> parts) {
   std::error_code error;
-  const fs::path target = fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
-  const fs::file_status status = fs::status(target, error);
+  const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
-  if (fs::exists(status) && !fs::is_regular_file(status)) return write_directly(target, parts);
-  replace_file(target, parts);
+  // A pipe may have a link to it, such as /dev/stdout, and no path of its own.
+  if (fs::exists(status) && !fs::is_regular_file(status)) return write_directly(path, parts);
+  replace_file(fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path, parts);
 }
 
 }  // namespace lowtide

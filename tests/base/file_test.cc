@@ -63,6 +63,17 @@ TEST_F(FileTest, FollowsALink) {
   EXPECT_EQ(read_file(folder_ / "real"), "new");
 }
 
+TEST_F(FileTest, WritesIntoAPipeBehindALink) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  write_file("/dev/fd/" + std::to_string(ends[1]), "piped");
+  char read[8] = {};
+  EXPECT_EQ(::read(ends[0], read, sizeof read), 5);
+  EXPECT_STREQ(read, "piped");
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
 TEST_F(FileTest, OverwritesWhatAKilledWriterLeft) {
   write_file(folder_ / "a.partial", std::string(1000, 'z'));
   write_file(folder_ / "a", "short");

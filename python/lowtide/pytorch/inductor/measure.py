@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -26,10 +27,11 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
         _step(run, *_copies((arguments, named)))
         given = _copies((arguments, named))
         model.zero_grad(set_to_none=True)
-        before = _runtime.counted_bytes()
-        _runtime.reset_counted_peak()
-        _step(run, *given)
-        return _runtime.counted_peak_bytes() - before
+        with _no_collection():
+            before = _runtime.counted_bytes()
+            _runtime.reset_counted_peak()
+            _step(run, *given)
+            return _runtime.counted_peak_bytes() - before
 
 
 def _step(run, arguments, named):
@@ -39,6 +41,20 @@ def _step(run, arguments, named):
                          "there is no training step; give example inputs of training, in its mode")
     with torch.enable_grad():
         torch.autograd.backward(results, [torch.ones_like(result) for result in results])
+
+
+@contextlib.contextmanager
+def _no_collection():
+    """Garbage is collected before and not within: tensors in it that went meanwhile would be
+    taken off what is measured."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 @contextlib.contextmanager
