@@ -1,6 +1,6 @@
-// How good plans are: overhead, proven bound, gap and seconds of a strategy on the graphs of a folder
-// within several budgets, beside the best figure of bench/peers. Prints a table. --help lists the
-// options.
+// How good plans are: overhead, proven bound, gap and seconds of a strategy on the graphs of a
+// folder within several budgets, beside the best figure of bench/peers. Prints a table. --help
+// lists the options.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

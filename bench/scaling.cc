@@ -1,5 +1,6 @@
 // How planning scales: makes training graphs of any size, and plans one from file to file. Each
-// plan takes a process of its own, so that its peak memory can be told. scaling.py runs it over sizes.
+// plan takes a process of its own, so that its peak memory can be told. scaling.py runs it over
+// sizes.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -223,7 +223,8 @@ class Validator {
   // ---- The whole ----
 
   /// So that no sum of live bytes, no arena and no sum of costs can overflow later: ops run again
-  /// as often as a plan likes, and addresses leave gaps. Such byte counts are exact as doubles, too.
+  /// as often as a plan likes, and addresses leave gaps. Such byte counts are exact as doubles,
+  /// too.
   void check_sums() const {
     constexpr Bytes kMostBytes = Bytes{1} << 53;
     constexpr double kMostCost = 1e100;

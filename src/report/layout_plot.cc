@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "report/byte_axis.h"
 #include "report/svg.h"
 
 namespace lowtide {
@@ -16,6 +17,7 @@ namespace {
 // The picture, in pixels.
 constexpr double kWidth = 1080, kHeight = 620;
 constexpr double kLeft = 76, kRight = 830, kTop = 104, kBottom = 540;
+constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
 constexpr double kSide = kRight + 26;   // where the legend begins
 constexpr double kLegendTop = kTop + 66, kLegendPitch = 40;
 constexpr double kLeast = 0.35;         // of a box's width and height, so that it is seen
@@ -78,6 +80,19 @@ Peak peak_of(const std::vector<Box>& boxes) {
   return peak;
 }
 
+/// Those that take room.
+std::vector<Box> visible(std::vector<Box> boxes) {
+  std::erase_if(boxes, [](const Box& box) { return box.bytes <= 0 || box.begin >= box.end; });
+  if (boxes.empty()) throw InputError("a picture of a layout needs a buffer that takes room.");
+  return boxes;
+}
+
+Bytes height_of(const std::vector<Box>& boxes) {
+  Bytes height = 0;
+  for (const Box& box : boxes) height = std::max(height, box.offset + box.bytes);
+  return height;
+}
+
 /// A box in pixels.
 struct Rect {
   double x, y, width, height;
@@ -88,25 +103,21 @@ class Drawing {
  public:
   explicit Drawing(const LayoutPlot& plot)
       : plot_(plot),
-        boxes_(plot.boxes),
+        boxes_(visible(plot.boxes)),
+        height_(height_of(boxes_)),
+        axis_(kFrame, std::max(height_, plot.budget_bytes.value_or(0)), 0.03),
         svg_(kWidth, kHeight, plot.title, plot.subtitle, kStyle) {
-    std::erase_if(boxes_, [](const Box& box) { return box.bytes <= 0 || box.begin >= box.end; });
-    if (boxes_.empty()) throw InputError("a picture of a layout needs a buffer that takes room.");
     first_ = boxes_.front().begin;
     last_ = boxes_.front().end;
     for (const Box& box : boxes_) {
       first_ = std::min(first_, box.begin);
       last_ = std::max(last_, box.end);
-      height_ = std::max(height_, box.offset + box.bytes);
     }
-    const Bytes most = std::max(height_, plot.budget_bytes.value_or(0));
-    unit_ = byte_unit_for(most);
-    scale_ = 1.03 * static_cast<double>(most);
     peak_ = peak_of(boxes_);
   }
 
   std::string svg() {
-    add_vertical_axis();
+    axis_.draw(svg_, 6);
     add_horizontal_axis();
     for (std::size_t content = 0; content < kNames.size(); ++content) add_boxes(content);
     add_levels();
@@ -120,18 +131,7 @@ class Drawing {
   double x(double time) const {
     return kLeft + (kRight - kLeft) * (time - first_) / (static_cast<double>(last_) - first_);
   }
-  double y(double bytes) const { return kBottom - (kBottom - kTop) * bytes / scale_; }
-  double y(Bytes bytes) const { return y(static_cast<double>(bytes)); }
-
-  void add_vertical_axis() {
-    const double step = tick_step(scale_ / unit_.bytes, 6);
-    for (int i = 0; i * step * unit_.bytes <= scale_; ++i) {
-      const double at = y(i * step * unit_.bytes);
-      svg_.line(i == 0 ? "axis" : "grid", {kLeft, at}, {kRight, at});
-      svg_.text({kLeft - 10, at + 4.5}, "muted", "end", fmt::format("{:g}", i * step));
-    }
-    svg_.text({kLeft - 10, kTop - 12}, "muted", "end", unit_.name);
-  }
+  double y(Bytes bytes) const { return axis_.y(bytes); }
 
   void add_horizontal_axis() {
     const double span = static_cast<double>(last_) - first_;
@@ -220,11 +220,10 @@ class Drawing {
   }
 
   const LayoutPlot& plot_;
-  std::vector<Box> boxes_;  // that take room
+  std::vector<Box> boxes_;
+  Bytes height_;
+  ByteAxis axis_;
   std::int32_t first_ = 0, last_ = 0;
-  Bytes height_ = 0;
-  double scale_ = 0;  // bytes at the top
-  ByteUnit unit_{};
   Peak peak_;
   Svg svg_;
 };

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "plan/replay.h"
+#include "report/byte_axis.h"
 #include "report/svg.h"
 
 namespace lowtide {
@@ -18,6 +19,7 @@ namespace {
 // The picture, in pixels.
 constexpr double kWidth = 960, kHeight = 460;
 constexpr double kLeft = 76, kRight = 768, kTop = 92, kBottom = 396;
+constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
 constexpr double kLabelPitch = 40;
 constexpr std::size_t kColors = 5;
 
@@ -41,24 +43,29 @@ Bytes peak(const MemoryCurve& curve) {
   return curve.memory.empty() ? 0 : *std::ranges::max_element(curve.memory);
 }
 
+/// The most that a picture has to show.
+Bytes most_bytes(const MemoryPlot& plot) {
+  Bytes most = 0;
+  for (const MemoryCurve& curve : plot.curves) {
+    most = std::max({most, peak(curve), curve.budget_bytes.value_or(0)});
+  }
+  return most;
+}
+
 /// Draws one plot; every method appends to the document.
 class Drawing {
  public:
   explicit Drawing(const MemoryPlot& plot)
       : plot_(plot),
         reference_(plot.curves.front().end),
+        axis_(kFrame, most_bytes(plot), 0.06),
         svg_(kWidth, kHeight, plot.title, plot.subtitle, kStyle) {
-    for (const MemoryCurve& curve : plot.curves) {
-      most_bytes_ = std::max({most_bytes_, peak(curve), curve.budget_bytes.value_or(0)});
-      most_time_ = std::max(most_time_, curve.end);
-    }
+    for (const MemoryCurve& curve : plot.curves) most_time_ = std::max(most_time_, curve.end);
     if (reference_ <= 0) reference_ = most_time_;
-    unit_ = byte_unit_for(most_bytes_);
-    scale_ = 1.06 * static_cast<double>(most_bytes_);
   }
 
   std::string svg() {
-    add_vertical_axis();
+    axis_.draw(svg_, 5);
     add_horizontal_axis();
     for (std::size_t i = 0; i < plot_.curves.size(); ++i) add_area(i);
     add_ground();
@@ -72,21 +79,7 @@ class Drawing {
   double x(double time) const {
     return most_time_ > 0 ? kLeft + (kRight - kLeft) * time / most_time_ : kLeft;
   }
-  double y(double bytes) const {
-    return scale_ > 0 ? kBottom - (kBottom - kTop) * bytes / scale_ : kBottom;
-  }
-  double y(Bytes bytes) const { return y(static_cast<double>(bytes)); }
-
-  void add_vertical_axis() {
-    if (most_bytes_ == 0) return;
-    const double step = tick_step(scale_ / unit_.bytes, 5);
-    for (int i = 0; i * step * unit_.bytes <= scale_; ++i) {
-      const double at = y(i * step * unit_.bytes);
-      svg_.line(i == 0 ? "axis" : "grid", {kLeft, at}, {kRight, at});
-      svg_.text({kLeft - 10, at + 4.5}, "muted", "end", fmt::format("{:g}", i * step));
-    }
-    svg_.text({kLeft - 10, kTop - 10}, "muted", "end", unit_.name);
-  }
+  double y(Bytes bytes) const { return axis_.y(bytes); }
 
   void add_horizontal_axis() {
     if (most_time_ <= 0) return;
@@ -190,10 +183,8 @@ class Drawing {
 
   const MemoryPlot& plot_;
   double reference_;
-  Bytes most_bytes_ = 0;
+  ByteAxis axis_;
   double most_time_ = 0;
-  double scale_ = 0;  // bytes at the top
-  ByteUnit unit_{};
   Svg svg_;
 };
 

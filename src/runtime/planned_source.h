@@ -15,8 +15,8 @@ struct Slot {
 };
 
 /// Serves the k-th request of the running op from the k-th of its slots. A request that is larger
-/// than its slot, or one too many, is an overrun: taken from a reserve that the ops use one after the
-/// other, or where that is full from another source, or refused.
+/// than its slot, or one too many, is an overrun: taken from a reserve that the ops use one after
+/// the other, or where that is full from another source, or refused.
 class PlannedSource final : public MemorySource {
  public:
   /// `reserve` may be empty; `beyond` is null where what exceeds it is refused.

@@ -9,8 +9,9 @@ namespace lowtide {
 
 /// The value that a kernel expects where its schema says `expected`, made from an argument that is
 /// not a tensor. Numbers become what the schema wants (an integer given for a float or a Scalar, a
-/// number for a list of fixed length or for a tensor, integers for a mask of booleans); None becomes None or, where
-/// the schema does not allow it, the default. Throws InputError that says what was expected.
+/// number for a list of fixed length or for a tensor, integers for a mask of booleans); None
+/// becomes None or, where the schema does not allow it, the default. Throws InputError that says
+/// what was expected.
 c10::IValue schema_value(const Argument& argument, const c10::Argument& expected);
 
 /// Whether the schema takes a list of tensors (with or without holes) there.

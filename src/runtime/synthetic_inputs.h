@@ -13,8 +13,8 @@ namespace lowtide {
 Bytes synthetic_bytes(const Graph& graph, const Op& op);
 
 /// Plausible values for the inputs of an op, laid out from `data` on: reals in [0.1, 1), random
-/// booleans, indices that are valid where they are used as such, ones for integers that divide, else
-/// zero integers. Deterministic; leaves the global generator alone.
+/// booleans, indices that are valid where they are used as such, ones for integers that divide,
+/// else zero integers. Deterministic; leaves the global generator alone.
 std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
                                          c10::Device device);
 

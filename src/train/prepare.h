@@ -14,7 +14,8 @@ struct Step {
   KeepAll keep_all;
 };
 
-/// Builds the training graph of the options' recipe and profiles it. Throws StoppedError on a stop request.
+/// Builds the training graph of the options' recipe and profiles it. Throws StoppedError on a stop
+/// request.
 Step prepare_step(const TrainOptions& options, const Control& control);
 
 /// How a budget is divided.

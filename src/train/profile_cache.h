@@ -21,9 +21,9 @@ struct Profiled {
 };
 
 /// Measures what `file` (empty: the default one) lacks of `graph` on this machine, or all of it
-/// once more, and writes it back, also when the user asks to stop meanwhile. Throws InputError for a file that was made on
-/// another device, StoppedError when stopped before every op was measured. A file that cannot be
-/// written is reported through `control` and does no harm.
+/// once more, and writes it back, also when the user asks to stop meanwhile. Throws InputError for
+/// a file that was made on another device, StoppedError when stopped before every op was measured.
+/// A file that cannot be written is reported through `control` and does no harm.
 Profiled profile_here(const Graph& graph, const std::filesystem::path& file,
                       const Control& control, Measure measure = Measure::lacking);
 

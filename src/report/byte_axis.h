@@ -1,0 +1,34 @@
+#pragma once
+
+#include "base/bytes.h"
+#include "report/svg.h"
+
+namespace lowtide {
+
+/// Where a picture draws its curves or boxes, in pixels.
+struct Frame {
+  double left, right, top, bottom;
+};
+
+/// The vertical axis of a picture: from nothing at the bottom of `frame` to `most` bytes and some
+/// room above them, in the largest unit that suits.
+class ByteAxis {
+ public:
+  /// `headroom`: of `most`, left free at the top.
+  ByteAxis(const Frame& frame, Bytes most, double headroom);
+
+  /// The height of `bytes` in the picture; the bottom where there are no bytes at all.
+  double y(Bytes bytes) const { return y(static_cast<double>(bytes)); }
+
+  /// Adds the unit, and about `ticks` numbers with lines across the frame.
+  void draw(Svg& svg, int ticks) const;
+
+ private:
+  double y(double bytes) const;
+
+  Frame frame_;
+  ByteUnit unit_;
+  double top_bytes_;
+};
+
+}  // namespace lowtide
