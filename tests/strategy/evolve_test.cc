@@ -6,21 +6,18 @@
 
 #include "base/error.h"
 #include "graph/io.h"
-#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
 #include "strategy/ask.h"
 #include "strategy/evolve/breeding.h"
+#include "strategy/known_optimum.h"
 #include "strategy/stopping.h"
-#include "support/brute_force.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
 using testing::ask;
-using testing::Candidate;
-using testing::kNever;
 using testing::random_graph;
 using testing::share_of_peak;
 
@@ -81,35 +78,15 @@ TEST(Breeding, FitterIsWhatFitsThenWhatCostsLess) {
 }
 
 TEST(Evolve, ReachesTheOptimumOfMostSmallGraphsAndNothingBelow) {
-  int graphs = 0;
-  int infeasible = 0;
   int asked = 0;
   int optimal = 0;
-  for (std::uint64_t seed = 0; graphs < 40; ++seed) {
-    const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = testing::allowed_events(stages);
-    if (events.size() < 3 || events.size() > 12) continue;
-    ++graphs;
-    const std::vector<Candidate> plans = testing::all_plans(graph, stages, events);
-    for (double share : {0.9, 0.75, 0.6}) {
-      const auto budget =
-          static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
-      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
-      if (optimum == kNever && ++infeasible > 4) continue;  // each takes long
-      const Decision decision =
-          ask("evolve", graph, budget, {{"population", 12}, {"generations", 12}});
-      if (optimum == kNever) {
-        ASSERT_EQ(decision.outcome, Outcome::infeasible);
-        continue;
-      }
-      ASSERT_FALSE(decision.executions.empty()) << "seed " << seed << decision.message;
-      const Plan plan = with_in_place(graph, lower(graph, decision.executions));
-      ASSERT_LE(plan.peak_bytes, budget);
-      ASSERT_GE(plan.cost, optimum - 1e-6);
-      ++asked;
-      optimal += plan.cost <= optimum + 1e-6;
-    }
+  for (const testing::KnownOptimum& known : testing::known_optima()) {
+    const std::optional<double> cost =
+        cost_of_answer("evolve", known, {{"population", 12}, {"generations", 12}});
+    if (!cost) continue;
+    ASSERT_GE(*cost, known.cost - 1e-6) << known.label;
+    ++asked;
+    optimal += *cost <= known.cost + 1e-6;
   }
   EXPECT_GE(optimal, asked * 9 / 10);
 }
