@@ -21,5 +21,6 @@ def lowtide(*arguments):
     run = subprocess.run([COMMAND, *map(str, arguments), "--json"], capture_output=True, text=True)
     if run.returncode != 0:
         said = run.stderr.strip().splitlines()
-        raise Failed(run.returncode, said[-1] if said else f"exit code {run.returncode}, no message")
+        raise Failed(run.returncode,
+                     said[-1] if said else f"exit code {run.returncode}, no message")
     return json.loads(run.stdout)

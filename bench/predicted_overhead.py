@@ -14,12 +14,13 @@ from report import Table
 # Model: batch, and shares of keep-all's peak. One convolution of U-Net alone needs 40%.
 CASES = {"resnet50": (16, ("60%", "40%")), "unet": (4, ("60%", "45%")), "gpt": (2, ("60%", "40%")),
          "mobilenetv2": (16, ("60%", "40%"))}
-COLUMNS = ("model", "budget", "budget_bytes", "arena_bytes", "measured_bytes", "of_arena", "outside_bytes",
-           "predicted", "measured", "points_off")
+COLUMNS = ("model", "budget", "budget_bytes", "arena_bytes", "measured_bytes", "of_arena",
+           "outside_bytes", "predicted", "measured", "points_off")
 
 
 def run(model, batch, steps, *options):
-    return lowtide("train", "--model", model, "--batch", batch, "--steps", steps + 1, "--lr", "0.01", *options)
+    return lowtide("train", "--model", model, "--batch", batch, "--steps", steps + 1, "--lr",
+                   "0.01", *options)
 
 
 def compare(model, batch, budget, rounds, steps):
@@ -49,10 +50,12 @@ def main():
                 print(f"{model} within {budget}: {failed}", flush=True)
                 failures += 1
                 continue
-            assert result["measured_peak_bytes"] <= result["budget_bytes"], "the budget was exceeded"
-            table.add(model, budget, result["budget_bytes"], result["arena_bytes"], result["measured_peak_bytes"],
-                      result["measured_peak_bytes"] / result["arena_bytes"], result["outside_bytes"],
-                      result["overhead"], measured, 100 * (measured - result["overhead"]))
+            assert result["measured_peak_bytes"] <= result[
+                "budget_bytes"], "the budget was exceeded"
+            table.add(model, budget, result["budget_bytes"], result["arena_bytes"],
+                      result["measured_peak_bytes"], result["measured_peak_bytes"] /
+                      result["arena_bytes"], result["outside_bytes"], result["overhead"], measured,
+                      100 * (measured - result["overhead"]))
     table.close()
     sys.exit(f"{failures} cases failed" if failures else 0)
 

@@ -23,7 +23,8 @@ class Table:
         self._print(row)
 
     def _print(self, row):
-        print("  ".join(f"{_text(cell):>{max(12, len(c))}}" for cell, c in zip(row, self.columns)), flush=True)
+        print("  ".join(f"{_text(cell):>{max(12, len(c))}}" for cell, c in zip(row, self.columns)),
+              flush=True)
 
     def close(self):
         RESULTS.mkdir(exist_ok=True)

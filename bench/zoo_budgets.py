@@ -18,14 +18,25 @@ from report import Table
 
 # Sizes small enough for a laptop; the shape of each network stays.
 CASES = {
-    "mlp": ["--batch", 4096, "--layers", 12], "vgg16": ["--batch", 8], "vgg19": ["--batch", 8],
-    "resnet18": ["--batch", 8], "resnet50": ["--batch", 8], "resnet152": ["--batch", 4],
-    "mobilenet": ["--batch", 8], "mobilenetv2": ["--batch", 8], "densenet121": ["--batch", 4],
-    "inceptionv3": ["--batch", 4], "unet": ["--batch", 2], "fcn8": ["--batch", 1],
-    "segnet": ["--batch", 1], "lstm": ["--batch", 32], "gpt": ["--batch", 1], "vit-small": ["--batch", 4],
+    "mlp": ["--batch", 4096, "--layers", 12],
+    "vgg16": ["--batch", 8],
+    "vgg19": ["--batch", 8],
+    "resnet18": ["--batch", 8],
+    "resnet50": ["--batch", 8],
+    "resnet152": ["--batch", 4],
+    "mobilenet": ["--batch", 8],
+    "mobilenetv2": ["--batch", 8],
+    "densenet121": ["--batch", 4],
+    "inceptionv3": ["--batch", 4],
+    "unet": ["--batch", 2],
+    "fcn8": ["--batch", 1],
+    "segnet": ["--batch", 1],
+    "lstm": ["--batch", 32],
+    "gpt": ["--batch", 1],
+    "vit-small": ["--batch", 4],
 }
-COLUMNS = ("model", "keep_all_bytes", "activation_bytes", "floor_bytes", "budget_bytes", "of_activations",
-           "measured_bytes", "strategy", "overhead", "bit_identical")
+COLUMNS = ("model", "keep_all_bytes", "activation_bytes", "floor_bytes", "budget_bytes",
+           "of_activations", "measured_bytes", "strategy", "overhead", "bit_identical")
 PLANNING_SECONDS = 30
 STRATEGIES = ("search", "lower-sets", "segments")
 
@@ -59,8 +70,9 @@ def reachable(graph, budget):
 
 
 def run_within(model, budget, strategy):
-    return lowtide("train", "--model", model, *CASES[model], "--budget", budget, "--strategy", strategy, "--steps", 2,
-                   "--lr", "0.001", "--time-limit", PLANNING_SECONDS, "--check")
+    return lowtide("train", "--model", model, *CASES[model], "--budget", budget, "--strategy",
+                   strategy, "--steps", 2, "--lr", "0.001", "--time-limit", PLANNING_SECONDS,
+                   "--check")
 
 
 def measure(model, share):
@@ -76,7 +88,8 @@ def measure(model, share):
     result = run_within(model, budget, strategy)
     reached = (reached_bytes == wanted or wanted < floor) and result["bit_identical"]
     return (model, keep_all, activations, floor, budget, 1 - (keep_all - budget) / activations,
-            result["measured_peak_bytes"], strategy, result["overhead"], result["bit_identical"]), reached
+            result["measured_peak_bytes"], strategy, result["overhead"],
+            result["bit_identical"]), reached
 
 
 def main():

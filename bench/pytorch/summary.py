@@ -1,6 +1,7 @@
 """Rows of the comparison, and what they say: Lowtide's extra time at a peer's peak beside the
 peer's own."""
 
+import csv
 import dataclasses
 
 from tools import OURS
@@ -41,7 +42,22 @@ class Row:
     least_extra: float | str = ""
 
 
+TEXTS = ("model", "tool", "setting", "gradients", "buffers")
 COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
+
+
+def read_rows(path):
+    """The rows of a CSV that the comparison wrote."""
+    with open(path, newline="") as file:
+        return [Row(**{name: _value(name, cell) for name, cell in row.items()})
+                for row in csv.DictReader(file)]
+
+
+def _value(name, cell):
+    if name in TEXTS or not cell:
+        return cell
+    number = float(cell)
+    return int(number) if number.is_integer() and "." not in cell else number
 
 
 def against_peers(rows):

@@ -61,12 +61,14 @@ def test_no_command(lowtide):
     lowtide().fails(2, "which command")
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "null", "not json", '{"format": "lowtide-graph"}',
-                                     '{"format": "lowtide-graph", "version": 99, "tensors": [], "ops": []}',
-                                     "[" * 100000, "\0\1\2"])
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "null", "not json", '{"format": "lowtide-graph"}',
+    '{"format": "lowtide-graph", "version": 99, "tensors": [], "ops": []}', "[" * 100000, "\0\1\2"
+])
 def test_broken_graph_files(lowtide, content):
     (lowtide.folder / "g.json").write_text(content)
-    for command in (["plan", "g.json", "--budget", "60%"], ["compare", "g.json", "--budgets", "60%"],
+    for command in (["plan", "g.json", "--budget",
+                     "60%"], ["compare", "g.json", "--budgets", "60%"],
                     ["verify", "g.json", "g.json"], ["profile", "g.json", "-o", "x.json"]):
         lowtide(*command).fails(2, "g.json")
 
@@ -106,20 +108,23 @@ def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
 
 def test_short_text(lowtide):
     (lowtide.folder / "t.txt").write_text("short")
-    lowtide("train", "--model", "gpt", "--layers", "1", "--width", "16", "--heads", "1", "--sequence", "16",
-            "--batch", "1", "--text", "t.txt", "--threads", "1").fails(2, "t.txt", "shorter than one batch")
+    lowtide("train", "--model", "gpt", "--layers", "1", "--width", "16", "--heads", "1",
+            "--sequence", "16", "--batch", "1", "--text", "t.txt", "--threads",
+            "1").fails(2, "t.txt", "shorter than one batch")
 
 
 def test_profile_of_another_device(lowtide, graph):
     (lowtide.folder / "profile.json").write_text("{}")
     lowtide("train", *TINY, "--profile", "profile.json").fails(2, "profile.json")
-    shutil.copy(next((lowtide.cache / "lowtide").glob("profile-*.json")), lowtide.folder / "profile.json")
+    shutil.copy(next((lowtide.cache / "lowtide").glob("profile-*.json")),
+                lowtide.folder / "profile.json")
     profile = (lowtide.folder / "profile.json")
     document = json.loads(profile.read_text())
     document["device"] = "a computer far away"
     profile.write_text(json.dumps(document))
     lowtide("train", *TINY, "--profile", "profile.json").fails(2, "a computer far away")
-    lowtide("profile", graph, "-o", "x.json", "--profile", "profile.json").fails(2, "a computer far away")
+    lowtide("profile", graph, "-o", "x.json", "--profile",
+            "profile.json").fails(2, "a computer far away")
 
 
 @pytest.fixture
@@ -129,9 +134,12 @@ def checkpoint(lowtide):
 
 
 def test_checkpoint_of_another_model(lowtide, checkpoint):
-    lowtide("train", "--resume", "run.ckpt", "--model", "vgg16", "--steps", "3").fails(2, "mlp", "vgg16")
-    lowtide("train", "--resume", "run.ckpt", "--width", "64", "--steps", "3").fails(2, "width: 32, now 64")
-    lowtide("train", "--resume", "run.ckpt", "--lr", "0.3", "--steps", "3").fails(2, "learning_rate")
+    lowtide("train", "--resume", "run.ckpt", "--model", "vgg16", "--steps",
+            "3").fails(2, "mlp", "vgg16")
+    lowtide("train", "--resume", "run.ckpt", "--width", "64", "--steps",
+            "3").fails(2, "width: 32, now 64")
+    lowtide("train", "--resume", "run.ckpt", "--lr", "0.3", "--steps",
+            "3").fails(2, "learning_rate")
     assert lowtide("train", "--resume", "run.ckpt", "--width", "32", "--steps", "3").code == 0
 
 

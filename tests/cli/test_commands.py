@@ -50,7 +50,8 @@ def test_graph_profile_plan_verify(lowtide, graph):
     assert done.code == 0, done.err
     plan = done.json
     assert PLAN_KEYS <= plan.keys()
-    assert plan["peak_bytes"] <= plan["arena_bytes"] <= plan["budget_bytes"] < plan["keep_all_peak_bytes"]
+    assert plan["peak_bytes"] <= plan["arena_bytes"] <= plan["budget_bytes"] < plan[
+        "keep_all_peak_bytes"]
     assert plan["status"] in ("feasible", "optimal")
     verdict = lowtide("verify", graph, "p.json", "--json")
     assert verdict.code == 0 and verdict.json["valid"] is True
@@ -61,8 +62,8 @@ def test_order_saves_what_a_plan_then_saves(lowtide, graph):
     done = lowtide("order", graph, "--json")
     assert done.code == 0, done.err
     found = done.json
-    assert (found["lower_bound_bytes"] <= found["ordered_peak_bytes"] <= found["in_place_peak_bytes"]
-            <= found["keep_all_peak_bytes"])
+    assert (found["lower_bound_bytes"] <= found["ordered_peak_bytes"] <=
+            found["in_place_peak_bytes"] <= found["keep_all_peak_bytes"])
     assert found["proven"] == (found["lower_bound_bytes"] == found["ordered_peak_bytes"])
     assert ("proven" in lowtide("order", graph).out) == found["proven"]
     kept = ["plan", graph, "--strategy", "keep-all", "--json", "--budget"]
@@ -77,7 +78,9 @@ def test_layout_gives_offsets_and_says_what_is_proven(lowtide):
     path.write_text("id,lower,upper,size\na,0,2,10\nb,0,4,10\nc,0,2,10\nd,2,4,20\n")
     done = lowtide("layout", path, "-o", "placed.csv", "--json")
     assert done.code == 0, done.err
-    assert done.json == {"status": "optimal", "buffers": 4, "height": 30, "lower_bound": 30, "proven": True}
+    assert done.json == {
+        "status": "optimal", "buffers": 4, "height": 30, "lower_bound": 30, "proven": True
+    }
     rows = [line.split(",") for line in (lowtide.folder / "placed.csv").read_text().splitlines()]
     assert rows[0] == ["id", "lower", "upper", "size", "offset"] and len(rows) == 5
     assert lowtide("layout", "placed.csv").code == 0  # its own output, every offset fixed
@@ -87,7 +90,8 @@ def test_layout_gives_offsets_and_says_what_is_proven(lowtide):
 
 
 def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
-    command = ("plan", graph, "--budget", "80%", "-O", "prove=0", "-o", "p.json", "--certificate", "c.json", "--json")
+    command = ("plan", graph, "--budget", "80%", "-O", "prove=0", "-o", "p.json", "--certificate",
+               "c.json", "--json")
     done = lowtide(*command)
     assert done.code == 0, done.err
     plan = done.json
@@ -101,7 +105,8 @@ def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
 
 
 def test_a_certificate_that_proves_less_than_the_plan_claims_says_so(lowtide, graph):
-    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json", "--json")
+    done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json",
+                   "--json")
     assert done.code == 0, done.err
     verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
     assert verdict.code == 0, verdict.err
@@ -121,7 +126,8 @@ def test_a_false_certificate_is_refused_by_name(lowtide, graph):
         (lowtide.folder / "false.json").write_text(json.dumps({**certificate, key: value}))
         done = lowtide("certify", graph, "p.json", "false.json", "--json").fails(2, flaw)
         assert done.json["flaw"] == flaw and done.json["valid"] is False
-    done = lowtide("plan", graph, "--budget", "100%", "--strategy", "segments", "--certificate", "d.json")
+    done = lowtide("plan", graph, "--budget", "100%", "--strategy", "segments", "--certificate",
+                   "d.json")
     done.fails(2, "no proof of a lower bound")
 
 
@@ -157,7 +163,8 @@ def test_every_strategy_answers(lowtide, graph):
     done = lowtide("compare", graph, "--budgets", "100%,80%", "--time-limit", "3", "--json")
     assert done.code == 0, done.err
     rows = done.json["rows"]
-    assert [(r["budget"], r["strategy"]) for r in rows] == [(b, n) for b in ("100%", "80%") for n in names]
+    assert [(r["budget"], r["strategy"]) for r in rows] == [(b, n) for b in ("100%", "80%")
+                                                            for n in names]
     for row in rows:
         if row["status"] in ("feasible", "optimal"):
             assert row["arena_bytes"] <= row["budget_bytes"]
@@ -169,7 +176,8 @@ def test_every_strategy_answers(lowtide, graph):
 
 
 def test_frontier_falls_to_the_smallest_budget(lowtide, graph):
-    done = lowtide("frontier", graph, "--points", 4, "--time-limit", 8, "--plans", "plans", "--json").json
+    done = lowtide("frontier", graph, "--points", 4, "--time-limit", 8, "--plans", "plans",
+                   "--json").json
     assert done["status"] == "complete"
     points = done["points"]
     assert all(a["budget_bytes"] > b["budget_bytes"] and a["cost"] <= b["cost"]
@@ -194,12 +202,14 @@ def test_an_exported_program_is_planned_by_its_solution(lowtide, graph):
 
 
 def test_a_graph_that_cannot_run_can_be_planned(lowtide):
-    chain = {"format": "lowtide-graph", "version": 1, "name": "chain", "cost_unit": "flops",
-             "tensors": [{"name": f"t{i}", "bytes": 10, "kind": "value"} for i in range(12)],
-             "ops": [{"name": f"o{i}", "type": "any", "inputs": inputs, "outputs": [i], "cost": 1}
-                     for i, inputs in enumerate([[]] + [[i] for i in range(5)] +
-                                                [[5]] + [[11 - i, i - 1] for i in range(5, 0, -1)])],
-             "outputs": [11]}
+    chain = {
+        "format": "lowtide-graph", "version": 1, "name": "chain", "cost_unit": "flops",
+        "tensors": [{"name": f"t{i}", "bytes": 10, "kind": "value"} for i in range(12)],
+        "ops": [{"name": f"o{i}", "type": "any", "inputs": inputs, "outputs": [i], "cost": 1}
+                for i, inputs in enumerate([[]] + [[i] for i in range(5)] + [[5]] +
+                                           [[11 - i, i - 1]
+                                            for i in range(5, 0, -1)])], "outputs": [11]
+    }
     for i, op in enumerate(chain["ops"][7:], start=7):
         op["inputs"] = [i - 1, 11 - i]
     (lowtide.folder / "c.json").write_text(json.dumps(chain))
@@ -238,8 +248,8 @@ def test_save_and_resume(lowtide):
 
 def test_another_order_trains_to_the_same_bits(lowtide):
     """Nothing runs again; the memory that is missing comes from the order alone."""
-    done = lowtide("train", *TINY, "--batch", "4", "--width", "64", "--steps", "3", "--budget", "93%",
-                   "--strategy", "keep-all", "--check", "--json")
+    done = lowtide("train", *TINY, "--batch", "4", "--width", "64", "--steps", "3", "--budget",
+                   "93%", "--strategy", "keep-all", "--check", "--json")
     assert done.code == 0, done.err
     run = done.json
     assert run["bit_identical"] is True
@@ -248,15 +258,17 @@ def test_another_order_trains_to_the_same_bits(lowtide):
 
 
 def test_a_checkpoint_is_a_safetensors_file(lowtide):
-    safetensors = pytest.importorskip("safetensors.numpy", reason="the safetensors package is not installed")
+    safetensors = pytest.importorskip("safetensors.numpy",
+                                      reason="the safetensors package is not installed")
     assert lowtide("train", *TINY, "--steps", "1", "--save", "run.ckpt").code == 0
     tensors = safetensors.load_file(lowtide.folder / "run.ckpt")
     assert tensors["layers.0.weight"].shape == (32, 64)
 
 
 def test_files_of_a_run(lowtide):
-    done = lowtide("train", *TINY, "--steps", "2", "--budget", "80%", "--trace", "t.json", "--plan-out", "p.json",
-                   "--graph-out", "g.json", "--dump-gradients", "d.safetensors")
+    done = lowtide("train", *TINY, "--steps", "2", "--budget", "80%", "--trace", "t.json",
+                   "--plan-out", "p.json", "--graph-out", "g.json", "--dump-gradients",
+                   "d.safetensors")
     assert done.code == 0, done.err
     assert lowtide("verify", "g.json", "p.json").code == 0
     trace = json.loads((lowtide.folder / "t.json").read_text())
@@ -265,9 +277,9 @@ def test_files_of_a_run(lowtide):
 
 def test_learns_from_text(lowtide):
     (lowtide.folder / "t.txt").write_text("the tide goes out, the tide comes in. " * 50)
-    done = lowtide("train", "--model", "gpt", "--layers", "2", "--width", "32", "--heads", "2", "--sequence", "32",
-                   "--batch", "4", "--dropout", "0", "--optimizer", "adamw", "--lr", "0.01", "--threads", "1",
-                   "--text", "t.txt", "--steps", "30", "--json")
+    done = lowtide("train", "--model", "gpt", "--layers", "2", "--width", "32", "--heads", "2",
+                   "--sequence", "32", "--batch", "4", "--dropout", "0", "--optimizer", "adamw",
+                   "--lr", "0.01", "--threads", "1", "--text", "t.txt", "--steps", "30", "--json")
     assert done.code == 0, done.err
     losses = done.json["losses"]
     assert losses[-1] < 0.6 * losses[0]
