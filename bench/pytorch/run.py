@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -81,19 +80,20 @@ class Bench:
         return figures
 
     def rows(self):
-        """Medians over the rounds; the most of peaks and of set-up times."""
+        """The least times over the rounds, and the most of peaks and of set-up times."""
         return [self._row(job, rounds) for job, rounds in self.figures.items()]
 
     def _row(self, job, rounds):
         eager = self.figures[Job(job.model, "eager")]
-        times = {key: round(statistics.median(f[key] for f in rounds), 4)
+        times = {key: round(min(f[key] for f in rounds), 4)
                  for key in ("step_cpu_s", "step_wall_s")}
         most = {key: max(f[key] for f in rounds)
                 for key in ("peak_above_bytes", "peak_total_bytes", "held_bytes", "setup_s",
                             "gradient_error")}
-        ratio = times["step_cpu_s"] / statistics.median(f["step_cpu_s"] for f in eager)
-        return Row(model=job.model, tool=job.tool, setting=job.setting, time_x_eager=round(ratio, 4),
-                   threads=self.arguments.threads, rounds=len(rounds), **times, **most,
+        ratio = times["step_cpu_s"] / min(f["step_cpu_s"] for f in eager)
+        return Row(model=job.model, tool=job.tool, setting=job.setting,
+                   time_x_eager=round(ratio, 4), threads=self.arguments.threads,
+                   rounds=len(rounds), **times, **most,
                    **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding")},
                    **{key: rounds[0][key] for key in PLANNED if rounds[0].get(key) is not None},
                    **{key: worst([f[key] for f in rounds]) for key in ("gradients", "buffers")})
@@ -159,7 +159,8 @@ def parse_arguments():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=2, help="per process, after one that warms up")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--sizes", default="{}", help='other sizes for all models, such as {"batch": 2}')
+    parser.add_argument("--sizes", default="{}",
+                        help='other sizes for all models, such as {"batch": 2}')
     parser.add_argument("--name", default="pytorch", help="of the CSV in bench/results")
     return parser.parse_args()
 
