@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import logging
 import os
@@ -50,15 +51,19 @@ def _parser():
                          help="returns (model, example inputs): the inputs as a tuple, as a dict "
                               "by name, or one tensor")
     capture.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write")
+    capture.add_argument("--shapes-only", action="store_true",
+                         help="make model and inputs without memory for their tensors, for models "
+                              "that are larger than this machine")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)
     return parser
 
 
 def _capture(options):
-    model, inputs = _made_by(options.source)
-    graph = _torch_part("lowtide.pytorch.capture").capture(
-        model, inputs, name=options.name, path=options.output)
+    part = _torch_part("lowtide.pytorch.capture")
+    with part.shapes_only() if options.shapes_only else contextlib.nullcontext():
+        model, inputs = _made_by(options.source)
+    graph = part.capture(model, inputs, name=options.name, path=options.output)
     peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
     print(f"{graph.name}: {len(graph.ops)} ops, {len(graph.tensors)} tensors, "
           f"{lowtide.format_bytes(graph.resident_bytes)} held throughout, keep-all peak "
