@@ -65,7 +65,6 @@ _WITH_TORCH = {
     "capture": ".pytorch.capture",
     "compile_within": ".pytorch.inductor",
     "max_batch": ".pytorch.max_batch",
-    "shapes_only": ".pytorch.capture",
     "wrap": ".pytorch.wrap",
 }
 

@@ -51,9 +51,9 @@ def _parser():
                          help="returns (model, example inputs): the inputs as a tuple, as a dict "
                               "by name, or one tensor")
     capture.add_argument("-o", "--output", metavar="FILE", required=True, help="file to write")
-    capture.add_argument("--shapes-only", action="store_true",
-                         help="make model and inputs without memory for their tensors, for models "
-                              "that are larger than this machine")
+    capture.add_argument("--meta", action="store_true",
+                         help="make model and inputs on the device meta, without memory: for "
+                              "models that are larger than this machine")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)
     return parser
@@ -61,7 +61,7 @@ def _parser():
 
 def _capture(options):
     part = _torch_part("lowtide.pytorch.capture")
-    with part.shapes_only() if options.shapes_only else contextlib.nullcontext():
+    with _torch_part("torch").device("meta") if options.meta else contextlib.nullcontext():
         model, inputs = _made_by(options.source)
     graph = part.capture(model, inputs, name=options.name, path=options.output)
     peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes

@@ -1,7 +1,6 @@
 """Turns training steps written in PyTorch into lowtide graphs.
 
-``capture`` takes a model, which may be made within ``shapes_only``; ``from_joint`` takes the joint
-graph of a ``partition_fn``.
+``capture`` takes a model; ``from_joint`` takes the joint graph of a ``partition_fn``.
 """
 
 from .captured import BOUNDARY, Captured, Output
@@ -9,9 +8,9 @@ from .eager_kernels import eager_kernels
 from .joint import from_joint
 from .model import capture
 from .primals import mutated_primals
-from .shapes_only import shapes_only
 from .sources import describe_inputs, describe_primals
 from .storages import storages_of
 
 __all__ = ["BOUNDARY", "Captured", "Output", "capture", "describe_inputs", "describe_primals",
-           "eager_kernels", "from_joint", "mutated_primals", "shapes_only", "storages_of"]
+           "eager_kernels", "from_joint", "mutated_primals",
+           "storages_of"]

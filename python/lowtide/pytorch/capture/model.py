@@ -16,9 +16,9 @@ from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
 from .joint import from_joint
+from .meta import as_on_the_cpu
 from .primals import mutated_primals
 from .roofline import priced
-from .shapes_only import require_kernels
 from .sources import describe_inputs, describe_primals
 from .tracing import tracing_settings
 
@@ -37,17 +37,15 @@ def capture(
     Only shapes and dtypes are looked at: nothing is computed, and the model, its gradients and the
     random numbers stay as they are. Where the model returns no loss, the gradients of its outputs
     are inputs of the step, made by the op ``lowtide::boundary``. Costs are estimates; with ``path``
-    the graph is saved there, too. A model that this machine cannot hold is made within
-    ``shapes_only()``.
+    the graph is saved there, too. A model that this machine cannot hold is given on the device
+    ``meta``; the graph is that of the CPU.
 
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, and for ops that cannot be planned.
     """
     model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
     name = name or _name_of(model)
-    arguments, named = arguments_of(example_inputs)
-    require_kernels(model, arguments, named, name)
-    graph = priced(_trace(model, arguments, named, name))
+    graph = priced(_trace(*as_on_the_cpu(model, *arguments_of(example_inputs)), name))
     if path is not None:
         graph.save(path)
     return graph

@@ -1,4 +1,4 @@
-"""Steps are captured of models that have no memory."""
+"""Models on the device meta are captured as on the CPU."""
 
 import json
 import resource
@@ -26,9 +26,10 @@ def document(graph, path):
 def test_the_graph_is_that_of_the_model_with_memory(name, tmp_path):
     module, inputs = build(name)
     graph = lowtide.capture(module, inputs)
-    with lowtide.shapes_only():
+    with torch.device("meta"):
         module = CASES[name][0]().train()
-        inputs = tuple(torch.zeros_like(x, requires_grad=x.requires_grad) for x in inputs)
+        inputs = tuple(torch.empty_like(x, device="meta", requires_grad=x.requires_grad)
+                       for x in inputs)
     again = lowtide.capture(module, inputs)
     assert document(again, tmp_path / "b.json") == document(graph, tmp_path / "a.json")
 
@@ -48,7 +49,7 @@ class Large(nn.Module):
 
 def test_a_model_that_the_machine_cannot_hold_is_captured_and_planned():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with lowtide.shapes_only():
+    with torch.device("meta"):
         model, x = Large(), torch.zeros(4096, 1 << 15)
     graph = lowtide.capture(model, (x,))
     weights = 8 * 4 << 30
@@ -58,12 +59,25 @@ def test_a_model_that_the_machine_cannot_hold_is_captured_and_planned():
     assert 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 2**30
 
 
-def test_the_device_meta_is_refused():
+def test_the_model_stays_as_it_is_and_inputs_may_have_memory():
     with torch.device("meta"):
-        model, x = nn.Linear(3, 4), torch.zeros(2, 3)
-    for arguments in ((model, (x,)), (model, (torch.zeros(2, 3),)), (torch.sum, (x,))):
-        with pytest.raises(lowtide.InputError, match="shapes_only"):
-            lowtide.capture(*arguments)
+        model = nn.Linear(3, 4).to(torch.float64)
+    before = dict(model.named_parameters())
+    graph = lowtide.capture(model, torch.randn(2, 3, dtype=torch.float64))
+    assert all(before[name] is p and p.is_meta for name, p in model.named_parameters())
+    assert [8 * 3 * 4, 8 * 4] == [t.bytes for t in graph.tensors if t.role == "parameter"]
+
+
+class Locked(nn.Linear):
+    def __deepcopy__(self, memo):
+        raise RuntimeError("one of a kind")
+
+
+def test_what_cannot_be_copied_is_refused():
+    with torch.device("meta"):
+        model = Locked(3, 4)
+    with pytest.raises(lowtide.InputError, match="(?s)Locked.*meta.*one of a kind.*on the CPU"):
+        lowtide.capture(model, torch.randn(2, 3))
 
 
 def test_the_command_makes_the_model_so(tmp_path, monkeypatch, capsys):
@@ -72,5 +86,5 @@ def test_the_command_makes_the_model_so(tmp_path, monkeypatch, capsys):
         "    return torch.nn.Linear(1 << 18, 1 << 18), torch.zeros(1, 1 << 18)\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    assert main(["capture", "huge:make", "--shapes-only", "-o", "g.json"]) == 0
+    assert main(["capture", "huge:make", "--meta", "-o", "g.json"]) == 0
     assert "256 GiB held throughout" in capsys.readouterr().out
