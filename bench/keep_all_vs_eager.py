@@ -1,4 +1,5 @@
-"""Keep-all step time against PyTorch eager: same model, batch, optimizer and threads, processes taking turns.
+"""Keep-all step time against PyTorch eager: same model, batch, optimizer and threads; processes
+take turns.
 
 Prints the ratio of medians (ours / eager); below 1 is faster than eager.
 """
@@ -20,14 +21,15 @@ EAGER = pathlib.Path(__file__).with_name("eager_step.py")
 
 def eager_seconds(model, batch, steps, threads):
     """Seconds of each step but the first, which warms up."""
-    run = subprocess.run([sys.executable, EAGER, model, "--batch", str(batch), "--steps", str(steps + 1),
-                          "--threads", str(threads)], capture_output=True, text=True, check=True)
+    command = [sys.executable, EAGER, model, "--batch", str(batch), "--steps", str(steps + 1),
+               "--threads", str(threads)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(run.stdout)[1:]
 
 
 def our_seconds(model, batch, steps, threads):
-    result = lowtide("train", "--model", model, "--batch", batch, "--steps", steps + 1, "--threads", threads,
-                     "--lr", "0.01")
+    result = lowtide("train", "--model", model, "--batch", batch, "--steps", steps + 1,
+                     "--threads", threads, "--lr", "0.01")
     return result["seconds_of_steps"][1:]
 
 
@@ -38,7 +40,8 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
 
-    table = Table("keep_all_vs_eager", ("model", "batch", "threads", "eager_s", "lowtide_s", "ratio"))
+    table = Table("keep_all_vs_eager",
+                  ("model", "batch", "threads", "eager_s", "lowtide_s", "ratio"))
     for model, batch in CASES.items():
         size = (model, batch, arguments.steps, arguments.threads)
         eager, ours = [], []

@@ -1,7 +1,8 @@
 """What a plan costs as measured against what it predicted, and the memory it really took.
 
-Keep-all and the plan take turns in processes of their own; overhead = ratio of median step times - 1.
-Also checks that no byte came from outside the block and that the measured peak is within the budget.
+Keep-all and the plan take turns in processes of their own; overhead = ratio of median step times
+- 1. Also checks that no byte came from outside the block and that the measured peak is within the
+budget.
 """
 
 import argparse
@@ -50,8 +51,8 @@ def main():
                 print(f"{model} within {budget}: {failed}", flush=True)
                 failures += 1
                 continue
-            assert result["measured_peak_bytes"] <= result[
-                "budget_bytes"], "the budget was exceeded"
+            within = result["measured_peak_bytes"] <= result["budget_bytes"]
+            assert within, "the budget was exceeded"
             table.add(model, budget, result["budget_bytes"], result["arena_bytes"],
                       result["measured_peak_bytes"], result["measured_peak_bytes"] /
                       result["arena_bytes"], result["outside_bytes"], result["overhead"], measured,

@@ -97,7 +97,8 @@ void plan_file(const Arguments& arguments) {
   }
   row["peak_bytes"] = peak_resident_set_bytes();
   row["outcome"] = name(planned.outcome);
-  row["overhead_percent"] = percent(planned.plan ? std::optional(planned.overhead()) : std::nullopt);
+  row["overhead_percent"] =
+      percent(planned.plan ? std::optional(planned.overhead()) : std::nullopt);
   row["bound_percent"] = percent(planned.least_overhead());
   row["gap_percent"] = percent(planned.gap());
   fmt::print("{}\n", row.dump());
@@ -111,7 +112,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   lowtide::Arguments arguments;
   CLI::App* make = app.add_subcommand("make", "Writes a graph");
-  make->add_option("graph", arguments.graph, "\"step\" (synthetic), or one of data/graphs to repeat")
+  make->add_option("graph", arguments.graph,
+                   "\"step\" (synthetic), or one of data/graphs to repeat")
       ->required();
   make->add_option("ops", arguments.ops, "About so many ops")->required();
   make->add_option("file", arguments.file, "Where to")->required();

@@ -1,4 +1,5 @@
-"""How the default strategy scales from 1,000 to a million ops: time, memory and gap, from file to file.
+"""How the default strategy scales from 1,000 to a million ops: time, memory and gap, from file to
+file.
 
 Every plan is made in a process of its own, by build/bench/scaling. Writes bench/results/scaling.csv
 and the picture docs/pictures/scaling.svg.

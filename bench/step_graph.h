@@ -45,7 +45,9 @@ class StepGraph {
     op.phase = phase;
     const bool is_view = data_.tensors[output].alias_of != kNone;
     if (!is_view) op.cost = static_cast<double>(1 + random_() % 100);
-    if (!is_view && random_() % 4 == 0) op.workspace_bytes = 64 * static_cast<Bytes>(random_() % 4096);
+    if (!is_view && random_() % 4 == 0) {
+      op.workspace_bytes = 64 * static_cast<Bytes>(random_() % 4096);
+    }
     data_.ops.push_back(std::move(op));
   }
 

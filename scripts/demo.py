@@ -32,9 +32,10 @@ def gather_text():
 def train(name, budget, steps):
     """One run of the command; its progress goes to the screen as it comes."""
     stem = OUT / f"{name}-{budget.rstrip('%')}"
-    command = [ROOT / "build" / "lowtide", "train", *CASES[name], "--steps", str(steps), "--budget", budget,
-               "--time-limit", "20", "--check", "--json", "--trace", f"{stem}.trace.json",
-               "--plan-out", f"{stem}.plan.json", "--graph-out", OUT / f"{name}.graph.json"]
+    command = [ROOT / "build" / "lowtide", "train", *CASES[name], "--steps", str(steps),
+               "--budget", budget, "--time-limit", "20", "--check", "--json",
+               "--trace", f"{stem}.trace.json", "--plan-out", f"{stem}.plan.json",
+               "--graph-out", OUT / f"{name}.graph.json"]
     print(f"\n== {name} within {budget} of its keep-all peak", file=sys.stderr, flush=True)
     run = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True)
     if run.returncode != 0:
@@ -45,7 +46,8 @@ def train(name, budget, steps):
 def draw(name, budgets):
     """Bytes in use over a step: without a limit, and within each budget."""
     graph = lowtide.Graph.load(OUT / f"{name}.graph.json")
-    plans = [(budget, lowtide.Plan.load(OUT / f"{name}-{budget.rstrip('%')}.plan.json")) for budget in budgets]
+    plans = [(budget, lowtide.Plan.load(OUT / f"{name}-{budget.rstrip('%')}.plan.json"))
+             for budget in budgets]
     picture = lowtide.memory_plot(graph, [("keep-all", lowtide.keep_all(graph)), *plans],
                                   f"Bytes in use over one training step of {name}")
     (OUT / f"{name}.svg").write_text(picture)
@@ -57,8 +59,8 @@ def mebibytes(count):
 
 def keep_all_row(name, result):
     return (name, "none", "", mebibytes(result["keep_all_peak_bytes"]),
-            mebibytes(result["keep_all_measured_peak_bytes"]), f"{result['keep_all_step_seconds']:.2f}",
-            "1.00", "1.00", "reference", "", "")
+            mebibytes(result["keep_all_measured_peak_bytes"]),
+            f"{result['keep_all_step_seconds']:.2f}", "1.00", "1.00", "reference", "", "")
 
 
 def budget_row(name, budget, result):
@@ -66,9 +68,11 @@ def budget_row(name, budget, result):
     keep_all = result["predicted_step_seconds"] / (1 + result["overhead"])
     return (name, budget, mebibytes(result["budget_bytes"]), mebibytes(result["arena_bytes"]),
             mebibytes(result["measured_peak_bytes"]), f"{result['step_seconds']:.2f}",
-            f"{result['step_seconds'] / result['keep_all_step_seconds']:.2f}", f"{1 + result['overhead']:.2f}",
+            f"{result['step_seconds'] / result['keep_all_step_seconds']:.2f}",
+            f"{1 + result['overhead']:.2f}",
             "bit-identical" if result["bit_identical"] else f"DIFFER: {result['first_difference']}",
-            "" if bound is None else f"{bound / keep_all:.3f}x", "" if gap is None else f"{gap:.1%}")
+            "" if bound is None else f"{bound / keep_all:.3f}x",
+            "" if gap is None else f"{gap:.1%}")
 
 
 def print_table(rows):
@@ -93,11 +97,13 @@ def main():
             if number == 0:
                 rows.append(keep_all_row(name, result))
             rows.append(budget_row(name, budget, result))
-            kept = kept and result["bit_identical"] and result["measured_peak_bytes"] <= result["budget_bytes"]
+            within = result["measured_peak_bytes"] <= result["budget_bytes"]
+            kept = kept and result["bit_identical"] and within
         draw(name, budgets)
     print()
     print_table(rows)
-    print(f"\nGraphs, plans, traces and pictures are in {OUT.relative_to(ROOT)}/ ; open a trace at https://ui.perfetto.dev")
+    print(f"\nGraphs, plans, traces and pictures are in {OUT.relative_to(ROOT)}/ ; open a trace at "
+          f"https://ui.perfetto.dev")
     if not kept:
         sys.exit("a budget was exceeded, or a run differs from keep-all: see the table")
 

@@ -13,7 +13,8 @@ PROJECT = pathlib.Path(__file__).resolve().parents[1] / "pyproject.toml"
 def entry_points(project):
     """The text of entry_points.txt."""
     groups = tomllib.loads(project.read_text())["project"]["entry-points"]
-    return "".join(f"[{group}]\n" + "".join(f"{name} = {target}\n" for name, target in named.items())
+    return "".join(f"[{group}]\n" + "".join(f"{name} = {target}\n"
+                                            for name, target in named.items())
                    for group, named in groups.items())
 
 

@@ -1,4 +1,4 @@
-"""Draws bench/results/pytorch.csv into docs/pictures/pytorch.svg: time over memory, a panel a model.
+"""Draws bench/results/pytorch.csv as docs/pictures/pytorch.svg: time over memory, a panel a model.
 
 Ours are joined by lines; dashed is the certified least of any plan within as many bytes, beside the
 step without a limit as measured.

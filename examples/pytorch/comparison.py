@@ -27,7 +27,7 @@ COLUMNS = "{:<22} {:>12} {:>12} {:>10} {:>10}  {}"
 
 @dataclasses.dataclass(frozen=True)
 class Example:
-    """`model(*inputs)` is the loss. `blocks`: methods, as (module, name), for torch's checkpoint."""
+    """`model(*inputs)` is the loss. `blocks`: methods, (module, name), for torch's checkpoint."""
 
     model: torch.nn.Module
     inputs: tuple

@@ -1,6 +1,6 @@
 """Plans the training step of a Llama that need not fit into this machine's memory.
 
-The model is made on PyTorch's device meta, so nothing is allocated and nothing computed. Prints what
+The model is made on PyTorch's device meta: nothing is allocated and nothing computed. Prints what
 budgets would cost in time, by estimated costs. Default sizes are those of Llama 2 with 7 billion
 parameters.
 """

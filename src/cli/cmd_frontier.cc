@@ -36,7 +36,8 @@ std::string table_of(const Frontier& found) {
     const double share = static_cast<double>(point.budget_bytes) /
                          static_cast<double>(point.keep_all_peak_bytes);
     table.add({format_bytes(point.budget_bytes), percent(share), percent(point.overhead()),
-               percent(point.least_overhead()), percent(point.gap()), std::string(name(point.outcome))});
+               percent(point.least_overhead()), percent(point.gap()),
+               std::string(name(point.outcome))});
   }
   return table.text();
 }

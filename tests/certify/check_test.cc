@@ -203,7 +203,9 @@ TEST(CertifyRefuses, BadClusters) {
   });
   expect_refusal(Flaw::cluster_too_large, [](Case& c) {
     Certificate::Cluster all;
-    for (OpId op = 0; op <= OpId{kMostClusterValues}; ++op) all.push_back({{op}, {c.graph.op(op).outputs.front()}});
+    for (OpId op = 0; op <= OpId{kMostClusterValues}; ++op) {
+      all.push_back({{op}, {c.graph.op(op).outputs.front()}});
+    }
     c.certificate.clusters = {all};
   });
   expect_refusal(Flaw::not_its_value, [](Case& c) {

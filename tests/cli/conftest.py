@@ -53,7 +53,8 @@ class Lowtide:
     def interrupted(self, *arguments, when, times=1):
         """Runs until a line of standard error has `when` in it, then sends SIGINT `times` times."""
         process = subprocess.Popen([BINARY, *map(str, arguments)], cwd=self.folder, text=True,
-                                   env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                                   env=self.environment, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
         err = ""
         for line in process.stderr:
             err += line

@@ -8,7 +8,8 @@ LARGE = ["--model", "resnet50", "--batch", "2", "--image", "64", "--threads", "1
 
 
 def test_during_training(lowtide):
-    done = lowtide.interrupted("train", *TINY, "--steps", "100000000", "--save", "run.ckpt", "--json", when="step ")
+    done = lowtide.interrupted("train", *TINY, "--steps", "100000000", "--save", "run.ckpt",
+                               "--json", when="step ")
     assert done.code == 4, done.err
     result = done.json
     assert result["status"] == "stopped" and result["steps_done"] == len(result["losses"]) > 0
@@ -26,13 +27,14 @@ def test_during_profiling(lowtide, tmp_path):
 
 
 def test_a_second_one_kills(lowtide):
-    done = lowtide.interrupted("train", *TINY, "--steps", "100000000", "--check", when="keep-all", times=2)
-    assert done.code in (4, -signal.SIGINT)  # 4 when the first one was served before the second came
+    done = lowtide.interrupted("train", *TINY, "--steps", "100000000", "--check",
+                               when="keep-all", times=2)
+    assert done.code in (4, -signal.SIGINT)  # 4 when the first was served before the second came
 
 
 def test_during_planning(lowtide, graph):
-    done = lowtide.interrupted("compare", graph, "--budgets", ",".join(f"{i / 10}%" for i in range(600, 1000)),
-                               "--json", when=" at ")
+    budgets = ",".join(f"{i / 10}%" for i in range(600, 1000))
+    done = lowtide.interrupted("compare", graph, "--budgets", budgets, "--json", when=" at ")
     assert done.code == 4, done.err
     assert done.json["status"] == "stopped"
     assert len(done.json["rows"]) < 400 * 5

@@ -1,4 +1,4 @@
-"""Random graphs in the interchange format, for hypothesis: views, several outputs, effects, scratch."""
+"""Random graphs in the interchange format: views, several outputs, effects, scratch."""
 
 from hypothesis import strategies as st
 

@@ -27,7 +27,8 @@ Halves make_halves() {
   const TensorId y = m.op1("aten::tanh", {T{dropped[0]}});
   const TensorId given = m.op1("aten::clone", {T{y}});  // becomes the boundary below
   const TensorId d_tanh = m.op1("aten::tanh_backward", {T{given}, T{y}});
-  const TensorId d_drop = m.op1("aten::native_dropout_backward", {T{d_tanh}, T{dropped[1]}, 1 / 0.6});
+  const TensorId d_drop =
+      m.op1("aten::native_dropout_backward", {T{d_tanh}, T{dropped[1]}, 1 / 0.6});
   const TensorId d_relu =
       m.op1("aten::threshold_backward", {T{d_drop}, T{relu}, std::int64_t{0}});
   const TensorId turned = m.op1("aten::t", {T{x}});

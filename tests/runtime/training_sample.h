@@ -123,7 +123,8 @@ inline std::vector<TensorId> resident_ids(const Graph& graph) {
   return ids;
 }
 
-inline State run_steps(const Sample& s, const Plan& plan, int steps, const ExecutorOptions& options = {}) {
+inline State run_steps(const Sample& s, const Plan& plan, int steps,
+                       const ExecutorOptions& options = {}) {
   Executor executor(s.graph, plan, options);
   executor.initialize(5);
   at::manual_seed(11);

@@ -11,7 +11,8 @@ STEP = 1.03  # from one budget that is tried to the next
 
 def prepare(case, optimizer, setting, mode="executor"):
     """`setting`: bytes, parameters, optimizer state and inputs included; a share of what a step
-    takes that keeps everything ("60%"); UNLIMITED; or LOWEST, the least that a plan is found for."""
+    takes that keeps everything ("60%"); UNLIMITED; or LOWEST, the least that a plan is found
+    for."""
     wrapped = _lowest(case, optimizer) if setting == LOWEST else _within(
         case, optimizer, None if setting == UNLIMITED else setting, mode)
 
