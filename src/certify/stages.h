@@ -15,7 +15,7 @@ struct Stages {
   std::vector<OpId> ops;             ///< per stage; Graph::num_ops() for the end
   std::vector<int> of_op;            ///< per op, and for Graph::num_ops(); kNone without a stage
   std::vector<std::vector<TensorId>> reads;  ///< per stage: storages of values, each once
-  std::vector<std::vector<int>> readers;     ///< per storage: stages whose first runs read it
+  std::vector<std::vector<int>> readers;     ///< per storage: ascending, whose first runs read it
   /// Per stage: the last one in which its op may run again; kNone when it may not.
   std::vector<int> last_rerun;
   std::vector<Bytes> own_needs;      ///< per stage: `needs` without the values named there last
