@@ -2,7 +2,8 @@
 
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
-many times the memory. Nor does it lay all results out as the kernels do (kernel_layouts.py).
+many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Nor
+does it lay all results out as the kernels do (kernel_layouts.py).
 """
 
 from __future__ import annotations
@@ -18,15 +19,25 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
     "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
-    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"))
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    "gru", "lstm", "rnn_tanh", "rnn_relu"))
+
+
+def _lstm(*args):
+    """By its cells: oneDNN's layer, which eager PyTorch runs, keeps a workspace for its gradient
+    whose size it tells nobody before."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        return torch.ops.aten.lstm.input._op_dk(
+            torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, and results as
-    the kernels lay them out."""
+    """While it lasts, AOTAutograd traces interpolation and recurrent layers as eager PyTorch runs
+    them, LSTMs up to rounding, and results as the kernels lay them out."""
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
+    torch.ops.aten.lstm.input.py_kernels.update(dict.fromkeys(_KEYS, _lstm))
     _forget_dispatch()
     try:
         with kernel_layouts():
@@ -38,7 +49,7 @@ def eager_kernels():
 
 
 def _overloads():
-    return [getattr(packet, name) for packet in _REPLACED for name in ("vec", "default")
+    return [getattr(packet, name) for packet in _REPLACED for name in ("vec", "default", "input")
             if name in packet.overloads()]
 
 
