@@ -138,6 +138,7 @@ CALLS = [
     *loss_gradients(aten.smooth_l1_loss_backward.default, 1.0),
     *loss_gradients(aten.huber_loss_backward.default, 1.0),
     *elementwise(aten.copysign.Tensor), *elementwise(aten.floor_divide.default),
+    *((aten.floor_divide.default, a, 2) for a, _ in pairs()),
     *elementwise(aten.heaviside.default), *elementwise(aten.logaddexp.default),
     *elementwise(aten.logaddexp2.default), *elementwise(aten.logit_backward.default),
     *elementwise(aten.special_xlog1py.default), *elementwise(aten.xlogy.Tensor),

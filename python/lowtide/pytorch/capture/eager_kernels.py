@@ -33,19 +33,32 @@ def _lstm(*args):
 
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation and recurrent layers as eager PyTorch runs
-    them, LSTMs up to rounding, and results as the kernels lay them out."""
+    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, recurrent layers
+    by their cells, and results as the kernels lay them out."""
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
     torch.ops.aten.lstm.input.py_kernels.update(dict.fromkeys(_KEYS, _lstm))
     _forget_dispatch()
     try:
-        with kernel_layouts():
+        with kernel_layouts(), _errors_unchecked():
             yield
     finally:
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel
         _forget_dispatch()
+
+
+@contextlib.contextmanager
+def _errors_unchecked():
+    """While it lasts, the check that a matrix could be inverted or factored is no effect that must
+    be kept. It makes no tensor, so that no plan could hold it."""
+    check = torch._library.simple_registry.singleton.find("aten::_linalg_check_errors").effect
+    effect = check._effect
+    check._effect = None
+    try:
+        yield
+    finally:
+        check._effect = effect
 
 
 def _overloads():

@@ -29,8 +29,9 @@ def _all_contiguous(results, *_, **__):
 
 
 def _elementwise(result, *args, **_):
-    """As any kernel of two operands, in the order in which it is given them."""
-    layout = torch.add(*[arg for arg in args if isinstance(arg, torch.Tensor)][:2])
+    """As any kernel of one or two operands, in the order in which it is given them."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    layout = torch.add(tensors[0], tensors[-1])
     return torch.empty_strided(layout.shape, layout.stride(), dtype=result.dtype,
                                device=result.device)
 
