@@ -47,6 +47,7 @@ class ArenaRunner {
 
  private:
   void execute(const Program::Run& run, StepReport& report, Effects effects);
+  bool is_laid_out_otherwise(const Program::Run& run) const;
   void call(const Program::Run& run, Effects effects);
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,

@@ -11,6 +11,7 @@ namespace lowtide {
 void PlannedSource::begin(std::span<const Slot> slots) {
   slots_ = slots;
   next_ = 0;
+  strayed_ = false;
   overrun_ = 0;
   beyond_bytes_ = 0;
 }
@@ -27,7 +28,8 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
   const Slot slot = next_ < slots_.size() ? slots_[next_] : Slot{};
   ++next_;
   if (slot.beyond && beyond_ != nullptr) return beyond_->allocate(bytes);
-  if (wanted > slot.bytes) return overrun(wanted, slot.bytes);
+  strayed_ = strayed_ || (slot.scratch && wanted != slot.bytes);
+  if (strayed_ || wanted > slot.bytes) return overrun(wanted, slot.bytes);
   highest_ = std::max<const std::byte*>(highest_, slot.data + wanted);
   return {slot.data, &keep};
 }

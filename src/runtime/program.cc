@@ -176,8 +176,9 @@ class Compiler {
     const std::size_t begin = program_->slots.size();
     for (const Allocation& allocation : op.allocations) {
       if (allocation.output == kNone) {
-        program_->slots.push_back(
-            {const_cast<std::byte*>(workspace) + allocation.offset, allocation.bytes});
+        program_->slots.push_back({.data = const_cast<std::byte*>(workspace) + allocation.offset,
+                                   .bytes = allocation.bytes,
+                                   .scratch = true});
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
         const Tensor& tensor = graph_.tensor(out);

@@ -68,9 +68,10 @@ constexpr std::array kIndexRules = {
     IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
 };
 
-/// Ops whose argument 1 divides: kernels refuse to divide integers by zero.
-constexpr std::array<std::string_view, 4> kDivisions = {
-    "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor"};
+/// Ops whose argument 1 holds no zeros: integers that divide, rows that are counted from one.
+constexpr std::array<std::string_view, 5> kOnes = {
+    "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor",
+    "aten::linalg_lu_solve"};
 
 const Tensor* tensor_argument(const Graph& graph, const Op& op, std::size_t index) {
   if (index >= op.args.size()) return nullptr;
@@ -110,9 +111,9 @@ std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId 
 
 /// What the integers of an input are that holds no indices.
 std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
-  const bool divides = std::ranges::count(kDivisions, op.type) > 0 &&
-                       tensor_argument(graph, op, 1) == &graph.tensor(input);
-  return divides ? 1 : 0;
+  const bool is_one = std::ranges::count(kOnes, op.type) > 0 &&
+                      tensor_argument(graph, op, 1) == &graph.tensor(input);
+  return is_one ? 1 : 0;
 }
 
 at::Tensor uniform(std::int64_t count) {

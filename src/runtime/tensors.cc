@@ -31,6 +31,16 @@ c10::ScalarType scalar_type(DType dtype) {
   return c10::ScalarType::Undefined;
 }
 
+bool lies_as(const Tensor& type, const at::Tensor& given) {
+  if (given.scalar_type() != scalar_type(type.dtype.value())) return false;
+  if (type.strides.empty()) return given.is_contiguous();
+  for (std::size_t d = 0; d < type.strides.size(); ++d) {
+    const auto dim = static_cast<std::int64_t>(d);
+    if (given.size(dim) > 1 && given.stride(dim) != type.strides[d]) return false;
+  }
+  return true;
+}
+
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
                        std::shared_ptr<void> owner) {
   const auto options = at::TensorOptions().dtype(scalar_type(type.dtype.value())).device(device);

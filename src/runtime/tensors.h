@@ -10,6 +10,9 @@ namespace lowtide {
 
 c10::ScalarType scalar_type(DType dtype);
 
+/// Whether a tensor of this shape has the dtype, too, and lies in memory with these strides.
+bool lies_as(const Tensor& type, const at::Tensor& given);
+
 /// A tensor of this dtype, shape and strides over memory at `data`, which it keeps alive through
 /// `owner` (null when someone else does). Asks no allocator.
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,

@@ -77,6 +77,37 @@ def norms(op, takes_statistics=True):
             for x, _ in images()]
 
 
+def layer_norm_gradients():
+    return [(aten.native_layer_norm_backward.default, gradient, x, [x.shape[-1]],
+             *2 * [torch.rand(*x.shape[:-1], 1)], *statistics(x.shape[-1]), [True] * 3)
+            for x, gradient in images()]
+
+
+def group_norm_gradients():
+    return [(aten.native_group_norm_backward.default, gradient, x, *2 * [torch.rand(2, 1)],
+             torch.rand(3), 2, 3, 48, 1, [True] * 3)
+            for x in (plain(2, 3, 6, 8), channels_last(2, 3, 6, 8))
+            for gradient in (plain(2, 3, 6, 8), channels_last(2, 3, 6, 8))]
+
+
+def mixed_norms():
+    """Of half precision, with parameters of either precision or none."""
+    x = torch.rand(4, 6, 8).bfloat16()
+    for dtype in (torch.float32, torch.bfloat16, None):
+        def ones(size):
+            return None if dtype is None else torch.ones(size, dtype=dtype)  # noqa: B023
+        yield aten.native_layer_norm.default, x, [8], ones(8), ones(8), 1e-5
+        yield aten.native_group_norm.default, x, ones(6), ones(6), 4, 6, 8, 2, 1e-5
+        if dtype is not None:
+            statistics = 2 * [torch.ones(4, 2, dtype=dtype)]
+            yield (aten.native_group_norm_backward.default, x, x, *statistics, ones(6), 4, 6, 8, 2,
+                   [True] * 3)
+            for op in (aten.native_batch_norm.default, aten._native_batch_norm_legit.default,
+                       aten._native_batch_norm_legit_functional.default):
+                yield op, x, *(ones(6) for _ in range(4)), True, 0.1, 1e-5
+            yield (aten._native_batch_norm_legit.no_stats, x, ones(6), ones(6), True, 0.1, 1e-5)
+
+
 def norm_gradients(op):
     return [(op, gradient, x, statistics()[0], *statistics(), *statistics(), True, 1e-5, [True] * 3)
             for x, gradient in images()]
@@ -107,6 +138,7 @@ CALLS = [
     *loss_gradients(aten.smooth_l1_loss_backward.default, 1.0),
     *loss_gradients(aten.huber_loss_backward.default, 1.0),
     *elementwise(aten.copysign.Tensor), *elementwise(aten.floor_divide.default),
+    *((aten.floor_divide.default, a, 2) for a, _ in pairs()),
     *elementwise(aten.heaviside.default), *elementwise(aten.logaddexp.default),
     *elementwise(aten.logaddexp2.default), *elementwise(aten.logit_backward.default),
     *elementwise(aten.special_xlog1py.default), *elementwise(aten.xlogy.Tensor),
@@ -119,7 +151,13 @@ CALLS = [
     *norms(aten.native_batch_norm.default), *norms(aten._native_batch_norm_legit.default),
     *norms(aten._native_batch_norm_legit_functional.default),
     *norms(aten._native_batch_norm_legit.no_stats, takes_statistics=False),
-    *norm_gradients(aten.native_batch_norm_backward.default),
+    *elementwise(aten.hardswish_backward.default),
+    *elementwise(aten.softplus_backward.default, 1, 20),
+    *((aten.elu_backward.default, a, 1, 1, 1, False, b) for a, b in equal_pairs()),
+    *((aten.glu_backward.default, gradient[:, :1], x[:, :2], 1) for x, gradient in images()),
+    *((aten.roll.default, x, [2, 1], [1, -1]) for x, _ in images()),
+    *layer_norm_gradients(), *group_norm_gradients(),
+    *mixed_norms(), *norm_gradients(aten.native_batch_norm_backward.default),
     *paddings(aten.reflection_pad2d_backward.default),
     *paddings(aten.replication_pad2d_backward.default),
     *unpooled(aten.max_unpool2d.default), *folded(aten.col2im.default),

@@ -213,6 +213,30 @@ def test_a_flight_that_was_not_foreseen_takes_the_memory_of_another():
     assert first_time == 1 and len(given_up) == 1  # the budget is divided from then on
 
 
+def kept_in_grad(model):
+    """Several steps add up."""
+    for _ in range(3):
+        model(torch.randn(128, 128)).backward()
+    return []
+
+
+def test_gradients_that_add_up_are_within_the_budget_from_the_first_time(monkeypatch):
+    def make():
+        return Deep(width=128)
+
+    written = []
+    save = torch.save
+    monkeypatch.setattr(torch, "save", lambda *given: (written.append(1), save(*given)))
+    settings = {"optimizer": "none", "time_limit": 1}
+    parameters = sum(p.nbytes for p in make().parameters())
+    roomy = lowtide.wrap(built(make), torch.randn(128, 128), **settings)
+    budget = int(1.05 * session_of(roomy).least_bytes()) + parameters
+    wrapped, plain = lowtide.wrap(built(make), budget=budget, **settings), built(make)
+    for _ in range(2):
+        assert peak_as_eager(wrapped, plain, kept_in_grad) <= budget - parameters
+    assert len(written) == 1  # from then on there is room
+
+
 def test_gradients_that_are_kept_get_memory_of_their_own():
     def keeping(model):
         kept = []

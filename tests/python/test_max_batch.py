@@ -22,6 +22,24 @@ def test_the_largest_batch_fits_and_the_next_does_not():
         lowtide.wrap(*make(found.too_large), budget=400_000, time_limit=1)
 
 
+@pytest.mark.parametrize("budget, most", [(300_000, 8), (2_000_000, 9)])
+def test_few_sizes_are_tried(budget, most):
+    """Doubling and halving would take 14 and 21 for these."""
+    tried = []
+
+    def counted(size):
+        tried.append(size)
+        return make(size)
+
+    found = lowtide.max_batch(counted, budget, time_limit=1)
+    assert found.too_large == found.size + 1 and len(tried) == len(set(tried)) <= most
+
+
+def test_the_limit_is_tried_and_not_passed():
+    found = lowtide.max_batch(make, 10**9, limit=37, time_limit=1)
+    assert (found.size, found.too_large) == (37, None)
+
+
 def test_nothing_fits():
     with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
         lowtide.max_batch(make, 1000)

@@ -6,6 +6,7 @@ import dataclasses
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations
@@ -163,6 +164,57 @@ class Structured(nn.Module):
         return Answer(x.square().mean(), hidden)
 
 
+class Physical(nn.Module):
+    """A loss of derivatives by the inputs, whose gradients are gradients of gradients."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(2, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(),
+                                   nn.Linear(20, 1))
+
+    def forward(self, places):
+        places = places.detach().requires_grad_(True)
+        value = self.inner(places)
+        slope, = torch.autograd.grad(value.sum(), places, create_graph=True)
+        bend, = torch.autograd.grad(slope[:, 0].sum(), places, create_graph=True)
+        return slope[:, 1] + value[:, 0] * slope[:, 0] - 0.1 * bend[:, 0]
+
+
+class Orthogonal(nn.Module):
+    """Its weight is made by a matrix exponential or by solving equations."""
+
+    def __init__(self, orthogonal_map):
+        super().__init__()
+        layer = parametrizations.orthogonal(nn.Linear(20, 20), orthogonal_map=orthogonal_map)
+        self.inner = nn.Sequential(layer, nn.Tanh(), nn.Linear(20, 20))
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+class ChannelsBehind(nn.Module):
+    """Layer norm where the channels are the last dimension, convolutions where they are not."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 1), nn.Conv2d(16, 16, 1)
+        self.norm = nn.LayerNorm(16)
+
+    def forward(self, x):
+        x = self.norm(self.first(x).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return F.hardswish(self.second(x)).mean((2, 3))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.head = layer(8, 12, 2, batch_first=True, dropout=0.3), nn.Linear(12, 3)
+
+    def forward(self, x):
+        return self.head(self.layer(x)[0][:, -1])
+
+
+SEQUENCES = lambda: (torch.randn(3, 5, 8),)  # noqa: E731
 TOKENS = lambda: (torch.randint(0, 30, (4, 10)),)  # noqa: E731
 MODELS = {
     "tied": (Tied, TOKENS),
@@ -175,6 +227,9 @@ MODELS = {
     "normed": (Normed, ROWS),
     "spectral": (Spectral, ROWS),
     "last channels": (LastChannels, IMAGES),
+    "physical": (Physical, lambda: (torch.randn(64, 2),)),
+    "cayley": (lambda: Orthogonal("cayley"), ROWS),
+    "channels behind": (ChannelsBehind, IMAGES),
 }
 
 
@@ -187,19 +242,22 @@ def test_training_is_eager_training_to_the_bit(case):
     assert memory.measured_peak - memory.outside <= memory.budget
 
 
-def test_recurrent_layers_train_up_to_rounding():
-    class Recurrent(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.gru, self.head = nn.GRU(8, 12, 2, batch_first=True), nn.Linear(12, 3)
-
-        def forward(self, x):
-            return self.head(self.gru(x)[0][:, -1])
-
-    inputs_of = lambda: (torch.randn(3, 5, 8),)  # noqa: E731
-    wrapped = leanest(built(Recurrent), inputs_of())
-    for got, expected in zip(train(wrapped, inputs_of), train(built(Recurrent), inputs_of)):
+@pytest.mark.parametrize("layer", [nn.GRU, nn.LSTM])
+def test_recurrent_layers_train_up_to_rounding(layer):
+    wrapped, plain = (built(lambda: Recurrent(layer)) for _ in range(2))
+    wrapped = lowtide.wrap(wrapped, SEQUENCES(), time_limit=1)
+    for got, expected in zip(train(wrapped, SEQUENCES), train(plain, SEQUENCES)):
         torch.testing.assert_close(got, expected)
+
+
+def test_ops_that_ask_for_memory_by_the_values_they_are_given():
+    """Matrix exponentials stray from their profile: their scratch is taken beside the block."""
+    make = lambda: Orthogonal("matrix_exp")  # noqa: E731
+    wrapped = leanest(built(make), *ROWS())
+    assert same(train(wrapped, ROWS), train(built(make), ROWS))
+    region, = session_of(wrapped).regions
+    assert any("matrix_exp" in line for executor in region.executors
+               for line in executor.overruns)
 
 
 def test_autocast_around_the_call_with_a_gradient_scaler():

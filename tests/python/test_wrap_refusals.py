@@ -104,7 +104,7 @@ def test_a_model_that_is_moved_after_it_was_wrapped():
 
 def test_inputs_on_another_device_than_the_model():
     wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4))
-    with pytest.raises(RuntimeError, match="to the same device"):
+    with pytest.raises(lowtide.InputError, match="is on cpu and was called with tensors on meta"):
         wrapped(torch.empty(2, 4, device="meta"))
     wrapped(torch.randn(2, 4)).sum().backward()  # and the model still works
 

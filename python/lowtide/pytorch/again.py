@@ -19,7 +19,8 @@ def why_not_again(captured: Captured) -> str | None:
             return f"{op.type} may compute something else when it runs again"
         for position, index in enumerate(op.inputs):
             if storages[index] in overwritten and position not in op.mutates:
-                return f"it reads {graph.tensors[storages[index]].name}, which the module overwrites"
+                name = graph.tensors[storages[index]].name
+                return f"it reads {name}, which the module overwrites"
     return None
 
 

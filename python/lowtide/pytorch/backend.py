@@ -135,8 +135,8 @@ def _require_cpu(primals: Sequence[fx.Node]) -> None:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor) and value.device.type != "cpu":
             raise InputError(f"{node.name} is on the device {value.device}, and plans are run on "
-                             f"the CPU alone: move the model and its inputs there, or save the graph "
-                             f"with lowtide.capture to plan it only")
+                             f"the CPU alone: move the model and its inputs there, or save the "
+                             f"graph with lowtide.capture to plan it only")
 
 
 def _run_forward(session: Session, region: Region) -> Callable:
@@ -147,6 +147,7 @@ def _run_forward(session: Session, region: Region) -> Callable:
 
 
 def _run_backward(session: Session, region: Region, num_saved: int) -> Callable:
+    @torch._dynamo.disable  # compiled autograd would trace into it
     def run_backward(ticket, *given):
         return session.backward(region, ticket, given[:num_saved], given[num_saved:])
     return run_backward

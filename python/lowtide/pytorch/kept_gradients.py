@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 
@@ -29,16 +30,33 @@ class KeptGradients:
                 forget = lambda _, key=id(tensor): self._met.pop(key, None)  # noqa: E731
                 self._met[id(tensor)] = weakref.ref(tensor, forget)
 
-    def move_out(self, in_a_block: Callable[[torch.Tensor], bool]) -> int:
-        """Gives each gradient that lies in a block memory of its own; bytes of all gradients."""
-        kept_bytes = 0
-        for leaf in self._leaves():
-            if not leaf.is_leaf or leaf.grad is None:
-                continue
-            kept_bytes += leaf.grad.nbytes
+    def bytes(self) -> int:
+        """What all gradients take."""
+        return sum(leaf.grad.nbytes for leaf in self._with_gradients())
+
+    def move_out(self, in_a_block: Callable[[torch.Tensor], bool]) -> None:
+        """Gives each gradient that lies in a block memory of its own."""
+        for leaf in self._with_gradients():
             if in_a_block(leaf.grad):
                 leaf.grad = leaf.grad.clone()
-        return kept_bytes
+
+    def move_out_by_file(self, in_a_block: Callable[[torch.Tensor], bool],
+                         release: Callable[[], None]) -> None:
+        """The same where there is no memory for both: ``release`` gives the blocks back while the
+        gradients are in a file. Raises OSError or RuntimeError when it cannot be written; then
+        nothing is moved."""
+        leaves = [leaf for leaf in self._with_gradients() if in_a_block(leaf.grad)]
+        with tempfile.TemporaryFile() as file:
+            torch.save([leaf.grad for leaf in leaves], file)
+            for leaf in leaves:
+                leaf.grad = None
+            release()
+            file.seek(0)
+            for leaf, gradient in zip(leaves, torch.load(file)):
+                leaf.grad = gradient
+
+    def _with_gradients(self) -> list[torch.Tensor]:
+        return [leaf for leaf in self._leaves() if leaf.is_leaf and leaf.grad is not None]
 
     def _leaves(self) -> Iterator[torch.Tensor]:
         yield from self._parameters

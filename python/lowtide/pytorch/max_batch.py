@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -10,7 +11,11 @@ import torch
 from .. import InfeasibleError, InputError
 from .inputs import arguments_of
 from .memory import Memory
-from .wrap import wrap
+from .session import Session
+from .wrap import session_of, wrap
+
+#: How many times the largest size that fits is tried at most: far from there a line says little.
+_MOST_GROWTH = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,10 +41,11 @@ def max_batch(
     """The largest batch whose training step has a plan within ``budget``, proven by running it.
 
     ``make_step(size)`` gives a module and its inputs (a tensor, tuple or dict) for a batch of that
-    size; what the module returns is added up to a loss for the proof. Sizes are doubled from
-    ``start`` until one has no plan, and halved in between; a step that takes more than the
-    budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy, time_limit,
-    ...). Ctrl-C ends the search with the best size so far.
+    size; what the module returns is added up to a loss for the proof. What a step needs at least is
+    nearly linear in its batch, so a line through two sizes from ``start`` on tells which one to try;
+    each size is planned and run itself, and so is the next larger one planned. A step that takes
+    more than the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer,
+    strategy, time_limit, ...). Ctrl-C ends the search with the best size so far.
 
     Raises InfeasibleError when not even ``start`` fits.
     """
@@ -67,22 +73,49 @@ class _Search:
         self.best: tuple[int, Memory] | None = None
         self.too_large: int | None = None
         self.reason: Exception | None = None
+        self._needs: dict[int, int] = {}  # by size: bytes at least
+        self._step = 1
 
     def run(self, start: int, limit: int) -> None:
-        size = start
-        while size <= limit and self._fits(size):
-            size *= 2
-        while self.best is not None and self.too_large is not None:
-            size = (self.best[0] + self.too_large) // 2
-            if size == self.best[0]:
-                return
+        size = start if start <= limit else None
+        while size is not None:
             self._fits(size)
+            size = self._next(limit)
+
+    def _next(self, limit: int) -> int | None:
+        """The size to try now; None when nothing is left to find out."""
+        if self.best is None:
+            return None
+        low = self.best[0]
+        high = limit + 1 if self.too_large is None else min(self.too_large, limit + 1)
+        if high - low < 2:
+            return None
+        guess = self._guess(low, high)
+        if low < guess < high:
+            return guess
+        # The line is off here: away from where it was wrong, by steps that grow.
+        step, self._step = self._step, 2 * self._step
+        middle = (low + high) // 2
+        return min(low + step, middle) if guess <= low else max(high - step, middle)
+
+    def _guess(self, low: int, high: int) -> int:
+        """The largest size by the line through what two sizes need: one that fits and one that does
+        not, or the two largest that fit."""
+        known = sorted(size for size in self._needs if size in (low, self.too_large) or size < low)
+        if len(known) < 2:
+            return 2 * low if self.too_large is None else (low + high) // 2
+        size, larger = known[-2:]
+        slope = max(1.0, (self._needs[larger] - self._needs[size]) / (larger - size))
+        more = (self.best[1].budget - self._needs[size]) / slope
+        return min(size + math.floor(more), _MOST_GROWTH * low)
 
     def _fits(self, size: int) -> bool:
         try:
             memory = self._proven(size)
         except InfeasibleError as error:
             self.too_large, self.reason = size, error
+            if getattr(error, "smallest_budget", None) is not None:
+                self._needs[size] = error.smallest_budget
             self._say(f"a batch of {size} does not fit")
             return False
         self.best = size, memory
@@ -97,6 +130,9 @@ class _Search:
         memory = wrapped.memory
         if memory.measured_peak - memory.outside > memory.budget:
             raise InfeasibleError(f"a step with a batch of {size} took {memory}")
+        session = session_of(wrapped)
+        if isinstance(session, Session):
+            self._needs[size] = session.least_bytes()
         return memory
 
     def _say(self, message: str) -> None:

@@ -60,12 +60,28 @@ def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings) 
     return found
 
 
+def no_plan(message: str, smallest_budget: int | None) -> InfeasibleError:
+    """An error that carries the smallest budget, in bytes, that is known to do."""
+    error = InfeasibleError(message)
+    error.smallest_budget = smallest_budget
+    return error
+
+
 def kept(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> Plan | None:
     """The plan in the cache, if there is one."""
     if not settings.cache:
         return None
     return plan_cache.find(_key(priced_graph, budget_bytes, settings), priced_graph.graph,
                            _in_bytes(budget_bytes))
+
+
+def least_bytes(priced_graph: Priced, settings: Settings) -> int:
+    """About the fewest bytes for residents, values and workspaces that a plan is found for."""
+    answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
+                  options=settings.planning_options, time_limit=settings.time_limit)
+    if answer.plan is not None:
+        return answer.plan.arena_bytes
+    return answer.smallest_budget or priced_graph.keep_all_peak_bytes
 
 
 def transferred(priced_graph: Priced, other: Priced, plan: Plan, budget_bytes: int) -> Plan | None:
@@ -75,7 +91,8 @@ def transferred(priced_graph: Priced, other: Priced, plan: Plan, budget_bytes: i
 
 
 def _in_bytes(budget_bytes: int | None) -> int:
-    return _UNLIMITED_BYTES if budget_bytes is None else budget_bytes
+    """As the planner wants it: where others left less than nothing, it says what would do."""
+    return _UNLIMITED_BYTES if budget_bytes is None else max(1, budget_bytes)
 
 
 def _key(priced_graph: Priced, budget_bytes: int | None, settings: Settings) -> str:
@@ -88,7 +105,7 @@ def _planned_now(graph: Graph, budget: int, settings: Settings) -> Plan:
     answer = plan(graph, budget, settings.strategy, options=settings.planning_options,
                   time_limit=settings.time_limit)
     if answer.plan is None:
-        raise InfeasibleError(answer.message)
+        raise no_plan(answer.message, answer.smallest_budget)
     if answer.overhead is not None:
         settings.say(f"planned: {_core.format_bytes(answer.plan.arena_bytes)}, "
                      f"{answer.overhead:+.1%} time")

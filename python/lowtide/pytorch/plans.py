@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterable
 
 from .. import InfeasibleError, Plan, keep_all
-from .planning import Priced, kept, planned, transferred
+from .planning import Priced, kept, least_bytes, planned, transferred
 from .settings import Settings
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
@@ -40,6 +40,10 @@ class Plans:
             make = self._soon if soon else self._now
             self._found[budget_bytes] = make(budget_bytes)
         return self._found[budget_bytes]
+
+    def least_bytes(self) -> int:
+        """About the fewest bytes that there is a plan for, residents included."""
+        return least_bytes(self.priced, self._settings)
 
     def _now(self, budget_bytes: int | None) -> Plan:
         return planned(self.priced, budget_bytes, self._settings)

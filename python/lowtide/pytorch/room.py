@@ -43,6 +43,15 @@ class Room:
         except InfeasibleError as error:
             raise InfeasibleError(f"{error} {self._what_is_taken(region)}") from None
 
+    def has(self, region: Region, kept_bytes: int) -> bool:
+        """Whether so many bytes of gradients may be kept beside all blocks that are there, before a
+        flight of the region."""
+        whole = self._division.room_bytes(region)
+        if whole is None:
+            return True
+        blocks = sum(executor.held_bytes for other in self._regions for executor in other.executors)
+        return blocks + kept_bytes <= whole + self._division.held_bytes
+
     def _make_room(self, region: Region, limit_bytes: int) -> None:
         """Takes blocks from others until no more than so many bytes are taken: those that nobody
         needs, then those of the flights that began first, whose backward passes come last."""

@@ -11,6 +11,7 @@ from .capture import Captured
 from .division import Division
 from .kept_gradients import KeptGradients
 from .memory import Memory, Meter
+from .planning import no_plan
 from .plans import Plans
 from .region import Region
 from .room import Room
@@ -36,8 +37,8 @@ class Session:
         self.name = name
         self.regions: list[Region] = []
         self.preparing = False
-        #: Whether a call of the model has come to a captured graph, as all should.
-        self.reached = False
+        #: How often a captured graph was called; each call of the model should come to one.
+        self.runs = 0
         self._plans: list[Plans] = []
         self._steps = Steps(self.regions)
         self._division = Division(settings, parameters, self.regions, self._steps)
@@ -76,9 +77,13 @@ class Session:
     def plan_for(self, region: Region) -> Plan:
         """The plan of a region as things are: how many graphs there are, which gradients live."""
         try:
-            return region.plans.within(self._division.share(region), soon=self._in_haste())
+            share = self._division.share(region)
+            return region.plans.within(share, soon=self._in_haste())
         except InfeasibleError as error:
-            raise InfeasibleError(f"{error} {self._division.what_else()}") from None
+            enough = getattr(error, "smallest_budget", None)
+            if enough is not None:
+                enough += self.budget_bytes - share
+            raise no_plan(f"{error} {self._division.what_else()}", enough) from None
 
     def _in_haste(self) -> bool:
         """Whether a run waits for the plan, or a plan for other sizes is there already."""
@@ -88,7 +93,7 @@ class Session:
 
     def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs of a region and its ticket."""
-        self.reached = True
+        self.runs += 1
         if self.preparing:
             raise Prepared
         if not any(other.open_flights for other in self.regions):
@@ -112,7 +117,7 @@ class Session:
             gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
         else:
             region.require_again()
-            self._clear_blocks()
+            self._clear_blocks(region)
             plan = self._room.plan_that_fits(region, self.plan_for(region),
                                              region.priced.beside_bytes)
             gradients = region.backward_again(plan, ticket, saved, tangents)
@@ -122,14 +127,13 @@ class Session:
 
     def evaluate(self) -> None:
         """Other work begins, and may have what the training step does not need now."""
-        self.reached = True
+        self.runs += 1
         if self.preparing:
             raise Prepared
-        for region in self.regions:
-            region.executors.release_idle()
+        self._release_idle()
 
     def _begin_step(self, region: Region) -> None:
-        self._clear_blocks()
+        self._clear_blocks(region)
         self._room.gave_up = False
         step = self._steps.of(region)
         for other in self.regions:
@@ -137,18 +141,35 @@ class Session:
                 other.executors.release_idle()
         self._meter.begin()
 
-    def _clear_blocks(self) -> None:
-        """Moves gradients out of the blocks. Where somebody keeps others than those in ``.grad``,
-        and with them the block where they lie, they get memory of their own from now on."""
-        executors = [executor for region in self.regions for executor in region.executors
-                     if executor.held_bytes]
-        self._kept_bytes = self._gradients.move_out(
-            lambda gradient: any(executor.contains(gradient) for executor in executors))
+    def _clear_blocks(self, region: Region) -> None:
+        """Moves gradients out of the blocks before a flight of this region. Where somebody keeps
+        others than those in ``.grad``, and with them the block where they lie, they get memory of
+        their own from now on."""
+        self._kept_bytes = self._gradients.bytes()
+        if self._kept_bytes:
+            self._move_gradients_out(region)
         self._division.hold(self._kept_bytes)
-        for region in self.regions:
-            if not region.all_apart and region.holds_gradients:
-                region.all_apart = True
+        for other in self.regions:
+            if not other.all_apart and other.holds_gradients:
+                other.all_apart = True
                 self._division.changed()
+
+    def _move_gradients_out(self, region: Region) -> None:
+        executors = [executor for other in self.regions for executor in other.executors
+                     if executor.held_bytes]
+
+        def in_a_block(gradient: torch.Tensor) -> bool:
+            return any(executor.contains(gradient) for executor in executors)
+
+        if self._room.has(region, self._kept_bytes):
+            self._gradients.move_out(in_a_block)
+        else:
+            self._gradients.move_out_by_file(in_a_block, self._release_idle)
+
+    def _release_idle(self) -> None:
+        """Gives back the blocks that nobody needs now."""
+        for region in self.regions:
+            region.executors.release_idle()
 
     def _goes_on_elsewhere(self) -> bool:
         """Whether a flight is to be flown again before the step is over, so that gradients which
@@ -173,6 +194,14 @@ class Session:
         taken, outside = self._meter.block_bytes, self._meter.outside_bytes
         return Memory(self.budget_bytes, existing, existing + blocks,
                       existing + taken + outside if taken else 0, outside)
+
+    def least_bytes(self) -> int:
+        """About the smallest budget that the planner would find plans for."""
+        step = self._steps.of(self._last or self.regions[0])
+        residents = max(region.priced.resident_bytes for region in step)
+        blocks = sum(region.plans.least_bytes() - region.priced.resident_bytes
+                     + region.beside_bytes for region in step)
+        return self._division.fixed_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""

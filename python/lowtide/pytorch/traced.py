@@ -15,9 +15,11 @@ MOST_TRACES = 64
 
 def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
-    run unplanned, so that is an error; recurrent layers are traced through."""
+    run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
+    traced through."""
     return torch._dynamo.config.patch(
-        recompile_limit=MOST_TRACES, fail_on_recompile_limit_hit=True, allow_rnn=True)
+        recompile_limit=MOST_TRACES, fail_on_recompile_limit_hit=True, allow_rnn=True,
+        trace_autograd_ops=True)
 
 
 def traced(function: Callable, backend: Callable) -> Callable:

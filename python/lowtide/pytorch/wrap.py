@@ -12,7 +12,7 @@ from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
 
 from .. import Error, InputError
 from .backend import compiled
-from .inputs import arguments_of
+from .inputs import arguments_of, require_one_device
 from .memory import Memory
 from .session import Prepared, Session
 from .settings import Settings
@@ -96,9 +96,13 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
     planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
 
     def run_planned(*arguments, **named):
+        if _in_a_transform():
+            warnings.warn(_transformed(model), stacklevel=5)
+            session.evaluate()
+            return run(*arguments, **named)
+        runs = session.runs
         result = planned(*arguments, **named)
-        if not session.reached:
-            session.reached = True
+        if session.runs == runs:
             warnings.warn(_nothing_captured(model), stacklevel=5)
         return result
 
@@ -107,9 +111,20 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
 
 def _nothing_captured(model: torch.nn.Module) -> str:
     return (f"{type(model).__name__} ran without a plan: torch.compile captured nothing of it. It "
-            f"gives up a whole function when something that it cannot trace lies within a loop or a "
-            f"with block; TORCH_LOGS=graph_breaks shows the line. Move that out of the loop, or "
+            f"gives up a whole function when something that it cannot trace lies within a loop or "
+            f"a with block; TORCH_LOGS=graph_breaks shows the line. Move that out of the loop, or "
             f"wrap the modules that the loop calls one by one")
+
+
+def _in_a_transform() -> bool:
+    """Whether a transform of ``torch.func`` is under way. Dynamo would give the function up, for
+    all later calls too."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def _transformed(model: torch.nn.Module) -> str:
+    return (f"{type(model).__name__} ran without a plan: it was called within a transform of "
+            f"torch.func, such as grad or vmap, and plans are for loss.backward()")
 
 
 def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
@@ -127,6 +142,9 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
         except FailOnRecompileLimitHit as failure:
             raise Error(f"{plain.__name__} was traced {MOST_TRACES} times and "
                         f"still meets calls that fit none of its plans: {failure}") from None
+        except RuntimeError:
+            require_one_device(self, arguments, named)
+            raise
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""

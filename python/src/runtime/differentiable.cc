@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/functions/basic_ops.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
+#include <torch/csrc/dynamo/compiled_autograd.h>
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -15,10 +17,13 @@
 namespace lowtide::python {
 namespace {
 
+namespace compiled = torch::dynamo::autograd;
+using torch::autograd::InputMetadata;
 using torch::autograd::SavedVariable;
 using torch::autograd::Variable;
 using torch::autograd::variable_list;
 
+using PackedTensors = compiled::IValuePacker<variable_list>;
 using Positions = std::vector<std::size_t>;
 
 /// A result that has a gradient, and the strides in which that is wanted.
@@ -39,6 +44,7 @@ struct Halves {
     backward = {};
   }
 
+  std::uint64_t number = next_number();  ///< unlike that of any other in the process
   py::object forward;
   py::object backward;
   Positions saved_primals;
@@ -46,6 +52,12 @@ struct Halves {
   Positions written;  ///< primals whose new values are the first results, and not returned
   Positions with_gradients;
   std::vector<Derived> derived;
+
+ private:
+  static std::uint64_t next_number() {
+    static std::atomic<std::uint64_t> last = 0;
+    return ++last;
+  }
 };
 
 /// A gradient that says, when it is derived itself, that it cannot be.
@@ -56,6 +68,37 @@ Variable without_gradient(const Variable& gradient) {
   Variable result = gradient.tensor_data();
   torch::autograd::set_history(result, c10::make_intrusive<torch::autograd::Error>(kWhy));
   return result;
+}
+
+void append(py::list& list, Variable tensor) {
+  list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
+}
+
+/// What the backward half is given for a result: zeros where nothing is known of it.
+Variable tangent(const Derived& derived, const InputMetadata& result, const Variable& given) {
+  if (!given.defined()) return result.zeros_like();
+  if (given.strides() == at::IntArrayRef(derived.strides)) return given;
+  return at::empty_strided(given.sizes(), derived.strides, given.options()).copy_(given);
+}
+
+/// Calls the backward half. `saved` ends with the ticket; `results` tells what each tangent is of.
+/// Needs the GIL; throws py::error_already_set.
+variable_list gradients(const Halves& halves, const std::vector<InputMetadata>& results,
+                        const variable_list& tangents, const variable_list& saved) {
+  py::list kept;
+  for (const Variable& tensor : saved) append(kept, tensor);
+  py::list given;
+  for (std::size_t i = 0; i < tangents.size(); ++i) {
+    append(given, tangent(halves.derived[i], results[i], tangents[i]));
+  }
+  const py::object ticket = kept[kept.size() - 1];
+  const py::sequence by_primal = halves.backward(ticket, kept, given);
+  variable_list list;
+  for (const std::size_t position : halves.with_gradients) {
+    list.push_back(THPVariable_Unpack(by_primal[position].ptr()));
+    if (at::GradMode::is_enabled()) list.back() = without_gradient(list.back());
+  }
+  return list;
 }
 
 /// The backward pass of one call.
@@ -70,7 +113,7 @@ class Flown final : public torch::autograd::Node {
   variable_list apply(variable_list&& tangents) override {
     const py::gil_scoped_acquire locked;
     try {
-      return run(tangents);
+      return gradients(*halves_, results(), tangents, unpacked());
     } catch (py::error_already_set& error) {
       error.restore();
       python_error known_to_autograd;
@@ -79,43 +122,53 @@ class Flown final : public torch::autograd::Node {
     }
   }
 
+  /// For compiled autograd: what its graph of a backward pass depends on.
+  void compiled_args(compiled::CompiledNodeArgs& args) const override {
+    args.collect(halves_->number);
+    args.collect(saved_, false);
+  }
+
+  /// For compiled autograd: puts the call into its graph, as one that it cannot look into.
+  variable_list apply_with_saved(const variable_list& tangents,
+                                 compiled::SwapSavedVariables& swapped) override {
+    using Metadata = compiled::IValuePacker<std::vector<std::optional<InputMetadata>>>;
+    const auto& compiler = compiled::getPyCompilerInterface();
+    const std::string function = compiler->bind_function(
+        swapped.get_py_compiler(), name(), called_later(), {PackedTensors::packed_type()},
+        /*is_custom_function=*/true, /*is_traceable=*/false);
+    swapped.before(saved_);
+    variable_list derived = compiler->call_function(
+        swapped.get_py_compiler(), "apply_functional", function, tangents,
+        {PackedTensors::pack(unpacked())},
+        Metadata::pack(compiled::get_input_metadata(next_edges())));
+    swapped.after(saved_);
+    return derived;
+  }
+
   void release_variables() override {
     for (SavedVariable& tensor : saved_) tensor.reset_data();
   }
 
  private:
-  variable_list run(const variable_list& tangents) {
-    const py::list saved = unpacked();
-    py::list given;
-    for (std::size_t i = 0; i < tangents.size(); ++i) append(given, tangent(i, tangents[i]));
-    const py::object ticket = saved[saved.size() - 1];
-    return gradients(halves_->backward(ticket, saved, given));
-  }
-
-  static void append(py::list& list, Variable tensor) {
-    list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
-  }
-
-  py::list unpacked() {
-    py::list list;
-    for (const SavedVariable& tensor : saved_) append(list, tensor.unpack(getptr()));
+  std::vector<InputMetadata> results() const {
+    std::vector<InputMetadata> list;
+    for (std::uint32_t i = 0; i < num_inputs(); ++i) list.push_back(input_metadata(i));
     return list;
   }
 
-  Variable tangent(std::size_t index, const Variable& given) const {
-    if (!given.defined()) return input_metadata(index).zeros_like();
-    const std::vector<std::int64_t>& strides = halves_->derived[index].strides;
-    if (given.strides() == at::IntArrayRef(strides)) return given;
-    return at::empty_strided(given.sizes(), strides, given.options()).copy_(given);
-  }
-
-  variable_list gradients(const py::sequence& by_primal) const {
+  variable_list unpacked() {
     variable_list list;
-    for (const std::size_t position : halves_->with_gradients) {
-      list.push_back(THPVariable_Unpack(by_primal[position].ptr()));
-      if (at::GradMode::is_enabled()) list.back() = without_gradient(list.back());
-    }
+    for (const SavedVariable& tensor : saved_) list.push_back(tensor.unpack(getptr()));
     return list;
+  }
+
+  /// The backward half, for any call.
+  compiled::functional_apply_t called_later() const {
+    return [halves = halves_, results = results()](const variable_list& tangents,
+                                                   const std::vector<c10::IValue>& arguments) {
+      const py::gil_scoped_acquire locked;
+      return gradients(*halves, results, tangents, PackedTensors::unpack(arguments.front()));
+    };
   }
 
   std::shared_ptr<const Halves> halves_;

@@ -2,7 +2,8 @@
 
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
-many times the memory. Nor does it lay all results out as the kernels do (kernel_layouts.py).
+many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Nor
+does it lay all results out as the kernels do (kernel_layouts.py).
 """
 
 from __future__ import annotations
@@ -18,18 +19,28 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d", "_upsample_nearest_exact1d",
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
     "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
-    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa"))
+    "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
+    "gru", "lstm", "rnn_tanh", "rnn_relu"))
+
+
+def _lstm(*args):
+    """By its cells: oneDNN's layer, which eager PyTorch runs, keeps a workspace for its gradient
+    whose size it tells nobody before."""
+    with torch.backends.mkldnn.flags(enabled=False):
+        return torch.ops.aten.lstm.input._op_dk(
+            torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, and results as
-    the kernels lay them out."""
+    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, recurrent layers
+    by their cells, and results as the kernels lay them out."""
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
+    torch.ops.aten.lstm.input.py_kernels.update(dict.fromkeys(_KEYS, _lstm))
     _forget_dispatch()
     try:
-        with kernel_layouts():
+        with kernel_layouts(), _errors_unchecked():
             yield
     finally:
         for op, key, kernel in removed:
@@ -37,8 +48,21 @@ def eager_kernels():
         _forget_dispatch()
 
 
+@contextlib.contextmanager
+def _errors_unchecked():
+    """While it lasts, the check that a matrix could be inverted or factored is no effect that must
+    be kept. It makes no tensor, so that no plan could hold it."""
+    check = torch._library.simple_registry.singleton.find("aten::_linalg_check_errors").effect
+    effect = check._effect
+    check._effect = None
+    try:
+        yield
+    finally:
+        check._effect = effect
+
+
 def _overloads():
-    return [getattr(packet, name) for packet in _REPLACED for name in ("vec", "default")
+    return [getattr(packet, name) for packet in _REPLACED for name in ("vec", "default", "input")
             if name in packet.overloads()]
 
 

@@ -3,6 +3,7 @@
 A plan gives each result as many bytes as its kernel takes, and writes it over an input that lies
 alike. PyTorch's tracer follows decompositions for some ops whose kernels choose other strides, or
 take memory for more elements than they return: a mean loss is first computed for each element.
+Norms of half precision whose parameters are of single precision have statistics of the latter.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ def _all_contiguous(results, *_, **__):
     return tuple(map(_contiguous, results))
 
 
-def _elementwise(result, a, b, *_, **__):
-    """As any kernel of two operands."""
-    layout = torch.add(a, b)
+def _elementwise(result, *args, **_):
+    """As any kernel of one or two operands, in the order in which it is given them."""
+    tensors = [arg for arg in args if isinstance(arg, torch.Tensor)]
+    layout = torch.add(tensors[0], tensors[-1])
     return torch.empty_strided(layout.shape, layout.stride(), dtype=result.dtype,
                                device=result.device)
 
@@ -45,6 +47,41 @@ def _in_format_of(position):
                 torch.empty_like(first, memory_format=memory_format), *others)
 
     return layout
+
+
+def _is_mixed(x, parameters):
+    """Whether a norm of half precision has parameters of single precision, as under autocast."""
+    dtypes = {tensor.dtype for tensor in parameters if isinstance(tensor, torch.Tensor)}
+    return x.dtype in (torch.bfloat16, torch.float16) and torch.float32 in dtypes
+
+
+def _batch_norm(results, x, *args, **_):
+    """Statistics are kept in the precision of the parameters, running ones in their own."""
+    y, mean, deviation, *running = _in_format_of(0)(results, x)
+    dtype = torch.float32 if _is_mixed(x, args[:4]) else x.dtype
+    running = [new if old is None else new.to(old.dtype) for new, old in zip(running, args[2:4])]
+    return (y, mean.to(dtype), deviation.to(dtype), *running)
+
+
+def _norm(first):
+    """A layer or group norm; ``first``: the position of its weight, which the bias is behind."""
+    def layout(results, x, *args, **_):
+        y, mean, deviation = results
+        dtype = torch.float32 if _is_mixed(x, args[first - 1:first + 1]) else x.dtype
+        return y, mean.to(dtype), deviation.to(dtype)
+
+    return layout
+
+
+def _input_gradient_contiguous(results, *_, **__):
+    gradient, *others = results
+    return (None if gradient is None else _contiguous(gradient), *others)
+
+
+def _group_norm_backward(results, gradient, x, *_, **__):
+    """The input's gradient in the precision and memory format of the input."""
+    first, *others = _in_format_of(1)(results, gradient, x)
+    return (None if first is None else first.to(x.dtype), *others)
 
 
 def _reduced_where_it_lies(loss, x, target, *others, reduction=1, **__):
@@ -82,10 +119,14 @@ LAYOUTS = {
     _aten.mse_loss_backward.default: _contiguous,
     _aten.smooth_l1_loss_backward.default: _contiguous,
     _aten.pow.Scalar: _contiguous,
+    _aten.glu_backward.default: _contiguous,
     _aten.log_sigmoid_forward.default: _all_contiguous,
     _aten.copysign.Tensor: _elementwise,
     _aten.div.Tensor_mode: _elementwise,
+    _aten.elu_backward.default: _elementwise,
     _aten.floor_divide.default: _elementwise,
+    _aten.hardswish_backward.default: _elementwise,
+    _aten.softplus_backward.default: _elementwise,
     _aten.hardtanh_backward.default: _elementwise,
     _aten.heaviside.default: _elementwise,
     _aten.logaddexp.default: _elementwise,
@@ -95,10 +136,15 @@ LAYOUTS = {
     _aten.special_xlog1py.default: _elementwise,
     _aten.xlogy.Tensor: _elementwise,
     _aten.max_unpool2d.default: _in_format_of(0),
-    _aten.native_batch_norm.default: _in_format_of(0),
-    _aten._native_batch_norm_legit.default: _in_format_of(0),
-    _aten._native_batch_norm_legit.no_stats: _in_format_of(0),
-    _aten._native_batch_norm_legit_functional.default: _in_format_of(0),
+    _aten.roll.default: _in_format_of(0),
+    _aten.native_batch_norm.default: _batch_norm,
+    _aten._native_batch_norm_legit.default: _batch_norm,
+    _aten._native_batch_norm_legit.no_stats: _batch_norm,
+    _aten._native_batch_norm_legit_functional.default: _batch_norm,
+    _aten.native_layer_norm.default: _norm(2),
+    _aten.native_layer_norm_backward.default: _input_gradient_contiguous,
+    _aten.native_group_norm.default: _norm(1),
+    _aten.native_group_norm_backward.default: _group_norm_backward,
     _aten.native_batch_norm_backward.default: _in_format_of(1),
     _aten.reflection_pad2d_backward.default: _in_format_of(1),
     _aten.replication_pad2d_backward.default: _in_format_of(1),

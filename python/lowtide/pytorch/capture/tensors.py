@@ -25,6 +25,7 @@ class Tensors:
     def add_resident(self, node, tensor, role, name):
         """Of two residents that share a storage the first owns all its bytes: a resident cannot be
         a view."""
+        _require_plain(node, tensor, name)
         storage = _storage(tensor)
         known = storage in self._owners
         index = self._add(node, tensor, name, kind="resident", role=role,
@@ -34,6 +35,7 @@ class Tensors:
 
     def add_value(self, node, tensor, name, op):
         """A result of `op`, whose inputs and earlier outputs are its only possible bases."""
+        _require_plain(node, tensor, name)
         owner = self._owners.get(_storage(tensor))
         near = {self._storage_of(index) for index in (*op["inputs"], *op["outputs"])}
         if owner in near:
@@ -45,6 +47,7 @@ class Tensors:
 
     def add_foreign(self, node, tensor, name):
         """A value whose memory is another's."""
+        _require_plain(node, tensor, name)
         index = self._add(node, tensor, name, kind="value", bytes=0)
         self._owners[_storage(tensor)] = index
         return index
@@ -53,7 +56,6 @@ class Tensors:
         return self.records[index].get("alias_of", index)
 
     def _add(self, node, tensor, name, **fields):
-        _require_plain(node, tensor, name)
         self._require_one_device(node, tensor, name)
         record = {"name": name, **fields, "dtype": NAMES[tensor.dtype],
                   "shape": list(tensor.shape)}

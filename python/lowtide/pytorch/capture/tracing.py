@@ -16,8 +16,8 @@ def logging_functions() -> set:
 
 
 def tracing_settings():
-    """A context with Dynamo's settings: errors end the tracing, recurrent layers are traced
-    through, and what is only printed or logged is left out."""
+    """A context with Dynamo's settings: errors end the tracing, recurrent layers and gradients
+    within the forward pass are traced through, and what is only printed or logged is left out."""
     return torch._dynamo.config.patch(
-        suppress_errors=False, allow_rnn=True,
+        suppress_errors=False, allow_rnn=True, trace_autograd_ops=True,
         ignore_logging_functions={print, warnings.warn, *logging_functions()})

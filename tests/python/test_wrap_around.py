@@ -1,0 +1,64 @@
+"""Wrapped modules within what PyTorch has around a call: transforms, compiled autograd."""
+
+import warnings
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.wrap import session_of
+from torch import nn
+from wrap_cases import CASES, ROWS, Convolutions, Randomly, built, leanest, loss_of, same, train
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+
+def step(model, rows):
+    loss = loss_of(model(rows))
+    loss.backward()
+    gradients = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    return [loss.detach(), *gradients]
+
+
+def test_a_transform_runs_eagerly_and_later_calls_are_planned():
+    make = lambda: nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 20))  # noqa: E731
+    wrapped, plain = lowtide.wrap(built(make), *ROWS()), built(make)
+    rows, = ROWS()
+    with pytest.warns(UserWarning, match="without a plan: it was called within a transform"):
+        got = torch.func.grad(lambda x: loss_of(wrapped(x)))(rows)
+    assert torch.equal(got, torch.func.grad(lambda x: loss_of(plain(x)))(rows))
+    runs = session_of(wrapped).runs
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert same(step(wrapped, rows), step(plain, rows))
+    assert session_of(wrapped).runs == runs + 1
+
+
+def test_every_call_without_a_plan_warns():
+    class Sometimes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.parts = nn.ModuleList(nn.Linear(20, 20) for _ in range(2))
+
+        def forward(self, x, broken):
+            for part in self.parts:
+                x = part(x)
+                if broken:
+                    torch._dynamo.graph_break()
+            return x
+
+    wrapped = lowtide.wrap(built(Sometimes), time_limit=1)
+    wrapped(*ROWS(), False).sum().backward()
+    with pytest.warns(UserWarning, match="Sometimes ran without a plan"):
+        wrapped(*ROWS(), True)
+
+
+@pytest.mark.parametrize("case", ["convolutions", "rrelu", "input changed"])
+def test_compiled_autograd_calls_the_planned_backward_pass(case):
+    make, inputs_of = CASES[case]
+    wrapped = leanest(built(make), built(inputs_of, seed=9))
+    with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
+        got = train(wrapped, inputs_of)
+    assert same(got, train(built(make), inputs_of))
+    memory = wrapped.memory
+    assert memory.measured_peak - memory.outside <= memory.budget
