@@ -1,6 +1,7 @@
-// How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as the
-// search makes them before it knows of addresses, packed as low as possible. That is harder than the
-// planner's own task, a packing within the budget. Prints a table. --help lists the options.
+// How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as
+// the search makes them before it knows of addresses, packed as low as possible. That is harder
+// than the planner's own task, a packing within the budget. Prints a table. --help lists the
+// options.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

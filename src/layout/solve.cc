@@ -68,8 +68,8 @@ class Descent {
     }
   }
 
-  /// Steps down by local search: far at first, shorter where that fails, and longer at each step once
-  /// the shortest do.
+  /// Steps down by local search: far at first, shorter where that fails, and longer at each step
+  /// once the shortest do.
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!local_) {
@@ -186,7 +186,6 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   const Instance instance = instance_of(buffers);
   SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
   if (instance.items.empty()) return best;
-  const std::vector<Bytes> loads = loads_of(buffers, instance);
   const std::int64_t first = goal.work / kFirstShare;
   best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
 
