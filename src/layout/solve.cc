@@ -121,7 +121,7 @@ class Descent {
 
   /// Whether some of the next searches packs within the target.
   bool aim(Bytes target, std::int64_t count) {
-    const auto nodes = 2 * static_cast<std::int64_t>(instance_.items.size()) + 500;
+    const auto nodes = 8 * static_cast<std::int64_t>(instance_.items.size()) + 2000;
     if (best_.packing.height <= target) return true;
     for (; count > 0 && may_search(); --count) {
       const std::int64_t n = next_search_++;
