@@ -24,6 +24,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kClose = 0.5;  // percent above the bound
+
 struct Arguments {
   std::vector<std::string> files;
   Bytes capacity = 0;
@@ -77,8 +79,28 @@ std::optional<double> minimalloc_seconds(const Arguments& arguments, const std::
   return succeeded ? std::optional(seconds) : std::nullopt;
 }
 
-/// A row of the table; the ratio of MiniMalloc's seconds to ours when both are known.
-std::optional<double> run(const Arguments& arguments, const std::string& file) {
+/// What all files come to.
+struct Totals {
+  int files = 0, proven = 0, close = 0;
+  double percent_above = 0;
+  double log_ratio = 0;  ///< of MiniMalloc's seconds to ours
+  int compared = 0;      ///< where both are known
+};
+
+double percent_above(const SolvedPacking& solved) {
+  const auto bound = static_cast<double>(std::max<Bytes>(solved.lower_bound, 1));
+  return 100 * (static_cast<double>(solved.packing.height) / bound - 1);
+}
+
+void add(Totals& totals, const SolvedPacking& solved) {
+  ++totals.files;
+  totals.proven += solved.proven();
+  totals.close += percent_above(solved) <= kClose;
+  totals.percent_above += percent_above(solved);
+}
+
+/// A row of the table.
+void run(const Arguments& arguments, const std::string& file, Totals& totals) {
   const BufferTable table = read_buffers(file);
   PackingGoal goal{.alignment = arguments.alignment, .work = arguments.work};
   if (arguments.capacity > 0) goal.capacity = arguments.capacity;
@@ -89,15 +111,24 @@ std::optional<double> run(const Arguments& arguments, const std::string& file) {
   const std::optional<double> theirs = minimalloc_seconds(arguments, file);
   fmt::print("| {} | {} | {} | {} | {:.3f} | {} | {:.4f} | {} | {} |\n",
              fs::path(file).stem().string(), table.buffers.size(), solved.packing.height,
-             solved.lower_bound,
-             100 * (static_cast<double>(solved.packing.height) /
-                        static_cast<double>(std::max<Bytes>(solved.lower_bound, 1)) -
-                    1),
-             solved.proven() ? "yes" : "no", ours,
+             solved.lower_bound, percent_above(solved), solved.proven() ? "yes" : "no", ours,
              theirs ? fmt::format("{:.3f}", *theirs) : "-",
              theirs ? fmt::format("{:.0f}", *theirs / ours) : "-");
   std::fflush(stdout);
-  return theirs ? std::optional(*theirs / ours) : std::nullopt;
+  add(totals, solved);
+  if (!theirs) return;
+  totals.log_ratio += std::log(*theirs / ours);
+  ++totals.compared;
+}
+
+void print(const Totals& totals) {
+  fmt::print("\nOf {} files {} are packed as low as proven possible, {} within {} %; what they "
+             "are above their bounds sums up to {:.2f} %.\n",
+             totals.files, totals.proven, totals.close, kClose, totals.percent_above);
+  if (totals.compared > 0) {
+    fmt::print("Geometric mean of the ratios: {:.0f} over {} files.\n",
+               std::exp(totals.log_ratio / totals.compared), totals.compared);
+  }
 }
 
 void run(Arguments arguments) {
@@ -110,18 +141,9 @@ void run(Arguments arguments) {
   fmt::print("| file | buffers | height | bound | above % | proven | CPU s | MiniMalloc's | ratio "
              "|\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-  double log_sum = 0;
-  int compared = 0;
-  for (const std::string& file : arguments.files) {
-    if (const auto ratio = run(arguments, file)) {
-      log_sum += std::log(*ratio);
-      ++compared;
-    }
-  }
-  if (compared > 0) {
-    fmt::print("\nGeometric mean of the ratios: {:.0f} over {} files.\n",
-               std::exp(log_sum / compared), compared);
-  }
+  Totals totals;
+  for (const std::string& file : arguments.files) run(arguments, file, totals);
+  print(totals);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
-// How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as the
-// search makes them before it knows of addresses, packed as low as possible. That is harder than the
-// planner's own task, a packing within the budget. Prints a table. --help lists the options.
+// How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as
+// the search makes them before it knows of addresses, packed as low as possible. That is harder
+// than the planner's own task, a packing within the budget. Prints a table. --help lists the
+// options.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -11,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "bench_main.h"
 #include "graph/io.h"
+#include "layout/csv.h"
 #include "layout/plan_buffers.h"
 #include "layout/solve.h"
 #include "plan/in_place.h"
@@ -28,6 +31,7 @@ struct Arguments {
   std::vector<int> percents{100, 70, 50, 40, 35};
   double seconds = 4;
   double work = 1;
+  std::string folder;
 };
 
 void define(CLI::App& app, Arguments& arguments) {
@@ -36,6 +40,8 @@ void define(CLI::App& app, Arguments& arguments) {
                  "Of keep-all's peak; 100 keeps all [100 70 50 40 35]");
   app.add_option("--seconds", arguments.seconds, "For each plan [4]");
   app.add_option("--work", arguments.work, "Times what pack() may spend [1]");
+  app.add_option("--write", arguments.folder,
+                 "Folder to write the buffers of every plan to, as build/bench/layouts reads them");
 }
 
 /// Nothing where the search finds no plan.
@@ -49,6 +55,16 @@ std::vector<OpId> executions_of(const Graph& graph, int percent, double seconds)
   const Strategy& search = find_strategy("search");
   const Bytes budget = keep_all_reference(graph).peak_bytes / 100 * percent;
   return search.decide({graph, budget, default_options(search), control, {}}).executions;
+}
+
+/// The buffers with sizes in whole alignments and no offsets.
+std::string csv_of(const std::vector<Buffer>& buffers, Bytes alignment) {
+  BufferTable table{{}, buffers};
+  for (Buffer& buffer : table.buffers) {
+    table.ids.push_back(std::to_string(table.ids.size()));
+    buffer.bytes = align_up(buffer.bytes, alignment);
+  }
+  return to_csv(table, {std::vector<Bytes>(buffers.size(), -1), 0});
 }
 
 struct Row {
@@ -86,9 +102,13 @@ void run(const Arguments& arguments) {
       const PackingGoal goal{
           .alignment = graph.executable() ? kArenaAlignment : 1,
           .work = static_cast<std::int64_t>(arguments.work * static_cast<double>(kPackingWork))};
+      const std::string name = std::filesystem::path(file).stem().string();
+      if (!arguments.folder.empty()) {
+        write_file(fmt::format("{}/{}-{}.csv", arguments.folder, name, percent),
+                   csv_of(buffers, goal.alignment));
+      }
       const Control clock;
-      Row row{std::filesystem::path(file).stem().string(), percent, buffers.size(),
-              solve_packing(buffers, goal, clock), 0};
+      Row row{name, percent, buffers.size(), solve_packing(buffers, goal, clock), 0};
       row.seconds = clock.elapsed_seconds();
       print(row);
       ++plans;

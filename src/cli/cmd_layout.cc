@@ -203,8 +203,8 @@ Action define_layout(CLI::App& app) {
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"
            "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size\n"
            "and, where there are, alignment and offset, where the buffer must lie, and same and\n"
-           "group, names of buffers that share an offset or lie side by side. Or takes the buffers\n"
-           "of a graph's plan, behind its residents.",
+           "group, names of buffers that share an offset or lie side by side. Or takes the\n"
+           "buffers of a graph's plan, behind its residents.",
            "  lowtide layout buffers.csv -o placed.csv\n"
            "  lowtide layout buffers.csv --capacity 1MiB\n"
            "  lowtide layout resnet50.json --budget 40% --compare --svg layout.svg\n");

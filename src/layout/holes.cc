@@ -48,6 +48,12 @@ void Holes::give(Bytes offset, Bytes bytes) {
   insert(offset, bytes);
 }
 
+Bytes Holes::end() const {
+  if (by_offset_.empty()) return top_;
+  const auto& [offset, size] = *by_offset_.rbegin();
+  return offset + size == top_ ? offset : top_;
+}
+
 Holes::ByOffset::iterator Holes::find(Bytes bytes, Fit fit) {
   switch (fit) {
     case Fit::first: return first(bytes);

@@ -25,6 +25,7 @@ class Holes {
   void give(Bytes offset, Bytes bytes);
 
   Bytes top() const { return top_; }  ///< the highest end of anything taken so far
+  Bytes end() const;                  ///< the highest end of anything that was not given back
 
  private:
   using ByOffset = std::map<Bytes, Bytes>;  // offset, size

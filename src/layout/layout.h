@@ -53,8 +53,8 @@ struct PackingGoal {
 Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
              std::int64_t work = kPackingWork);
 
-/// Addresses for every storage and workspace of a valid plan, behind the residents, which the goal's
-/// capacity does not count. An output written in place keeps its input's address.
+/// Addresses for every storage and workspace of a valid plan, behind the residents, which the
+/// goal's capacity does not count. An output written in place keeps its input's address.
 Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal = {},
                         const Control& control = Control());
 

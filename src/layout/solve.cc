@@ -68,8 +68,8 @@ class Descent {
     }
   }
 
-  /// Steps down by local search: far at first, shorter where that fails, and longer at each step once
-  /// the shortest do.
+  /// Steps down by local search: far at first, shorter where that fails, and longer at each step
+  /// once the shortest do.
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!local_) {
@@ -121,7 +121,7 @@ class Descent {
 
   /// Whether some of the next searches packs within the target.
   bool aim(Bytes target, std::int64_t count) {
-    const auto nodes = 2 * static_cast<std::int64_t>(instance_.items.size()) + 500;
+    const auto nodes = 8 * static_cast<std::int64_t>(instance_.items.size()) + 2000;
     if (best_.packing.height <= target) return true;
     for (; count > 0 && may_search(); --count) {
       const std::int64_t n = next_search_++;
@@ -186,7 +186,6 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   const Instance instance = instance_of(buffers);
   SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
   if (instance.items.empty()) return best;
-  const std::vector<Bytes> loads = loads_of(buffers, instance);
   const std::int64_t first = goal.work / kFirstShare;
   best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
 

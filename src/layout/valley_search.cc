@@ -91,15 +91,22 @@ class Search {
 
   Attempt run(std::int64_t most_nodes, std::int64_t most_work, const Control& control) {
     Verdict verdict = start() ? Verdict::out_of_work : Verdict::impossible;
+    bool goes_down = true;  // or else back, as the last branch failed
     while (verdict == Verdict::out_of_work && nodes_ < most_nodes && work_ < most_work &&
            (nodes_ % kNodesPerPoll != 0 || !control.should_stop())) {
       ++nodes_;
-      const auto place = next_place();
-      if (!place) {
-        verdict = Verdict::packed;
-      } else {
+      if (goes_down) {
+        const auto place = next_place();
+        if (!place) {
+          verdict = Verdict::packed;
+          break;
+        }
         push(*place);
-        if (!descend()) verdict = Verdict::impossible;
+      }
+      if (choices_.empty()) {
+        verdict = Verdict::impossible;
+      } else {
+        goes_down = take_next_branch();
       }
     }
     return {verdict, verdict == Verdict::packed ? offsets_ : std::vector<Bytes>(), nodes_, work_};
@@ -165,12 +172,12 @@ class Search {
 
   /// Raises floors and lowest offsets until they agree; false when something does not fit.
   bool propagate() {
-    while (!queue_.empty()) {
-      const CliqueId c = queue_.back();
-      queue_.pop_back();
+    for (std::size_t next = 0; next < queue_.size(); ++next) {  // first come, first served
+      const CliqueId c = queue_[next];
       queued_[c] = false;
       if (cliques_[c].unplaced > 0 && !settle(c)) return fail(c);
     }
+    queue_.clear();
     return true;
   }
 
@@ -192,12 +199,13 @@ class Search {
     return clique.floor + clique.unplaced <= capacity_ && !leaves_a_gap(clique);
   }
 
+  /// Only where the item was among the lowest of a clique does that change what the clique knows.
   bool raise(ItemId i, Bytes floor, CliqueId from) {
-    const Bytes offset = allowed(i, floor);
+    const Bytes before = lowest_[i], offset = allowed(i, floor);
     if (offset + items_[i].bytes > capacity_) return false;
     trail_.set(lowest_[i], offset);
     for (CliqueId c = items_[i].first; c <= items_[i].last; ++c) {
-      if (c != from) enqueue(c);
+      if (c != from && before <= cliques_[c].floor) enqueue(c);
     }
     return true;
   }
@@ -364,20 +372,18 @@ class Search {
     return lowest;
   }
 
-  /// Takes the next branch that does not fail at once; false when there is none left.
-  bool descend() {
-    while (!choices_.empty()) {
-      Choice& choice = choices_.back();
-      trail_.back_to(choice.mark);
-      if (choice.next_option < choice.end_option) {
-        if (place(options_[choice.next_option++], choice.floor)) return true;
-      } else if (!choice.tried_without && choice.without < kNever) {
-        choice.tried_without = true;
-        if (leave_bare(choice)) return true;
-      } else {
-        give_up(choice.part);
-      }
+  /// Of the last choice; false when it fails at once, or gives the choice up.
+  bool take_next_branch() {
+    Choice& choice = choices_.back();
+    trail_.back_to(choice.mark);
+    if (choice.next_option < choice.end_option) {
+      return place(options_[choice.next_option++], choice.floor);
     }
+    if (!choice.tried_without && choice.without < kNever) {
+      choice.tried_without = true;
+      return leave_bare(choice);
+    }
+    give_up(choice.part);
     return false;
   }
 

@@ -28,7 +28,7 @@ enum class Verdict : std::uint8_t { packed, impossible, out_of_work };
 struct Attempt {
   Verdict verdict = Verdict::out_of_work;
   std::vector<Bytes> offsets;  ///< per item, when packed
-  std::int64_t nodes = 0;
+  std::int64_t nodes = 0;   ///< branches tried, or choices given up
   std::int64_t work = 0;  ///< items looked at: a deterministic stand-in for time
 };
 

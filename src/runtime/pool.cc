@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 #include "layout/layout.h"
@@ -14,53 +16,18 @@ namespace lowtide {
 
 Bytes BestFit::allocate(Bytes bytes) {
   bytes = align_up(bytes, kArenaAlignment);
-  Bytes offset = top_;
-  if (const auto fit = by_size_.lower_bound({bytes, 0}); fit != by_size_.end()) {
-    const auto [hole, begin] = *fit;
-    offset = begin;
-    drop_hole(holes_.find(begin));
-    if (hole > bytes) add_hole(begin + bytes, hole - bytes);
-  } else {
-    top_ += bytes;
-    peak_ = std::max(peak_, top_);
-  }
+  const Bytes offset = holes_.take(bytes, Fit::best);
   used_[offset] = bytes;
   live_ += bytes;
+  peak_ = std::max(peak_, top());
   return offset;
 }
 
 void BestFit::release(Bytes offset) {
-  const auto found = used_.find(offset);
-  Bytes begin = offset;
-  Bytes end = offset + found->second;
-  live_ -= found->second;
-  used_.erase(found);
-  if (const auto right = holes_.find(end); right != holes_.end()) {
-    end += right->second;
-    drop_hole(right);
-  }
-  if (auto right = holes_.lower_bound(begin); right != holes_.begin()) {
-    const auto left = std::prev(right);
-    if (left->first + left->second == begin) {
-      begin = left->first;
-      drop_hole(left);
-    }
-  }
-  if (end == top_) {
-    top_ = begin;
-  } else {
-    add_hole(begin, end - begin);
-  }
-}
-
-void BestFit::add_hole(Bytes offset, Bytes bytes) {
-  holes_[offset] = bytes;
-  by_size_.insert({bytes, offset});
-}
-
-void BestFit::drop_hole(std::map<Bytes, Bytes>::iterator hole) {
-  by_size_.erase({hole->second, hole->first});
-  holes_.erase(hole);
+  const auto block = used_.find(offset);
+  holes_.give(offset, block->second);
+  live_ -= block->second;
+  used_.erase(block);
 }
 
 struct Pool::Region {

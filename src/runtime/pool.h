@@ -1,36 +1,30 @@
 #pragma once
 
-#include <map>
-#include <memory>
-#include <set>
-#include <utility>
+#include <cstddef>
+#include <cstdint>
+#include <unordered_map>
 
+#include "layout/holes.h"
 #include "runtime/allocation.h"
 
 namespace lowtide {
 
-/// Best fit with coalescing over offsets 0, 1, 2, ...: gives the smallest hole that is large
-/// enough, the lowest one among equals, and grows at the top when there is none. Sizes are rounded
-/// up to 64.
+/// Blocks in best fit among the holes of offsets 0, 1, 2, ...; knows their sizes, and how high they
+/// come. Sizes are rounded up to 64.
 class BestFit {
  public:
   Bytes allocate(Bytes bytes);
   void release(Bytes offset);
 
-  Bytes top() const { return top_; }          ///< end of the highest block in use
+  Bytes top() const { return holes_.end(); }  ///< end of the highest block in use
   Bytes peak() const { return peak_; }        ///< highest top so far
   Bytes live_bytes() const { return live_; }  ///< in use, rounding included
   std::size_t live_blocks() const { return used_.size(); }
-  void reset_peak() { peak_ = top_; }
+  void reset_peak() { peak_ = top(); }
 
  private:
-  void add_hole(Bytes offset, Bytes bytes);
-  void drop_hole(std::map<Bytes, Bytes>::iterator hole);
-
-  std::map<Bytes, Bytes> used_;   ///< bytes by offset
-  std::map<Bytes, Bytes> holes_;  ///< bytes by offset; never adjacent, none at the top
-  std::set<std::pair<Bytes, Bytes>> by_size_;  ///< (bytes, offset) of each hole
-  Bytes top_ = 0;
+  Holes holes_;
+  std::unordered_map<Bytes, Bytes> used_;  ///< bytes by offset
   Bytes peak_ = 0;
   Bytes live_ = 0;
 };

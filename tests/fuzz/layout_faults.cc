@@ -134,7 +134,8 @@ void check_round_trip(const BufferTable& table) {
   Packing packing{{}, 0};
   for (const Buffer& buffer : table.buffers) packing.offsets.push_back(buffer.fixed.value_or(0));
   const BufferTable again = parse_buffers(to_csv(table, packing));
-  require(again.ids == table.ids && again.ties == table.ties, "names that change when written and read");
+  require(again.ids == table.ids && again.ties == table.ties,
+          "names that change when written and read");
   for (std::size_t i = 0; i < table.buffers.size(); ++i) {
     require(is_same(again.buffers[i], table.buffers[i]) &&
                 again.buffers[i].fixed == packing.offsets[i],
