@@ -26,7 +26,8 @@ constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
 constexpr double kFirstShare = 0.6;
 constexpr double kLaterShare = 0.4;
-/// Of the whole time limit, what may have gone when alternatives are laid out that may well not fit.
+/// Of the whole time limit, what may have gone when alternatives are laid out that may well not
+/// fit.
 constexpr double kLayoutShare = 0.6;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
 /// and so much later; more as long as nothing has fitted.
@@ -235,7 +236,8 @@ class Attempts {
     for (std::vector<OpId>& other : alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
       Plan plan = lowered(graph_, other);
-      // With little time only one that fits if its layout wastes no more; the last one needs the least.
+      // With little time only one that fits if its layout wastes no more; the last one needs the
+      // least.
       const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_late(kLayoutShare) && is_doubtful) continue;

@@ -127,7 +127,8 @@ class Search {
   }
 
   /// Each good start a while, cold, which keeps what is good in it, and then a little less so; then
-  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them, less.
+  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them,
+  /// less.
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
