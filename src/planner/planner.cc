@@ -17,6 +17,7 @@
 #include "plan/verify.h"
 #include "planner/why_not_less.h"
 #include "strategy/bound/budget_floor.h"
+#include "strategy/order/known_order.h"
 
 namespace lowtide {
 namespace {
@@ -211,7 +212,8 @@ class Attempts {
   /// A plan with addresses; nothing when the strategy has none.
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
-    Decision decision = strategy_.decide({graph_, asked, options_, control, too_large_});
+    Decision decision =
+        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_});
     stopped_ = decision.outcome == Outcome::stopped;
     if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
     // A bound for less than the budget says nothing about the budget.
@@ -340,6 +342,7 @@ class Attempts {
   Control& control_;
   const Control clock_;
   Planned planned_;
+  KnownOrder known_order_;
   std::optional<double> bound_;
   std::string bound_model_;
   std::optional<Bytes> smallest_peak_;

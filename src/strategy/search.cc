@@ -4,8 +4,8 @@
 #include "plan/lower.h"
 #include "strategy/bound/any_order_bound.h"
 #include "strategy/bound/certificate.h"
+#include "strategy/order/known_order.h"
 #include "strategy/order/leaner_order.h"
-#include "strategy/order/least_peak.h"
 #include "strategy/order/schedule.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/ordered_search.h"
@@ -131,9 +131,9 @@ std::optional<Decision> kept_in_another_order(const PlanRequest& request,
                                               const StageGraph& stages) {
   const double work = request.options.at("order");
   if (work <= 0 || !has_time_for_order(request, stages)) return std::nullopt;
-  const LeastPeak least = least_peak(stages, Precedence(request.graph, stages),
-                                     {.work = work, .wanted = request.budget_bytes},
-                                     share_of_time(request.control, kLeastOrderShare));
+  const LeastPeak least =
+      least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
+                  share_of_time(request.control, kLeastOrderShare));
   if (least.peak > request.budget_bytes) return std::nullopt;
   Decision kept;
   kept.outcome = Outcome::optimal;

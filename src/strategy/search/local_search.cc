@@ -189,6 +189,7 @@ class Search {
     if (starts.any_fits()) return starts;
     for (const std::vector<Event>& events : segmentations(graph_)) {
       starts.add(start_of(events, annealer));
+      starts.add(start_of(PricedDescent(graph_, bound_.prices()).run(events, part), annealer));
     }
     constexpr double kEvictionsTime = 0.1;
     const Control last = share_of_time(kEvictionsTime);
