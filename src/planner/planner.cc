@@ -17,6 +17,7 @@
 #include "plan/verify.h"
 #include "planner/why_not_less.h"
 #include "strategy/bound/budget_floor.h"
+#include "strategy/order/known_order.h"
 
 namespace lowtide {
 namespace {
@@ -26,7 +27,8 @@ constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
 constexpr double kFirstShare = 0.6;
 constexpr double kLaterShare = 0.4;
-/// Of the whole time limit, what may have gone when alternatives are laid out that may well not fit.
+/// Of the whole time limit, what may have gone when alternatives are laid out that may well not
+/// fit.
 constexpr double kLayoutShare = 0.6;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
 /// and so much later; more as long as nothing has fitted.
@@ -210,7 +212,8 @@ class Attempts {
   /// A plan with addresses; nothing when the strategy has none.
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
-    Decision decision = strategy_.decide({graph_, asked, options_, control, too_large_});
+    Decision decision =
+        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_});
     stopped_ = decision.outcome == Outcome::stopped;
     if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
     // A bound for less than the budget says nothing about the budget.
@@ -235,7 +238,8 @@ class Attempts {
     for (std::vector<OpId>& other : alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
       Plan plan = lowered(graph_, other);
-      // With little time only one that fits if its layout wastes no more; the last one needs the least.
+      // With little time only one that fits if its layout wastes no more; the last one needs the
+      // least.
       const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_late(kLayoutShare) && is_doubtful) continue;
@@ -338,6 +342,7 @@ class Attempts {
   Control& control_;
   const Control clock_;
   Planned planned_;
+  KnownOrder known_order_;
   std::optional<double> bound_;
   std::string bound_model_;
   std::optional<Bytes> smallest_peak_;

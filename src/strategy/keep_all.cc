@@ -2,7 +2,7 @@
 
 #include "plan/lower.h"
 #include "strategy/checkpointing.h"
-#include "strategy/order/least_peak.h"
+#include "strategy/order/known_order.h"
 #include "strategy/order/schedule.h"
 
 namespace lowtide {
@@ -20,8 +20,7 @@ Decision decide(const PlanRequest& request) {
   Trials trials(request);
   trials.offer(given_order(request.graph));
   if (!trials.any_fits() && work > 0) {
-    const LeastPeak least = least_peak(stages, Precedence(request.graph, stages), {.work = work},
-                                       request.control);
+    const LeastPeak least = least_order(request, stages, {.work = work}, request.control);
     trials.offer(ops_of(stages, least.stages));
   }
   Decision result = trials.decision("keep-all");

@@ -4,8 +4,8 @@
 #include "plan/lower.h"
 #include "strategy/bound/any_order_bound.h"
 #include "strategy/bound/certificate.h"
+#include "strategy/order/known_order.h"
 #include "strategy/order/leaner_order.h"
-#include "strategy/order/least_peak.h"
 #include "strategy/order/schedule.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/ordered_search.h"
@@ -85,8 +85,8 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
   return lower(graph, a.executions).cost <= lower(graph, b.executions).cost ? a : b;
 }
 
-/// In the graph's order, which the bound is about; and in one that needs less memory when everything
-/// is kept, which is better mostly, but not always.
+/// In the graph's order, which the bound is about; and in one that needs less memory when
+/// everything is kept, which is better mostly, but not always.
 Decision first_answer(const PlanRequest& request, const StageGraph& stages, double time_share) {
   SearchEffort effort = effort_of(request);
   effort.time_share = time_share;
@@ -106,8 +106,8 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
 }
 
 /// A plan in another order may cost less than any in the graph's, and then gets the bound for any
-/// order. It gets that too where it says about as much; where the other says more, and the plan does
-/// not cost less, it is told how it compares with plans in the graph's order.
+/// order. It gets that too where it says about as much; where the other says more, and the plan
+/// does not cost less, it is told how it compares with plans in the graph's order.
 Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
                           Decision decision, double work) {
   constexpr double kAsGood = 0.98;
@@ -131,9 +131,9 @@ std::optional<Decision> kept_in_another_order(const PlanRequest& request,
                                               const StageGraph& stages) {
   const double work = request.options.at("order");
   if (work <= 0 || !has_time_for_order(request, stages)) return std::nullopt;
-  const LeastPeak least = least_peak(stages, Precedence(request.graph, stages),
-                                     {.work = work, .wanted = request.budget_bytes},
-                                     share_of_time(request.control, kLeastOrderShare));
+  const LeastPeak least =
+      least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
+                  share_of_time(request.control, kLeastOrderShare));
   if (least.peak > request.budget_bytes) return std::nullopt;
   Decision kept;
   kept.outcome = Outcome::optimal;
@@ -173,8 +173,8 @@ Strategy search_strategy() {
           .paper = "Lagrangian bound and local search over recomputation events",
           .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
                       {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
-                      {"prove", "work on the proof on small graphs, beside the moves; 0: none", 1, 0,
-                       1e6},
+                      {"prove", "work on the proof on small graphs, beside the moves; 0: none", 1,
+                       0, 1e6},
                       {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
           .decide = decide};

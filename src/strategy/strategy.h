@@ -14,6 +14,7 @@
 namespace lowtide {
 
 struct Certificate;
+class KnownOrder;
 
 /// An option of a strategy, for --help, validation and documentation.
 struct StrategyOption {
@@ -34,6 +35,9 @@ struct PlanRequest {
   /// The answer to a request for a little more, if there was one: a strategy that can may go on
   /// from there, which takes less time than to begin again. May be empty.
   std::span<const OpId> start = {};
+  /// What earlier requests about the same graph found out (strategy/order/known_order.h), and this
+  /// one may add to. May be null.
+  KnownOrder* known_order = nullptr;
 };
 
 enum class Outcome : std::uint8_t {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "ask.h"
@@ -11,6 +12,7 @@
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "strategy/order/before_cut.h"
+#include "strategy/order/known_order.h"
 #include "strategy/order/list_orders.h"
 #include "strategy/order/peak_bound.h"
 #include "strategy/order/window.h"
@@ -212,6 +214,46 @@ TEST(LeastPeak, EndsAtThePeakThatIsWanted) {
   EXPECT_LT(enough.bound, given);
   EXPECT_FALSE(enough.proven());
   EXPECT_EQ(least_peak(stages, precedence, {.wanted = 102}, Control()).peak, 102);
+}
+
+TEST(KnownOrder, LooksAgainOnlyForWhatIsNotKnown) {
+  const Graph graph = two_branches();
+  const StageGraph stages(graph);
+  const Bytes given = keep_all_peak(stages);
+  KnownOrder known;
+  const auto least = [&](std::optional<Bytes> wanted) {
+    return known.least(graph, stages, {.wanted = wanted}, Control()).peak;
+  };
+  EXPECT_EQ(least(given), given);
+  EXPECT_EQ(least(102), 102);
+  EXPECT_EQ(least(given), 102);  // a new search would end at the graph's own
+  EXPECT_EQ(least(std::nullopt), 102);
+}
+
+TEST(KnownOrder, RemembersThatNoneWasFound) {
+  Control::request_stop();
+  const Graph graph = two_branches();
+  const StageGraph stages(graph);
+  const Bytes given = keep_all_peak(stages);
+  KnownOrder known;
+  const auto least = [&](std::optional<Bytes> wanted) {
+    return known.least(graph, stages, {.wanted = wanted}, Control()).peak;
+  };
+  EXPECT_EQ(least(given - 1), given);  // stopped before it looked
+  Control::clear_stop();
+  EXPECT_EQ(least(given - 1), given);
+  EXPECT_EQ(least(given - 2), given);
+  EXPECT_EQ(least(std::nullopt), 102);
+  EXPECT_EQ(least(50), 102);
+}
+
+TEST(LeastPeak, WantsNothingThatNoOrderHas) {
+  const Graph graph = two_branches();
+  const StageGraph stages(graph);
+  const LeastPeak none =
+      least_peak(stages, Precedence(graph, stages), {.wanted = 0}, Control());
+  EXPECT_EQ(none.peak, keep_all_peak(stages));  // no order was looked for
+  EXPECT_GT(none.bound, 0);
 }
 
 TEST(LeastPeak, KeepsTheOrderOfAGraphThatHasNoBetter) {

@@ -20,11 +20,11 @@ OpChain heaviest_chain(const Precedence& precedence, std::span<const double> wei
 /// and at the end alone.
 ///
 /// The first runs of the chain's ops m1, m2, ... come in this order in every plan; between mj and
-/// m(j+1) is slot j. An op runs first behind those of the chain that must come before it, and before
-/// those that must come behind it. Here it runs in the last slot in which it may: so what it makes
-/// is there for nothing until then, and reruns of it before that are never needed. An op that may
-/// run first in several slots reads nothing here: who knows when. Running again takes what it takes,
-/// and may be as late as in any order. docs/concepts/planner.md has the proof.
+/// m(j+1) is slot j. An op runs first behind those of the chain that must come before it, and
+/// before those that must come behind it. Here it runs in the last slot in which it may: so what it
+/// makes is there for nothing until then, and reruns of it before that are never needed. An op that
+/// may run first in several slots reads nothing here: who knows when. Running again takes what it
+/// takes, and may be as late as in any order. docs/concepts/planner.md has the proof.
 struct ChainedStages {
   StageGraph graph;
   std::vector<bool> on_chain;  ///< per stage: whether its memory counts

@@ -12,8 +12,8 @@ namespace lowtide {
 /// bound of strategy/bound/price_bound.h over what all orders share (strategy/bound/any_order.h).
 ///
 /// `fixed_order` is a certificate for the graph's order and the same budget. Chains through what it
-/// prices, and through as many ops as there are, are tried; then those of their ops that get a price,
-/// since the fewer ops are on a chain, the more have a known place beside it. `work` as for
+/// prices, and through as many ops as there are, are tried; then those of their ops that get a
+/// price, since the fewer ops are on a chain, the more have a known place beside it. `work` as for
 /// PriceBound, in all. Its bound is at least what every plan costs, also when `control` ends it.
 std::shared_ptr<const Certificate> any_order_bound(const Graph& graph, const StageGraph& stages,
                                                    const Certificate& fixed_order, double work,

@@ -28,8 +28,8 @@ enum class Gluing : std::uint8_t {
 /// Then holding v beyond the first run of r is dominated: whoever holds v for a run of r in a later
 /// stage may run r where v was made, and hold what r makes instead, in no more bytes. So p runs
 /// again whenever r does, and holding v is decided no more. What else r reads may not be there
-/// where v was made; so the glued op takes only what p takes. Loose gluing makes ops that span more of
-/// the graph and know less of it: which is better depends on the graph.
+/// where v was made; so the glued op takes only what p takes. Loose gluing makes ops that span more
+/// of the graph and know less of it: which is better depends on the graph.
 ///
 /// `glued` lists the values such as v.
 struct Contraction {

@@ -196,8 +196,9 @@ double PriceBound::work_of_round() const {
   return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
 }
 
-/// Of many stages, those that have a price, and in each of some equal parts, more each time, the one
-/// that lacks most room. Few prices take few rounds to find, and clusters are solved fast at them.
+/// Of many stages, those that have a price, and in each of some equal parts, more each time, the
+/// one that lacks most room. Few prices take few rounds to find, and clusters are solved fast at
+/// them.
 void PriceBound::choose_active(const std::vector<double>& price, const std::vector<double>& slope) {
   constexpr std::size_t kMostParts = 4096;
   const std::size_t n = price.size();

@@ -9,8 +9,8 @@ namespace lowtide {
 
 /// The least cost at which each subset of a few values can be in memory, as ops run, run again and
 /// drop values, one step after the other: the table of the dynamic program of
-/// strategy/bound/cluster.h. Values that are surely there take no bit of its states; so the table is
-/// as large as there are values that may have been dropped, not values at all.
+/// strategy/bound/cluster.h. Values that are surely there take no bit of its states; so the table
+/// is as large as there are values that may have been dropped, not values at all.
 class SubsetTable {
  public:
   static constexpr int kMostValues = 14;
@@ -21,8 +21,8 @@ class SubsetTable {
 
   /// These are there from now on.
   void make(Values values);
-  /// Whoever has all of `in` may have all of `out` at this cost, as long as none of `in` is closed or
-  /// not made yet.
+  /// Whoever has all of `in` may have all of `out` at this cost, as long as none of `in` is closed
+  /// or not made yet.
   void run(Values in, Values out, double cost);
   /// Each of these that is there may be dropped.
   void drop(Values values);
@@ -36,8 +36,8 @@ class SubsetTable {
   /// Of the cheapest subset.
   double least() const;
 
-  /// What that subset's history held, each value only until something last took it, in no particular
-  /// order: visit(value, begin, end, is_given).
+  /// What that subset's history held, each value only until something last took it, in no
+  /// particular order: visit(value, begin, end, is_given).
   template <class Visit>
   void trace(const Visit& visit) const;
 

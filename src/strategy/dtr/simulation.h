@@ -43,8 +43,8 @@ std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
                                           const SimulationOptions& options,
                                           const Control& control);
 
-/// Lowers a limit in ever smaller steps for as long as `fits(limit)`. From above, since a simulation
-/// that fails thrashes before.
+/// Lowers a limit in ever smaller steps for as long as `fits(limit)`. From above, since a
+/// simulation that fails thrashes before.
 void lower_limit(Bytes from, const Control& control, const std::function<bool(Bytes)>& fits);
 
 }  // namespace lowtide

@@ -11,8 +11,8 @@ namespace lowtide {
 /// before the stage and nothing that must come after. A value takes bytes where what makes it is in
 /// the set and a reader is not; an output that may lie over an input costs bytes where another
 /// reader of that is not. So the least is a minimum cut between those that must and those that must
-/// not be in the set: a maximum flow on a node for each stage and value that is neither. No order at all
-/// counts as more bytes than there are.
+/// not be in the set: a maximum flow on a node for each stage and value that is neither. No order
+/// at all counts as more bytes than there are.
 class BeforeCut {
  public:
   BeforeCut(const StageGraph& graph, const Precedence& precedence, int stage);

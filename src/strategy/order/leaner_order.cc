@@ -61,7 +61,8 @@ std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const StageGra
   };
   Annealing annealing(schedule, effort.seed, control);
   const double mean = given / schedule.size();
-  const auto first_moves = static_cast<std::int64_t>(kFirstPart * static_cast<double>(effort.moves));
+  const double in_first_part = kFirstPart * static_cast<double>(effort.moves);
+  const auto first_moves = static_cast<std::int64_t>(in_first_part);
   annealing.run(first_moves, kCold * mean, kCold * mean);
   if (!is_worth_it()) return std::nullopt;
   annealing.run(effort.moves - first_moves, kHot * mean, kCold * mean);

@@ -53,9 +53,9 @@ class PeakSearch {
     return best_.peak() <= aim() || bound_ > enough() || control_.should_stop();
   }
   /// No lower peak is possible, or wanted.
-  Bytes aim() const { return std::max(bound_, effort_.wanted); }
+  Bytes aim() const { return std::max(bound_, effort_.wanted.value_or(0)); }
   /// A bound above it says that no order is good enough.
-  Bytes enough() const { return effort_.wanted > 0 ? effort_.wanted : best_.peak(); }
+  Bytes enough() const { return effort_.wanted.value_or(best_.peak()); }
   std::int64_t work(double of_effort_one) const {
     return static_cast<std::int64_t>(effort_.work * of_effort_one);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/control.h"
@@ -12,8 +13,9 @@ namespace lowtide {
 struct PeakEffort {
   double work = 1;  ///< 1: mostly a second, up to 20 on thousands of ops; 0: only quick orders
   std::uint64_t seed = 1;
-  /// An order with no larger a peak is good enough, and only such a one is looked for; 0: the best.
-  Bytes wanted = 0;
+  /// An order with no larger a peak is good enough, and only such a one is looked for; else the
+  /// best.
+  std::optional<Bytes> wanted = {};
 };
 
 /// An order in which every stage runs once, and what is known of the others.

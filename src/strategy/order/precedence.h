@@ -14,9 +14,9 @@ enum class Orders : std::uint8_t {
 };
 
 /// Which stages must have run before which: what makes a value before what reads it, also through
-/// views; reads and writes of a resident tensor as they are. To compute the same bits, ops that draw
-/// random numbers, or that may run only once, run one after the other as they are, too. The stage
-/// that stands for the end takes no part.
+/// views; reads and writes of a resident tensor as they are. To compute the same bits, ops that
+/// draw random numbers, or that may run only once, run one after the other as they are, too. The
+/// stage that stands for the end takes no part.
 class Precedence {
  public:
   Precedence(const Graph& graph, const StageGraph& stages, Orders orders = Orders::same_bits);

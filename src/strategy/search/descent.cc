@@ -5,6 +5,7 @@
 #include "base/time_share.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/evictions.h"
+#include "strategy/search/priced_descent.h"
 #include "strategy/search/start_events.h"
 
 namespace lowtide {
@@ -26,6 +27,20 @@ std::vector<Event> leanest(const StageGraph& graph, std::vector<std::vector<Even
   return leanest;
 }
 
+/// Plans that keep less: what is cheap to make again for its bytes is, wherever that pays. A large
+/// value that every segment reads would else be held throughout.
+std::vector<std::vector<Event>> thinned(const StageGraph& graph,
+                                        std::vector<std::vector<Event>> plans,
+                                        const Control& control) {
+  constexpr double kDear = 3;  // times the price at which running the average op again pays
+  const Prices prices(std::vector<double>(graph.num_stages(), kDear * typical_price(graph)));
+  for (std::vector<Event>& events : plans) {
+    if (control.should_stop()) break;
+    events = PricedDescent(graph, prices).run(events, control);
+  }
+  return plans;
+}
+
 Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, Bytes limit,
                      const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
@@ -40,13 +55,19 @@ Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, B
 }  // namespace
 
 Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
-  const std::vector<Event> evicting =
-      leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control);
-  Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.6));
-  if (lowest.peak <= limit) return lowest;
-  const std::vector<Event> segmented = leanest(graph, segmentations(graph), control);
-  Descent other = descend_from(graph, segmented, limit, control);
-  return other.peak < lowest.peak ? std::move(other) : std::move(lowest);
+  Descent lowest = descend_from(
+      graph, leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control), limit,
+      share_of_time(control, 0.5));
+  const auto go_on_from = [&](std::vector<std::vector<Event>> plans, double share) {
+    if (lowest.peak <= limit) return;
+    Descent other = descend_from(graph, leanest(graph, std::move(plans), control), limit,
+                                 share_of_time(control, share));
+    if (other.peak < lowest.peak) lowest = std::move(other);
+  };
+  const std::vector<std::vector<Event>> segments = segmentations(graph);
+  go_on_from(segments, 0.4);
+  go_on_from(thinned(graph, segments, share_of_time(control, 0.5)), 1);
+  return lowest;
 }
 
 }  // namespace lowtide

@@ -127,7 +127,8 @@ class Search {
   }
 
   /// Each good start a while, cold, which keeps what is good in it, and then a little less so; then
-  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them, less.
+  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them,
+  /// less.
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
@@ -188,6 +189,7 @@ class Search {
     if (starts.any_fits()) return starts;
     for (const std::vector<Event>& events : segmentations(graph_)) {
       starts.add(start_of(events, annealer));
+      starts.add(start_of(PricedDescent(graph_, bound_.prices()).run(events, part), annealer));
     }
     constexpr double kEvictionsTime = 0.1;
     const Control last = share_of_time(kEvictionsTime);

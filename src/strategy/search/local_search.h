@@ -10,7 +10,7 @@ namespace lowtide {
 /// How much work a search may do.
 struct SearchEffort {
   std::int64_t moves;  ///< of the local search
-  double bound_work;   ///< for each size of the bound's clusters, in the unit of PriceBound::raise()
+  double bound_work;   ///< for each size of the bound's clusters, as PriceBound::raise() counts
   std::uint64_t seed;  ///< of the random numbers
   std::int64_t states = 0;  ///< of the proof (proof.h), of small graphs only; 0: none
   double time_share = 1;    ///< of the time limit; when that is up without a plan, the rest as well

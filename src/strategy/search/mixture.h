@@ -8,10 +8,10 @@
 
 namespace lowtide {
 
-/// Between two plans, one that is cheaper and one that needs less memory: ops of the first stages run
-/// again as in the leaner one, those of all later stages as in the cheaper one. Two solutions of a
-/// Lagrangian relaxation at prices next to each other differ a lot where many ops are alike; what lies
-/// between them costs in proportion.
+/// Between two plans, one that is cheaper and one that needs less memory: ops of the first stages
+/// run again as in the leaner one, those of all later stages as in the cheaper one. Two solutions
+/// of a Lagrangian relaxation at prices next to each other differ a lot where many ops are alike;
+/// what lies between them costs in proportion.
 class Mixture {
  public:
   Mixture(const StageGraph& graph, std::vector<Event> cheaper, std::vector<Event> leaner);

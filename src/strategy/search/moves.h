@@ -6,8 +6,8 @@
 
 namespace lowtide {
 
-/// Values that are worth a move of their own: some op reads them, theirs may run again, and they are
-/// not tiny beside the largest.
+/// Values that are worth a move of their own: some op reads them, theirs may run again, and they
+/// are not tiny beside the largest.
 std::vector<int> movable_values(const StageGraph& graph);
 
 /// The next stage that reads what is held of the value over that stage, which neither makes nor

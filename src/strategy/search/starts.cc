@@ -1,10 +1,22 @@
 #include "strategy/search/starts.h"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "strategy/search/mixture.h"
 
 namespace lowtide {
+namespace {
+
+/// Of the reruns.
+double cost_of(const StageGraph& graph, const std::vector<Event>& events) {
+  double cost = 0;
+  for (Event event : events) cost += graph.stage(event.op).cost;
+  return cost;
+}
+
+}  // namespace
 
 bool Starts::any_fits() const {
   return std::ranges::any_of(starts_, [&](const Start& s) { return fits(s); });
@@ -45,24 +57,36 @@ const Start* Starts::cheapest_lean() const {
   return cheapest;
 }
 
-std::optional<std::vector<Event>> Starts::mixture_within(Bytes limit) const {
-  const auto cost_between = [&](const Start& cheaper, const Start& leaner) {
+std::vector<const Start*> Starts::to_mix_with(const Start& leaner, Bytes limit) const {
+  constexpr std::size_t kMost = 4;
+  std::vector<std::pair<double, const Start*>> expected;
+  for (const Start& cheaper : starts_) {
+    if (cheaper.peak <= limit || cheaper.cost >= leaner.cost) continue;
     const auto share = static_cast<double>(cheaper.peak - limit) /
                        static_cast<double>(cheaper.peak - leaner.peak);
-    return cheaper.cost + share * (leaner.cost - cheaper.cost);
-  };
-  const Start* cheaper = nullptr;
-  const Start* leaner = nullptr;
-  for (const Start& c : starts_) {
-    for (const Start& l : starts_) {
-      if (c.peak <= limit || l.peak > limit || c.cost >= l.cost) continue;
-      if (cheaper && cost_between(c, l) >= cost_between(*cheaper, *leaner)) continue;
-      cheaper = &c;
-      leaner = &l;
+    expected.emplace_back(cheaper.cost + share * (leaner.cost - cheaper.cost), &cheaper);
+  }
+  std::ranges::stable_sort(expected, {}, &std::pair<double, const Start*>::first);
+  expected.resize(std::min(expected.size(), kMost));
+  std::vector<const Start*> result;
+  for (const auto& [cost, start] : expected) result.push_back(start);
+  return result;
+}
+
+std::optional<std::vector<Event>> Starts::mixture_within(Bytes limit) const {
+  std::optional<std::vector<Event>> best;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Start& leaner : starts_) {
+    if (leaner.peak > limit) continue;
+    for (const Start* cheaper : to_mix_with(leaner, limit)) {
+      auto mixed = Mixture(*graph_, cheaper->events, leaner.events).within(limit);
+      const double cost = mixed ? cost_of(*graph_, *mixed) : least;
+      if (cost >= least) continue;
+      least = cost;
+      best = std::move(mixed);
     }
   }
-  if (cheaper == nullptr) return std::nullopt;
-  return Mixture(*graph_, cheaper->events, leaner->events).within(limit);
+  return best;
 }
 
 }  // namespace lowtide

@@ -31,11 +31,15 @@ class Starts {
   std::vector<Start> chosen() const;
   /// The cheapest lean one; null when none is.
   const Start* cheapest_lean() const;
-  /// A mixture (mixture.h) within the limit of the two from which a low cost is to be expected.
+  /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one of some
+  /// that are not and from which a low cost is to be expected: what it really costs depends on
+  /// where in the graph the two differ.
   std::optional<std::vector<Event>> mixture_within(Bytes limit) const;
 
  private:
   bool fits(const Start& start) const { return start.peak <= budget_; }
+  /// Those above the limit that are cheaper, best first by the cost in proportion.
+  std::vector<const Start*> to_mix_with(const Start& leaner, Bytes limit) const;
 
   const StageGraph* graph_;  // so that it may be assigned
   Bytes budget_;

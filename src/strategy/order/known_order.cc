@@ -1,0 +1,27 @@
+#include "strategy/order/known_order.h"
+
+namespace lowtide {
+
+const LeastPeak& KnownOrder::least(const Graph& graph, const StageGraph& stages,
+                                   const PeakEffort& effort, const Control& control) {
+  if (!says_enough(effort.wanted)) {
+    found_ = least_peak(stages, Precedence(graph, stages), effort, control);
+    wanted_ = effort.wanted;
+  }
+  return *found_;
+}
+
+bool KnownOrder::says_enough(std::optional<Bytes> wanted) const {
+  if (!found_) return false;
+  if (!wanted_ || !wanted) return !wanted_;
+  return found_->peak <= *wanted || (*wanted <= *wanted_ && *wanted_ < found_->peak);
+}
+
+LeastPeak least_order(const PlanRequest& request, const StageGraph& stages,
+                      const PeakEffort& effort, const Control& control) {
+  KnownOrder unknown;
+  KnownOrder& known = request.known_order != nullptr ? *request.known_order : unknown;
+  return known.least(request.graph, stages, effort, control);
+}
+
+}  // namespace lowtide
