@@ -19,6 +19,24 @@ class Chain(nn.Module):
         return x
 
 
+class Cell(nn.Module):
+    """A counter that the module updates, views, and pointwise ops that are cheap to make again:
+    PyTorch has splits of it that take less."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 48), nn.Linear(16, 16)
+        self.register_buffer("mean", torch.zeros(16))
+
+    def forward(self, x):
+        a, b, c = self.first(x).chunk(3, -1)
+        y = (a.sigmoid() * b.tanh() + c).relu()
+        self.mean.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
+        for _ in range(4):
+            y = self.second(y * self.second(y).sin()).tanh()
+        return y
+
+
 def compiled(module, partition_fn, **options):
     """The module run by AOTAutograd with its graphs as they are, split by ``partition_fn``."""
     torch._dynamo.reset()

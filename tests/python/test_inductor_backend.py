@@ -198,11 +198,43 @@ def test_the_faster_of_two_that_fit_is_kept(monkeypatch, seconds, theirs, wins):
 
 
 def test_what_cannot_be_kept_is_refused_with_what_was_measured():
+    """The measure counts more than what is known, again and again."""
     module, inputs = Chain(), torch.randn(64, 32)
     figure = 123_456_789
-    with pytest.raises(lowtide.InfeasibleError, match=f"{figure}.*40000"):
-        compile_within(module, 40_000, lambda compiled: step(compiled, inputs) or figure,
+    with pytest.raises(lowtide.InfeasibleError, match=f"measured takes {figure}.*1000000"):
+        compile_within(module, 1_000_000, lambda compiled: step(compiled, inputs) or figure,
+                       time_limit=0.5, rounds=1)
+
+
+def test_what_is_far_above_the_budget_is_refused_before_it_is_compiled(monkeypatch):
+    """With the smallest that was found."""
+    monkeypatch.setattr("lowtide.pytorch.inductor.backend.compile_fx_inner", None)
+    module, inputs = Chain(), torch.randn(64, 32)
+    with pytest.raises(lowtide.InfeasibleError, match="found takes [0-9]+ .*10000 "):
+        compile_within(module, 10_000, lambda compiled: step(compiled, inputs) or 0,
                        time_limit=0.5)
+
+
+def test_ctrl_c_keeps_what_holds_the_budget():
+    """In the second round, which looks for something faster."""
+    module, inputs = Chain(depth=7), torch.randn(512, 32)
+    measure, rounds = measure_for(module, inputs), []
+
+    def stopped(compiled):
+        rounds.append(compiled)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+        return measure(compiled) // 2
+
+    everything = measure(torch.compile(module, fullgraph=True, dynamic=False))
+    fitted = compile_within(module, everything * 9 // 10, stopped, time_limit=0.5)
+    assert len(rounds) == 2 and fitted.model is rounds[0]
+    with pytest.raises(KeyboardInterrupt):
+        compile_within(module, everything * 9 // 10, stopped_at_once, time_limit=0.5)
+
+
+def stopped_at_once(_):
+    raise KeyboardInterrupt
 
 
 def test_a_measure_without_a_step_is_refused():

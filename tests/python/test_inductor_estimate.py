@@ -1,12 +1,15 @@
-"""Estimated costs: floating-point operations where they are known, bytes at the edge of kernels."""
+"""Costs: products as measured, bytes at the edge of kernels, arithmetic of pointwise ops."""
 
 import pytest
 import torch
 from joint_graphs import compiled, gradients
+from lowtide.pytorch.inductor import products
 from lowtide.pytorch.inductor.estimate import estimate
 from lowtide.pytorch.inductor.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
 from torch import nn
 from torch._functorch.partitioners import default_partition
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch_memory import profiled
 
 
 class Small(nn.Module):
@@ -34,8 +37,34 @@ def nodes():
     return found
 
 
-def test_a_product_costs_its_operations(nodes):
-    assert estimate(nodes["mm"]) == 2 * 128 * 64 * 64 / FLOPS_PER_US
+def test_a_product_costs_what_it_took(nodes, monkeypatch):
+    """It is run once for all of its kind."""
+    ran = []
+    monkeypatch.setattr(products, "_measured", {})
+    monkeypatch.setattr(products, "_run", lambda op, _: ran.append(op) or products.Taken(12.5, 64))
+    assert estimate(nodes["mm"]) == estimate(nodes["mm"]) == 12.5
+    assert ran == [torch.ops.aten.mm.default]
+
+
+def test_a_product_is_run_with_values_of_its_sizes(nodes):
+    assert 0 < products.taken(nodes["mm"]).microseconds < 1e6
+    assert products.taken(nodes["sin"]) == products.taken(nodes["t"]) == products.NOTHING
+
+
+def test_scratch_memory_is_what_a_convolution_allocates_beside_its_result():
+    """As measured from outside, with images that have their channels last."""
+    x = torch.randn(4, 24, 20, 20).to(memory_format=torch.channels_last)
+    weight = torch.randn(40, 24, 3, 3).to(memory_format=torch.channels_last)
+    node = next(node for node in make_fx(_convolution, tracing_mode="fake")(x, weight).graph.nodes
+                if "convolution" in node.name)
+    _convolution(x, weight)
+    peak, _, _ = profiled(lambda: _convolution(x, weight))
+    result = 4 * 40 * 20 * 20 * 4
+    assert products.taken(node).scratch_bytes == peak - result
+
+
+def _convolution(x, weight):
+    return torch.ops.aten.convolution(x, weight, None, (1, 1), (1, 1), (1, 1), False, (0, 0), 1)
 
 
 def test_a_view_costs_nothing(nodes):

@@ -113,6 +113,17 @@ def test_gradients_that_are_kept_count_and_nothing_is_compiled_twice(unlimited):
     assert counters["inductor"]["fxgraph_cache_hit"] == hits + 2  # forward and backward
 
 
+def test_no_settings_are_changed_around_a_call(unlimited, monkeypatch):
+    """That would take longer than a small model's forward pass."""
+    module, _, wrapped = unlimited
+    wrapped(*batch()).backward()
+    changed = []
+    monkeypatch.setattr(type(torch._dynamo.config), "patch", changed.append)
+    wrapped(*batch()).backward()
+    module.zero_grad()
+    assert not changed
+
+
 class Broken(nn.Module):
     def __init__(self):
         super().__init__()

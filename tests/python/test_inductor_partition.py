@@ -1,12 +1,13 @@
 """The partitioner alone, on graphs as Inductor gets them, run op by op."""
 
+import math
 from collections import Counter
 from operator import getitem
 
 import lowtide
 import pytest
 import torch
-from joint_graphs import compiled, gradients
+from joint_graphs import Cell, compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition
 from lowtide.pytorch.inductor.joint import Joint, is_exact
 from lowtide.pytorch.inductor.nodes import is_view
@@ -16,23 +17,6 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._inductor.decomposition import select_decomp_table
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-class Cell(nn.Module):
-    """A counter that the module updates, views, and pointwise ops that are cheap to make again."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.second = nn.Linear(16, 48), nn.Linear(16, 16)
-        self.register_buffer("mean", torch.zeros(16))
-
-    def forward(self, x):
-        a, b, c = self.first(x).chunk(3, -1)
-        y = (a.sigmoid() * b.tanh() + c).relu()
-        self.mean.mul_(0.9).add_(y.detach().mean(0), alpha=0.1)
-        for _ in range(4):
-            y = self.second(y * self.second(y).sin()).tanh()
-        return y
 
 
 def batch():
@@ -107,7 +91,7 @@ def test_an_impossible_budget_is_refused_or_the_smallest_taken():
     def refused(*inputs, **given):
         with pytest.raises(lowtide.InfeasibleError):
             PlannedPartition(1000, time_limit=1.0)(*inputs, **given)
-        smallest = PlannedPartition(1000, time_limit=1.0, or_smallest=True)
+        smallest = PlannedPartition(1000, time_limit=1.0, over=math.inf)
         halves = smallest(*inputs, **given)
         assert smallest.found.expected_bytes > 1000 and not smallest.found.fits
         return halves
@@ -154,7 +138,7 @@ def found_within(budget, **given):
 
 def test_no_split_of_pytorch_that_fits_is_faster():
     """By the estimates, within what the smallest split of PyTorch's takes."""
-    theirs = found_within("80%", only_pytorch=True, or_smallest=True)
+    theirs = found_within("80%", only_pytorch=True, over=math.inf)
     ours = found_within(theirs.expected_bytes)
     assert theirs.name.startswith("PyTorch's split at") and theirs.rival is None
     assert ours.fits and ours.overhead <= theirs.overhead

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 
@@ -22,20 +23,28 @@ def tracing_patiently():
         trace_autograd_ops=True)
 
 
-def traced(function: Callable, backend: Callable) -> Callable:
+def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = False,
+           fixed_shapes: bool = False) -> Callable:
     """``torch.compile(function, backend=backend)`` with these settings, and none that other
     functions were traced by.
 
-    They hold while something is traced and not around each call: there they would take longer than
-    a small model's forward pass.
+    ``fullgraph``: what is no single graph is refused; ``fixed_shapes``: other sizes are traced anew
+    and none is left open. The settings hold while something is traced and not around each call:
+    there they would take longer than a small model's forward pass.
     """
-    context = torch._dynamo.optimize(backend)
+    context = torch._dynamo.optimize(backend, nopython=fullgraph)
     trace = context.callback
 
     @functools.wraps(trace)
     def trace_patiently(*arguments, **named):
-        with tracing_patiently():
+        with tracing_patiently(), _shapes(fixed_shapes):
             return trace(*arguments, **named)
 
     context.callback = trace_patiently
     return context(with_own_code(function))
+
+
+def _shapes(fixed):
+    if not fixed:
+        return contextlib.nullcontext()
+    return torch._dynamo.config.patch(automatic_dynamic_shapes=False, assume_static_by_default=True)

@@ -16,7 +16,7 @@ from .inputs import arguments_of, require_one_device
 from .memory import Memory
 from .session import Prepared, Session
 from .settings import Settings
-from .traced import MOST_TRACES, traced, tracing_patiently
+from .traced import MOST_TRACES, traced
 
 if TYPE_CHECKING:
     from .inductor.mode import InductorMode
@@ -85,13 +85,8 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
     if settings.mode == "inductor":
         from .inductor.mode import InductorMode
 
-        fitted = InductorMode(model, run, settings)
-
-        def run_fitted(*arguments, **named):
-            with tracing_patiently():
-                return fitted(*arguments, **named)
-
-        return run_fitted, fitted
+        session = InductorMode(model, run, settings)
+        return session, session
     session = Session(settings, list(model.parameters()), type(model).__name__)
     planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
 

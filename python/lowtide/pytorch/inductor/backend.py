@@ -19,8 +19,8 @@ def backend(
 
     ``budget`` is bytes, ``"1.5GiB"``, ``"60%"`` of what Inductor alone takes, or None, for each
     graph that Dynamo makes of the model; with ``fullgraph=True`` it makes one. The parameters are
-    those of ``PlannedPartition``. The budget is kept by what Inductor says of its own buffers before
-    it generates code; ``compile_within`` keeps it by measurement.
+    those of ``PlannedPartition``. The budget is kept by what Inductor says of its own buffers
+    before it generates code; ``compile_within`` keeps it by measurement.
 
     While compiling InfeasibleError is raised when no split is within the budget, InputError for
     graphs that cannot be planned; Dynamo wraps both (``BackendCompilerFailed.inner_exception``).

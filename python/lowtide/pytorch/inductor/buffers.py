@@ -10,8 +10,10 @@ from torch._inductor.scheduler import BaseSchedulerNode, FusedSchedulerNode, Sch
 from torch.utils._ordered_set import OrderedSet
 
 
-def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode]) -> int:
-    """The peak of results, values and inputs that may be freed, in bytes.
+def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode],
+               scratch: Sequence[int]) -> int:
+    """The peak of results, values and inputs that may be freed, in bytes, with what each kernel
+    allocates and frees itself.
 
     To be called with ``lowering`` as the graph handler, once its scheduler is done. As in the code
     that is generated, a value that only its own kernel reads is no buffer, and a kernel writes a
@@ -31,7 +33,8 @@ def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode]) ->
     live = peak = 0
     for step, kernel in enumerate(kernels):
         live += change[step]
-        peak = max(peak, live - _in_place(kernel, beginning.get(step, {}), ending.get(step, {})))
+        reused = _in_place(kernel, beginning.get(step, {}), ending.get(step, {}))
+        peak = max(peak, live + scratch[step] - reused)
     return peak
 
 

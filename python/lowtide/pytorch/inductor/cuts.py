@@ -5,42 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ... import keep_all, replay
-from .joint import Halves, Joint, Planning, is_exact
+from .choice import Choice
+from .foresight import Foreseen, foreseen
+from .joint import Halves, Joint, is_exact
+from .judge import Judge
 
 #: The budgets that are looked at beside 1, which is what Inductor alone runs; the fastest first.
-FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
+
+#: A split that is likely to exceed the budget by more than this part of it is not lowered.
+FAR = 0.12
 
 
 @dataclass(frozen=True)
 class Cut:
-    """PyTorch's split at a budget, and the graph of both halves. ``kept_bytes``: the peak of that
-    graph, with every value priced as if it lay in memory."""
+    """PyTorch's split at a budget, and what it is likely to take."""
 
     fraction: float
     halves: Halves
-    planning: Planning
-    kept_bytes: int
+    foreseen: Foreseen
 
 
-def cuts(joint: Joint, own: Halves) -> Iterator[Cut]:
-    """``own``, the split at 1, and the first of each that are alike at smaller budgets, up to where
-    gradients would be wrong: from there on no less is computed again."""
-    yield _cut(joint, 1.0, own)
+def smaller_cuts(joint: Joint, own: Halves) -> Iterator[Cut]:
+    """The first of each that are alike at budgets below that of ``own``, up to where gradients
+    would be wrong: from there on no less is computed again."""
     last = _saved(own)
     for fraction in FRACTIONS:
         halves = joint.cut(fraction)
         if not is_exact(halves):
             return
         if _saved(halves) != last:
-            yield _cut(joint, fraction, halves)
+            yield Cut(fraction, halves, foreseen(halves))
         last = _saved(halves)
 
 
-def _cut(joint, fraction, halves):
-    planning = joint.planning(halves)
-    kept = replay(planning.graph, keep_all(planning.graph))
-    return Cut(fraction, halves, planning, kept.peak_bytes)
+def splits_within(judge: Judge, budget_bytes: int) -> Iterator[tuple[Cut, Choice]]:
+    """PyTorch's splits until one fits; where none does, the smallest is the last, fused near.
+
+    Lowering takes most of the time. Left out are those that cannot fit by what is foreseen, which
+    is rather too little than too much, and those that are far from it by what the nearest took.
+    """
+    looked_at = []
+    for cut in smaller_cuts(judge.joint, judge.own.halves):
+        looked_at.append(cut)
+        least = judge.expected_bytes(cut.foreseen.peak_bytes)
+        if least <= budget_bytes and judge.likely_bytes(cut.foreseen) <= (1 + FAR) * budget_bytes:
+            choice = judge.cut(cut.fraction, cut.halves, cut.foreseen)
+            yield cut, choice
+            if choice.expected_bytes <= budget_bytes:
+                return
+    if looked_at:
+        smallest = min(looked_at, key=lambda cut: cut.foreseen.peak_bytes)
+        yield smallest, judge.cut(smallest.fraction, smallest.halves, smallest.foreseen, near=True)
 
 
 def _saved(halves):

@@ -18,7 +18,8 @@ from torch import fx
 from ... import Graph
 from ..capture import Captured
 from .nodes import is_view, node_bytes
-from .rates import microseconds, pointwise_operations, product_operations
+from .products import taken
+from .rates import microseconds, pointwise_operations
 
 
 def priced(captured: Captured) -> Graph:
@@ -31,6 +32,7 @@ def priced(captured: Captured) -> Graph:
     for op, node in zip(document["ops"], captured.nodes, strict=True):
         if node is not None:
             op["cost"], op["cost_estimated"] = estimate(node), True
+            op["workspace_bytes"] = taken(node).scratch_bytes
         if op.get("random", False):
             op["recomputable"] = False
     return Graph.parse(json.dumps(document))
@@ -44,23 +46,29 @@ def estimate(node: fx.Node) -> float:
     if is_view(node):
         return 0.0
     moved = sum(node_bytes(read) for read in node.all_input_nodes if not _fused(read, node))
-    if not _stays_in_kernel(node):
+    if not is_inlined(node):
         moved += node_bytes(node)
-    return microseconds(product_operations(node), moved, pointwise_operations(node))
+    product = taken(node).microseconds
+    return product or microseconds(0, moved, pointwise_operations(node))
 
 
-def _stays_in_kernel(node):
+def is_inlined(node: fx.Node) -> bool:
+    """Whether Inductor computes a value inside the kernels of all that read it, so that it never
+    lies in memory."""
     return bool(node.users) and all(_fused(node, user) for user in node.users)
 
 
 def _fused(made: fx.Node, reader: fx.Node) -> bool:
     """Whether Inductor computes ``made`` inside the kernel of a reader.
 
-    That is so for a pointwise op on the same side of the boundary whose reader is pointwise or
-    reduces.
+    That is so for a pointwise op on the same side of the boundary whose reader, which may read a
+    view of it, is pointwise or reduces.
     """
-    return (_pointwise(made) and (_pointwise(reader) or _reduces(reader))
-            and _side(made) == _side(reader))
+    if not _pointwise(made) or _side(made) != _side(reader):
+        return False
+    if reader.op == "call_function" and is_view(reader):
+        return bool(reader.users) and all(_fused(made, user) for user in reader.users)
+    return _pointwise(reader) or _reduces(reader)
 
 
 def _side(node):

@@ -16,19 +16,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
+from torch._dynamo.exc import BackendCompilerFailed
 
-from ... import InfeasibleError, InputError, format_bytes
-from ..own_code import with_own_code
+from ... import InfeasibleError, InputError
+from ..traced import traced
 from .backend import compiler
-from .choice import Choice
+from .choice import Choice, too_small
+from .lowering import KnownLowerings
 from .partition import PlannedPartition
 
 #: A part of the budget that may stay unused: another compilation would gain little.
 SLACK = 0.05
+#: By so much of the budget a split may exceed it as lowered and is still compiled and measured.
+FAR = 0.1
 #: An estimated overhead, as a part of the time, below which another would gain little.
 LITTLE = 0.01
 #: By so much of the time, estimated, PyTorch's split may be slower and is still timed...
-CLOSE = 0.05
+CLOSE = 0.03
 #: ... so often.
 TURNS = 3
 
@@ -65,36 +69,62 @@ def compile_within(
     parameters are those of ``PlannedPartition``. The model, a module or a function, is compiled at
     most ``rounds`` times, once as a rule, and once more where PyTorch's split is to be timed.
 
-    Raises InfeasibleError with the smallest figure that was measured when none holds the budget.
+    Ctrl-C keeps the best that holds the budget by then, and is raised where none does. Raises
+    InfeasibleError with the smallest figure that was measured, or that was found where that is far
+    above the budget.
     """
-    best, smallest = None, math.inf
-    partition_within = functools.partial(
+    fit = _Fit(model, measure, functools.partial(
         PlannedPartition, strategy=strategy, options=options, time_limit=time_limit,
-        or_smallest=True)
-    for number in range(1, rounds + 1):
-        partition = partition_within(budget, beside_bytes=beside_bytes)
-        fitted = _compiled(model, partition, measure, number)
-        budget = fitted.choice.budget_bytes
-        smallest = min(smallest, fitted.measured_bytes)
-        held = budget is None or fitted.measured_bytes <= budget
-        if held and not _improves(fitted, best):
-            break
-        if held:
-            best = fitted
-        if _is_last(fitted, held):
-            break
-        beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
-    if best is None:
-        raise InfeasibleError(
-            f"the smallest step that was measured takes {smallest} bytes "
-            f"({format_bytes(smallest)}) and the budget is {budget} ({format_bytes(budget)}); give "
-            "that much, or a smaller batch")
-    if _is_close(best.choice):
-        rival = _compiled(model, partition_within(best.choice.budget_bytes, only_pytorch=True,
-                                                  beside_bytes=beside_bytes),
-                          measure, best.rounds)
-        return faster(best, rival, measure)
-    return best
+        over=FAR, lowering=KnownLowerings()))
+    try:
+        fit.within(budget, beside_bytes, rounds)
+    except KeyboardInterrupt:
+        if fit.best is None:
+            raise
+    return fit.best
+
+
+class _Fit:
+    """Compiles a model again and again; ``best`` is what holds the budget so far."""
+
+    def __init__(self, model, measure, partition_within):
+        self._model, self._measure, self._partition_within = model, measure, partition_within
+        self.best: Fitted | None = None
+
+    def within(self, budget, beside_bytes, rounds) -> None:
+        smallest = math.inf
+        for number in range(1, rounds + 1):
+            fitted = self._compiled(budget, number, beside_bytes)
+            budget = fitted.choice.budget_bytes
+            smallest = min(smallest, fitted.measured_bytes)
+            held = budget is None or fitted.measured_bytes <= budget
+            if held and not _improves(fitted, self.best):
+                break
+            if held:
+                self.best = fitted
+            if _is_last(fitted, held):
+                break
+            beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
+        if self.best is None:
+            raise too_small(budget, smallest, "measured")
+        if _is_close(self.best.choice):
+            rival = self._compiled(budget, self.best.rounds, beside_bytes, only_pytorch=True)
+            self.best = faster(self.best, rival, self._measure)
+
+    def _compiled(self, budget, number, beside_bytes, **given) -> Fitted:
+        partition = self._partition_within(budget, beside_bytes=beside_bytes, **given)
+        compiled = traced(lambda *arguments, **named: self._model(*arguments, **named),
+                          compiler(partition), fullgraph=True, fixed_shapes=True)
+        try:
+            measured = self._measure(compiled)
+        except BackendCompilerFailed as failure:
+            if isinstance(failure.inner_exception, InfeasibleError):
+                raise failure.inner_exception.with_traceback(None) from None
+            raise
+        if partition.found is None:
+            raise InputError("measure() compiled no training step; it must run the model that it "
+                             "is given forward and backward")
+        return Fitted(compiled, measured, partition.found, number)
 
 
 def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> Fitted:
@@ -106,16 +136,6 @@ def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> 
         for fitted in seconds:
             seconds[fitted] = min(seconds[fitted], _seconds(lambda run=fitted.model: measure(run)))
     return min(seconds, key=seconds.get)
-
-
-def _compiled(model, partition, measure, number) -> Fitted:
-    run = with_own_code(lambda *arguments, **named: model(*arguments, **named))
-    compiled = torch.compile(run, backend=compiler(partition), fullgraph=True, dynamic=False)
-    measured = measure(compiled)
-    if partition.found is None:
-        raise InputError("measure() compiled no training step; it must run the model that it is "
-                         "given forward and backward")
-    return Fitted(compiled, measured, partition.found, number)
 
 
 def _is_close(choice: Choice) -> bool:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 import torch
 from torch import fx
-from torch._functorch import config as functorch_config
-from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ... import Graph, InputError, Plan
 from ..capture import Captured, from_joint
@@ -17,6 +15,7 @@ from ..capture.primals import placeholders
 from ..memory import storage_bytes
 from .estimate import priced
 from .nodes import is_random
+from .partitioner import Partitioner
 from .split import split
 from .whole import Whole, updates, whole, with_updates
 
@@ -42,8 +41,8 @@ class Joint:
     def __init__(self, module: fx.GraphModule, inputs: Sequence, num_fwd_outputs: int,
                  static: Sequence[int]):
         _require_fixed_shapes(module)
-        self._module, self._inputs = module, inputs
-        self._num_fwd_outputs, self._static = num_fwd_outputs, list(static)
+        self._module, self._num_fwd_outputs, self._static = module, num_fwd_outputs, list(static)
+        self._partitioner = Partitioner(module, inputs, num_fwd_outputs, static)
 
     @functools.cached_property
     def resident_bytes(self) -> int:
@@ -53,10 +52,7 @@ class Joint:
 
     def cut(self, fraction: float) -> Halves:
         """PyTorch's own split with ``activation_memory_budget`` set to ``fraction``."""
-        with functorch_config.patch(activation_memory_budget=fraction):
-            return min_cut_rematerialization_partition(
-                self._module, self._inputs, num_fwd_outputs=self._num_fwd_outputs,
-                static_lifetime_input_indices=self._static)
+        return self._partitioner.split(fraction)
 
     def planning(self, halves: Halves) -> Planning:
         """What ``halves`` run, to be planned further. Raises InputError for what cannot be."""

@@ -26,9 +26,11 @@ from torch._inductor.graph import GraphLowering
 from torch._inductor.scheduler import ExternKernelSchedulerNode
 from torch._inductor.virtualized import V
 
+from ..capture.arithmetic import flops
 from .buffers import peak_bytes
 from .fusion import fusion
-from .rates import microseconds, pointwise_operations, product_operations
+from .products import NOTHING, Taken, taken
+from .rates import microseconds, pointwise_operations
 
 #: The strides of a result; None where Inductor leaves them as they were traced.
 Strides = tuple[int, ...] | None
@@ -38,8 +40,8 @@ Strides = tuple[int, ...] | None
 class Lowered:
     """A step as Inductor would run it.
 
-    ``peak_bytes``: what its two graphs hold at most above parameters, buffers and inputs; scratch
-    of kernels from libraries is not known. ``microseconds`` are by ``rates.py``.
+    ``peak_bytes``: what its two graphs hold at most above parameters, buffers and inputs, with the
+    scratch memory of libraries' kernels. ``microseconds`` are by ``rates.py`` and ``products.py``.
     """
 
     peak_bytes: int
@@ -58,6 +60,26 @@ def lowered(halves: tuple[fx.GraphModule, fx.GraphModule], near: bool = False) -
                    first.microseconds + second.microseconds)
 
 
+class KnownLowerings:
+    """``lowered``, once for each split: another round of a fit looks at the same ones."""
+
+    def __init__(self):
+        self._known: dict[tuple, Lowered] = {}
+
+    def __call__(self, halves: tuple[fx.GraphModule, fx.GraphModule], near: bool) -> Lowered:
+        key = (near, *map(_text, halves))
+        if key not in self._known:
+            self._known[key] = lowered(halves, near)
+        return self._known[key]
+
+
+def _text(half) -> str:
+    """What a half computes, and of which sizes."""
+    sizes = [(value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor)
+             else value for value in _inputs(half)]
+    return f"{half.graph}{sizes}"
+
+
 def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
     """The graph lowered, and the strides of its results."""
     graph = _prepared(half, inputs)
@@ -69,7 +91,9 @@ def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
             lowering.run(*inputs)
             lowering._update_scheduler()
             kernels = lowering.scheduler.nodes
-            found = Lowered(peak_bytes(lowering, kernels), sum(map(_microseconds, kernels)))
+            scratch = [max(map(_scratch_bytes, kernel.get_nodes())) for kernel in kernels]
+            found = Lowered(peak_bytes(lowering, kernels, scratch),
+                            sum(map(_microseconds, kernels)))
             return found, [_strides_of(result) for result in lowering.graph_outputs]
 
 
@@ -90,18 +114,27 @@ def _microseconds(kernel) -> float:
     products = pointwise = 0
     for part in kernel.get_nodes():
         if isinstance(part, ExternKernelSchedulerNode):
-            products += _product(part.node)
+            products += _product(part.node).microseconds
         elif part.node is not None:
             pointwise += sum(map(pointwise_operations, _traced(part.node)))
-    return microseconds(products, kernel.get_read_write_buffers_sizes(), pointwise)
+    if products:
+        return products
+    return microseconds(0, kernel.get_read_write_buffers_sizes(), pointwise)
 
 
-def _product(node: ir.Operation) -> int:
-    """Operations of a library's kernel. What Inductor says it comes from is also what its inputs
-    come from, and each of several results is a node of its own."""
+def _scratch_bytes(part) -> int:
+    return _product(part.node).scratch_bytes if isinstance(part, ExternKernelSchedulerNode) else 0
+
+
+def _product(node: ir.Operation) -> Taken:
+    """What a library's kernel takes. The ops that Inductor says it comes from are also those that
+    its inputs come from, and each of several results is a node of its own."""
+    own = node.get_origin_node()
     if isinstance(node, ir.MultiOutput):
-        return 0
-    return max(map(product_operations, _traced(node)), default=0)
+        return NOTHING
+    if own is not None and flops(own):
+        return taken(own)
+    return max(map(taken, _traced(node)), key=lambda found: found.microseconds, default=NOTHING)
 
 
 def _traced(node: ir.Operation) -> set[fx.Node]:

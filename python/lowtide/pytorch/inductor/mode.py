@@ -13,9 +13,9 @@ from ... import InputError
 from ..capture.breaks import break_of
 from ..memory import Memory, storage_bytes
 from ..optimizer_state import optimizer_state_bytes
-from ..own_code import with_own_code
 from ..session import Prepared
 from ..settings import UNLIMITED, Settings
+from ..traced import traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step
 from .nodes import computed_again
@@ -32,8 +32,8 @@ class InductorMode:
 
     def __init__(self, model: torch.nn.Module, run: Callable, settings: Settings):
         self._model, self._run, self._settings = model, run, settings
-        self._plain = torch.compile(with_own_code(lambda *given, **named: run(*given, **named)),
-                                    dynamic=False)
+        self._plain = traced(lambda *given, **named: run(*given, **named), "inductor",
+                             fixed_shapes=True)
         self._fits: dict[tuple, tuple[Fitted, int]] = {}
         self._last: tuple | None = None
         self.preparing = False
@@ -93,7 +93,7 @@ class InductorMode:
                 self._run, budget,
                 lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
                 beside_bytes=existing - self._seen_bytes(arguments, named),
-                strategy=settings.strategy, options=settings.planning_options,
+                strategy=settings.strategy, options=settings.options,
                 time_limit=settings.time_limit)
         except exc.Unsupported as error:
             raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "

@@ -9,8 +9,15 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
 from ... import plan
-from .choice import Choice, choose, require_fit
+from .choice import Choice, require_fit
+from .choose import choose
 from .joint import Joint
+from .judge import Lowering
+from .lowering import lowered
+
+#: Work of the default strategy: estimated costs are not worth more, and in which order a half runs
+#: Inductor decides.
+EFFORT = {"moves": 200, "bound": 0.3, "prove": 0, "order": 0}
 
 
 class PlannedPartition(CustomPartitionerFn):
@@ -21,19 +28,22 @@ class PlannedPartition(CustomPartitionerFn):
     as ``"60%"`` of what the step takes with PyTorch's own split; or None for no limit.
     ``strategy`` and ``options`` are those of ``lowtide.plan``, ``time_limit`` is in seconds for
     each plan. Once a training step was split, ``found`` says how.
-    ``or_smallest``: where nothing is found within the budget, the smallest split takes its place;
-    otherwise InfeasibleError is raised. ``only_pytorch``: of PyTorch's splits alone.
+    ``over``: where nothing is found within the budget, the smallest split takes its place if it
+    exceeds the budget by no more than this part of it; otherwise InfeasibleError is raised.
+    ``only_pytorch``: of PyTorch's splits alone.
+    ``lowering``: what tells the peak and the time of a split.
     """
 
     def __init__(
         self, budget: int | str | None, *, strategy: str | None = None,
         options: Mapping[str, float] | None = None, time_limit: float = 10.0,
-        or_smallest: bool = False, only_pytorch: bool = False, beside_bytes: int = 0,
+        over: float = 0.0, only_pytorch: bool = False, beside_bytes: int = 0,
+        lowering: Lowering = lowered,
     ):
         self._budget, self._beside_bytes = budget, beside_bytes
         self._planner = None if only_pytorch else functools.partial(
-            plan, strategy=strategy, options=options, time_limit=time_limit)
-        self._or_smallest = or_smallest
+            plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
+        self._over, self._lowering = over, lowering
         self.found: Choice | None = None
 
     def uuid(self) -> bytes:
@@ -53,6 +63,10 @@ class PlannedPartition(CustomPartitionerFn):
         static_lifetime_input_indices: list[int] | None = None, **_,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [])
-        found = choose(joint, self._budget, self._planner, self._beside_bytes)
-        self.found = found if self._or_smallest else require_fit(found)
+        found = choose(joint, self._budget, self._planner, self._beside_bytes, self._lowering)
+        self.found = require_fit(found, self._over)
         return self.found.halves
+
+
+def _effort(strategy, options):
+    return {**({} if strategy else EFFORT), **(options or {})}

@@ -1,8 +1,9 @@
-"""How long arithmetic and traffic take, where only ratios matter: a roofline.
+"""How long arithmetic and traffic take: a roofline.
 
-Products and convolutions take the longer of computing and moving their bytes, at rates whose ratio
-is that of common processors and accelerators. Pointwise arithmetic comes on top: a value that is
-neither read nor written still takes the time of its exponential, or of its random number.
+Products and convolutions that are not measured take the longer of computing and moving their bytes,
+at rates whose ratio is that of common processors and accelerators. Pointwise arithmetic comes on
+top: a value that is neither read nor written still takes the time of its exponential, or of its
+random number.
 """
 
 from __future__ import annotations
@@ -31,10 +32,6 @@ def microseconds(products: float, moved_bytes: float, pointwise: float) -> float
     """Of one kernel: operations of products, bytes that it reads and writes, and operations on
     elements."""
     return max(products / FLOPS_PER_US, moved_bytes / BYTES_PER_US) + pointwise / FLOPS_PER_US
-
-
-def product_operations(node: fx.Node) -> int:
-    return flops(node) or 0
 
 
 def pointwise_operations(node: fx.Node) -> int:

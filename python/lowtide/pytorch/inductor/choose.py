@@ -1,0 +1,90 @@
+"""Which split of a joint graph Inductor is to compile within a budget.
+
+Candidates are PyTorch's own split, which is what Inductor alone would run; PyTorch's splits with an
+activation memory budget, down to the first that fits; and Lowtide's plans, asked for less or more
+until the lowered graph just fits. Of those that fit as lowered the fastest is taken. No code is
+generated or compiled meanwhile.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+from ... import _core
+from .choice import Choice, fastest
+from .cuts import splits_within
+from .foresight import foreseen
+from .joint import Joint
+from .judge import Judge, Lowering
+from .lowering import lowered
+from .plans import Planner, plans_within
+
+#: An estimated overhead, as a part of the time, below which another split would gain little.
+LITTLE = 0.01
+
+
+def choose(joint: Joint, budget: int | str | None, planner: Planner | None,
+           beside_bytes: int = 0, lowering: Lowering = lowered) -> Choice:
+    """The fastest split within the budget; the smallest that was found where none is.
+
+    ``budget``: bytes; or a share such as ``"60%"`` of what a step takes with PyTorch's own split;
+    or None. ``planner``: None for PyTorch's splits alone. ``beside_bytes`` of the budget are taken
+    by what the graph does not know. Ctrl-C ends the search with what was found by then, and raises
+    KeyboardInterrupt where that does not fit.
+    """
+    judge = Judge(joint, lowering, beside_bytes)
+    budget_bytes = _resolved(budget, judge.own.expected_bytes)
+    choice = judge.own
+    if budget_bytes is not None and choice.expected_bytes > budget_bytes:
+        choice = _best(judge, budget_bytes, planner)
+    return dataclasses.replace(choice, budget_bytes=budget_bytes)
+
+
+def _resolved(budget, keep_all_bytes):
+    return None if budget is None else _core.resolve_budget(str(budget), keep_all_bytes)
+
+
+def _best(judge, budget_bytes, planner) -> Choice:
+    found = [judge.own]
+    try:
+        for choice in _candidates(judge, budget_bytes, planner):
+            found.append(choice)
+    except KeyboardInterrupt:
+        if fastest(found, budget_bytes) is None:
+            raise
+    best = fastest(found, budget_bytes)
+    if best is None:
+        return min(found, key=lambda choice: choice.expected_bytes)
+    rival = fastest((choice for choice in found if choice.planned is None), budget_bytes)
+    return dataclasses.replace(best, rival=None if best is rival else rival)
+
+
+def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
+    looked_at = []
+    for cut, choice in splits_within(judge, budget_bytes):
+        looked_at.append((cut, choice))
+        yield choice
+    rival = fastest((choice for _, choice in looked_at), budget_bytes)
+    if planner is None or (rival is not None and rival.overhead <= LITTLE):
+        return
+    own, most = judge.own_foreseen, math.inf
+    bases = [judge.own.halves]
+    if rival is not None:
+        likely = next(cut.foreseen for cut, choice in looked_at if choice is rival)
+        most = likely.microseconds - LITTLE * own.microseconds
+    elif looked_at:
+        bases.append(min(looked_at, key=lambda pair: pair[1].expected_bytes)[0].halves)
+    ours = []
+    for base in bases:
+        for choice in plans_within(judge, base, budget_bytes, planner, most):
+            ours.append(choice)
+            yield choice
+    best = fastest(ours, budget_bytes)
+    if best is not None and best.overhead > _likely_overhead(judge, best) + LITTLE:
+        yield judge.fused_freely(best)
+
+
+def _likely_overhead(judge, choice):
+    return foreseen(choice.halves).microseconds / judge.own_foreseen.microseconds - 1

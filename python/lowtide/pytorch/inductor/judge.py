@@ -1,0 +1,64 @@
+"""Splits of one joint graph, lowered and compared with PyTorch's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ... import Planned
+from .choice import Choice
+from .foresight import Foreseen, foreseen
+from .joint import Halves, Joint
+from .lowering import Lowered
+
+#: ``lowering.lowered``, or what knows it of some splits: of two halves, with near fusion or not.
+Lowering = Callable[[Halves, bool], Lowered]
+
+
+class Judge:
+    """What splits of a joint graph take, beside ``own``, which Inductor alone would run.
+
+    ``beside_bytes`` of a step are known to nobody here.
+    """
+
+    def __init__(self, joint: Joint, lowering: Lowering, beside_bytes: int):
+        self.joint, self._beside_bytes, self._lowering = joint, beside_bytes, lowering
+        halves = joint.cut(1.0)
+        plain = lowering(halves, False)
+        self._plain_microseconds = plain.microseconds
+        self.own = self._choice("PyTorch's own split", halves, plain)
+        self.own_foreseen = foreseen(halves)
+        self._missed = [(self.own_foreseen.peak_bytes,
+                         plain.peak_bytes - self.own_foreseen.peak_bytes)]
+
+    def likely_bytes(self, likely: Foreseen) -> int:
+        """What a split is to take when it is lowered: what is foreseen, and what was missed of the
+        nearest that was."""
+        _, missed = min(self._missed, key=lambda seen: abs(seen[0] - likely.peak_bytes))
+        return self.expected_bytes(likely.peak_bytes + missed)
+
+    def expected_bytes(self, peak_bytes: int) -> int:
+        """In all, of a step that takes so much above parameters, buffers and inputs."""
+        return self.joint.resident_bytes + self._beside_bytes + peak_bytes
+
+    def cut(self, fraction: float, halves: Halves, likely: Foreseen, near: bool = False) -> Choice:
+        """PyTorch's split at an activation memory budget."""
+        return self._choice(f"PyTorch's split at {fraction}", halves,
+                            self._lowered(halves, likely, near), near=near)
+
+    def planned(self, halves: Halves, likely: Foreseen, found: Planned) -> Choice:
+        return self._choice("Lowtide's plan", halves, self._lowered(halves, likely, True), found,
+                            near=True)
+
+    def fused_freely(self, choice: Choice) -> Choice:
+        """The same split with Inductor's own fusions."""
+        return self._choice(choice.name, choice.halves, self._lowering(choice.halves, False),
+                            choice.planned)
+
+    def _lowered(self, halves, likely, near):
+        found = self._lowering(halves, near)
+        self._missed.append((likely.peak_bytes, found.peak_bytes - likely.peak_bytes))
+        return found
+
+    def _choice(self, name, halves, found, planned=None, near=False):
+        overhead = found.microseconds / self._plain_microseconds - 1
+        return Choice(name, halves, self.expected_bytes(found.peak_bytes), overhead, planned, near)

@@ -1,0 +1,82 @@
+"""Lowtide's plans of what one of PyTorch's splits runs, until the lowered graph just fits."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from ... import Graph, Planned, keep_all, replay
+from .choice import Choice
+from .foresight import Foreseen, foreseen
+from .joint import Halves, Planning
+from .judge import Judge
+
+#: ``lowtide.plan`` with its settings: a plan of a graph within a budget.
+Planner = Callable[[Graph, "int | str"], Planned]
+
+#: Plans that are lowered, which takes most of the time, and plans that are made for each of them.
+LOWERED, PLANS = 3, 5
+#: A part of the budget that may stay unused: another plan would gain little.
+SLACK = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class _Aimed:
+    """A plan, the two graphs of it and what they are likely to take; ``is_smallest``: of all."""
+
+    found: Planned
+    halves: Halves
+    likely: Foreseen
+    is_smallest: bool
+
+
+def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Planner,
+                 most: float) -> Iterator[Choice]:
+    """Plans that are foreseen to just fit, each corrected by what the one before took as lowered.
+
+    The last is the smallest that the planner reaches where it has none of what is asked. A plan
+    that is foreseen to take ``most`` microseconds or more ends the search: something is as good.
+    """
+    planning = judge.joint.planning(halves)
+    kept = replay(planning.graph, keep_all(planning.graph)).peak_bytes
+    asked = kept + budget_bytes - judge.likely_bytes(foreseen(halves))
+    for _ in range(LOWERED):
+        aimed = _aimed(judge, planning, asked, budget_bytes, planner)
+        if aimed.likely.microseconds >= most:
+            return
+        choice = judge.planned(aimed.halves, aimed.likely, aimed.found)
+        yield choice
+        spare = budget_bytes - choice.expected_bytes
+        if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
+            return
+        asked = aimed.found.plan.peak_bytes + spare
+
+
+def _aimed(judge: Judge, planning: Planning, asked: int, budget_bytes: int,
+           planner: Planner) -> _Aimed:
+    """A plan that is foreseen to fit, and to leave little; the largest that was made which fits,
+    or the last."""
+    best = None
+    for _ in range(PLANS):
+        found = planner(planning.graph, max(1, asked))
+        is_smallest = found.plan is None
+        if is_smallest:
+            found = _smallest(planning.graph, found, planner)
+        halves = judge.joint.split(planning, found.plan)
+        likely = foreseen(halves)
+        aimed = _Aimed(found, halves, likely, is_smallest)
+        spare = budget_bytes - judge.likely_bytes(likely)
+        if spare >= 0 and (best is None or likely.microseconds < best.likely.microseconds):
+            best = aimed
+        if 0 <= spare <= SLACK * budget_bytes or (is_smallest and spare < 0):
+            break
+        asked = found.plan.peak_bytes + spare
+    return best or aimed
+
+
+def _smallest(graph: Graph, refused: Planned, planner: Planner) -> Planned:
+    """The plan of the smallest budget that was reached instead; of keeping all where none was."""
+    found = refused
+    if refused.smallest_budget is not None:
+        found = planner(graph, refused.smallest_budget)
+    return found if found.plan is not None else planner(graph, "100%")
