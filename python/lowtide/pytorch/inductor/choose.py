@@ -69,16 +69,18 @@ def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
     rival = fastest((choice for _, choice in looked_at), budget_bytes)
     if planner is None or (rival is not None and rival.overhead <= LITTLE):
         return
-    own, most = judge.own_foreseen, math.inf
-    bases = [judge.own.halves]
+    gain = LITTLE * judge.own_foreseen.microseconds
+    bases, most = [judge.own.halves], math.inf
     if rival is not None:
         likely = next(cut.foreseen for cut, choice in looked_at if choice is rival)
-        most = likely.microseconds - LITTLE * own.microseconds
+        most = likely.microseconds - gain
     elif looked_at:
         bases.append(min(looked_at, key=lambda pair: pair[1].expected_bytes)[0].halves)
     ours = []
     for base in bases:
-        for choice in plans_within(judge, base, budget_bytes, planner, most):
+        if fastest(ours, budget_bytes) is not None:
+            break
+        for choice in plans_within(judge, base, budget_bytes, planner, most, gain):
             ours.append(choice)
             yield choice
     best = fastest(ours, budget_bytes)

@@ -14,7 +14,7 @@ from .judge import Judge
 FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 
 #: A split that is likely to exceed the budget by more than this part of it is not lowered.
-FAR = 0.12
+FAR = 0.1
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,15 @@ def smaller_cuts(joint: Joint, own: Halves) -> Iterator[Cut]:
 def splits_within(judge: Judge, budget_bytes: int) -> Iterator[tuple[Cut, Choice]]:
     """PyTorch's splits until one fits; where none does, the smallest is the last, fused near.
 
-    Lowering takes most of the time. Left out are those that cannot fit by what is foreseen, which
-    is rather too little than too much, and those that are far from it by what the nearest took.
+    Lowering takes most of the time. Left out are those that are far from fitting both by what is
+    foreseen and by how much that missed of the nearest.
     """
     looked_at = []
     for cut in smaller_cuts(judge.joint, judge.own.halves):
         looked_at.append(cut)
-        least = judge.expected_bytes(cut.foreseen.peak_bytes)
-        if least <= budget_bytes and judge.likely_bytes(cut.foreseen) <= (1 + FAR) * budget_bytes:
+        least = min(judge.expected_bytes(cut.foreseen.peak_bytes),
+                    judge.likely_bytes(cut.foreseen))
+        if least <= (1 + FAR) * budget_bytes:
             choice = judge.cut(cut.fraction, cut.halves, cut.foreseen)
             yield cut, choice
             if choice.expected_bytes <= budget_bytes:

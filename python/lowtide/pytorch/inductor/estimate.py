@@ -2,10 +2,11 @@
 
 Inductor fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op
 to its readers inside one kernel is neither written nor read: only what crosses the edge of such a
-group is counted, and the arithmetic. Bytes in memory are not estimated that way: every value is
-priced with its own storage, which is too much for what stays inside a kernel, and kernels' scratch
-is not known. What the lowered graph and the measured step say corrects both (``lowering.py``,
-``fit.py``).
+group is counted, and the arithmetic. Products, convolutions and attention are measured, with their
+scratch memory (``products.py``). Bytes in memory are not estimated that way: every value is priced
+with its own storage, which is too much for what stays inside a kernel. What is foreseen of a plan,
+what the lowered graph and what the measured step say correct that (``foresight.py``,
+``lowering.py``, ``fit.py``).
 """
 
 from __future__ import annotations

@@ -31,12 +31,13 @@ def foreseen(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Foreseen:
     """Of the forward and the backward graph of a step."""
     forward, backward = halves
     given = {node.name for node in forward.graph.find_nodes(op="placeholder")}
-    peaks = [_peak_bytes(forward, frozenset(given)), _peak_bytes(backward, frozenset(given))]
-    return Foreseen(max(peaks), sum(estimate(node) for half in halves for node in half.graph.nodes
-                                    if node.op == "call_function"))
+    ops = (node for half in halves for node in half.graph.nodes
+           if node.op == "call_function")
+    return Foreseen(max(_peak_bytes(forward, given), _peak_bytes(backward, given)),
+                    sum(map(estimate, ops)))
 
 
-def _peak_bytes(half, resident: frozenset[str]) -> int:
+def _peak_bytes(half, resident: set[str]) -> int:
     """``resident``: names of inputs that lie in memory anyway."""
     nodes = list(half.graph.nodes)
     last = _last_uses(nodes)

@@ -16,6 +16,8 @@ Planner = Callable[[Graph, "int | str"], Planned]
 
 #: Plans that are lowered, which takes most of the time, and plans that are made for each of them.
 LOWERED, PLANS = 3, 5
+#: Budgets that are tried where the one that is asked for is too small, before all is kept.
+HALVINGS = 4
 #: A part of the budget that may stay unused: another plan would gain little.
 SLACK = 0.02
 
@@ -31,17 +33,18 @@ class _Aimed:
 
 
 def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Planner,
-                 most: float) -> Iterator[Choice]:
+                 most: float, gain: float) -> Iterator[Choice]:
     """Plans that are foreseen to just fit, each corrected by what the one before took as lowered.
 
     The last is the smallest that the planner reaches where it has none of what is asked. A plan
-    that is foreseen to take ``most`` microseconds or more ends the search: something is as good.
+    that is foreseen to take ``most`` microseconds or more, or to be faster by less than ``gain``
+    than one that fits, ends the search: something is as good.
     """
     planning = judge.joint.planning(halves)
     kept = replay(planning.graph, keep_all(planning.graph)).peak_bytes
     asked = kept + budget_bytes - judge.likely_bytes(foreseen(halves))
     for _ in range(LOWERED):
-        aimed = _aimed(judge, planning, asked, budget_bytes, planner)
+        aimed = _aimed(judge, planning, asked, kept, budget_bytes, planner)
         if aimed.likely.microseconds >= most:
             return
         choice = judge.planned(aimed.halves, aimed.likely, aimed.found)
@@ -49,19 +52,21 @@ def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Plann
         spare = budget_bytes - choice.expected_bytes
         if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
             return
+        if spare >= 0:
+            most = min(most, aimed.likely.microseconds - gain)
         asked = aimed.found.plan.peak_bytes + spare
 
 
-def _aimed(judge: Judge, planning: Planning, asked: int, budget_bytes: int,
+def _aimed(judge: Judge, planning: Planning, asked: int, kept: int, budget_bytes: int,
            planner: Planner) -> _Aimed:
-    """A plan that is foreseen to fit, and to leave little; the largest that was made which fits,
-    or the last."""
+    """A plan that is foreseen to fit, and to leave little; the fastest that was made which fits,
+    or the last. ``kept``: what it takes to keep all."""
     best = None
     for _ in range(PLANS):
         found = planner(planning.graph, max(1, asked))
         is_smallest = found.plan is None
         if is_smallest:
-            found = _smallest(planning.graph, found, planner)
+            found = _smallest(planning.graph, found, kept, planner)
         halves = judge.joint.split(planning, found.plan)
         likely = foreseen(halves)
         aimed = _Aimed(found, halves, likely, is_smallest)
@@ -74,9 +79,13 @@ def _aimed(judge: Judge, planning: Planning, asked: int, budget_bytes: int,
     return best or aimed
 
 
-def _smallest(graph: Graph, refused: Planned, planner: Planner) -> Planned:
-    """The plan of the smallest budget that was reached instead; of keeping all where none was."""
-    found = refused
-    if refused.smallest_budget is not None:
-        found = planner(graph, refused.smallest_budget)
-    return found if found.plan is not None else planner(graph, "100%")
+def _smallest(graph: Graph, refused: Planned, kept: int, planner: Planner) -> Planned:
+    """The plan of the smallest budget that was reached instead; where that is not known, of half
+    way to keeping all, and so on."""
+    asked = refused.smallest_budget or (refused.budget_bytes + kept) // 2
+    for _ in range(HALVINGS):
+        found = planner(graph, asked)
+        if found.plan is not None:
+            return found
+        asked = (asked + kept) // 2
+    return planner(graph, "100%")
