@@ -4,16 +4,21 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <random>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "strategy/ask.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
 #include "strategy/search/evictions.h"
+#include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/start_events.h"
+#include "strategy/search/starts.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
@@ -200,6 +205,80 @@ TEST(Evictions, NeedLessThanSegmentsWhereWholeChainsMustRunAgain) {
     const Bytes segments = leanest(graph, segmentations(graph));
     EXPECT_LT(2 * leanest(graph, leaner_evictions(graph, Control())), segments) << length;
   }
+}
+
+/// A recurrence over a table that every step reads, and that costs next to nothing to make again.
+Graph recurrence(int steps) {
+  GraphData data;
+  data.name = "recurrence";
+  const auto add = [&](std::string name, Bytes bytes, double cost, Phase phase,
+                       std::vector<TensorId> inputs) {
+    const auto id = static_cast<TensorId>(data.tensors.size());
+    data.tensors.push_back(testing::value(name, bytes));
+    data.ops.push_back(testing::op("make " + name, std::move(inputs), {id}, cost));
+    data.ops.back().phase = phase;
+    return id;
+  };
+  const TensorId table = add("table", 8 * steps, 1, Phase::forward, {});
+  TensorId state = add("first state", 8, 1, Phase::forward, {table});
+  std::vector<TensorId> inputs, gates;
+  for (int t = 0; t < steps; ++t) {
+    const std::string of_step = " " + std::to_string(t);
+    inputs.push_back(add("input" + of_step, 16, 0.1, Phase::forward, {table, state}));
+    gates.push_back(add("gates" + of_step, 32, 10, Phase::forward, {inputs.back()}));
+    state = add("state" + of_step, 8, 0.1, Phase::forward, {gates.back(), state});
+  }
+  TensorId gradient = add("loss", 8, 1, Phase::backward, {state});
+  for (int t = steps - 1; t >= 0; --t) {
+    gradient = add("gradient " + std::to_string(t), 8, 10, Phase::backward,
+                   {gradient, gates[t], inputs[t]});
+  }
+  data.outputs = {gradient};
+  return Graph(std::move(data));
+}
+
+TEST(Descent, HoldsNoLargeValueForEverySegment) {
+  const Graph steps = recurrence(32);
+  const StageGraph graph(steps);
+  const Bytes floor = structural_floor(steps).bytes;
+  const Bytes table = steps.tensor(0).bytes;
+  EXPECT_GT(leanest(graph, segmentations(graph)), floor + table);
+  EXPECT_LT(descend(graph, 0, Control()).peak, floor + table / 4);
+}
+
+TEST(Starts, MixtureIsTheCheapestOfThoseTried) {
+  int mixtures = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 30}));
+    Starts starts(graph, 0);
+    std::vector<Start> added;
+    for (std::uint64_t k = 0; k < 4; ++k) {
+      EventPlan plan(graph, 0);
+      if (k > 0) change_to(plan, random_events(graph, 10 * seed + k));
+      added.push_back({plan.events(), plan.cost(), plan.memory().peak(), 0});
+      starts.add(added.back());
+    }
+    const Bytes limit = std::ranges::min_element(added, {}, &Start::peak)->peak;
+    double least = std::numeric_limits<double>::infinity();  // of all pairs: few enough to be tried
+    for (const Start& cheaper : added) {
+      for (const Start& leaner : added) {
+        if (cheaper.peak <= limit || leaner.peak > limit || cheaper.cost >= leaner.cost) continue;
+        EventPlan plan(graph, limit);
+        change_to(plan, *Mixture(graph, cheaper.events, leaner.events).within(limit));
+        least = std::min(least, plan.cost());
+      }
+    }
+    const auto mixed = starts.mixture_within(limit);
+    ASSERT_EQ(mixed.has_value(), least < std::numeric_limits<double>::infinity());
+    if (!mixed) continue;
+    EventPlan plan(graph, limit);
+    change_to(plan, *mixed);
+    EXPECT_TRUE(plan.fits());
+    EXPECT_NEAR(plan.cost(), least, 1e-9 * least);
+    ++mixtures;
+  }
+  EXPECT_GT(mixtures, 30);
 }
 
 TEST(Answer, KeepsAllOnlyWhenThatFits) {

@@ -55,18 +55,18 @@ Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, B
 }  // namespace
 
 Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
-  Descent lowest = descend_from(
-      graph, leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control), limit,
-      share_of_time(control, 0.5));
-  const auto go_on_from = [&](std::vector<std::vector<Event>> plans, double share) {
-    if (lowest.peak <= limit) return;
+  const std::vector<Event> evicting =
+      leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control);
+  Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.5));
+  const auto try_from = [&](std::vector<std::vector<Event>> plans, double share) {
     Descent other = descend_from(graph, leanest(graph, std::move(plans), control), limit,
                                  share_of_time(control, share));
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
-  const std::vector<std::vector<Event>> segments = segmentations(graph);
-  go_on_from(segments, 0.4);
-  go_on_from(thinned(graph, segments, share_of_time(control, 0.5)), 1);
+  if (lowest.peak > limit) try_from(segmentations(graph), 0.4);
+  if (lowest.peak > limit) {
+    try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 1);
+  }
   return lowest;
 }
 

@@ -132,7 +132,7 @@ class Search {
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
-    starts_ = priced_starts(annealer);
+    starts_ = found_starts(annealer);
     if (auto mixed = starts_.mixture_within(request_.budget_bytes)) {
       starts_.add(start_of(*mixed, annealer));
     }
@@ -166,16 +166,23 @@ class Search {
     if (annealer.any_fits()) take(annealer);
   }
 
+  /// Lean ones only where nothing that prices lead to fits.
+  Starts found_starts(Annealer& annealer) const {
+    Starts starts(graph_, request_.budget_bytes);
+    add_priced_starts(starts, annealer);
+    if (!starts.any_fits()) add_lean_starts(starts, annealer);
+    return starts;
+  }
+
   /// Plans that are good at the prices of the bound and above, from the bound's own solution and
   /// from nothing.
-  Starts priced_starts(Annealer& annealer) const {
+  void add_priced_starts(Starts& starts, Annealer& annealer) const {
     const Control part = share_of_time(0.3);
-    Starts starts(graph_, request_.budget_bytes);
     starts.add(start_of({}, annealer));
     for (bool from_bound : {true, false}) {
       std::vector<Event> priced;
       for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
-        if (part.should_stop()) return starts;
+        if (part.should_stop()) return;
         std::optional<std::vector<Event>> from = priced;
         if (from_bound) from = events_of(graph_, bound_.solution(factor));
         if (!from) break;
@@ -186,8 +193,14 @@ class Search {
         if (is_lean) break;
       }
     }
-    if (starts.any_fits()) return starts;
+  }
+
+  /// Segments, as they are and thinned at the prices of the bound, and evictions.
+  void add_lean_starts(Starts& starts, Annealer& annealer) const {
+    constexpr double kSegmentsTime = 0.15;
+    const Control part = share_of_time(kSegmentsTime);
     for (const std::vector<Event>& events : segmentations(graph_)) {
+      if (part.should_stop()) break;
       starts.add(start_of(events, annealer));
       starts.add(start_of(PricedDescent(graph_, bound_.prices()).run(events, part), annealer));
     }
@@ -200,7 +213,6 @@ class Search {
       }
       if (starts.any_fits()) break;
     }
-    return starts;
   }
 
   Start start_of(const std::vector<Event>& events, Annealer& annealer) const {
