@@ -24,20 +24,28 @@ Bytes align_down(Bytes bytes, Bytes alignment) { return bytes / alignment * alig
 }  // namespace
 
 EjectionSearch::EjectionSearch(const Instance& instance, const std::vector<Bytes>& offsets)
-    : items_(instance.items), offsets_(offsets) {
+    : items_(instance.items),
+      offsets_(offsets),
+      places_(items_.size() + 1),
+      begins_(items_.size() + 1),
+      ends_(items_.size() + 1) {
   for (const Item& item : items_) {
     areas_.push_back(static_cast<double>(item.bytes) * (item.last - item.first + 1));
   }
   const double largest = *std::ranges::max_element(areas_);
   for (double& area : areas_) area /= largest;
   weights_ = areas_;
+  std::vector<ItemId> placed;
   for (std::size_t i = 0; i < items_.size(); ++i) {
-    const auto item = static_cast<ItemId>(i);
-    by_offset_.push_back(entry(item, offsets[i], 0));
-    by_top_.push_back(entry(item, offsets[i] + items_[i].bytes, 0));
+    costs_.push_back(is_fixed(items_[i]) ? kFixed : weights_[i]);
+    (offsets[i] == kUnplaced ? unplaced_ : placed).push_back(static_cast<ItemId>(i));
   }
-  std::ranges::stable_sort(by_offset_, {}, &Entry::at);
-  std::ranges::stable_sort(by_top_, {}, &Entry::at);
+  // In order, so that each is inserted at the end.
+  const auto top = [&](ItemId i) { return offsets_[i] + items_[i].bytes; };
+  std::ranges::stable_sort(placed, {}, [&](ItemId i) { return offsets_[i]; });
+  for (const ItemId i : placed) by_offset_.insert(offsets_[i], i, items_[i]);
+  std::ranges::stable_sort(placed, {}, top);
+  for (const ItemId i : placed) by_top_.insert(top(i), i, items_[i]);
 }
 
 bool EjectionSearch::pack_within(Bytes capacity, std::int64_t most_work, const Control& control) {
@@ -45,46 +53,52 @@ bool EjectionSearch::pack_within(Bytes capacity, std::int64_t most_work, const C
   eject_above(capacity);
   while (!unplaced_.empty() && work_ < stop) {
     if (++moves_ % kMovesPerPoll == 0 && control.should_stop()) break;
+    end_protection();
     const ItemId item = take_any();
+    find_events(item);
     const Bytes offset =
         is_fixed(items_[item]) ? items_[item].fixed : cheapest_offset(item, capacity);
     for (const ItemId other : in_the_way(item, offset)) eject(other);
     put(item, offset);
+    protect(item);
   }
   return unplaced_.empty();
 }
 
-EjectionSearch::Entry EjectionSearch::entry(ItemId item, Bytes at, std::int64_t safe_until) const {
-  const Item& mine = items_[item];
-  const double weight = is_fixed(mine) ? kFixed : weights_[item];
-  return {at, mine.first, mine.last, weight, safe_until, item};
-}
-
 void EjectionSearch::put(ItemId item, Bytes offset) {
-  const auto more = static_cast<std::int64_t>(random_() % (kSafeMoves + 1));
-  const auto insert = [&](std::vector<Entry>& list, Bytes at) {
-    const auto place = std::ranges::upper_bound(list, at, {}, &Entry::at);
-    list.insert(place, entry(item, at, moves_ + kSafeMoves + more));
-  };
   offsets_[item] = offset;
-  insert(by_offset_, offset);
-  insert(by_top_, offset + items_[item].bytes);
+  by_offset_.insert(offset, item, items_[item]);
+  by_top_.insert(offset + items_[item].bytes, item, items_[item]);
 }
 
 void EjectionSearch::eject(ItemId item) {
-  const auto erase = [&](std::vector<Entry>& list, Bytes at) {
-    auto place = std::ranges::lower_bound(list, at, {}, &Entry::at);
-    while (place->item != item) ++place;
-    list.erase(place);
-  };
-  erase(by_offset_, offsets_[item]);
-  erase(by_top_, offsets_[item] + items_[item].bytes);
+  by_offset_.erase(offsets_[item], item);
+  by_top_.erase(offsets_[item] + items_[item].bytes, item);
+  std::erase_if(safe_, [&](const Safe& safe) { return safe.item == item; });
   weights_[item] += kGrowth * areas_[item];
+  if (!is_fixed(items_[item])) costs_[item] = weights_[item];
   unplaced_.push_back(item);
 }
 
+void EjectionSearch::protect(ItemId item) {
+  const auto more = static_cast<std::int64_t>(random_() % (kSafeMoves + 1));
+  if (is_fixed(items_[item])) return;
+  costs_[item] = weights_[item] + kSafe;
+  safe_.push_back({item, moves_ + kSafeMoves + more});
+}
+
+void EjectionSearch::end_protection() {
+  std::erase_if(safe_, [&](const Safe& safe) {
+    if (safe.until >= moves_) return false;
+    costs_[safe.item] = weights_[safe.item];
+    return true;
+  });
+}
+
 void EjectionSearch::eject_above(Bytes capacity) {
-  while (!by_top_.empty() && by_top_.back().at > capacity) eject(by_top_.back().item);
+  while (by_top_.size() > 0 && by_top_.height(by_top_.size() - 1) > capacity) {
+    eject(by_top_.id(by_top_.size() - 1));
+  }
 }
 
 EjectionSearch::ItemId EjectionSearch::take_any() {
@@ -94,68 +108,68 @@ EjectionSearch::ItemId EjectionSearch::take_any() {
   return item;
 }
 
-/// Those of what is alive with the item. Without branches, as that is half of them.
-void EjectionSearch::collect(const std::vector<Entry>& list, const Item& item, Bytes shift,
-                             std::vector<Event>& events) const {
-  events.resize(list.size());
-  std::size_t count = 0;
-  for (const Entry& entry : list) {
-    events[count] = {entry.at - shift,
-                     entry.weight + (entry.safe_until >= moves_ ? kSafe : 0.0)};
-    count += static_cast<std::size_t>((entry.first <= item.last) & (item.first <= entry.last));
-  }
-  events.resize(count);
+/// Where the item, as its offset grows, begins and ends to overlap what is alive with it.
+void EjectionSearch::find_events(ItemId item) {
+  const Item& mine = items_[item];
+  const auto collect = [&](const PlacedItems& list, Bytes shift, std::vector<Event>& events) {
+    alive_ = list.find_alive_with(mine, places_);
+    for (std::size_t i = 0; i < alive_; ++i) {
+      const auto place = static_cast<std::size_t>(places_[i]);
+      events[i] = {list.height(place) - shift, costs_[list.id(place)]};
+    }
+    events[alive_] = {std::numeric_limits<Bytes>::max(), 0};
+    work_ += static_cast<std::int64_t>(list.size() + 2 * alive_);
+  };
+  collect(by_top_, 0, ends_);
+  collect(by_offset_, mine.bytes, begins_);
 }
 
-/// Passes the offsets in order. Just where something ends to be in the way, or just before it
-/// begins to be, the sum can be least.
+/// Passes the offsets in order. The sum of costs is least on some ranges, from where it fell to
+/// where it rises again; of such ranges, the ends are looked at.
 Bytes EjectionSearch::cheapest_offset(ItemId item, Bytes capacity) {
-  const Bytes size = items_[item].bytes, alignment = items_[item].alignment;
-  collect(by_offset_, items_[item], size, begins_);
-  collect(by_top_, items_[item], 0, ends_);
-  work_ += static_cast<std::int64_t>(2 * by_offset_.size() + 4 * begins_.size());
-
-  const Bytes highest = align_down(capacity - size, alignment);
+  const Bytes alignment = items_[item].alignment;
+  const Bytes highest = align_down(capacity - items_[item].bytes, alignment);
   const bool anywhere = random_() % (kRandomMoves * items_.size()) == 0;
+  auto begin = begins_.cbegin(), end = ends_.cbegin();
   double cost = 0, least = std::numeric_limits<double>::infinity();
+  for (; begin->at < 0; ++begin) cost += begin->cost;
   Bytes best = 0;
   std::uint64_t ties = 0;
-  std::size_t begun = 0, ended = 0;
+  constexpr double kSame = 1e-7;  // what sums of safe items are uncertain by
   const auto look_at = [&](Bytes offset) {
-    for (; ended < ends_.size() && ends_[ended].at <= offset; ++ended) cost -= ends_[ended].weight;
-    for (; begun < begins_.size() && begins_[begun].at < offset; ++begun) {
-      cost += begins_[begun].weight;
-    }
-    constexpr double kSame = 1e-7;  // what sums of safe items are uncertain by
     if (cost < least - kSame && !anywhere) {
       ties = 0;
       least = cost;
     }
-    if ((cost <= least + kSame || anywhere) && random_() % ++ties == 0) best = offset;
+    if (random_() % ++ties == 0) best = offset;
+  };
+  const auto look_at_range = [&](Bytes from, Bytes to) {
+    if (cost > least + kSame && !anywhere) return;
+    from = align_up(from, alignment);
+    to = align_down(to, alignment);
+    if (from <= to) look_at(from);
+    if (from < to) look_at(to);
   };
 
-  look_at(0);
-  auto before = begins_.begin();
-  while (before != begins_.end() && before->at < alignment) ++before;
-  for (auto after = ends_.begin(); before != begins_.end() || after != ends_.end();) {
-    const Bytes below = before != begins_.end() ? align_down(before->at, alignment) : highest + 1;
-    const Bytes above = after != ends_.end() ? align_up(after->at, alignment) : highest + 1;
-    const Bytes offset = std::min(below, above);
-    if (offset > highest) break;
-    if (offset == below) ++before;
-    if (offset == above) ++after;
-    look_at(offset);
+  for (Bytes from = 0;;) {
+    for (; end->at <= begin->at && end->at <= highest; ++end) {
+      cost -= end->cost;
+      from = end->at;
+    }
+    look_at_range(from, std::min(begin->at, highest));
+    for (; begin->at < end->at && begin->at <= highest; ++begin) cost += begin->cost;
+    if (std::min(begin->at, end->at) > highest) return best;
   }
-  return best;
 }
 
+/// Of what find_events() found.
 std::vector<EjectionSearch::ItemId> EjectionSearch::in_the_way(ItemId item, Bytes offset) const {
-  const Item& mine = items_[item];
   std::vector<ItemId> result;
-  for (const Entry& entry : by_offset_) {
-    if (entry.at >= offset + mine.bytes) break;
-    const bool together = entry.first <= mine.last && mine.first <= entry.last;
-    if (together && entry.at + items_[entry.item].bytes > offset) result.push_back(entry.item);
+  for (std::size_t i = 0; i < alive_; ++i) {
+    const auto place = static_cast<std::size_t>(places_[i]);
+    if (by_offset_.height(place) >= offset + items_[item].bytes) break;
+    const ItemId other = by_offset_.id(place);
+    if (by_offset_.height(place) + items_[other].bytes > offset) result.push_back(other);
   }
   return result;
 }

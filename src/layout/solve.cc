@@ -9,6 +9,7 @@
 #include "layout/greedy.h"
 #include "layout/guides.h"
 #include "layout/instance.h"
+#include "layout/skeleton.h"
 #include "layout/valley_search.h"
 
 namespace lowtide {
@@ -19,6 +20,13 @@ constexpr std::int64_t kFirstSearches = 16;
 constexpr std::int64_t kQuickSearches = 4;
 /// The heuristics may spend this part of the work.
 constexpr std::int64_t kFirstShare = 8;
+/// Of the work, the most for a search's shortest attempt.
+constexpr std::int64_t kAttemptShare = 32;
+/// Searches of a skeleton for one target, and the local search's patience, per item, with the rest.
+constexpr std::int64_t kSkeletonSearches = 3;
+constexpr std::int64_t kRestPatience = 4000;
+/// Of what the first searches leave, the part that skeletons may spend before anything else.
+constexpr std::int64_t kSkeletonShare = 3;
 /// Turns of the searches that can prove in what is left; three out of four go to local search.
 constexpr std::int64_t kTurns = 8;
 /// The local search looks at so many items, per item, before it tries a shorter step; and the
@@ -40,6 +48,15 @@ std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& 
   return result;
 }
 
+/// Whether one search down to a first packing is within the work, roughly, and the memory.
+bool can_search(const Instance& instance, std::int64_t work) {
+  const std::int64_t pairs = lives(instance);
+  const double cost =
+      static_cast<double>(pairs) * (static_cast<double>(pairs) / instance.cliques + 1) +
+      static_cast<double>(instance.items.size()) * instance.cliques;
+  return pairs <= kMostLives && cost <= static_cast<double>(work);
+}
+
 /// Lowers a packing by searches in turn until it is known to be the lowest, or the work is used up.
 class Descent {
  public:
@@ -59,12 +76,34 @@ class Descent {
   /// wanted, the capacity or else the bound: often the lowest packing is found at once.
   void run() {
     const std::int64_t turn = work_left_ / kTurns;
-    search_stop_ = work_left_ - 4 * turn;
+    search_stop_ = work_left_ - turn;
     aim(least(), kFirstSearches);
+    try_skeletons();
     for (std::int64_t count = kFirstSearches; !is_solved() && !is_over(); count *= 2) {
       step_down(3 * turn);
       search_stop_ = std::max<std::int64_t>(0, work_left_ - turn);
       aim_between(count);
+    }
+  }
+
+  /// Halves what lies between the bound and the best packing: large items by searches that can
+  /// prove, the rest by local search.
+  void try_skeletons() {
+    if (is_solved() || is_over()) return;
+    search_stop_ = work_left_ - work_left_ / kSkeletonShare;
+    std::vector<Skeleton> all = skeletons(instance_);
+    std::erase_if(all, [&](const Skeleton& s) { return !can_search(s.instance, work_left_); });
+    std::int64_t first = 0;
+    Bytes failed = best_.lower_bound;
+    while (!all.empty() && !is_solved() && may_search()) {
+      const Bytes middle = failed + (best_.packing.height - failed) / 2;
+      const Bytes target = goal_.capacity.value_or(in_units(middle));
+      if (pack_rest_of_any(all, target, first)) continue;
+      failed = std::max(target, best_.lower_bound);
+      if (goal_.capacity || best_.packing.height - failed <= shortest_step()) {
+        failed = best_.lower_bound;
+        first += kSkeletonSearches;
+      }
     }
   }
 
@@ -78,9 +117,9 @@ class Descent {
     }
     const std::int64_t before = local_->work();
     const std::int64_t stop = before + std::min(most_work, work_left_);
-    const Bytes shortest = std::max(instance_.unit, least() / kShortestStep);
+    const Bytes shortest = shortest_step();
     while (!is_solved() && local_->work() < stop && !control_.should_stop()) {
-      const Bytes target = std::max(least(), best_.packing.height - step_);
+      const Bytes target = std::max(least(), in_units(best_.packing.height - step_));
       if (local_->pack_within(target, std::min(patience_, stop - local_->work()), control_)) {
         keep(local_->offsets());
         step_ *= 2;
@@ -100,6 +139,9 @@ class Descent {
 
  private:
   Bytes least() const { return goal_.capacity.value_or(best_.lower_bound); }
+  /// Local search lays items against the top, too; all lie best at whole units.
+  Bytes in_units(Bytes target) const { return target / instance_.unit * instance_.unit; }
+  Bytes shortest_step() const { return std::max(instance_.unit, least() / kShortestStep); }
   bool may_search() const { return work_left_ > search_stop_ && !control_.should_stop(); }
   bool is_over() const { return work_left_ <= 0 || control_.should_stop(); }
 
@@ -121,21 +163,47 @@ class Descent {
 
   /// Whether some of the next searches packs within the target.
   bool aim(Bytes target, std::int64_t count) {
-    const auto nodes = 8 * static_cast<std::int64_t>(instance_.items.size()) + 2000;
     if (best_.packing.height <= target) return true;
     for (; count > 0 && may_search(); --count) {
-      const std::int64_t n = next_search_++;
-      const Attempt attempt = search_valleys(instance_, target, nth_guide(instance_, n),
-                                             nodes * luby(n), work_left_ - search_stop_,
-                                             control_);
-      work_left_ -= attempt.work;
+      const Attempt attempt = search(instance_, target, next_search_++);
       if (attempt.verdict == Verdict::packed) return keep(attempt.offsets);
-      if (attempt.verdict == Verdict::impossible) {
-        best_.lower_bound = target / instance_.unit * instance_.unit + instance_.unit;
-        return false;
+      if (attempt.verdict == Verdict::impossible) return false;
+    }
+    return false;
+  }
+
+  /// The n-th of many searches. What a skeleton cannot reach, the whole cannot.
+  Attempt search(const Instance& instance, Bytes target, std::int64_t n) {
+    const auto nodes = 8 * static_cast<std::int64_t>(instance.items.size()) + 2000;
+    const std::int64_t most_work =
+        std::min(work_left_ - search_stop_, goal_.work / kAttemptShare * luby(n));
+    Attempt attempt = search_valleys(instance, target, nth_guide(instance, n), nodes * luby(n),
+                                     most_work, control_);
+    work_left_ -= attempt.work;
+    if (attempt.verdict == Verdict::impossible) {
+      best_.lower_bound = target / instance_.unit * instance_.unit + instance_.unit;
+    }
+    return attempt;
+  }
+
+  /// Whether some search of some skeleton, and local search for the rest, packs within the target.
+  bool pack_rest_of_any(const std::vector<Skeleton>& all, Bytes target, std::int64_t first) {
+    for (const Skeleton& skeleton : all) {
+      for (std::int64_t n = first; n < first + kSkeletonSearches && may_search(); ++n) {
+        const Attempt attempt = search(skeleton.instance, target, n);
+        if (attempt.verdict == Verdict::impossible) return false;
+        if (attempt.verdict == Verdict::packed && pack_rest(skeleton, attempt, target)) return true;
       }
     }
     return false;
+  }
+
+  bool pack_rest(const Skeleton& skeleton, const Attempt& packed, Bytes target) {
+    EjectionSearch local(instance_, offsets_of_whole(skeleton, packed.offsets, instance_));
+    const std::int64_t patience = kRestPatience * static_cast<std::int64_t>(instance_.items.size());
+    const bool fits = local.pack_within(target, std::min(patience, work_left_), control_);
+    work_left_ -= local.work();
+    return fits && keep(local.offsets());
   }
 
   std::vector<Bytes> item_offsets() const {
@@ -168,15 +236,6 @@ class Descent {
   Bytes step_ = 0;
 };
 
-/// Whether one search down to a first packing is within the work, roughly, and the memory.
-bool can_search(const Instance& instance, std::int64_t work) {
-  const std::int64_t pairs = lives(instance);
-  const double cost =
-      static_cast<double>(pairs) * (static_cast<double>(pairs) / instance.cliques + 1) +
-      static_cast<double>(instance.items.size()) * instance.cliques;
-  return pairs <= kMostLives && cost <= static_cast<double>(work);
-}
-
 }  // namespace
 
 SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal& goal,
@@ -196,6 +255,7 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   } else if (searches) {
     descent.run();
   } else {
+    descent.try_skeletons();
     descent.step_down(goal.work);
   }
   return best;

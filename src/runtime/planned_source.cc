@@ -28,7 +28,7 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
   const Slot slot = next_ < slots_.size() ? slots_[next_] : Slot{};
   ++next_;
   if (slot.beyond && beyond_ != nullptr) return beyond_->allocate(bytes);
-  strayed_ = strayed_ || (slot.scratch && wanted != slot.bytes);
+  if (slot.scratch && wanted != slot.bytes) stray();
   if (strayed_ || wanted > slot.bytes) return overrun(wanted, slot.bytes);
   highest_ = std::max<const std::byte*>(highest_, slot.data + wanted);
   return {slot.data, &keep};

@@ -17,9 +17,9 @@ struct Slot {
 
 /// Serves the k-th request of the running op from the k-th of its slots. A request that is larger
 /// than its slot, or one too many, is an overrun: taken from a reserve that the ops use one after
-/// the other, or where that is full from another source, or refused. So are all requests of an op
-/// that strays from its profile, from the first scratch on that is not of exactly the size that was
-/// profiled: what was not alive together then may be now.
+/// the other, or where that is full from another source, or refused. Where there is another source,
+/// so are all requests of an op that strays from its profile, from the first scratch on that is not
+/// of exactly the size that was profiled: what was not alive together then may be now.
 class PlannedSource final : public MemorySource {
  public:
   /// `reserve` may be empty; `beyond` is null where what exceeds it is refused.
@@ -29,7 +29,7 @@ class PlannedSource final : public MemorySource {
   /// The next op runs. Nothing that was served from the reserve may live on.
   void begin(std::span<const Slot> slots);
   /// The running op asks otherwise than in its profile: none of its slots is used from now on.
-  void stray() { strayed_ = true; }
+  void stray() { strayed_ = beyond_ != nullptr; }
   /// Throws Error that says what was asked for and what was planned.
   Grant allocate(std::size_t bytes) override;
 

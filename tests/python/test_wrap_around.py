@@ -1,5 +1,6 @@
 """Wrapped modules within what PyTorch has around a call: transforms, compiled autograd."""
 
+import logging
 import warnings
 
 import lowtide
@@ -7,9 +8,11 @@ import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
-from wrap_cases import CASES, ROWS, Convolutions, Randomly, built, leanest, loss_of, same, train
+from wrap_cases import CASES, ROWS, built, leanest, loss_of, same, train
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+LOGGER = logging.getLogger("talking")
 
 
 def step(model, rows):
@@ -51,6 +54,23 @@ def test_every_call_without_a_plan_warns():
     wrapped(*ROWS(), False).sum().backward()
     with pytest.warns(UserWarning, match="Sometimes ran without a plan"):
         wrapped(*ROWS(), True)
+
+
+def test_what_is_logged_breaks_no_graph():
+    class Talking(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(20, 20), nn.Linear(20, 20)
+
+        def forward(self, x):
+            x = self.first(x).tanh()
+            LOGGER.warning("the first layer is done")
+            return self.second(x)
+
+    wrapped = lowtide.wrap(built(Talking), time_limit=1)
+    rows, = ROWS()
+    assert same(step(wrapped, rows), step(built(Talking), rows))
+    assert len(session_of(wrapped).regions) == 1
 
 
 @pytest.mark.parametrize("case", ["convolutions", "rrelu", "input changed"])

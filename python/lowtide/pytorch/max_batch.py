@@ -41,11 +41,11 @@ def max_batch(
     """The largest batch whose training step has a plan within ``budget``, proven by running it.
 
     ``make_step(size)`` gives a module and its inputs (a tensor, tuple or dict) for a batch of that
-    size; what the module returns is added up to a loss for the proof. What a step needs at least is
-    nearly linear in its batch, so a line through two sizes from ``start`` on tells which one to try;
-    each size is planned and run itself, and so is the next larger one planned. A step that takes
-    more than the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer,
-    strategy, time_limit, ...). Ctrl-C ends the search with the best size so far.
+    size; what the module returns is added up to a loss for the proof. What a step needs at least
+    is nearly linear in its batch, so that a line through what two sizes need tells which one to
+    try; each that is tried is captured and planned, and run if it fits. A step that takes more than
+    the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy,
+    time_limit, ...). Ctrl-C ends the search with the best size so far.
 
     Raises InfeasibleError when not even ``start`` fits.
     """

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import torch
 
+from .capture.tracing import logging_functions
 from .own_code import with_own_code
 
 #: How often one function is traced at most, for each kind of call that it meets.
@@ -17,10 +18,12 @@ MOST_TRACES = 64
 def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
-    traced through."""
-    return torch._dynamo.config.patch(
+    traced through; what is logged is left out, as it would split the step."""
+    config = torch._dynamo.config
+    return config.patch(
         recompile_limit=MOST_TRACES, fail_on_recompile_limit_hit=True, allow_rnn=True,
-        trace_autograd_ops=True)
+        trace_autograd_ops=True,
+        ignore_logging_functions=config.ignore_logging_functions | logging_functions())
 
 
 def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = False,

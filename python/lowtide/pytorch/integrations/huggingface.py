@@ -15,7 +15,6 @@ from collections.abc import Mapping
 import torch
 
 from ... import InputError
-from ..capture.tracing import logging_functions
 from .in_place import InPlace
 
 try:
@@ -37,8 +36,6 @@ def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, examp
     its other outputs are detached: they have no gradients, which would take as much memory again.
     Returns the switch that takes the budget off; it is a context manager as well.
     """
-    # Warnings of models would split the captured step.
-    torch._dynamo.config.ignore_logging_functions.update(logging_functions())
     return InPlace(model, budget, example_inputs, results=_gradients_of_the_loss_alone, **settings)
 
 
