@@ -63,9 +63,10 @@ void ArenaRunner::forget_outside() {
 
 void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects effects) {
   const Stopwatch watch;
+  const bool withhold = run.withhold_mutated || effects == Effects::left_out;
   source_.begin(run.slots);
-  if (is_laid_out_otherwise(run)) source_.stray();
-  call(run, effects);
+  if (is_laid_out_otherwise(run, withhold)) source_.stray();
+  call(run, withhold);
   settle(run, report);
   if (!report.action_seconds.empty()) {
     device_.synchronize();
@@ -73,18 +74,18 @@ void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects e
   }
 }
 
-/// Whether a kernel made an input of the op otherwise than the graph says: then the op may ask for
-/// other memory than in its profile.
-bool ArenaRunner::is_laid_out_otherwise(const Program::Run& run) const {
+/// Whether a kernel made an input that the op is given otherwise than the graph says: then the op
+/// may ask for other memory than in its profile.
+bool ArenaRunner::is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const {
   const Op& op = graph_.op(run.op);
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+    if (withhold_mutated && std::ranges::count(op.mutates, static_cast<int>(i)) > 0) continue;
     if (!lies_as(graph_.tensor(op.inputs[i]), *run.inputs[i])) return true;
   }
   return false;
 }
 
-void ArenaRunner::call(const Program::Run& run, Effects effects) {
-  const bool withhold = run.withhold_mutated || effects == Effects::left_out;
+void ArenaRunner::call(const Program::Run& run, bool withhold) {
   if (run.draw == Program::Draw::again) {
     const ReplayedDraw draw(device_, run.generator_state, present_state_.data());
     run.kernel->run(run.inputs, withhold, results_);

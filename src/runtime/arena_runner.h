@@ -47,8 +47,8 @@ class ArenaRunner {
 
  private:
   void execute(const Program::Run& run, StepReport& report, Effects effects);
-  bool is_laid_out_otherwise(const Program::Run& run) const;
-  void call(const Program::Run& run, Effects effects);
+  bool is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const;
+  void call(const Program::Run& run, bool withhold);
   void settle(const Program::Run& run, StepReport& report);
   void settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
               StepReport& report);

@@ -8,6 +8,7 @@
 #include "layout/layout.h"
 
 namespace lowtide {
+
 void PlannedSource::begin(std::span<const Slot> slots) {
   slots_ = slots;
   next_ = 0;

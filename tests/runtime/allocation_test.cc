@@ -143,5 +143,33 @@ TEST_F(PlannedSourceTest, TakesOverrunsFromTheReserveUntilItIsUsedUp) {
   EXPECT_EQ(source.allocate(60).data, room_ + 512);
 }
 
+/// Serves from nowhere and counts.
+class Beyond final : public MemorySource {
+ public:
+  Grant allocate(std::size_t bytes) override {
+    bytes_ += static_cast<Bytes>(bytes);
+    return {nullptr, [](void*) {}};
+  }
+  Bytes bytes() const { return bytes_; }
+
+ private:
+  Bytes bytes_ = 0;
+};
+
+TEST_F(PlannedSourceTest, GivesNoPlannedScratchToAnOpThatStrays) {
+  Beyond beyond;
+  PlannedSource source({}, &beyond);
+  const std::array slots{Slot{.data = room_, .bytes = 64, .scratch = true},
+                         Slot{.data = room_, .bytes = 64, .scratch = true}};
+  source.begin(slots);
+  source.allocate(32);
+  source.allocate(64);
+  EXPECT_EQ(beyond.bytes(), 96);
+  EXPECT_EQ(source.overrun_bytes(), 96);
+  source.begin(slots);
+  EXPECT_EQ(source.allocate(64).data, room_);
+  EXPECT_EQ(source.overrun_bytes(), 0);
+}
+
 }  // namespace
 }  // namespace lowtide
