@@ -19,7 +19,7 @@ from torch import fx
 from ... import Graph
 from ..capture import Captured
 from .nodes import is_view, node_bytes
-from .products import taken
+from .products import kernel_cost
 from .rates import microseconds, pointwise_operations
 
 
@@ -33,7 +33,7 @@ def priced(captured: Captured) -> Graph:
     for op, node in zip(document["ops"], captured.nodes, strict=True):
         if node is not None:
             op["cost"], op["cost_estimated"] = estimate(node), True
-            op["workspace_bytes"] = taken(node).scratch_bytes
+            op["workspace_bytes"] = kernel_cost(node).scratch_bytes
         if op.get("random", False):
             op["recomputable"] = False
     return Graph.parse(json.dumps(document))
@@ -49,7 +49,7 @@ def estimate(node: fx.Node) -> float:
     moved = sum(node_bytes(read) for read in node.all_input_nodes if not _fused(read, node))
     if not is_inlined(node):
         moved += node_bytes(node)
-    product = taken(node).microseconds
+    product = kernel_cost(node).microseconds
     return product or microseconds(0, moved, pointwise_operations(node))
 
 

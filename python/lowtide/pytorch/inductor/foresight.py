@@ -15,8 +15,8 @@ from torch import fx
 
 from .estimate import estimate, is_inlined
 from .nodes import is_view, node_bytes
-from .nodes import taken as taken_parts
-from .products import taken
+from .nodes import taken
+from .products import kernel_cost
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def _peak_bytes(half, resident: set[str]) -> int:
         if size:
             end = last.get(node, index)
             ending[end] = ending.get(end, 0) + size
-        scratch = taken(node).scratch_bytes if node.op == "call_function" else 0
+        scratch = kernel_cost(node).scratch_bytes if node.op == "call_function" else 0
         peak = max(peak, live + scratch)
         live -= ending.pop(index, 0)
     return peak
@@ -66,7 +66,7 @@ def _bytes_in_memory(node, resident):
 
 def _is_elsewhere(node):
     """Whether a node's values lie in another's storage, are in its parts, or are nowhere."""
-    return is_view(node) or bool(taken_parts(node)) or is_inlined(node)
+    return is_view(node) or bool(taken(node)) or is_inlined(node)
 
 
 def _last_uses(nodes) -> dict[fx.Node, int]:

@@ -29,7 +29,7 @@ from torch._inductor.virtualized import V
 from ..capture.arithmetic import flops
 from .buffers import peak_bytes
 from .fusion import fusion
-from .products import NOTHING, Taken, taken
+from .products import NOTHING, KernelCost, kernel_cost
 from .rates import microseconds, pointwise_operations
 
 #: The strides of a result; None where Inductor leaves them as they were traced.
@@ -126,15 +126,15 @@ def _scratch_bytes(part) -> int:
     return _product(part.node).scratch_bytes if isinstance(part, ExternKernelSchedulerNode) else 0
 
 
-def _product(node: ir.Operation) -> Taken:
+def _product(node: ir.Operation) -> KernelCost:
     """What a library's kernel takes. The ops that Inductor says it comes from are also those that
     its inputs come from, and each of several results is a node of its own."""
     own = node.get_origin_node()
     if isinstance(node, ir.MultiOutput):
         return NOTHING
     if own is not None and flops(own):
-        return taken(own)
-    return max(map(taken, _traced(node)), key=lambda found: found.microseconds, default=NOTHING)
+        return kernel_cost(own)
+    return max(map(kernel_cost, _traced(node)), key=lambda found: found.microseconds, default=NOTHING)
 
 
 def _traced(node: ir.Operation) -> set[fx.Node]:

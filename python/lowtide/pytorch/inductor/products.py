@@ -26,19 +26,19 @@ _ON_IMAGES = {torch.ops.aten.convolution, torch.ops.aten.convolution_backward}
 
 
 @dataclass(frozen=True)
-class Taken:
+class KernelCost:
     """``scratch_bytes``: the most beside what the kernel reads and makes."""
 
     microseconds: float
     scratch_bytes: int
 
 
-NOTHING = Taken(0.0, 0)
-_measured: dict[tuple, Taken] = {}
+NOTHING = KernelCost(0.0, 0)
+_measured: dict[tuple, KernelCost] = {}
 
 
-def taken(node: fx.Node) -> Taken:
-    """By one execution of a node of a traced graph; nothing where ``flops`` counts nothing.
+def kernel_cost(node: fx.Node) -> KernelCost:
+    """Of one execution of a node of a traced graph; nothing where ``flops`` counts nothing.
 
     Measured once for each kind of call in this process, and estimated from operations and bytes
     where its values are not on the processor. Needs ``meta["val"]`` of it and of what it reads.
@@ -50,7 +50,7 @@ def taken(node: fx.Node) -> Taken:
     values = [leaf for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, torch.Tensor)]
     if any(value.device.type != "cpu" for value in values):
         moved = sum(map(node_bytes, [node, *node.all_input_nodes]))
-        return Taken(microseconds(operations, moved, 0), 0)
+        return KernelCost(microseconds(operations, moved, 0), 0)
     key = _kind(node, arguments)
     if key not in _measured:
         _measured[key] = _run(node.target, arguments)
@@ -77,7 +77,7 @@ def _kind(node, arguments):
     return node.target, tuple(described), str(structure), torch.get_num_threads()
 
 
-def _run(op, arguments) -> Taken:
+def _run(op, arguments) -> KernelCost:
     with _disable_current_modes(), torch.no_grad():
         given, named = pytree.tree_map_only(torch.Tensor, _filled, arguments)
         scratch = _scratch_bytes(op, given, named)
@@ -86,7 +86,7 @@ def _run(op, arguments) -> Taken:
             before = _now()
             op(*given, **named)
             seconds.append(_now() - before)
-    return Taken(1e6 * min(seconds), scratch)
+    return KernelCost(1e6 * min(seconds), scratch)
 
 
 def _now() -> float:
