@@ -41,7 +41,8 @@ def test_a_product_costs_what_it_took(nodes, monkeypatch):
     """It is run once for all of its kind."""
     ran = []
     monkeypatch.setattr(products, "_measured", {})
-    monkeypatch.setattr(products, "_run", lambda op, _: ran.append(op) or products.Taken(12.5, 64))
+    cost = products.KernelCost(12.5, 64)
+    monkeypatch.setattr(products, "_run", lambda op, _: ran.append(op) or cost)
     assert estimate(nodes["mm"]) == estimate(nodes["mm"]) == 12.5
     assert ran == [torch.ops.aten.mm.default]
 

@@ -53,7 +53,7 @@ def test_kernels_next_to_each_other_are_fused_as_ever():
 def test_a_product_counts_once(monkeypatch):
     """Whatever is fused into what it reads, and however many results it has."""
     monkeypatch.setattr(products, "_measured", {})
-    monkeypatch.setattr(products, "_run", lambda op, _: products.Taken(1e6, 10**9))
+    monkeypatch.setattr(products, "_run", lambda op, _: products.KernelCost(1e6, 10**9))
 
     def step(x, weight, gradient):
         y = torch.ops.aten.convolution_backward(

@@ -134,7 +134,8 @@ def _product(node: ir.Operation) -> KernelCost:
         return NOTHING
     if own is not None and flops(own):
         return kernel_cost(own)
-    return max(map(kernel_cost, _traced(node)), key=lambda found: found.microseconds, default=NOTHING)
+    costs = map(kernel_cost, _traced(node))
+    return max(costs, key=lambda cost: cost.microseconds, default=NOTHING)
 
 
 def _traced(node: ir.Operation) -> set[fx.Node]:
