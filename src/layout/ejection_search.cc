@@ -118,7 +118,8 @@ void EjectionSearch::find_events(ItemId item) {
       events[i] = {list.height(place) - shift, costs_[list.id(place)]};
     }
     events[alive_] = {std::numeric_limits<Bytes>::max(), 0};
-    work_ += static_cast<std::int64_t>(list.size() + 2 * alive_);
+    // The pass over all looks at several at once.
+    work_ += static_cast<std::int64_t>(list.size() / 4 + 2 * alive_);
   };
   collect(by_top_, 0, ends_);
   collect(by_offset_, mine.bytes, begins_);

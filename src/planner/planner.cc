@@ -30,11 +30,14 @@ constexpr double kLaterShare = 0.4;
 /// Of the whole time limit, what may have gone when alternatives are laid out that may well not
 /// fit.
 constexpr double kLayoutShare = 0.6;
-/// A new layout wastes other bytes than the last one: of what was missing, so much goes at first,
-/// and so much later; more as long as nothing has fitted.
-constexpr double kFirstMargin = 0.8;
+/// A new layout wastes other bytes than the last one: of what was missing, so much goes once there
+/// is a plan that fits; and until then so much at first, and each time so many times more. Asking
+/// for too little costs little, and can be mended with the time that is left; asking often takes it.
 constexpr double kLaterMargin = 1.25;
-constexpr double kAnxiousMargin = 2;
+constexpr double kFirstMargin = 1;
+constexpr double kMarginGrowth = 2.5;
+/// What is missing counts as one part in so many of the budget at least.
+constexpr Bytes kLeastMissing = 2000;
 /// Of the alternatives to a plan whose layout does not fit, one that costs more than this times as
 /// much is kept in case that asking again finds nothing better.
 constexpr double kGoodEnough = 1.003;
@@ -152,7 +155,7 @@ class Attempts {
       }
     }
     if (best_) return accept(std::move(*best_));
-    return !stopped_ && accept_leanest();
+    return !control_.should_stop() && accept_leanest();
   }
 
   /// Whether it is known at once that no plan of any kind is within the budget.
@@ -168,10 +171,11 @@ class Attempts {
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
     control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
                                 format_bytes(missing)));
-    const double later = best_ ? kLaterMargin : kAnxiousMargin;
-    const double margin = upper_ ? later : kFirstMargin;
+    const double margin = best_ ? kLaterMargin : margin_;
+    margin_ *= kMarginGrowth;
     upper_ = std::min(upper_.value_or(asked), asked);
-    const Bytes less = asked - static_cast<Bytes>(margin * static_cast<double>(missing)) - 1;
+    const auto counted = static_cast<double>(std::max(missing, budget_ / kLeastMissing));
+    const Bytes less = asked - static_cast<Bytes>(margin * counted) - 1;
     return less > lower_ ? less : between();
   }
 
@@ -197,12 +201,15 @@ class Attempts {
     return Control::stop_requested() || (limit > 0 && control_.elapsed_seconds() > share * limit);
   }
 
-  /// The last resort: the plan that needs the least. Asking for its arena succeeds.
+  /// The last resort, with what is left of the time: the plan that needs the least. Asking for its
+  /// arena succeeds.
   bool accept_leanest() {
+    const bool stopped = stopped_;
     if (!smallest_peak_) decide(0);
     planned_.smallest_budget = smallest_peak_;
-    if (!smallest_peak_ || stopped_ || control_.should_stop()) return false;
+    if (!smallest_peak_ || control_.should_stop()) return false;
     std::optional<Found> found = decide(*smallest_peak_);
+    stopped_ = stopped_ || stopped;
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(std::move(*found));
     planned_.smallest_budget = found->arena_bytes;
@@ -343,6 +350,7 @@ class Attempts {
   const Control clock_;
   Planned planned_;
   KnownOrder known_order_;
+  double margin_ = kFirstMargin;  ///< as long as nothing fits
   std::optional<double> bound_;
   std::string bound_model_;
   std::optional<Bytes> smallest_peak_;
