@@ -1,7 +1,6 @@
-"""Keep-all step time against PyTorch eager: same model, batch, optimizer and threads; processes
-take turns.
+"""Keep-all step time against PyTorch eager: same model, batch, optimizer and threads.
 
-Prints the ratio of medians (ours / eager); below 1 is faster than eager.
+Processes take turns. Prints the ratio of medians (ours / eager); below 1 is faster than eager.
 """
 
 import argparse

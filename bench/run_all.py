@@ -9,9 +9,8 @@ BENCHMARKS = ["keep_all_vs_eager.py", "predicted_overhead.py", "zoo_budgets.py",
 
 
 def main():
-    failed = [
-        name for name in BENCHMARKS if subprocess.run([sys.executable, HERE / name]).returncode != 0
-    ]
+    failed = [name for name in BENCHMARKS
+              if subprocess.run([sys.executable, HERE / name]).returncode != 0]
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -1,8 +1,7 @@
-"""How the default strategy scales from 1,000 to a million ops: time, memory and gap, from file to
-file.
+"""How the default strategy scales from 1,000 to a million ops: time, memory and gap of plans.
 
-Every plan is made in a process of its own, by build/bench/scaling. Writes bench/results/scaling.csv
-and the picture docs/pictures/scaling.svg.
+Every plan is made from file to file in a process of its own, by build/bench/scaling. Writes
+bench/results/scaling.csv and the picture docs/pictures/scaling.svg.
 """
 
 import argparse
@@ -19,23 +18,9 @@ PROGRAM = ROOT / "build" / "bench" / "scaling"
 GRAPHS = "step,torch-gpt,torch-resnet50,checkmate-resnet50"
 SIZES = "1000,3000,10000,30000,100000,300000,1000000"
 OPS_PER_SECOND = 5000
-FIGURES = (
-    "ops",
-    "budget_percent",
-    "limit_seconds",
-    "seconds",
-    "load_seconds",
-    "stages_seconds",
-    "bound_seconds",
-    "start_seconds",
-    "plan_seconds",
-    "layout_seconds",
-    "save_seconds",
-    "peak_bytes",
-    "overhead_percent",
-    "bound_percent",
-    "gap_percent",
-     "outcome")
+FIGURES = ("ops", "budget_percent", "limit_seconds", "seconds", "load_seconds", "stages_seconds",
+           "bound_seconds", "start_seconds", "plan_seconds", "layout_seconds", "save_seconds",
+           "peak_bytes", "overhead_percent", "bound_percent", "gap_percent", "outcome")
 
 
 def figures(graph, ops, budget, folder):
@@ -75,15 +60,11 @@ def _mebibytes(row):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument(
-    "--graphs",
-    default=GRAPHS,
-     help="step (synthetic), and graphs of data/graphs to repeat")
+    parser.add_argument("--graphs", default=GRAPHS,
+                        help="step (synthetic), and graphs of data/graphs to repeat")
     parser.add_argument("--sizes", default=SIZES, help="ops")
-    parser.add_argument(
-    "--budgets",
-    default="0.6,0.4",
-     help="shares of the keep-all peak; the picture shows the first")
+    parser.add_argument("--budgets", default="0.6,0.4",
+                        help="shares of the keep-all peak; the picture shows the first")
     arguments = parser.parse_args()
 
     table, shown = Table("scaling", ("graph", *FIGURES)), []

@@ -18,21 +18,11 @@ from report import Table
 
 # Sizes small enough for a laptop; the shape of each network stays.
 CASES = {
-    "mlp": ["--batch", 4096, "--layers", 12],
-    "vgg16": ["--batch", 8],
-    "vgg19": ["--batch", 8],
-    "resnet18": ["--batch", 8],
-    "resnet50": ["--batch", 8],
-    "resnet152": ["--batch", 4],
-    "mobilenet": ["--batch", 8],
-    "mobilenetv2": ["--batch", 8],
-    "densenet121": ["--batch", 4],
-    "inceptionv3": ["--batch", 4],
-    "unet": ["--batch", 2],
-    "fcn8": ["--batch", 1],
-    "segnet": ["--batch", 1],
-    "lstm": ["--batch", 32],
-    "gpt": ["--batch", 1],
+    "mlp": ["--batch", 4096, "--layers", 12], "vgg16": ["--batch", 8], "vgg19": ["--batch", 8],
+    "resnet18": ["--batch", 8], "resnet50": ["--batch", 8], "resnet152": ["--batch", 4],
+    "mobilenet": ["--batch", 8], "mobilenetv2": ["--batch", 8], "densenet121": ["--batch", 4],
+    "inceptionv3": ["--batch", 4], "unet": ["--batch", 2], "fcn8": ["--batch", 1],
+    "segnet": ["--batch", 1], "lstm": ["--batch", 32], "gpt": ["--batch", 1],
     "vit-small": ["--batch", 4],
 }
 COLUMNS = ("model", "keep_all_bytes", "activation_bytes", "floor_bytes", "budget_bytes",

@@ -181,7 +181,7 @@ class Descent {
                                      most_work, control_);
     work_left_ -= attempt.work;
     if (attempt.verdict == Verdict::impossible) {
-      best_.lower_bound = target / instance_.unit * instance_.unit + instance_.unit;
+      best_.lower_bound = in_units(target) + instance_.unit;
     }
     return attempt;
   }

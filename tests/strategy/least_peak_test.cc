@@ -216,33 +216,32 @@ TEST(LeastPeak, EndsAtThePeakThatIsWanted) {
   EXPECT_EQ(least_peak(stages, precedence, {.wanted = 102}, Control()).peak, 102);
 }
 
-TEST(KnownOrder, LooksAgainOnlyForWhatIsNotKnown) {
-  const Graph graph = two_branches();
-  const StageGraph stages(graph);
-  const Bytes given = keep_all_peak(stages);
-  KnownOrder known;
-  const auto least = [&](std::optional<Bytes> wanted) {
-    return known.least(graph, stages, {.wanted = wanted}, Control()).peak;
-  };
-  EXPECT_EQ(least(given), given);
+class KnownOrderTest : public ::testing::Test {
+ protected:
+  /// The least peak that is known when so much is wanted.
+  Bytes least(std::optional<Bytes> wanted) {
+    return known_.least(graph_, stages_, {.wanted = wanted}, Control()).peak;
+  }
+
+  const Graph graph_ = two_branches();
+  const StageGraph stages_{graph_};
+  const Bytes given_ = keep_all_peak(stages_);
+  KnownOrder known_;
+};
+
+TEST_F(KnownOrderTest, LooksAgainOnlyForWhatIsNotKnown) {
+  EXPECT_EQ(least(given_), given_);
   EXPECT_EQ(least(102), 102);
-  EXPECT_EQ(least(given), 102);  // a new search would end at the graph's own
+  EXPECT_EQ(least(given_), 102);  // a new search would end at the graph's own
   EXPECT_EQ(least(std::nullopt), 102);
 }
 
-TEST(KnownOrder, RemembersThatNoneWasFound) {
+TEST_F(KnownOrderTest, RemembersThatNoneWasFound) {
   Control::request_stop();
-  const Graph graph = two_branches();
-  const StageGraph stages(graph);
-  const Bytes given = keep_all_peak(stages);
-  KnownOrder known;
-  const auto least = [&](std::optional<Bytes> wanted) {
-    return known.least(graph, stages, {.wanted = wanted}, Control()).peak;
-  };
-  EXPECT_EQ(least(given - 1), given);  // stopped before it looked
+  EXPECT_EQ(least(given_ - 1), given_);  // stopped before it looked
   Control::clear_stop();
-  EXPECT_EQ(least(given - 1), given);
-  EXPECT_EQ(least(given - 2), given);
+  EXPECT_EQ(least(given_ - 1), given_);
+  EXPECT_EQ(least(given_ - 2), given_);
   EXPECT_EQ(least(std::nullopt), 102);
   EXPECT_EQ(least(50), 102);
 }

@@ -14,8 +14,7 @@ import torch
 from torch import fx
 
 from .estimate import estimate, is_inlined
-from .nodes import is_view, node_bytes
-from .nodes import taken
+from .nodes import is_view, node_bytes, taken
 from .products import kernel_cost
 
 
