@@ -49,7 +49,7 @@ def splits_within(judge: Judge, budget_bytes: int) -> Iterator[tuple[Cut, Choice
     for cut in smaller_cuts(judge.joint, judge.own.halves):
         looked_at.append(cut)
         least = min(judge.expected_bytes(cut.foreseen.peak_bytes),
-                    judge.likely_bytes(cut.foreseen))
+                    judge.likely_bytes(cut.foreseen, near=False))
         if least <= (1 + FAR) * budget_bytes:
             choice = judge.cut(cut.fraction, cut.halves, cut.foreseen)
             yield cut, choice

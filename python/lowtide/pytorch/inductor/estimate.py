@@ -3,40 +3,19 @@
 Inductor fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op
 to its readers inside one kernel is neither written nor read: only what crosses the edge of such a
 group is counted, and the arithmetic. Products, convolutions and attention are measured, with their
-scratch memory (``products.py``). Bytes in memory are not estimated that way: every value is priced
-with its own storage, which is too much for what stays inside a kernel. What is foreseen of a plan,
-what the lowered graph and what the measured step say correct that (``foresight.py``,
-``lowering.py``, ``fit.py``).
+scratch memory (``products.py``).
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 
 import torch
 from torch import fx
 
-from ... import Graph
-from ..capture import Captured
 from .nodes import is_view, node_bytes
 from .products import kernel_cost
 from .rates import microseconds, pointwise_operations
-
-
-def priced(captured: Captured) -> Graph:
-    """The captured graph with estimated costs, for planning what Inductor is to run.
-
-    An op that draws random numbers runs once: compiled code cannot draw the same ones again. (What
-    Inductor computes from a seed is no such op, only the seed is.)
-    """
-    document = json.loads(captured.graph.format())
-    for op, node in zip(document["ops"], captured.nodes, strict=True):
-        if node is not None:
-            op["cost"], op["cost_estimated"] = estimate(node), True
-            op["workspace_bytes"] = kernel_cost(node).scratch_bytes
-        if op.get("random", False):
-            op["recomputable"] = False
-    return Graph.parse(json.dumps(document))
 
 
 def estimate(node: fx.Node) -> float:
@@ -53,6 +32,17 @@ def estimate(node: fx.Node) -> float:
     return product or microseconds(0, moved, pointwise_operations(node))
 
 
+def group_cost(nodes: Sequence[fx.Node]) -> float:
+    """Of one kernel that computes ``nodes`` and writes the last of them, in microseconds."""
+    made, inside = nodes[-1], set(nodes)
+    if is_view(made):
+        return 0.0
+    read = {source for node in nodes for source in node.all_input_nodes} - inside
+    moved = node_bytes(made) + sum(map(node_bytes, read))
+    product = kernel_cost(made).microseconds
+    return product or microseconds(0, moved, sum(map(pointwise_operations, nodes)))
+
+
 def is_inlined(node: fx.Node) -> bool:
     """Whether Inductor computes a value inside the kernels of all that read it, so that it never
     lies in memory."""
@@ -65,18 +55,19 @@ def _fused(made: fx.Node, reader: fx.Node) -> bool:
     That is so for a pointwise op on the same side of the boundary whose reader, which may read a
     view of it, is pointwise or reduces.
     """
-    if not _pointwise(made) or _side(made) != _side(reader):
+    if not is_pointwise(made) or _side(made) != _side(reader):
         return False
     if reader.op == "call_function" and is_view(reader):
         return bool(reader.users) and all(_fused(made, user) for user in reader.users)
-    return _pointwise(reader) or _reduces(reader)
+    return is_pointwise(reader) or _reduces(reader)
 
 
 def _side(node):
     return node.meta.get("partitioner_tag")
 
 
-def _pointwise(node):
+def is_pointwise(node: fx.Node) -> bool:
+    """Whether each element of what a node makes is computed alone."""
     return _tagged(node, torch.Tag.pointwise) or _named(node, "prims::inductor_random")
 
 

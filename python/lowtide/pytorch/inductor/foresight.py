@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from .estimate import estimate, is_inlined
+from .estimate import estimate, is_inlined, is_pointwise
 from .nodes import is_view, node_bytes, taken
 from .products import kernel_cost
 
@@ -41,16 +41,17 @@ def _peak_bytes(half, resident: set[str]) -> int:
     nodes = list(half.graph.nodes)
     last = _last_uses(nodes)
     live = peak = 0
-    ending: dict[int, int] = {}
+    ending: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
         size = _bytes_in_memory(node, resident)
+        ended = ending.pop(index, [])
         live += size
-        if size:
-            end = last.get(node, index)
-            ending[end] = ending.get(end, 0) + size
         scratch = kernel_cost(node).scratch_bytes if node.op == "call_function" else 0
-        peak = max(peak, live + scratch)
-        live -= ending.pop(index, 0)
+        over = size if is_pointwise(node) and size in ended else 0
+        peak = max(peak, live + scratch - over)
+        if size:
+            ending.setdefault(max(last.get(node, index), index), []).append(size)
+        live -= sum(ended) + sum(ending.pop(index, []))
     return peak
 
 

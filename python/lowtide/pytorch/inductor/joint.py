@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import fx
 
-from ... import Graph, InputError, Plan
-from ..capture import Captured, from_joint
+from ... import InputError, Plan
+from ..capture import from_joint
 from ..capture.primals import placeholders
 from ..memory import storage_bytes
-from .estimate import priced
+from .groups import Grouped, grouped
 from .nodes import is_random
 from .partitioner import Partitioner
 from .split import split
@@ -24,11 +24,10 @@ Halves = tuple[fx.GraphModule, fx.GraphModule]
 
 @dataclass(frozen=True)
 class Planning:
-    """Two halves as one graph that can be planned, with estimated costs."""
+    """Two halves as one graph, and the kernels of it, which can be planned."""
 
     whole: Whole
-    captured: Captured
-    graph: Graph
+    kernels: Grouped
 
 
 class Joint:
@@ -57,14 +56,12 @@ class Joint:
     def planning(self, halves: Halves) -> Planning:
         """What ``halves`` run, to be planned further. Raises InputError for what cannot be."""
         both = whole(self._module, halves, self._num_fwd_outputs)
-        captured = self._capture(both)
-        return Planning(both, captured, priced(captured))
+        return Planning(both, grouped(self._capture(both)))
 
     def split(self, planning: Planning, plan: Plan) -> Halves:
-        """The two graphs of a plan of ``planning.graph``."""
-        nodes = planning.captured.nodes
-        executions = [nodes[action[1]] for action in plan.actions if action[0] == "run"]
-        return self.split_by(planning.whole, executions)
+        """The two graphs of a plan of ``planning.kernels.graph``."""
+        ops = [action[1] for action in plan.actions if action[0] == "run"]
+        return self.split_by(planning.whole, list(planning.kernels.executions(ops)))
 
     def split_by(self, both: Whole, executions: Sequence[fx.Node | None]) -> Halves:
         """The two graphs of executions of ``both.joint``, None for the boundary."""

@@ -27,13 +27,14 @@ class Judge:
         self._plain_microseconds = plain.microseconds
         self.own = self._choice("PyTorch's own split", halves, plain)
         self.own_foreseen = foreseen(halves)
-        self._missed = [(self.own_foreseen.peak_bytes,
-                         plain.peak_bytes - self.own_foreseen.peak_bytes)]
+        self._missed: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
+        self._learn(self.own_foreseen, plain, near=False)
 
-    def likely_bytes(self, likely: Foreseen) -> int:
+    def likely_bytes(self, likely: Foreseen, near: bool) -> int:
         """What a split is to take when it is lowered: what is foreseen, and what was missed of the
-        nearest that was."""
-        _, missed = min(self._missed, key=lambda seen: abs(seen[0] - likely.peak_bytes))
+        nearest that was, with such fusions."""
+        _, missed = min(self._missed[near], key=lambda seen: abs(seen[0] - likely.peak_bytes),
+                        default=(0, 0))
         return self.expected_bytes(likely.peak_bytes + missed)
 
     def expected_bytes(self, peak_bytes: int) -> int:
@@ -56,8 +57,11 @@ class Judge:
 
     def _lowered(self, halves, likely, near):
         found = self._lowering(halves, near)
-        self._missed.append((likely.peak_bytes, found.peak_bytes - likely.peak_bytes))
+        self._learn(likely, found, near)
         return found
+
+    def _learn(self, likely, found, near):
+        self._missed[near].append((likely.peak_bytes, found.peak_bytes - likely.peak_bytes))
 
     def _choice(self, name, halves, found, planned=None, near=False):
         overhead = found.microseconds / self._plain_microseconds - 1

@@ -28,6 +28,11 @@ def is_random(node: fx.Node) -> bool:
             and torch.Tag.nondeterministic_seeded in node.target.tags)
 
 
+def source(node: fx.Node) -> fx.Node:
+    """What has to run for a node's value to exist: of one result of several, the op."""
+    return node.args[0] if node.target is operator.getitem else node
+
+
 def taken(node: fx.Node) -> list[fx.Node]:
     """Of a node with several outputs, each that is taken; of another none."""
     return [user for user in node.users if user.target is operator.getitem]

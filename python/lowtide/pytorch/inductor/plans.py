@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator
 
 from ... import Graph, Planned, keep_all, replay
@@ -41,8 +42,8 @@ def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Plann
     than one that fits, ends the search: something is as good.
     """
     planning = judge.joint.planning(halves)
-    kept = replay(planning.graph, keep_all(planning.graph)).peak_bytes
-    asked = kept + budget_bytes - judge.likely_bytes(foreseen(halves))
+    kept = replay(planning.kernels.graph, keep_all(planning.kernels.graph)).peak_bytes
+    asked = kept + budget_bytes - judge.likely_bytes(foreseen(halves), near=True)
     for _ in range(LOWERED):
         aimed = _aimed(judge, planning, asked, kept, budget_bytes, planner)
         if aimed.likely.microseconds >= most:
@@ -61,21 +62,25 @@ def _aimed(judge: Judge, planning: Planning, asked: int, kept: int, budget_bytes
            planner: Planner) -> _Aimed:
     """A plan that is foreseen to fit, and to leave little; the fastest that was made which fits,
     or the last. ``kept``: what it takes to keep all."""
-    best = None
+    best, too_much = None, math.inf
     for _ in range(PLANS):
-        found = planner(planning.graph, max(1, asked))
+        found = planner(planning.kernels.graph, max(1, asked))
         is_smallest = found.plan is None
         if is_smallest:
-            found = _smallest(planning.graph, found, kept, planner)
+            found = _smallest(planning.kernels.graph, found, kept, planner)
         halves = judge.joint.split(planning, found.plan)
         likely = foreseen(halves)
         aimed = _Aimed(found, halves, likely, is_smallest)
-        spare = budget_bytes - judge.likely_bytes(likely)
+        spare = budget_bytes - judge.likely_bytes(likely, near=True)
         if spare >= 0 and (best is None or likely.microseconds < best.likely.microseconds):
             best = aimed
         if 0 <= spare <= SLACK * budget_bytes or (is_smallest and spare < 0):
             break
+        if spare < 0:
+            too_much = min(too_much, asked)
         asked = found.plan.peak_bytes + spare
+        if best is not None and asked >= too_much:
+            break
     return best or aimed
 
 

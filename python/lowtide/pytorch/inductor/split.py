@@ -9,7 +9,6 @@ equal nodes: common subexpressions are removed from the joint graph alone, befor
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -22,7 +21,7 @@ from torch._functorch._aot_autograd.descriptors import (
 from ... import InputError
 from ..capture.primals import placeholders
 from .half import Half
-from .nodes import is_random, is_view, results
+from .nodes import is_random, is_view, results, source
 
 
 def split(
@@ -119,10 +118,10 @@ def _backward_steps(second, tangents, outputs):
         if node in made or node.op == "get_attr":
             return
         if is_view(node):
-            source = node.args[0] if node.target is operator.getitem else node
-            for read in source.all_input_nodes:
+            made_by = source(node)
+            for read in made_by.all_input_nodes:
                 need(read)
-            execute(source)
+            execute(made_by)
         else:
             saved.append(node)
             made.add(node)
