@@ -175,6 +175,17 @@ def test_the_budget_is_kept_by_measurement():
     assert measure(fitted.model) + elsewhere == fitted.measured_bytes
 
 
+def test_copies_of_weights_that_the_forward_saves_are_expected():
+    """A convolution reads weights with their channels last, and Inductor saves what it made."""
+    module = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(3)))
+    inputs = torch.randn(2, 64, 8, 8)
+    partition = PlannedPartition(None)
+    peak = measure_for(module, inputs)(with_partition(module, partition))
+    existing = sum(tensor.nbytes for tensor in (*module.parameters(), inputs))
+    weights = 2 * module[0].weight.nbytes
+    assert partition.found.expected_bytes - existing == pytest.approx(peak, abs=weights // 4)
+
+
 class Clock:
     """Steps of two models, each of its own time and bytes."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from torch._inductor.graph import GraphLowering
 from torch._inductor.memory import BufferInfo, compute_memory_timeline, get_freeable_input_buf
@@ -11,9 +11,11 @@ from torch.utils._ordered_set import OrderedSet
 
 
 def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode],
-               scratch: Sequence[int]) -> int:
+               scratch: Sequence[int], copied: Mapping[str, int]) -> int:
     """The peak of results, values and inputs that may be freed, in bytes, with what each kernel
     allocates and frees itself.
+
+    ``copied``: bytes of inputs that are named as what lies in memory anyway and are copies of it.
 
     To be called with ``lowering`` as the graph handler, once its scheduler is done. As in the code
     that is generated, a value that only its own kernel reads is no buffer, and a kernel writes a
@@ -30,12 +32,21 @@ def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode],
         if info.end_step >= 0:
             change[info.end_step + 1] -= info.size_free
             ending.setdefault(info.end_step, {})[info.buffer.get_name()] = info.size_free
+    for name, size in copied.items():
+        change[0] += size
+        change[_last_use(name, kernels) + 1] -= size
     live = peak = 0
     for step, kernel in enumerate(kernels):
         live += change[step]
         reused = _in_place(kernel, beginning.get(step, {}), ending.get(step, {}))
         peak = max(peak, live + scratch[step] - reused)
     return peak
+
+
+def _last_use(name: str, kernels) -> int:
+    reading = (step for step, kernel in enumerate(kernels)
+               if any(dep.name == name for dep in kernel.read_writes.reads))
+    return max(reading, default=-1)
 
 
 def _inside_kernel(info: BufferInfo, kernels) -> bool:

@@ -27,14 +27,15 @@ class Judge:
         self._plain_microseconds = plain.microseconds
         self.own = self._choice("PyTorch's own split", halves, plain)
         self.own_foreseen = foreseen(halves)
+        self._copied_bytes = plain.copied_bytes
         self._missed: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         self._learn(self.own_foreseen, plain, near=False)
 
     def likely_bytes(self, likely: Foreseen, near: bool) -> int:
         """What a split is to take when it is lowered: what is foreseen, and what was missed of the
-        nearest that was, with such fusions."""
+        nearest that was, with such fusions; copies of weights alone where none was."""
         _, missed = min(self._missed[near], key=lambda seen: abs(seen[0] - likely.peak_bytes),
-                        default=(0, 0))
+                        default=(0, self._copied_bytes))
         return self.expected_bytes(likely.peak_bytes + missed)
 
     def expected_bytes(self, peak_bytes: int) -> int:

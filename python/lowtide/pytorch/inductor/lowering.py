@@ -9,8 +9,9 @@ Internals of PyTorch 2.13 are used, in the order in which ``torch._inductor.comp
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import fx
@@ -27,6 +28,7 @@ from torch._inductor.scheduler import ExternKernelSchedulerNode
 from torch._inductor.virtualized import V
 
 from ..capture.arithmetic import flops
+from ..capture.primals import placeholders
 from .buffers import peak_bytes
 from .fusion import fusion
 from .products import NOTHING, KernelCost, kernel_cost
@@ -35,6 +37,8 @@ from .rates import microseconds, pointwise_operations
 #: The strides of a result; None where Inductor leaves them as they were traced.
 Strides = tuple[int, ...] | None
 
+NO_COPIES: Mapping[str, int] = MappingProxyType({})
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -42,10 +46,13 @@ class Lowered:
 
     ``peak_bytes``: what its two graphs hold at most above parameters, buffers and inputs, with the
     scratch memory of libraries' kernels. ``microseconds`` are by ``rates.py`` and ``products.py``.
+    ``copied_bytes`` are held between forward and backward beside what the graphs say: parameters
+    and inputs as a convolution wants them laid out, saved in place of themselves.
     """
 
     peak_bytes: int
     microseconds: float
+    copied_bytes: int = 0
 
 
 def lowered(halves: tuple[fx.GraphModule, fx.GraphModule], near: bool = False) -> Lowered:
@@ -53,11 +60,13 @@ def lowered(halves: tuple[fx.GraphModule, fx.GraphModule], near: bool = False) -
     ``fusion.py``."""
     forward, backward = halves
     with fusion(near):
-        first, strides = _lower(forward, _inputs(forward), is_backward=False)
-        saved = dict(zip(_names(forward), strides, strict=True))
-        second, _ = _lower(backward, _laid_out(backward, saved), is_backward=True)
+        first, results = _lower(forward, _inputs(forward), is_backward=False)
+        saved = dict(zip(_names(forward), results, strict=True))
+        strides = {name: result.strides for name, result in saved.items()}
+        copied = _copied(backward, saved)
+        second, _ = _lower(backward, _laid_out(backward, strides), is_backward=True, copied=copied)
     return Lowered(max(first.peak_bytes, second.peak_bytes),
-                   first.microseconds + second.microseconds)
+                   first.microseconds + second.microseconds, sum(copied.values()))
 
 
 class KnownLowerings:
@@ -80,8 +89,22 @@ def _text(half) -> str:
     return f"{half.graph}{sizes}"
 
 
-def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
-    """The graph lowered, and the strides of its results."""
+@dataclass(frozen=True)
+class _Result:
+    """What a lowered graph returns: ``is_input`` where that is an input itself."""
+
+    strides: Strides
+    is_input: bool
+
+
+def _copied(backward, saved: dict[str, _Result]) -> dict[str, int]:
+    """Bytes of the backward's inputs that are named as the forward's and are copies of them."""
+    return {node.name: node.meta["val"].nbytes for node in placeholders(backward, "primals")
+            if node.name in saved and not saved[node.name].is_input}
+
+
+def _lower(half, inputs, is_backward, copied=NO_COPIES) -> tuple[Lowered, list[_Result]]:
+    """The graph lowered, and what it returns."""
     graph = _prepared(half, inputs)
     mode = detect_fake_mode(inputs)
     with V.set_fake_mode(mode), V.set_debug_handler(DebugContext()):
@@ -92,9 +115,10 @@ def _lower(half, inputs, is_backward) -> tuple[Lowered, list[Strides]]:
             lowering._update_scheduler()
             kernels = lowering.scheduler.nodes
             scratch = [max(map(_scratch_bytes, kernel.get_nodes())) for kernel in kernels]
-            found = Lowered(peak_bytes(lowering, kernels, scratch),
+            found = Lowered(peak_bytes(lowering, kernels, scratch, copied),
                             sum(map(_microseconds, kernels)))
-            return found, [_strides_of(result) for result in lowering.graph_outputs]
+            return found, [_Result(_strides_of(result), _is_input(result, lowering))
+                           for result in lowering.graph_outputs]
 
 
 def _prepared(half, inputs):
@@ -146,6 +170,11 @@ def _strides_of(result) -> Strides:
     layout = result.maybe_get_layout() if hasattr(result, "maybe_get_layout") else None
     stride = getattr(layout, "stride", None)
     return None if stride is None else tuple(int(step) for step in stride)
+
+
+def _is_input(result, lowering) -> bool:
+    is_constant = isinstance(result, (ir.NoneAsConstantBuffer, ir.ShapeAsConstantBuffer))
+    return not is_constant and result.get_name() in lowering.graph_inputs
 
 
 def _inputs(half):
