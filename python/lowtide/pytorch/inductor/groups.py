@@ -2,8 +2,8 @@
 
 Inductor computes most pointwise values inside the kernels that read them, where they take no memory
 and no traffic. Planned op by op each would have its own storage, and a plan would pay for what no
-kernel writes. Here an op is what one kernel computes: it reads what lies in memory, and makes on the
-way what does not.
+kernel writes. Here an op is what one kernel computes: it reads what lies in memory, and makes what
+does not on the way.
 """
 
 from __future__ import annotations
