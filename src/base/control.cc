@@ -3,6 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "base/pace.h"
+
 namespace lowtide {
 namespace {
 std::atomic<bool> stop_flag{false};
@@ -10,10 +12,26 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler sets the
 }  // namespace
 
 Control::Control(double seconds, Listener listener)
-    : limit_seconds_(seconds > 0 ? seconds : 0), listener_(std::move(listener)) {}
+    : limit_seconds_(seconds > 0 ? seconds : 0), listener_(std::move(listener)) {
+  if (limit_seconds_ > 0) pace_ = std::make_shared<Pace>(limit_seconds_);
+}
+
+Control::Control(const Control& whole, double seconds, Listener listener)
+    : limit_seconds_(seconds > 0 ? seconds : 0),
+      pace_(whole.pace_),
+      used_before_(pace_ ? pace_->used_seconds() : 0),
+      listener_(std::move(listener)) {
+  if (limit_seconds_ > 0 && !pace_) pace_ = std::make_shared<Pace>(limit_seconds_);
+}
+
+Control Control::by_work(double seconds) {
+  Control control(seconds);
+  control.pace_ = std::make_shared<Pace>(control.limit_seconds_, Pace::Clocked::no);
+  return control;
+}
 
 bool Control::should_stop() const {
-  return stop_requested() || (limit_seconds_ > 0 && elapsed_seconds() >= limit_seconds_);
+  return stop_requested() || (limit_seconds_ > 0 && used_seconds() >= limit_seconds_);
 }
 
 bool Control::stop_requested() { return stop_flag.load(std::memory_order_relaxed); }
@@ -26,6 +44,16 @@ void Control::report(const std::string& message) const {
 
 double Control::elapsed_seconds() const {
   return std::chrono::duration<double>(Clock::now() - start_).count();
+}
+
+double Control::used_seconds() const {
+  return pace_ ? pace_->used_seconds() - used_before_ : elapsed_seconds();
+}
+
+bool Control::is_behind() const { return pace_ && pace_->was_behind(); }
+
+void Control::count(double nanoseconds) const {
+  if (pace_) pace_->count(1e-9 * nanoseconds);
 }
 
 }  // namespace lowtide

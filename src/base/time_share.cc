@@ -6,11 +6,11 @@ namespace lowtide {
 
 double share_of_seconds(const Control& whole, double share, double until) {
   if (whole.limit_seconds() <= 0) return 0;
-  return std::max(1e-3, share * (until * whole.limit_seconds() - whole.elapsed_seconds()));
+  return std::max(1e-3, share * (until * whole.limit_seconds() - whole.used_seconds()));
 }
 
 Control share_of_time(const Control& whole, double share) {
-  return Control(share_of_seconds(whole, share),
+  return Control(whole, share_of_seconds(whole, share),
                  [&whole](const std::string& message) { whole.report(message); });
 }
 

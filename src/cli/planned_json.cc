@@ -9,6 +9,7 @@ nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
                       {"budget_bytes", planned.budget_bytes},
                       {"status", name(planned.outcome)},
                       {"seconds", planned.seconds},
+                      {"repeatable", planned.repeatable},
                       {"keep_all_cost", planned.keep_all_cost},
                       {"keep_all_peak_bytes", planned.keep_all_peak_bytes},
                       {"smallest_budget_bytes", or_null(planned.smallest_budget)}};

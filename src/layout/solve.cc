@@ -129,7 +129,7 @@ class Descent {
         patience_ *= 2;
       }
     }
-    work_left_ -= local_->work() - before;
+    use_up(local_->work() - before);
   }
 
   bool is_solved() const {
@@ -179,7 +179,7 @@ class Descent {
         std::min(work_left_ - search_stop_, goal_.work / kAttemptShare * luby(n));
     Attempt attempt = search_valleys(instance, target, nth_guide(instance, n), nodes * luby(n),
                                      most_work, control_);
-    work_left_ -= attempt.work;
+    use_up(attempt.work);
     if (attempt.verdict == Verdict::impossible) {
       best_.lower_bound = in_units(target) + instance_.unit;
     }
@@ -202,8 +202,14 @@ class Descent {
     EjectionSearch local(instance_, offsets_of_whole(skeleton, packed.offsets, instance_));
     const std::int64_t patience = kRestPatience * static_cast<std::int64_t>(instance_.items.size());
     const bool fits = local.pack_within(target, std::min(patience, work_left_), control_);
-    work_left_ -= local.work();
+    use_up(local.work());
     return fits && keep(local.offsets());
+  }
+
+  void use_up(std::int64_t work) {
+    constexpr double kNanoseconds = 5;
+    work_left_ -= work;
+    control_.count(kNanoseconds * static_cast<double>(work));
   }
 
   std::vector<Bytes> item_offsets() const {

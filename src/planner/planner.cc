@@ -119,6 +119,10 @@ class Attempts {
   Planned run() {
     planned_ = asked(graph_, budget_);
     if (!ask_within_budget()) explain();
+    planned_.repeatable = !control_.is_behind();
+    if (!planned_.repeatable) {
+      control_.report("the clock cut the planning short: another run may find another plan");
+    }
     planned_.seconds = clock_.elapsed_seconds();
     if (planned_.plan) planned_.plan->seconds = planned_.seconds;
     return std::move(planned_);
@@ -197,8 +201,7 @@ class Attempts {
 
   /// Whether too little time is left to improve what was found.
   bool is_late(double share = 0.9) const {
-    const double limit = control_.limit_seconds();
-    return Control::stop_requested() || (limit > 0 && control_.elapsed_seconds() > share * limit);
+    return Control::stop_requested() || control_.used_share() > share;
   }
 
   /// The last resort, with what is left of the time: the plan that needs the least. Asking for its

@@ -21,6 +21,9 @@ struct Planned {
   std::shared_ptr<const Certificate> certificate;
   std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
   double seconds = 0;
+  /// Whether counted work alone ended the searches (base/control.h): the same call finds the same
+  /// again. Else the clock was ahead of it, as on a slow or busy machine.
+  bool repeatable = true;
   std::string message;
 
   double overhead() const;              ///< cost / keep-all cost - 1

@@ -5,40 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "plan/plan.h"
+#include "runtime/executor_options.h"
+#include "runtime/step_report.h"
 
 namespace lowtide {
-
-struct ExecutorOptions {
-  enum class Memory : std::uint8_t {
-    arena,  ///< every byte at its planned address
-    pool    ///< allocate when needed, recycle: what frameworks do, for comparison
-  };
-  enum class Overrun : std::uint8_t { stop, reserve };
-
-  Memory memory = Memory::arena;
-  /// What happens when an op asks for more than was profiled: stop with an Error that names the op
-  /// and the bytes, or take it from `reserve_bytes` and go on (and say so in the report).
-  Overrun overrun = Overrun::stop;
-  Bytes reserve_bytes = 0;    ///< rounded down to a multiple of 64
-  bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
-};
-
-/// What one step really did.
-struct StepReport {
-  double seconds = 0;
-  Bytes measured_peak_bytes = 0;      ///< highest byte in use, residents and reserve included
-  std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
-  Bytes outside_bytes = 0;            ///< peak of what the framework's allocator gave besides: 0
-  std::vector<std::string> overruns;  ///< one line per op that asked for more than was profiled
-  /// Per action. Arena: views are made in the first step only, and cost nothing after it.
-  std::vector<double> action_seconds;
-  std::vector<Bytes> action_memory;   ///< bytes of live tensors after each action
-};
 
 /// Bytes that an Executor needs for a plan of this graph beside the plan's arena: the saved states
 /// of the random generator, at most one for each random op that may run again.

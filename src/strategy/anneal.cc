@@ -64,19 +64,13 @@ class Annealing {
         static_cast<std::int64_t>(1000 * request_.options.at("moves") / kTemperatures);
     const Control& control = request_.control;
     for (; share < 1 && !control.should_stop(); share += 1.0 / kTemperatures) {
-      const double gone = time_gone();
+      const double gone = control.used_share();
       if (gone > 1 - kForDescent && !annealer_.any_fits()) break;
       share = std::max(share, std::min(1.0, gone - kHeadStart));
       const double temperature = first * std::pow(ratio, share) * unit;
       annealer_.run({moves, temperature, temperature}, control);
       report(share);
     }
-  }
-
-  /// Of the time limit, if there is one.
-  double time_gone() const {
-    const Control& control = request_.control;
-    return control.limit_seconds() > 0 ? control.elapsed_seconds() / control.limit_seconds() : 0;
   }
 
   void report(double share) const {

@@ -49,7 +49,7 @@ class Checkmate {
     for (const double moves : {thousand_moves, 10 * thousand_moves}) {
       const Control& whole = request_.control;
       if (incumbent_.exists() || whole.should_stop()) break;
-      Control part(share_of_seconds(whole, kShare));
+      Control part(whole, share_of_seconds(whole, kShare));
       const Decision found = ask_search(part, moves);
       if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
       if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);

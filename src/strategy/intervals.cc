@@ -142,7 +142,7 @@ class Intervals {
     if (control.should_stop()) return true;
     if (control.limit_seconds() <= 0 || !(may_prove() || uses_cp_sat())) return false;
     const double share = uses_cp_sat() ? kShareBeforeCpSat : kShare;
-    return control.elapsed_seconds() > share * control.limit_seconds();
+    return control.used_share() > share;
   }
 
   /// Keeps the plan, rid of what it can do without.

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 #include "models/model.h"
-#include "runtime/executor.h"
+#include "runtime/executor_options.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "runtime/executor.h"
 #include "strategy/bound/budget_floor.h"
 #include "train/profile_cache.h"
 

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 #include "plan/replay.h"
 #include "planner/planner.h"
 #include "support/check_plan.h"
@@ -21,6 +24,24 @@ TEST(Scale, ALargeGraphIsPlannedNearItsBoundInLittleWork) {
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan));
   ASSERT_TRUE(planned.gap());
   EXPECT_LT(*planned.gap(), 0.05);
+}
+
+/// Moves without end: it is the counted work that ends them, in the middle of things.
+TEST(Scale, TheSameWorkGivesTheSamePlan) {
+  const Graph graph = testing::random_step(2, 600, 500);
+  const Bytes peak = keep_all_reference(graph).peak_bytes;
+  std::vector<Plan> plans;
+  for (int run = 0; run < 2; ++run) {
+    Control control = Control::by_work(1);
+    Planned planned =
+        plan_within(graph, find_strategy("search"), peak * 6 / 10, {{"moves", 1e8}}, control);
+    ASSERT_TRUE(planned.plan) << planned.message;
+    EXPECT_GT(control.used_share(), 0.5);
+    plans.push_back(std::move(*planned.plan));
+  }
+  EXPECT_EQ(plans[0].actions, plans[1].actions);
+  EXPECT_EQ(plans[0].layout, plans[1].layout);
+  EXPECT_EQ(plans[0].lower_bound, plans[1].lower_bound);
 }
 
 }  // namespace

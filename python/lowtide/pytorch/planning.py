@@ -109,4 +109,7 @@ def _planned_now(graph: Graph, budget: int, settings: Settings) -> Plan:
     if answer.overhead is not None:
         settings.say(f"planned: {_core.format_bytes(answer.plan.arena_bytes)}, "
                      f"{answer.overhead:+.1%} time")
+    if not answer.repeatable:
+        settings.say("the clock cut the planning short, as on a busy machine: another run may find "
+                     "another plan, and a longer time_limit a better one")
     return answer.plan

@@ -91,6 +91,7 @@ void bind_planner(py::module_& module) {
       .def_readonly("smallest_budget", &Planned::smallest_budget)
       .def_property_readonly("certificate", certificate)
       .def_readonly("seconds", &Planned::seconds)
+      .def_readonly("repeatable", &Planned::repeatable)
       .def_readonly("message", &Planned::message)
       .def_property_readonly("overhead",
                              [](const Planned& p) {

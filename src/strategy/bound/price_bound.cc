@@ -222,6 +222,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   constexpr double kFirstAmbition = 0.05;
   constexpr double kNextAmbition = 0.01;  // from prices that are good already
   constexpr double kLastAmbition = 1e-6;
+  constexpr double kNanoseconds = 2.5;  // per unit of work
   for (int values = cluster_values; values > 0; values /= 2) {
     group(values, gluing);
     if (work >= kFewRounds * work_of_round()) break;
@@ -235,7 +236,9 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   bool is_stuck = true;
   for (int round = 0; round < kManyRounds && !control.should_stop(); ++round) {
     if (round >= kFewRounds && spent() >= end) break;
+    const double before = spent();
     const double bound = evaluate(price, slope);
+    control.count(kNanoseconds * (spent() - before));
     if (std::exchange(is_stuck, false)) choose_active(price, slope);
     if (bound > best_) {
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;

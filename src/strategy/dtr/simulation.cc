@@ -194,6 +194,8 @@ class Simulation {
 
   /// The neighbourhood, which is dear to find, only makes a score larger.
   int cheapest_to_evict() {
+    constexpr double kNanoseconds = 10;  // per value that may go
+    control_.count(kNanoseconds * static_cast<double>(evictable_.size()));
     std::pair<double, int> least{std::numeric_limits<double>::infinity(), kNone};
     for (int v : evictable_) {
       const double own_cost = graph_.stage(graph_.value(v).producer).cost;

@@ -65,6 +65,7 @@ ValueSet HeldSetProgram::useful(int stage, double cost) const {
 }
 
 HeldSetAnswer HeldSetProgram::run(const HeldSetEffort& effort, const Control& control) {
+  constexpr double kNanoseconds = 20;  // per op that may run in a stage
   effort_ = effort;
   traces_.clear();
   std::vector<State> states(1);
@@ -86,6 +87,7 @@ HeldSetAnswer HeldSetProgram::run(const HeldSetEffort& effort, const Control& co
       const State state = here_.states[k];
       const bool is_stale = here_.index.at(state.live) != static_cast<int>(k);
       if (!is_stale) expand(t, state);
+      control.count(kNanoseconds * (t + 1));
     }
     states = undominated(std::move(next_.states));
   }

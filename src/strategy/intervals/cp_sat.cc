@@ -35,14 +35,13 @@ json document_of(const StageGraph& graph, const CpSatRequest& request, const Con
   }
   json start = json::array();
   for (const Event& event : request.start) start.push_back({event.stage, event.op});
-  const double left = control.limit_seconds() - control.elapsed_seconds();
   return {{"ops", ops},
           {"values", values},
           {"room", request.budget - graph.resident_bytes()},
           {"intervals", request.most_intervals},
           {"threads", request.threads},
           {"seed", request.seed},
-          {"seconds", control.limit_seconds() > 0 ? std::max(0.01, left) : 0.0},
+          {"seconds", control.limit_seconds() > 0 ? std::max(0.01, control.left_seconds()) : 0.0},
           {"start", start}};
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
@@ -77,8 +78,8 @@ class Solve {
     number("mip_feasibility_tolerance", kTolerance);
     number("primal_feasibility_tolerance", kTolerance);
     if (request_.most_nodes >= 0) count("mip_max_nodes", request_.most_nodes);
-    if (const double limit = control_.limit_seconds(); limit > 0) {
-      number("time_limit", std::max(0.0, limit - control_.elapsed_seconds()));
+    if (control_.limit_seconds() > 0) {
+      number("time_limit", std::max(0.0, control_.left_seconds()));
     }
     if (!ok) {
       throw Error("HiGHS refuses its options: is it the version of scripts/requirements.txt?");
@@ -118,10 +119,18 @@ class Solve {
       if (request_.on_solution) request_.on_solution(values);
       return;
     }
+    count(std::max<std::int64_t>(out.simplex_iteration_count, out.mip_total_lp_iterations));
     if (in != nullptr) in->user_interrupt = control_.should_stop();
     if (event == kHighsCallbackMipInterrupt && request_.on_progress) {
       request_.on_progress(out.mip_dual_bound, out.mip_primal_bound);
     }
+  }
+
+  /// Of the simplex method so far.
+  void count(std::int64_t iterations) {
+    constexpr double kNanoseconds = 250;  // per row
+    const auto more = static_cast<double>(iterations - std::exchange(counted_, iterations));
+    control_.count(kNanoseconds * program_.num_rows() * std::max(0.0, more));
   }
 
   double info(const char* name) const {
@@ -153,6 +162,7 @@ class Solve {
   const Program& program_;
   const SolverRequest& request_;
   const Control& control_;
+  std::int64_t counted_ = 0;
   std::unique_ptr<void, Destroy> highs_;
 };
 

@@ -7,14 +7,14 @@ namespace lowtide {
 
 void Annealing::run(std::int64_t moves, double first, double last) {
   constexpr std::int64_t kBatch = 1024;
+  constexpr double kNanoseconds = 1000;  // per move
   for (std::int64_t done = 0; done < moves && !control_.should_stop(); done += kBatch) {
     if (schedule_.excess() == 0) return;
-    double share = static_cast<double>(done) / static_cast<double>(moves);
-    if (control_.limit_seconds() > 0) {
-      share = std::max(share, control_.elapsed_seconds() / control_.limit_seconds());
-    }
+    const double share =
+        std::max(static_cast<double>(done) / static_cast<double>(moves), control_.used_share());
     const double temperature = first * std::pow(last / first, share);
     for (std::int64_t i = 0; i < kBatch; ++i) move(temperature);
+    control_.count(kNanoseconds * kBatch);
   }
 }
 

@@ -63,8 +63,20 @@ class PeakSearch {
     return 1 + work(kCutNodes) / (graph_.num_stages() + graph_.num_values());
   }
 
+  void count_work(std::int64_t work) const {
+    constexpr double kNanoseconds = 5;
+    control_.count(kNanoseconds * static_cast<double>(work));
+  }
+  void count_cuts(std::int64_t cuts) const {
+    constexpr double kNanoseconds = 50;  // per node
+    const int nodes = graph_.num_stages() + graph_.num_values();
+    control_.count(kNanoseconds * nodes * static_cast<double>(cuts));
+  }
+
   void raise_bound() {
-    bound_ = std::max(bound_, peak_bound(best_, static_cast<int>(cuts()), enough()));
+    std::int64_t left = cuts();
+    bound_ = std::max(bound_, peak_bound(best_, left, enough()));
+    count_cuts(cuts() - left);
   }
 
   void take_quick_orders() {
@@ -94,6 +106,7 @@ class PeakSearch {
           best_, first, last,
           {.at_least = aim(), .below = peak_of(best_, first, last), .work = most});
       left -= answer.work;
+      count_work(answer.work);
       if (answer.stages) {
         best_.rearrange(first, *answer.stages);
         width = kNarrow;
@@ -111,6 +124,7 @@ class PeakSearch {
     const Bytes limit = best_.peak() - 1;
     std::int64_t left = cuts();
     const auto narrow = precedence_within(limit, best_, kNeediest, left);
+    count_cuts(cuts() - left);
     const auto start = narrow ? eager_order(graph_, *narrow) : std::vector<int>();
     if (static_cast<int>(start.size()) < graph_.end()) {  // none comes before itself
       bound_ = best_.peak();
@@ -120,6 +134,7 @@ class PeakSearch {
     const WindowAnswer answer = least_window(
         other, 0, other.size(),
         {.at_least = aim(), .below = best_.peak(), .work = work(kWholeWork)});
+    count_work(answer.work);
     if (answer.bound > aim()) bound_ = answer.bound;
     if (!answer.stages) return false;
     return take(*answer.stages);
@@ -142,8 +157,11 @@ class PeakSearch {
   void bisect_bound() {
     for (int k = 0; k < kBisections && !is_done(); ++k) {
       const Bytes limit = bound_ + (best_.peak() - bound_) / 2;
-      std::int64_t left = cuts() / kBisections;
-      if (precedence_within(limit, best_, kNeediest, left)) return;
+      const std::int64_t most = cuts() / kBisections;
+      std::int64_t left = most;
+      const bool is_possible = precedence_within(limit, best_, kNeediest, left).has_value();
+      count_cuts(most - left);
+      if (is_possible) return;
       bound_ = limit + 1;
     }
   }

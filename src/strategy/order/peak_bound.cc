@@ -104,11 +104,12 @@ class Within {
 
 }  // namespace
 
-Bytes peak_bound(const Schedule& schedule, int most_stages, Bytes enough) {
+Bytes peak_bound(const Schedule& schedule, std::int64_t& cuts, Bytes enough) {
   Bytes bound = at_end(schedule.graph());
   for (int stage : by_use(schedule)) {
     const Bytes needs = schedule.in_use()[schedule.position(stage)];
-    if (needs <= bound || bound > enough || most_stages-- <= 0) break;
+    if (needs <= bound || bound > enough || cuts <= 0) break;
+    --cuts;
     const BeforeCut cut(schedule.graph(), schedule.precedence(), stage);
     bound = std::max(bound, cut.least());
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lowtide {
 namespace {
@@ -172,17 +173,17 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
   const double ratio = cooling.last_temperature / cooling.first_temperature;
   std::int64_t done = 0;
   for (; done < cooling.moves && !control.should_stop(); done += kBatch) {
-    double share = static_cast<double>(done) / static_cast<double>(cooling.moves);
-    if (control.limit_seconds() > 0) {
-      share = std::max(share, control.elapsed_seconds() / control.limit_seconds());
-    }
+    const double share = std::max(static_cast<double>(done) / static_cast<double>(cooling.moves),
+                                  control.used_share());
     const double temperature = cooling.first_temperature * std::pow(ratio, share);
+    const double before_work = plan_.work();
     int fitting = 0;
     for (int i = 0; i < kBatch; ++i) {
       move(temperature);
       fitting += over_ == 0;
     }
     adapt_weight(kBatch, fitting);
+    control.count(plan_.work() - before_work);
     if (share >= (part + 1.0) / kParts) {
       ++part;
       before = others_.size();
@@ -195,12 +196,16 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
 void Annealer::descend(std::int64_t moves, const Control& control) {
   Bytes peak = plan_.memory().peak();
   std::int64_t idle = 0;
+  double counted = plan_.work();
   while (peak > limit_ && idle < moves && !choices_.empty()) {
     if (idle == 0) {
       plan_.set_limit(peak - 1 - peak / 256);
       over_ = bytes_over();
     }
-    if (idle % 256 == 0 && control.should_stop()) break;
+    if (idle % 256 == 0) {
+      control.count(plan_.work() - std::exchange(counted, plan_.work()));
+      if (control.should_stop()) break;
+    }
     move(0);
     const Bytes now = plan_.memory().peak();
     idle = now < peak ? 0 : idle + 1;

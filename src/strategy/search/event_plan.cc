@@ -49,6 +49,12 @@ EventPlan::EventPlan(const StageGraph& graph, Timeline memory, const Prices* pri
   for (int i = 0; i < graph.num_stages(); ++i) touch(i);
 }
 
+double EventPlan::work() const {
+  constexpr double kPerStep = 45;
+  constexpr double kPerStage = 2;
+  return kPerStep * static_cast<double>(steps_) + kPerStage * static_cast<double>(memory_.work());
+}
+
 bool EventPlan::contains(Event event) const {
   const std::vector<int>& runs = runs_[event.op];
   return event.stage != event.op && std::ranges::binary_search(runs, event.stage);
@@ -142,6 +148,7 @@ void EventPlan::unread_inputs(Event event) {
 EventPlan::Moment EventPlan::last_use_before(int value, int run_stage, int before_stage) const {
   const StageValue& v = graph_.value(value);
   Moment last = moment(run_stage, v.producer);
+  steps_ += static_cast<std::int64_t>(v.readers.size());
   for (int reader : v.readers) {
     const std::vector<int>& runs = runs_[reader];
     const int k = position(runs, before_stage);
@@ -173,6 +180,7 @@ bool EventPlan::stretches(Event run, int input) const {
 int EventPlan::next_use(int value, int k, int from) const {
   const StageValue& v = graph_.value(value);
   const int last = last_stage(value, k);
+  steps_ += static_cast<std::int64_t>(v.readers.size());
   int next = -1;
   for (int reader : v.readers) {
     const std::vector<int>& runs = runs_[reader];
@@ -185,6 +193,7 @@ int EventPlan::next_use(int value, int k, int from) const {
 
 /// Bytes in use over the stages [begin, end); no more when negative.
 void EventPlan::hold(int begin, int end, Bytes bytes) const {
+  ++steps_;
   if (prices_ != nullptr) {
     held_price_ += static_cast<double>(bytes) * prices_->over(begin, end);
   } else {
@@ -240,6 +249,7 @@ Bytes EventPlan::overlaid(int stage, int op) const {
 /// One rerun, relative to what is live at the start of its stage.
 void EventPlan::step(int stage, int op, Bytes& live, Bytes& top) const {
   const Stage& executed = graph_.stage(op);
+  steps_ += static_cast<std::int64_t>(executed.outputs.size() + executed.inputs.size());
   const Moment now = moment(stage, op);
   const auto ends_now = [&](int v) { return is_last_use(v, now); };
   for (int v : executed.outputs) live += graph_.value(v).bytes;

@@ -68,6 +68,10 @@ class EventPlan {
   /// Which run of the value's producer a use in `stage` reads.
   int instance_at(int value, int stage) const;
 
+  /// Done so far in keeping all this up to date, in nanoseconds on the machine that Control counts
+  /// on.
+  double work() const;
+
   /// Ops in the order in which they run.
   std::vector<OpId> executions() const;
 
@@ -105,6 +109,7 @@ class EventPlan {
   mutable std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
   mutable std::vector<int> touched_;
   mutable std::vector<char> is_touched_;
+  mutable std::int64_t steps_ = 0;  // over the readers and runs of values
   mutable Timeline memory_;  // per stage: the highest use in it
 };
 

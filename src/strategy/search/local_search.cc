@@ -259,7 +259,7 @@ class Search {
   Control share_of_time(double share) const {
     constexpr double kForDescent = 0.3;
     const double until = effort_.time_share * (best_.empty() ? 1 - kForDescent : 1);
-    return Control(share_of_seconds(request_.control, share, until));
+    return Control(request_.control, share_of_seconds(request_.control, share, until));
   }
 
   Decision answer(Outcome outcome, std::vector<OpId> executions) const {

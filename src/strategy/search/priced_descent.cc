@@ -28,9 +28,13 @@ bool PricedDescent::round(const Control& control) {
       const std::vector<int> stages = plan_.runs(reader);
       for (int stage : stages) try_drop(v, stage);
     }
+    count_work(control);
   }
   const std::vector<Event> events = plan_.events();
-  for (std::size_t i = 0; i < events.size() && !control.should_stop(); ++i) try_hold(events[i]);
+  for (std::size_t i = 0; i < events.size() && !control.should_stop(); ++i) {
+    try_hold(events[i]);
+    count_work(control);
+  }
   return improved_;
 }
 
@@ -78,6 +82,10 @@ void PricedDescent::keep_if_better(double before) {
   } else {
     moves_.undo();
   }
+}
+
+void PricedDescent::count_work(const Control& control) {
+  control.count(plan_.work() - std::exchange(counted_, plan_.work()));
 }
 
 }  // namespace lowtide

@@ -24,12 +24,14 @@ class PricedDescent {
   void try_drop(Event event, double saved, double patience);
   void try_hold(Event event);
   void keep_if_better(double before);
+  void count_work(const Control& control);
 
   const StageGraph& graph_;
   Prices prices_;
   EventPlan plan_;
   Moves moves_;
   bool improved_ = false;
+  double counted_ = 0;  // of the plan's work
 };
 
 }  // namespace lowtide

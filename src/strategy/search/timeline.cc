@@ -29,6 +29,7 @@ void Timeline::add(int begin, int end, Bytes bytes) {
   if (begin >= end) return;
   const int first = begin / kGroup;
   const int last = (end - 1) / kGroup;
+  work_ += last - first;
   if (first == last) return add_in_group(first, begin, end, bytes);
   add_in_group(first, begin, (first + 1) * kGroup, bytes);
   for (int g = first + 1; g < last; ++g) {
@@ -43,6 +44,7 @@ void Timeline::add(int begin, int end, Bytes bytes) {
 void Timeline::add_in_group(int g, int begin, int end, Bytes bytes) {
   const int first = begin / kBlock;
   const int last = (end - 1) / kBlock;
+  work_ += last - first;
   if (first == last) return add_in_block(g, first, begin, end, bytes);
   add_in_block(g, first, begin, (first + 1) * kBlock, bytes);
   const Bytes below = groups_[g].pending;
@@ -56,6 +58,7 @@ void Timeline::add_in_group(int g, int begin, int end, Bytes bytes) {
 }
 
 void Timeline::add_in_block(int group, int block, int begin, int end, Bytes bytes) {
+  work_ += end - begin;
   for (int i = begin; i < end; ++i) bytes_[i] += bytes;
   blocks_[block].stale = true;
   mark_stale(group);
@@ -66,6 +69,7 @@ void Timeline::refresh_block(int b, Bytes below) const {
   const Bytes room = limit_ - block.pending - below;
   const Bytes* bytes = bytes_.data();
   const int end = std::min(num_stages(), (b + 1) * kBlock);
+  work_ += end - b * kBlock;
   Bytes top = bytes[b * kBlock];
   for (int i = b * kBlock; i < end; ++i) top = std::max(top, bytes[i]);
   Bytes excess = 0;
@@ -81,6 +85,7 @@ void Timeline::refresh_group(int g) const {
   Part& group = groups_[g];
   const int begin = g * kGroup / kBlock;
   const int end = std::min(static_cast<int>(blocks_.size()), begin + kGroup / kBlock);
+  work_ += end - begin;
   Part sum{.pending = group.pending, .top = std::numeric_limits<Bytes>::min()};
   for (int b = begin; b < end; ++b) {
     const Part& block = blocks_[b];

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "base/bytes.h"
@@ -26,6 +27,8 @@ class Timeline {
   void set_limit(Bytes limit);
   /// The first stage above the limit from `from` on, going around; -1 when there is none.
   int over_after(int from) const;
+  /// Stages and parts looked at so far.
+  std::int64_t work() const { return work_; }
 
  private:
   static constexpr int kBlock = 64;          // stages
@@ -59,6 +62,7 @@ class Timeline {
   mutable std::vector<int> stale_groups_;
   mutable Bytes excess_ = 0;
   mutable int over_ = 0;
+  mutable std::int64_t work_ = 0;
 };
 
 }  // namespace lowtide

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+
+namespace lowtide {
+
+/// How far a limit in seconds is used up: by work that was counted, or by the clock where that is
+/// ahead. The clock starts late, so that work that nobody counts does not put it ahead at once, and
+/// then runs faster, so that it is at the limit when the limit's seconds have passed.
+class Pace {
+ public:
+  enum class Clocked : std::uint8_t { no, yes };
+
+  explicit Pace(double limit_seconds, Clocked clocked = Clocked::yes)
+      : limit_seconds_(limit_seconds), clocked_(clocked) {}
+
+  /// Any thread may count and ask.
+  void count(double seconds) { work_seconds_.fetch_add(seconds, std::memory_order_relaxed); }
+  double used_seconds() const;
+  /// Whether the clock has ever been ahead when used_seconds() was asked.
+  bool was_behind() const { return was_behind_.load(std::memory_order_relaxed); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const Clock::time_point start_ = Clock::now();
+  const double limit_seconds_;
+  const Clocked clocked_;
+  std::atomic<double> work_seconds_ = 0;
+  mutable std::atomic<bool> was_behind_ = false;
+};
+
+}  // namespace lowtide
