@@ -25,11 +25,11 @@ namespace {
 /// How often a strategy is asked, at most.
 constexpr int kAttempts = 8;
 /// Of the time that is left, what the first attempt and each later one may take.
-constexpr double kFirstShare = 0.6;
+constexpr double kFirstShare = 0.45;
 constexpr double kLaterShare = 0.4;
 /// Of the whole time limit, what may have gone when alternatives are laid out that may well not
 /// fit.
-constexpr double kLayoutShare = 0.6;
+constexpr double kLayoutShare = 0.75;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes once there
 /// is a plan that fits; and until then so much at first, and each time so many times more. Asking
 /// for too little costs little, and can be mended with the time that is left; asking often takes it.
@@ -282,7 +282,7 @@ class Attempts {
     const bool is_thorough = care == Care::thorough;
     const std::int64_t most = (is_thorough ? 4 : 1) * kPackingWork;
     if (control_.limit_seconds() <= 0) return most;
-    const double share = is_thorough ? 0.2 : 0.05;
+    const double share = is_thorough ? 0.12 : 0.04;
     const double work = share * kWorkPerSecond * control_.limit_seconds();
     return std::min(most, static_cast<std::int64_t>(work));
   }

@@ -222,7 +222,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   constexpr double kFirstAmbition = 0.05;
   constexpr double kNextAmbition = 0.01;  // from prices that are good already
   constexpr double kLastAmbition = 1e-6;
-  constexpr double kNanoseconds = 2.5;  // per unit of work
+  constexpr double kNanoseconds = 2;  // per unit of work
   for (int values = cluster_values; values > 0; values /= 2) {
     group(values, gluing);
     if (work >= kFewRounds * work_of_round()) break;

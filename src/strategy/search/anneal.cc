@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 namespace lowtide {
 namespace {
 
 constexpr int kTries = 12;
+
+/// How often what is made from one value is dropped, or held, together.
+constexpr double kTogether = 0.2;
 
 }  // namespace
 
@@ -78,7 +82,11 @@ void Annealer::hold_random() {
   const auto& events = plan_.events();
   if (events.empty()) return;
   const Event event = events[pick(static_cast<int>(events.size()))];
-  moves_.hold(event);
+  if (chance(kTogether)) {
+    moves_.hold_with_readers(event);
+  } else {
+    moves_.hold(event);
+  }
 }
 
 /// An event moves to another stage nearby.
@@ -94,10 +102,35 @@ void Annealer::shift_random() {
   drop(moved, 0.5);
 }
 
+/// Drops what a few ops make from the value and is held over the stage.
+bool Annealer::drop_together(int value, int stage) {
+  constexpr int kMost = 8;
+  const std::vector<int>& readers = graph_.value(value).readers;
+  const int count = static_cast<int>(readers.size());
+  if (count < 2) return false;
+  const bool all = count <= kMost && chance(0.5);
+  const int first = all ? 0 : pick(count - 1);
+  const int end = all ? count : first + 2 + pick(std::min(count - first - 1, kMost - 1));
+  std::vector<Event> events;
+  for (int reader : std::span(readers).subspan(first, end - first)) {
+    for (int v : graph_.stage(reader).outputs) {
+      const int use = next_use_behind(graph_, plan_, v, stage);
+      if (use != kNone) events.push_back({use, reader});
+    }
+  }
+  if (events.size() < 2) return false;
+  std::ranges::sort(events);
+  const double deep = depth();
+  for (std::size_t i = 0; i < events.size() && !is_too_dear(); ++i) drop(events[i], deep);
+  return true;
+}
+
 /// Drops some value that is held over the stage until its next use.
 void Annealer::relieve(int stage) {
+  const bool together = chance(kTogether);
   for (int i = 0; i < kTries; ++i) {
     const int v = choices_[pick(static_cast<int>(choices_.size()))];
+    if (together && drop_together(v, stage)) return;
     const int use = next_use_behind(graph_, plan_, v, stage);
     if (use == kNone) continue;
     return drop({use, graph_.value(v).producer}, depth());

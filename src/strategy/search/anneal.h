@@ -67,6 +67,7 @@ class Annealer {
   void shift_random();
   void exchange_random();
   void relieve(int stage);
+  bool drop_together(int value, int stage);
   void change_something();
   void move(double temperature);
   void adapt_weight(int moves, int fitting);

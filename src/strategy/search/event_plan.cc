@@ -50,8 +50,8 @@ EventPlan::EventPlan(const StageGraph& graph, Timeline memory, const Prices* pri
 }
 
 double EventPlan::work() const {
-  constexpr double kPerStep = 45;
-  constexpr double kPerStage = 2;
+  constexpr double kPerStep = 36;
+  constexpr double kPerStage = 1.6;
   return kPerStep * static_cast<double>(steps_) + kPerStage * static_cast<double>(memory_.work());
 }
 

@@ -12,10 +12,9 @@
 #include "strategy/search/anneal.h"
 #include "strategy/search/answer.h"
 #include "strategy/search/descent.h"
-#include "strategy/search/evictions.h"
-#include "strategy/search/priced_descent.h"
 #include "strategy/search/proof.h"
-#include "strategy/search/start_events.h"
+#include "strategy/search/relief.h"
+#include "strategy/search/start_finder.h"
 #include "strategy/search/starts.h"
 #include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
@@ -66,17 +65,21 @@ class Search {
   }
 
  private:
-  /// From the earlier answer, rather cold, so that it stays about as good as it is. Whether that
-  /// was enough.
+  /// From the earlier answer, made to fit, rather cold, so that it stays about as good as it is.
+  /// Whether that was enough; what was found stays the best until there is better.
   bool go_on() {
     constexpr double kClose = 0.02;  // of the cost of all ops
+    constexpr double kDear = 2;      // times that cost
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
     annealer.load(events_of(graph_, request_.start));
-    const double before = annealer.plan().cost();
+    const double most = annealer.plan().cost() + kClose * graph_.required_cost();
+    const auto relieved =
+        Relief(graph_, request_.budget_bytes)
+            .run(annealer.plan().events(), kDear * graph_.required_cost(), share_of_time(0.5));
+    if (relieved) annealer.load(*relieved);
     run(annealer, {0.5, 0.3});
     left_ = 1;
-    return annealer.any_fits() &&
-           annealer.best_cost() <= before + kClose * graph_.required_cost();
+    return annealer.any_fits() && (annealer.best_cost() <= most || is_hurried());
   }
 
   /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
@@ -132,10 +135,9 @@ class Search {
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
-    starts_ = found_starts(annealer);
-    if (auto mixed = starts_.mixture_within(request_.budget_bytes)) {
-      starts_.add(start_of(*mixed, annealer));
-    }
+    starts_ = StartFinder(graph_, request_.budget_bytes, bound_, annealer,
+                          [this](double share) { return share_of_time(share); }, request_.control)
+                  .find();
     const std::vector<Start> starts = starts_.chosen();
     constexpr double kHeats[] = {0.1, 0.3, 1};
     const double each = 0.5 / static_cast<double>(starts.size() * std::size(kHeats));
@@ -164,63 +166,6 @@ class Search {
     is_short_of_time_ = is_short_of_time_ || made < moves / 4;
     left_ -= phase.share;
     if (annealer.any_fits()) take(annealer);
-  }
-
-  /// Lean ones only where nothing that prices lead to fits.
-  Starts found_starts(Annealer& annealer) const {
-    Starts starts(graph_, request_.budget_bytes);
-    add_priced_starts(starts, annealer);
-    if (!starts.any_fits()) add_lean_starts(starts, annealer);
-    return starts;
-  }
-
-  /// Plans that are good at the prices of the bound and above, from the bound's own solution and
-  /// from nothing.
-  void add_priced_starts(Starts& starts, Annealer& annealer) const {
-    const Control part = share_of_time(0.3);
-    starts.add(start_of({}, annealer));
-    for (bool from_bound : {true, false}) {
-      std::vector<Event> priced;
-      for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
-        if (part.should_stop()) return;
-        std::optional<std::vector<Event>> from = priced;
-        if (from_bound) from = events_of(graph_, bound_.solution(factor));
-        if (!from) break;
-        priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
-        Start start = start_of(priced, annealer);
-        const bool is_lean = starts.is_lean(start);
-        starts.add(std::move(start));
-        if (is_lean) break;
-      }
-    }
-  }
-
-  /// Segments, as they are and thinned at the prices of the bound, and evictions.
-  void add_lean_starts(Starts& starts, Annealer& annealer) const {
-    constexpr double kSegmentsTime = 0.15;
-    const Control part = share_of_time(kSegmentsTime);
-    for (const std::vector<Event>& events : segmentations(graph_)) {
-      if (part.should_stop()) break;
-      starts.add(start_of(events, annealer));
-      starts.add(start_of(PricedDescent(graph_, bound_.prices()).run(events, part), annealer));
-    }
-    constexpr double kEvictionsTime = 0.1;
-    const Control last = share_of_time(kEvictionsTime);
-    for (double share : {1.0, 0.95, 0.9, 0.8}) {
-      const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
-      for (const std::vector<Event>& events : evictions(graph_, limit, last)) {
-        starts.add(start_of(events, annealer));
-      }
-      if (starts.any_fits()) break;
-    }
-  }
-
-  Start start_of(const std::vector<Event>& events, Annealer& annealer) const {
-    annealer.load(events);
-    const EventPlan& plan = annealer.plan();
-    report(fmt::format("start of {:.3f}%, peak {}", percent(plan.cost()),
-                       format_bytes(plan.memory().peak())));
-    return {plan.events(), plan.cost(), plan.memory().peak(), annealer.rating()};
   }
 
   void take(const Annealer& annealer) {

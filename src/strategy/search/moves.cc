@@ -48,6 +48,21 @@ void Moves::hold(Event event) {
   prune_inputs(event);
 }
 
+void Moves::hold_with_readers(Event event) {
+  for (int v : graph_.stage(event.op).outputs) {
+    for (int reader : graph_.value(v).readers) {
+      const std::vector<int> stages = plan_.runs(reader);
+      for (int stage : stages) {
+        const Event reading{stage, reader};
+        if (!plan_.contains(event)) return;  // nothing reads it any more
+        const bool reads = plan_.runs(event.op)[plan_.instance_at(v, stage)] == event.stage;
+        if (reads && plan_.contains(reading)) hold(reading);
+      }
+    }
+  }
+  if (plan_.contains(event)) hold(event);
+}
+
 void Moves::hold_if_it_fits(Event event) {
   if (!plan_.contains(event)) return;
   keep();
@@ -80,15 +95,17 @@ void Moves::prune_run_before(Event event) {
   if (previous != event.op) prune({previous, event.op});
 }
 
-void Moves::undo() {
-  for (auto change = changes_.rbegin(); change != changes_.rend(); ++change) {
-    if (change->added) {
-      plan_.remove(change->event);
+/// Takes back all changes but the first `count`.
+void Moves::undo_to(std::size_t count) {
+  while (changes_.size() > count) {
+    const Change change = changes_.back();
+    changes_.pop_back();
+    if (change.added) {
+      plan_.remove(change.event);
     } else {
-      plan_.add(change->event);
+      plan_.add(change.event);
     }
   }
-  changes_.clear();
 }
 
 }  // namespace lowtide

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "strategy/search/event_plan.h"
@@ -35,10 +36,40 @@ class Moves {
     prune_run_before(event);
   }
 
+  /// Runs the op of the event again, and what makes its inputs where that costs less than what
+  /// `held(event, input)` says that it is worth not to hold one, and so on. Whether that costs no
+  /// more than `worth`, with what is held for it; else nothing changes.
+  template <class Held>
+  bool drop_if_worth(Event event, double worth, const Held& held) {
+    if (plan_.contains(event)) return true;
+    if (!graph_.may_rerun(event.op, event.stage)) return false;
+    const std::size_t before = changes_.size();
+    const double most = plan_.cost() + worth;
+    double for_held = 0;
+    add(event);
+    for (int v : graph_.stage(event.op).inputs) {
+      if (plan_.cost() + for_held > most) break;
+      if (!plan_.stretches(event, v)) continue;
+      const double to_hold = held(event, v);
+      const double left = most - plan_.cost() - for_held;
+      const Event maker{event.stage, graph_.value(v).producer};
+      if (!drop_if_worth(maker, std::min(to_hold, left), held)) for_held += to_hold;
+    }
+    if (plan_.cost() + for_held <= most) {
+      prune_run_before(event);
+      return true;
+    }
+    undo_to(before);
+    return false;
+  }
+
   /// Takes the event out, so that what it made is held since the run before; and then runs that
   /// nothing reads any more.
   void hold(Event event);
-  /// The same, taken back at once unless the plan fits after it.
+  /// Takes the event out with all reruns that read what it makes: often only the last of them is
+  /// what the event costs so much for.
+  void hold_with_readers(Event event);
+  /// hold(), taken back at once unless the plan fits after it.
   void hold_if_it_fits(Event event);
   /// Takes the event out when nothing reads what it makes, and then those that made its inputs.
   void prune(Event event);
@@ -48,7 +79,7 @@ class Moves {
   /// Whether anything changed since the last keep() or undo().
   bool any() const { return !changes_.empty(); }
   void keep() { changes_.clear(); }
-  void undo();
+  void undo() { undo_to(0); }
 
  private:
   struct Change {
@@ -58,6 +89,7 @@ class Moves {
 
   void add(Event event);
   void remove(Event event);
+  void undo_to(std::size_t count);
   void prune_inputs(Event event);
   void prune_run_before(Event event);
 

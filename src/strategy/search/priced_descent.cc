@@ -1,5 +1,6 @@
 #include "strategy/search/priced_descent.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -30,6 +31,10 @@ bool PricedDescent::round(const Control& control) {
     }
     count_work(control);
   }
+  for (int v = 0; v < graph_.num_values() && !control.should_stop(); ++v) {
+    try_drop_readers(v);
+    count_work(control);
+  }
   const std::vector<Event> events = plan_.events();
   for (std::size_t i = 0; i < events.size() && !control.should_stop(); ++i) {
     try_hold(events[i]);
@@ -49,39 +54,95 @@ void PricedDescent::try_drop(int v, int stage) {
   }
   if (saved <= graph_.stage(event.op).cost) return;
   for (double patience : {1.0, 0.0, std::numeric_limits<double>::infinity()}) {
-    try_drop(event, saved, patience);
+    try_drop(std::span(&event, 1), saved, patience);
     if (plan_.contains(event)) return;
   }
 }
 
 /// Inputs are made again when holding them takes more than `patience` times what that costs.
-void PricedDescent::try_drop(Event event, double saved, double patience) {
+void PricedDescent::try_drop(std::span<const Event> events, double saved, double patience) {
   const double before = rating();
-  moves_.drop(event, plan_.cost() + saved, [&](Event run, int input) {
-    const int producer = graph_.value(input).producer;
-    const int from = plan_.runs(producer)[plan_.instance_at(input, run.stage)];
-    const double held =
-        prices_.over(from, run.stage) * static_cast<double>(graph_.value(input).bytes);
-    return held > patience * graph_.stage(producer).cost;
-  });
+  const double most_cost = plan_.cost() + saved;
+  for (Event event : events) {
+    moves_.drop(event, most_cost, [&](Event run, int input) {
+      const int producer = graph_.value(input).producer;
+      const int from = plan_.runs(producer)[plan_.instance_at(input, run.stage)];
+      const double held =
+          prices_.over(from, run.stage) * static_cast<double>(graph_.value(input).bytes);
+      return held > patience * graph_.stage(producer).cost;
+    });
+  }
   keep_if_better(before);
+}
+
+/// What is made from the value by several ops is dropped together: to make the value again may cost
+/// more than any one of them saves.
+void PricedDescent::try_drop_readers(int v) {
+  std::vector<Gap> gaps;
+  for (int reader : graph_.value(v).readers) {
+    const Gap gap = dearest_gap(reader);
+    if (gap.held > 0) gaps.push_back(gap);
+  }
+  std::ranges::sort(gaps, {}, &Gap::event);
+  for (std::size_t length = gaps.size(); length > 1; length = (length + 1) / 2) {
+    for (std::size_t begin = 0; begin < gaps.size(); begin += length) {
+      std::vector<Event> events;
+      double saved = 0;
+      double cost = 0;
+      for (std::size_t i = begin; i < std::min(begin + length, gaps.size()); ++i) {
+        if (plan_.contains(gaps[i].event)) continue;
+        events.push_back(gaps[i].event);
+        saved += gaps[i].held;
+        cost += graph_.stage(gaps[i].event.op).cost;
+      }
+      if (events.size() < 2 || saved <= cost) continue;
+      for (double patience : {1.0, 0.0}) {
+        try_drop(events, saved, patience);
+        if (plan_.contains(events.front())) break;
+      }
+    }
+  }
+}
+
+/// Of all times between two uses of what the op makes.
+PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
+  Gap dearest;
+  for (int v : graph_.stage(op).outputs) {
+    std::vector<int> uses = plan_.runs(op);
+    for (int reader : graph_.value(v).readers) {
+      uses.insert(uses.end(), plan_.runs(reader).begin(), plan_.runs(reader).end());
+    }
+    std::ranges::sort(uses);
+    for (std::size_t i = 1; i < uses.size(); ++i) {
+      const Event event{uses[i], op};
+      if (plan_.contains(event) || !graph_.may_rerun(op, event.stage)) continue;
+      const double held =
+          prices_.over(uses[i - 1] + 1, event.stage) * static_cast<double>(graph_.value(v).bytes);
+      if (held > dearest.held) dearest = {event, held};
+    }
+  }
+  return dearest;
 }
 
 void PricedDescent::try_hold(Event event) {
   if (!plan_.contains(event)) return;
   const double before = rating();
   moves_.hold(event);
+  if (keep_if_better(before)) return;
+  moves_.hold_with_readers(event);
   keep_if_better(before);
 }
 
-void PricedDescent::keep_if_better(double before) {
+bool PricedDescent::keep_if_better(double before) {
   constexpr double kRounding = 1e-12;
-  if (rating() < before * (1 - kRounding)) {
+  const bool is_better = rating() < before * (1 - kRounding);
+  if (is_better) {
     moves_.keep();
     improved_ = true;
   } else {
     moves_.undo();
   }
+  return is_better;
 }
 
 void PricedDescent::count_work(const Control& control) {

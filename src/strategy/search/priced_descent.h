@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "base/control.h"
@@ -21,9 +22,16 @@ class PricedDescent {
   double rating() const { return plan_.cost() + plan_.held_price(); }
   bool round(const Control& control);
   void try_drop(int value, int stage);
-  void try_drop(Event event, double saved, double patience);
+  void try_drop(std::span<const Event> events, double saved, double patience);
+  void try_drop_readers(int value);
   void try_hold(Event event);
-  void keep_if_better(double before);
+  /// A rerun of an op behind a time over which what it makes is held.
+  struct Gap {
+    Event event;
+    double held = 0;  ///< what that time is worth at the prices
+  };
+  Gap dearest_gap(int op) const;
+  bool keep_if_better(double before);
   void count_work(const Control& control);
 
   const StageGraph& graph_;

@@ -1,6 +1,7 @@
 #include "strategy/search/starts.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -22,6 +23,23 @@ bool Starts::any_fits() const {
   return std::ranges::any_of(starts_, [&](const Start& s) { return fits(s); });
 }
 
+const Start* Starts::cheapest() const {
+  const Start* cheapest = nullptr;
+  for (const Start& start : starts_) {
+    if (!fits(start)) continue;
+    if (cheapest == nullptr || start.cost < cheapest->cost) cheapest = &start;
+  }
+  return cheapest;
+}
+
+std::vector<Start> Starts::too_large() const {
+  std::vector<Start> result;
+  std::ranges::copy_if(starts_, std::back_inserter(result),
+                       [&](const Start& start) { return !fits(start); });
+  std::ranges::stable_sort(result, {}, &Start::cost);
+  return result;
+}
+
 bool Starts::is_lean(const Start& start) const {
   constexpr double kRoom = 0.9;
   return static_cast<double>(start.peak) <= kRoom * static_cast<double>(budget_);
@@ -29,11 +47,10 @@ bool Starts::is_lean(const Start& start) const {
 
 std::vector<Start> Starts::chosen() const {
   const Start* best = &starts_.front();
-  const Start* cheapest = nullptr;
   for (const Start& s : starts_) {
     if (s.rating < best->rating) best = &s;
-    if (fits(s) && (cheapest == nullptr || s.cost < cheapest->cost)) cheapest = &s;
   }
+  const Start* cheapest = this->cheapest();
   const Start* leanest = nullptr;
   for (const Start& s : starts_) {
     if (fits(s) || (cheapest != nullptr && s.cost >= cheapest->cost)) continue;

@@ -23,6 +23,10 @@ class Starts {
 
   void add(Start start) { starts_.push_back(std::move(start)); }
   bool any_fits() const;
+  /// The cheapest that fits; null when none does.
+  const Start* cheapest() const;
+  /// Those that do not fit, cheapest first.
+  std::vector<Start> too_large() const;
   /// Whether addresses are sure to fit, or nearly so.
   bool is_lean(const Start& start) const;
 

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "base/control.h"
+#include "strategy/bound/price_bound.h"
+#include "strategy/search/anneal.h"
+#include "strategy/search/starts.h"
+
+namespace lowtide {
+
+/// Looks for plans from which annealing within a budget may begin. All references must outlive it.
+class StartFinder {
+ public:
+  /// A control for a share of the time that is left.
+  using TimeShare = std::function<Control(double share)>;
+
+  /// `annealer` rates the starts, and is at the last of them afterwards. `listener` hears of each.
+  StartFinder(const StageGraph& graph, Bytes budget, const PriceBound& bound, Annealer& annealer,
+              TimeShare share_of_time, const Control& listener);
+
+  /// Plans that are good at the prices of the bound and above; where none of them fits, segments
+  /// and evictions besides; and the best mixture of what was found.
+  Starts find();
+
+ private:
+  void add_priced(Starts& starts);
+  void add_relieved(Starts& starts);
+  bool relieve(const Start& start, Bytes limit, Starts& starts, const Control& control);
+  void add_lean(Starts& starts);
+  Start start_of(const std::vector<Event>& events);
+
+  const StageGraph& graph_;
+  Bytes budget_;
+  const PriceBound& bound_;
+  Annealer& annealer_;
+  TimeShare share_of_time_;
+  const Control& listener_;
+};
+
+}  // namespace lowtide
