@@ -47,8 +47,8 @@ def wrap(
     the optimizer itself, its class or its name; None counts what Adam would hold), inputs, saved
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
     ``time_limit``: seconds of planning at most, spent by work that is counted, so that the plan is
-    the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are kept for later runs;
-    ``report``: is called with a line for each stage. ``mode``: ``"executor"`` runs PyTorch's own
+    the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are
+    kept for later runs; ``report``: is called with a line for each stage. ``mode``: ``"executor"`` runs PyTorch's own
     kernels at planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which
     rounds and draws as ``torch.compile`` does, and measures a few steps with the example inputs.
 
