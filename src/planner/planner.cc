@@ -32,7 +32,7 @@ constexpr double kLaterShare = 0.4;
 constexpr double kLayoutShare = 0.75;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes once there
 /// is a plan that fits; and until then so much at first, and each time so many times more. Asking
-/// for too little costs little, and can be mended with the time that is left; asking often takes it.
+/// for too little costs little, and can be mended with time that is left; asking often takes it.
 constexpr double kLaterMargin = 1.25;
 constexpr double kFirstMargin = 1;
 constexpr double kMarginGrowth = 2.5;

@@ -10,7 +10,8 @@ namespace lowtide {
 /// A lower bound on the peak of all orders in which every stage runs once: the most that any needs
 /// at least (before_cut.h), in the end too. Stages that need no more in the given schedule than
 /// what is known already are left out, so that few are looked at where the bound is tight. Looks at
-/// no more than `cuts`, from which it takes them off, and at no more once the bound is above `enough`.
+/// no more than `cuts`, from which it takes them off, and at no more once the bound is above
+/// `enough`.
 Bytes peak_bound(const Schedule& schedule, std::int64_t& cuts, Bytes enough);
 
 /// What all orders with no more than `limit` bytes at the peak have in common, as a precedence of

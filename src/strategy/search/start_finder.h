@@ -20,8 +20,8 @@ class StartFinder {
   StartFinder(const StageGraph& graph, Bytes budget, const PriceBound& bound, Annealer& annealer,
               TimeShare share_of_time, const Control& listener);
 
-  /// Plans that are good at the prices of the bound and above; where none of them fits, the cheapest
-  /// made to fit, and where none can be, segments and evictions; and the best mixture of all.
+  /// Plans that are good at the prices of the bound and above; where none of them fits, the
+  /// cheapest made to fit, and where none can be, segments and evictions; and the best mixture.
   Starts find();
 
  private:
