@@ -119,7 +119,12 @@ class Solve {
       if (request_.on_solution) request_.on_solution(values);
       return;
     }
-    count(std::max<std::int64_t>(out.simplex_iteration_count, out.mip_total_lp_iterations));
+    // Only what belongs to the event is filled in.
+    if (event == kHighsCallbackSimplexInterrupt && request_.relaxed) {
+      count(out.simplex_iteration_count);
+    } else if (event == kHighsCallbackMipInterrupt) {
+      count(out.mip_total_lp_iterations);
+    }
     if (in != nullptr) in->user_interrupt = control_.should_stop();
     if (event == kHighsCallbackMipInterrupt && request_.on_progress) {
       request_.on_progress(out.mip_dual_bound, out.mip_primal_bound);
