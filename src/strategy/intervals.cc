@@ -96,18 +96,8 @@ class Intervals {
     }
     if (!found.events) return false;
     change_to(plan_, *std::move(found.events));
-    trim();
+    moves_.trim();
     return true;
-  }
-
-  /// Takes out what can be done without, the dearest first.
-  void trim() {
-    moves_.prune_all();
-    std::vector<Event> events = plan_.events();
-    std::ranges::sort(events);
-    std::ranges::stable_sort(events, std::ranges::greater(),
-                             [&](Event event) { return graph_.stage(event.op).cost; });
-    for (Event event : events) moves_.hold_if_it_fits(event);
   }
 
   /// The intervals of these ops, while all others stay. The plan is left without them.
@@ -147,7 +137,7 @@ class Intervals {
 
   /// Keeps the plan, rid of what it can do without.
   void take() {
-    trim();
+    moves_.trim();
     if (best_ && plan_.cost() >= best_cost_) return;
     best_ = plan_.events();
     best_cost_ = plan_.cost();

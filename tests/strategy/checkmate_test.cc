@@ -18,6 +18,7 @@
 #include "strategy/milp/highs.h"
 #include "strategy/milp/incumbent.h"
 #include "strategy/milp/rounding.h"
+#include "strategy/some_plans.h"
 #include "strategy/tiny_graphs.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
@@ -26,12 +27,12 @@
 namespace lowtide {
 namespace {
 
-using testing::allowed_events;
 using testing::ask;
 using testing::Candidate;
 using testing::kNever;
 using testing::least_cost;
 using testing::random_graph;
+using testing::some_events;
 using testing::Tiny;
 using testing::TinyGraphs;
 using ::testing::AllOf;
@@ -59,15 +60,6 @@ Plan lowered(const Graph& graph, const std::vector<OpId>& executions) {
 
 // ---- The model ---------------------------------------------------------------------------------
 
-std::vector<Event> some_events(const StageGraph& stages, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Event> events;
-  for (const Event event : allowed_events(stages)) {
-    if (random() % 8 == 0) events.push_back(event);
-  }
-  return events;
-}
-
 /// Of those events, the ones that can be of use, which are all that the model has.
 std::vector<Event> known_events(const Graph& graph, const StageGraph& stages,
                                 const std::vector<Event>& events) {
@@ -81,7 +73,7 @@ TEST(StageModel, HasThePlansWithinTheBudgetAndNoOthers) {
     const Graph graph =
         random_graph(seed, {.ops = 8 + static_cast<int>(seed % 30), .in_place = false});
     const StageGraph stages(graph);
-    const auto events = known_events(graph, stages, some_events(stages, seed));
+    const auto events = known_events(graph, stages, some_events(stages, seed, 8));
     const Plan plan = lower(graph, executions_of(stages, events));
     if (plan.peak_bytes <= stages.resident_bytes() + 8) continue;
     for (const Formulation form : kFormulations) {
@@ -103,7 +95,7 @@ TEST(StageModel, HasThePlansThatFitByWritingInPlace) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 8 + static_cast<int>(seed % 30)});
     const StageGraph stages(graph);
-    const auto events = known_events(graph, stages, some_events(stages, seed));
+    const auto events = known_events(graph, stages, some_events(stages, seed, 8));
     const auto executions = executions_of(stages, events);
     const Plan plan = lowered(graph, executions);
     saved += plan.peak_bytes < lower(graph, executions).peak_bytes;
@@ -118,7 +110,7 @@ TEST(StageModel, HasThePlansThatFitByWritingInPlace) {
 TEST(StageModel, SeesTheInsideOfTheStagesThatItIsAskedFor) {
   const Graph graph = random_graph(11, {.ops = 40, .in_place = false});
   const StageGraph stages(graph);
-  const auto events = known_events(graph, stages, some_events(stages, 11));
+  const auto events = known_events(graph, stages, some_events(stages, 11, 8));
   EventPlan plan(stages, 0);
   for (const Event event : events) plan.add(event);
   int hidden = 0;

@@ -3,27 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <random>
 #include <vector>
 
-#include "support/brute_force.h"
+#include "strategy/some_plans.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
 
-std::vector<Event> some_events(const StageGraph& graph, std::uint64_t seed, int rarity) {
-  std::mt19937_64 random(seed);
-  std::vector<Event> events = testing::allowed_events(graph);
-  std::erase_if(events, [&](Event) { return random() % rarity != 0; });
-  return events;
-}
-
-EventPlan plan_of(const StageGraph& graph, const std::vector<Event>& events, Bytes limit) {
-  EventPlan plan(graph, limit);
-  for (Event event : events) plan.add(event);
-  return plan;
-}
+using testing::plan_of;
+using testing::some_events;
 
 TEST(Mixture, FitsWhereverTheLeanerPlanDoesAndCostsNoMoreThanBoth) {
   int between = 0;

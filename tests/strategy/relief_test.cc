@@ -6,16 +6,18 @@
 
 #include <algorithm>
 #include <limits>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "strategy/search/priced_descent.h"
-#include "support/brute_force.h"
+#include "strategy/some_plans.h"
 #include "support/random_graph.h"
 
 namespace lowtide {
 namespace {
+
+using testing::plan_of;
+using testing::some_events;
 
 constexpr double kAnyCost = std::numeric_limits<double>::infinity();
 constexpr int kGates = 4;
@@ -63,26 +65,13 @@ int stage_of(const Graph& graph, const StageGraph& stages, const std::string& na
   return found->producer;
 }
 
-EventPlan plan_of(const StageGraph& graph, const std::vector<Event>& events, Bytes limit) {
-  EventPlan plan(graph, limit);
-  change_to(plan, events);
-  return plan;
-}
-
-std::vector<Event> some_events(const StageGraph& graph, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  std::vector<Event> events = testing::allowed_events(graph);
-  std::erase_if(events, [&](Event) { return random() % 30 != 0; });
-  return events;
-}
-
 TEST(Relief, EndsWithAPlanThatFitsOrWithNone) {
   int relieved = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const StageGraph graph(testing::random_step(seed, 20, 15));
     const Bytes limit = keep_all_peak(graph) * 7 / 10;
-    for (const std::vector<Event>& start : {std::vector<Event>(), some_events(graph, seed)}) {
+    for (const std::vector<Event>& start : {std::vector<Event>(), some_events(graph, seed, 30)}) {
       const auto events = Relief(graph, limit).run(start, kAnyCost, Control());
       if (!events) continue;
       EXPECT_TRUE(plan_of(graph, *events, limit).fits());
@@ -97,7 +86,7 @@ TEST(Relief, TakesOutWhatAPlanFitsWithout) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const StageGraph graph(testing::random_step(seed, 20, 15));
     const Bytes limit = std::numeric_limits<Bytes>::max() / 2;
-    const auto events = Relief(graph, limit).run(some_events(graph, seed), kAnyCost, Control());
+    const auto events = Relief(graph, limit).run(some_events(graph, seed, 30), kAnyCost, Control());
     ASSERT_TRUE(events);
     EXPECT_TRUE(events->empty());
   }

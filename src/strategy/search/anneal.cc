@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
-#include <utility>
 
 namespace lowtide {
 namespace {
@@ -209,14 +208,14 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
     const double share = std::max(static_cast<double>(done) / static_cast<double>(cooling.moves),
                                   control.used_share());
     const double temperature = cooling.first_temperature * std::pow(ratio, share);
-    const double before_work = plan_.work();
+    plan_.take_work();
     int fitting = 0;
     for (int i = 0; i < kBatch; ++i) {
       move(temperature);
       fitting += over_ == 0;
     }
     adapt_weight(kBatch, fitting);
-    control.count(plan_.work() - before_work);
+    control.count(plan_.take_work());
     if (share >= (part + 1.0) / kParts) {
       ++part;
       before = others_.size();
@@ -229,14 +228,14 @@ std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
 void Annealer::descend(std::int64_t moves, const Control& control) {
   Bytes peak = plan_.memory().peak();
   std::int64_t idle = 0;
-  double counted = plan_.work();
+  plan_.take_work();
   while (peak > limit_ && idle < moves && !choices_.empty()) {
     if (idle == 0) {
       plan_.set_limit(peak - 1 - peak / 256);
       over_ = bytes_over();
     }
     if (idle % 256 == 0) {
-      control.count(plan_.work() - std::exchange(counted, plan_.work()));
+      control.count(plan_.take_work());
       if (control.should_stop()) break;
     }
     move(0);

@@ -49,10 +49,12 @@ EventPlan::EventPlan(const StageGraph& graph, Timeline memory, const Prices* pri
   for (int i = 0; i < graph.num_stages(); ++i) touch(i);
 }
 
-double EventPlan::work() const {
+double EventPlan::take_work() {
   constexpr double kPerStep = 36;
   constexpr double kPerStage = 1.6;
-  return kPerStep * static_cast<double>(steps_) + kPerStage * static_cast<double>(memory_.work());
+  const double work =
+      kPerStep * static_cast<double>(steps_) + kPerStage * static_cast<double>(memory_.work());
+  return work - std::exchange(taken_work_, work);
 }
 
 bool EventPlan::contains(Event event) const {

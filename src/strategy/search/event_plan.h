@@ -68,9 +68,9 @@ class EventPlan {
   /// Which run of the value's producer a use in `stage` reads.
   int instance_at(int value, int stage) const;
 
-  /// Done so far in keeping all this up to date, in nanoseconds on the machine that Control counts
-  /// on.
-  double work() const;
+  /// Done in keeping all this up to date since it was last taken, in nanoseconds on the machine that
+  /// Control counts on.
+  double take_work();
 
   /// Ops in the order in which they run.
   std::vector<OpId> executions() const;
@@ -110,6 +110,7 @@ class EventPlan {
   mutable std::vector<int> touched_;
   mutable std::vector<char> is_touched_;
   mutable std::int64_t steps_ = 0;  // over the readers and runs of values
+  double taken_work_ = 0;
   mutable Timeline memory_;  // per stage: the highest use in it
 };
 

@@ -81,6 +81,15 @@ void Moves::prune_all() {
   keep();
 }
 
+void Moves::trim() {
+  prune_all();
+  std::vector<Event> events = plan_.events();
+  std::ranges::sort(events);
+  std::ranges::stable_sort(events, std::ranges::greater(),
+                           [&](Event event) { return graph_.stage(event.op).cost; });
+  for (Event event : events) hold_if_it_fits(event);
+}
+
 void Moves::prune_inputs(Event event) {
   for (int v : graph_.stage(event.op).inputs) {
     const int producer = graph_.value(v).producer;

@@ -75,6 +75,8 @@ class Moves {
   void prune(Event event);
   /// Every event that nothing reads; cannot be undone.
   void prune_all();
+  /// And then every event that the plan fits without, the dearest first; cannot be undone.
+  void trim();
 
   /// Whether anything changed since the last keep() or undo().
   bool any() const { return !changes_.empty(); }

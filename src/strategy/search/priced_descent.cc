@@ -29,16 +29,16 @@ bool PricedDescent::round(const Control& control) {
       const std::vector<int> stages = plan_.runs(reader);
       for (int stage : stages) try_drop(v, stage);
     }
-    count_work(control);
+    control.count(plan_.take_work());
   }
   for (int v = 0; v < graph_.num_values() && !control.should_stop(); ++v) {
     try_drop_readers(v);
-    count_work(control);
+    control.count(plan_.take_work());
   }
   const std::vector<Event> events = plan_.events();
   for (std::size_t i = 0; i < events.size() && !control.should_stop(); ++i) {
     try_hold(events[i]);
-    count_work(control);
+    control.count(plan_.take_work());
   }
   return improved_;
 }
@@ -143,10 +143,6 @@ bool PricedDescent::keep_if_better(double before) {
     moves_.undo();
   }
   return is_better;
-}
-
-void PricedDescent::count_work(const Control& control) {
-  control.count(plan_.work() - std::exchange(counted_, plan_.work()));
 }
 
 }  // namespace lowtide

@@ -32,14 +32,12 @@ class PricedDescent {
   };
   Gap dearest_gap(int op) const;
   bool keep_if_better(double before);
-  void count_work(const Control& control);
 
   const StageGraph& graph_;
   Prices prices_;
   EventPlan plan_;
   Moves moves_;
   bool improved_ = false;
-  double counted_ = 0;  // of the plan's work
 };
 
 }  // namespace lowtide

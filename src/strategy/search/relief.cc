@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "strategy/search/anneal.h"
 
@@ -28,7 +27,7 @@ std::optional<std::vector<Event>> Relief::run(const std::vector<Event>& start, d
   while (!plan_.fits()) {
     if (!round(control)) return std::nullopt;
   }
-  trim();
+  moves_.trim();
   return plan_.events();
 }
 
@@ -108,7 +107,7 @@ void Relief::rate(std::vector<Drop>& drops, const Control& control) {
     drop.ratio = control.should_stop() ? kNever : try_drop(drop, kAsGood * std::max(best, 0.0));
     best = std::min(best, drop.ratio);
     moves_.undo();
-    control.count(plan_.work() - std::exchange(counted_, plan_.work()));
+    control.count(plan_.take_work());
   }
   std::ranges::stable_sort(drops, {}, &Drop::ratio);
 }
@@ -138,16 +137,6 @@ double Relief::try_drop(const Drop& drop, double most_ratio) {
   if (moves_.any() && saved > 0 && plan_.cost() <= most_cost && ratio <= most_ratio) return ratio;
   moves_.undo();
   return kNever;
-}
-
-/// The dearest first.
-void Relief::trim() {
-  moves_.prune_all();
-  std::vector<Event> events = plan_.events();
-  std::ranges::sort(events);
-  std::ranges::stable_sort(events, std::ranges::greater(),
-                           [&](Event event) { return graph_.stage(event.op).cost; });
-  for (Event event : events) moves_.hold_if_it_fits(event);
 }
 
 }  // namespace lowtide

@@ -36,7 +36,6 @@ class Relief {
   double try_drop(const Drop& drop, double most_ratio);
   void count_over();
   int fullest_stage() const;
-  void trim();
 
   const StageGraph& graph_;
   EventPlan plan_;
@@ -45,7 +44,6 @@ class Relief {
   std::vector<int> over_;     // per stage: how many before it are above the limit
   double ratio_ = 0;          // of the last round's best drop
   double most_cost_ = 0;
-  double counted_ = 0;        // of the plan's work
 };
 
 }  // namespace lowtide

@@ -17,6 +17,17 @@ double cost_of(const StageGraph& graph, const std::vector<Event>& events) {
   return cost;
 }
 
+/// The first of the cheapest; null when none is wanted.
+template <class Wanted>
+const Start* cheapest_of(const std::vector<Start>& starts, const Wanted& wanted) {
+  const Start* cheapest = nullptr;
+  for (const Start& start : starts) {
+    if (!wanted(start)) continue;
+    if (cheapest == nullptr || start.cost < cheapest->cost) cheapest = &start;
+  }
+  return cheapest;
+}
+
 }  // namespace
 
 bool Starts::any_fits() const {
@@ -24,12 +35,7 @@ bool Starts::any_fits() const {
 }
 
 const Start* Starts::cheapest() const {
-  const Start* cheapest = nullptr;
-  for (const Start& start : starts_) {
-    if (!fits(start)) continue;
-    if (cheapest == nullptr || start.cost < cheapest->cost) cheapest = &start;
-  }
-  return cheapest;
+  return cheapest_of(starts_, [&](const Start& start) { return fits(start); });
 }
 
 std::vector<Start> Starts::too_large() const {
@@ -66,12 +72,7 @@ std::vector<Start> Starts::chosen() const {
 }
 
 const Start* Starts::cheapest_lean() const {
-  const Start* cheapest = nullptr;
-  for (const Start& start : starts_) {
-    if (!is_lean(start)) continue;
-    if (cheapest == nullptr || start.cost < cheapest->cost) cheapest = &start;
-  }
-  return cheapest;
+  return cheapest_of(starts_, [&](const Start& start) { return is_lean(start); });
 }
 
 std::vector<const Start*> Starts::to_mix_with(const Start& leaner, Bytes limit) const {
