@@ -13,6 +13,16 @@ at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
   return at::from_blob(data, shape, strides, [owner = std::move(owner)](void*) {}, options);
 }
 
+/// In the dimensions where strides mean something: those of more than one element.
+bool has_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
+  for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.size(dim) > 1 && tensor.stride(dim) != strides[static_cast<std::size_t>(dim)]) {
+      return false;
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 c10::ScalarType scalar_type(DType dtype) {
@@ -33,12 +43,11 @@ c10::ScalarType scalar_type(DType dtype) {
 
 bool lies_as(const Tensor& type, const at::Tensor& given) {
   if (given.scalar_type() != scalar_type(type.dtype.value())) return false;
-  if (type.strides.empty()) return given.is_contiguous();
-  for (std::size_t d = 0; d < type.strides.size(); ++d) {
-    const auto dim = static_cast<std::int64_t>(d);
-    if (given.size(dim) > 1 && given.stride(dim) != type.strides[d]) return false;
-  }
-  return true;
+  return type.strides.empty() ? given.is_contiguous() : has_strides(given, type.strides);
+}
+
+bool lie_alike(const at::Tensor& one, const at::Tensor& other) {
+  return one.sizes() == other.sizes() && has_strides(one, other.strides());
 }
 
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,

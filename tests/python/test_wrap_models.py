@@ -205,6 +205,18 @@ class ChannelsBehind(nn.Module):
         return F.hardswish(self.second(x)).mean((2, 3))
 
 
+class OneHead(nn.Module):
+    """Adds two tensors whose dimension of one element has different strides."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(20, 20)
+
+    def forward(self, x):
+        x = self.inner(x).unflatten(1, (10, 2))
+        return (2 * x.unsqueeze(2).transpose(1, 2) + 3 * x.unsqueeze(1)).sigmoid()
+
+
 class Recurrent(nn.Module):
     def __init__(self, layer):
         super().__init__()
@@ -230,6 +242,7 @@ MODELS = {
     "physical": (Physical, lambda: (torch.randn(64, 2),)),
     "cayley": (lambda: Orthogonal("cayley"), ROWS),
     "channels behind": (ChannelsBehind, IMAGES),
+    "one head": (OneHead, ROWS),
 }
 
 
