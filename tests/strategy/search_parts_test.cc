@@ -17,6 +17,7 @@
 #include "strategy/search/evictions.h"
 #include "strategy/search/mixture.h"
 #include "strategy/search/priced_descent.h"
+#include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
 #include "strategy/search/starts.h"
 #include "support/brute_force.h"
@@ -244,6 +245,16 @@ TEST(Descent, HoldsNoLargeValueForEverySegment) {
   const Bytes table = steps.tensor(0).bytes;
   EXPECT_GT(leanest(graph, segmentations(graph)), floor + table);
   EXPECT_LT(descend(graph, 0, Control()).peak, floor + table / 4);
+}
+
+TEST(Descent, EndsWhereNoDropsGoLower) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const StageGraph graph(random_graph(seed, {.ops = 60}));
+    const Descent lowest = descend(graph, 0, Control());
+    const Bytes lower = lowest.peak - 1 - lowest.peak / 200;
+    EXPECT_FALSE(Relief(graph, lower).run(lowest.events, 100 * lowest.cost, Control()));
+  }
 }
 
 TEST(Starts, MixtureIsTheCheapestOfThoseTried) {

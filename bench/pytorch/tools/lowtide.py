@@ -6,7 +6,7 @@ from lowtide.pytorch.wrap import session_of
 from . import LOWEST, UNLIMITED
 from .floors import floor_with_gradients
 
-STEP = 1.03  # from one budget that is tried to the next
+NEAR = 1.02  # the ratio of a budget that does to one that does not, at the end
 
 
 def prepare(case, optimizer, setting, mode="executor"):
@@ -29,15 +29,20 @@ def _within(case, optimizer, budget, mode="executor"):
 
 
 def _lowest(case, optimizer):
-    """Upwards from what its largest op takes. Gradients may be made again, so they may be less."""
-    session = session_of(_within(case, optimizer, None))
-    budget = session.memory().existing + max(
+    """Between what its largest op takes and what a step takes that keeps everything, by halves of
+    the ratio. Gradients may be made again, so what takes least may be less than their sum."""
+    wrapped = _within(case, optimizer, None)
+    session = session_of(wrapped)
+    existing, enough = session.memory().existing, session.memory().planned_above
+    too_little = max(
         region.priced.floor_bytes - region.priced.resident_bytes for region in session.regions)
-    while True:
+    while enough > NEAR * too_little:
+        budget = int((too_little * enough) ** 0.5)
         try:
-            return _within(case, optimizer, int(budget))
+            wrapped, enough = _within(case, optimizer, existing + budget), budget
         except lowtide.InfeasibleError:
-            budget *= STEP
+            too_little = budget
+    return wrapped
 
 
 def _planned(session):

@@ -1,11 +1,13 @@
 #include "strategy/search/descent.h"
 
+#include <limits>
 #include <utility>
 
 #include "base/time_share.h"
 #include "strategy/search/anneal.h"
 #include "strategy/search/evictions.h"
 #include "strategy/search/priced_descent.h"
+#include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
 
 namespace lowtide {
@@ -41,6 +43,10 @@ std::vector<std::vector<Event>> thinned(const StageGraph& graph,
   return plans;
 }
 
+Descent descent_of(const EventPlan& plan) {
+  return {plan.events(), plan.cost(), plan.memory().peak()};
+}
+
 Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, Bytes limit,
                      const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
@@ -48,8 +54,24 @@ Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, B
   Annealer annealer(graph, limit, kDear * typical_price(graph), 1);
   annealer.load(start);
   annealer.descend(kPatience, control);
-  const EventPlan& plan = annealer.plan();
-  return {plan.events(), plan.cost(), plan.memory().peak()};
+  return descent_of(annealer.plan());
+}
+
+/// Goes on from there by the cheapest drops for the bytes above a limit, which is lowered in steps
+/// for as long as there is a way: such drops change several stages at once.
+void relieve(Descent& lowest, const StageGraph& graph, Bytes limit, const Control& control) {
+  for (double step : {0.03, 0.01, 0.003}) {
+    while (lowest.peak > limit) {
+      const auto above = static_cast<double>(lowest.peak - graph.resident_bytes());
+      const Bytes asked = lowest.peak - 1 - static_cast<Bytes>(step * above);
+      const auto leaner =
+          Relief(graph, asked).run(lowest.events, std::numeric_limits<double>::infinity(), control);
+      if (!leaner) break;
+      EventPlan plan(graph, asked);
+      change_to(plan, *leaner);
+      lowest = descent_of(plan);
+    }
+  }
 }
 
 }  // namespace
@@ -65,8 +87,9 @@ Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
   };
   if (lowest.peak > limit) try_from(segmentations(graph), 0.4);
   if (lowest.peak > limit) {
-    try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 1);
+    try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 0.6);
   }
+  relieve(lowest, graph, limit, control);
   return lowest;
 }
 

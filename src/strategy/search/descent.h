@@ -15,9 +15,10 @@ struct Descent {
 };
 
 /// From the leanest evictions, then from the leanest segmentation, and then from the leanest of
-/// those without what is cheap to make again, lowers the peak as far as local search goes, or until
-/// it is within the limit, whatever the cost. The way does not depend on the limit, only where it
-/// ends: so who names the peak that it ended with reaches it when asked for it.
+/// those without what is cheap to make again, lowers the peak as far as local search goes, and from
+/// the lowest by the cheapest drops (strategy/search/relief.h), or until it is within the limit,
+/// whatever the cost. The way does not depend on the limit, only where it ends: so who names the
+/// peak that it ended with reaches it when asked for it.
 Descent descend(const StageGraph& graph, Bytes limit, const Control& control);
 
 }  // namespace lowtide
