@@ -248,9 +248,9 @@ TEST(Descent, HoldsNoLargeValueForEverySegment) {
 }
 
 TEST(Descent, EndsWhereNoDropsGoLower) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed : {4, 5}) {  // moves of single values end above this in the first
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 60}));
+    const StageGraph graph(testing::random_step(seed, 50, 50));
     const Descent lowest = descend(graph, 0, Control());
     const Bytes lower = lowest.peak - 1 - lowest.peak / 200;
     EXPECT_FALSE(Relief(graph, lower).run(lowest.events, 100 * lowest.cost, Control()));
