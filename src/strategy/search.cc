@@ -36,7 +36,7 @@ constexpr double kLeastOrderShare = 0.1;
 
 /// Another order takes many moves to pay, whose number grows with the graph: with less than so many
 /// seconds for each op the time is better spent in the order there is.
-constexpr double kSecondsForOrder = 1e-3;
+constexpr double kSecondsForOrder = 2.5e-3;
 
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.

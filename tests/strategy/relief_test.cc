@@ -72,13 +72,34 @@ TEST(Relief, EndsWithAPlanThatFitsOrWithNone) {
     const StageGraph graph(testing::random_step(seed, 20, 15));
     const Bytes limit = keep_all_peak(graph) * 7 / 10;
     for (const std::vector<Event>& start : {std::vector<Event>(), some_events(graph, seed, 30)}) {
-      const auto events = Relief(graph, limit).run(start, kAnyCost, Control());
-      if (!events) continue;
-      EXPECT_TRUE(plan_of(graph, *events, limit).fits());
-      ++relieved;
+      for (int patience : {1, Relief::kHasty, Relief::kThorough}) {
+        const auto events = Relief(graph, limit).run(start, kAnyCost, Control(), patience);
+        if (!events) continue;
+        EXPECT_TRUE(plan_of(graph, *events, limit).fits());
+        ++relieved;
+      }
     }
   }
-  EXPECT_GT(relieved, 100);
+  EXPECT_GT(relieved, 300);
+}
+
+TEST(Relief, TriesFewDropsWhereManyAreAlike) {
+  constexpr int kSteps = 300;
+  const StageGraph graph(gated_steps(kSteps));
+  const Bytes limit = keep_all_peak(graph) / 2;
+  const Control control = Control::by_work(1e3);
+  const auto events = Relief(graph, limit).run({}, kAnyCost, control, Relief::kHasty);
+  ASSERT_TRUE(events);
+  const double cost = plan_of(graph, *events, limit).cost();
+  EXPECT_LT(cost, graph.required_cost() + 0.55 * kSteps * (kBlockCost + kGates * kGateCost));
+  EXPECT_LT(control.used_seconds(), 0.1);
+}
+
+TEST(Relief, StopsWhenTold) {
+  const StageGraph graph(gated_steps(50));
+  const Control control = Control::by_work(1e-5);
+  control.count(1e6);
+  EXPECT_FALSE(Relief(graph, keep_all_peak(graph) / 2).run({}, kAnyCost, control));
 }
 
 TEST(Relief, TakesOutWhatAPlanFitsWithout) {

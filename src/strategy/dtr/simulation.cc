@@ -194,15 +194,19 @@ class Simulation {
 
   /// The neighbourhood, which is dear to find, only makes a score larger.
   int cheapest_to_evict() {
-    constexpr double kNanoseconds = 10;  // per value that may go
-    control_.count(kNanoseconds * static_cast<double>(evictable_.size()));
+    constexpr double kPerValue = 10;  // nanoseconds, of those that may go
+    constexpr double kPerNeighbourhood = 150;
+    std::int64_t neighbourhoods = 0;
     std::pair<double, int> least{std::numeric_limits<double>::infinity(), kNone};
     for (int v : evictable_) {
       const double own_cost = graph_.stage(graph_.value(v).producer).cost;
       if (score(v, own_cost) > least.first) continue;
+      ++neighbourhoods;
       const std::pair<double, int> rated{score(v, rerun_cost_->of(v)), v};
       if (least.second == kNone || rated < least) least = rated;
     }
+    control_.count(kPerValue * static_cast<double>(evictable_.size()) +
+                   kPerNeighbourhood * static_cast<double>(neighbourhoods));
     return least.second;
   }
 

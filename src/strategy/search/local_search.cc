@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "base/time_share.h"
@@ -27,6 +28,13 @@ constexpr double kWorthLayout = 1.05;
 
 /// A cost of no more than this times a bound is optimal.
 constexpr double kSame = 1 + 1e-8;
+
+/// Of a plan with these reruns.
+double cost_of(const StageGraph& graph, const std::vector<Event>& events) {
+  double cost = graph.required_cost();
+  for (Event event : events) cost += graph.stage(event.op).cost;
+  return cost;
+}
 
 double price_within(const PriceBound& bound, double otherwise) {
   double sum = 0;
@@ -75,7 +83,8 @@ class Search {
     const double most = annealer.plan().cost() + kClose * graph_.required_cost();
     const auto relieved =
         Relief(graph_, request_.budget_bytes)
-            .run(annealer.plan().events(), kDear * graph_.required_cost(), share_of_time(0.5));
+            .run(annealer.plan().events(), kDear * graph_.required_cost(), share_of_time(0.5),
+                 Relief::kHasty);
     if (relieved) annealer.load(*relieved);
     run(annealer, {0.5, 0.3});
     left_ = 1;
@@ -226,28 +235,44 @@ class Search {
     return decision;
   }
 
-  /// Of the others, those that are worth a layout; some that leave more room; and one that needs
-  /// much less.
+  /// Of the others, those that are worth a layout; some that leave more room; the cheapest start,
+  /// which annealing has not torn, so that addresses fit better; and one that needs much less.
   std::vector<std::vector<OpId>> alternatives() const {
     const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
     std::ranges::sort(sorted, {}, &Annealer::Found::cost);
+    const auto is_other = [&](const Annealer::Found& found) {
+      return found.cost > best_cost_ && found.cost <= kWorthLayout * best_cost_;
+    };
+    std::erase_if(sorted, std::not_fn(is_other));
     const auto repeated = std::ranges::unique(sorted, {}, &Annealer::Found::cost);
     sorted.erase(repeated.begin(), repeated.end());
+    sorted.resize(std::min(most, sorted.size()));
+    std::ranges::move(roomier(), std::back_inserter(sorted));
+    std::ranges::stable_sort(sorted, {}, &Annealer::Found::cost);
     std::vector<std::vector<OpId>> result;
     for (const Annealer::Found& other : sorted) {
-      if (other.cost > kWorthLayout * best_cost_ || result.size() == most) break;
-      if (other.cost > best_cost_) result.push_back(executions_of(graph_, other.events));
+      result.push_back(executions_of(graph_, other.events));
     }
+    const Start* lean = starts_.cheapest_lean();
+    if (lean != nullptr) result.push_back(executions_of(graph_, lean->events));
+    return result;
+  }
+
+  std::vector<Annealer::Found> roomier() const {
+    std::vector<Annealer::Found> result;
+    const auto add = [&](const std::vector<Event>& events) {
+      result.push_back({cost_of(graph_, events), events});
+    };
     Starts with_best = starts_;
     with_best.add(best_start_);
     for (double share : {0.997, 0.99, 0.97}) {
       const auto limit = static_cast<Bytes>(share * static_cast<double>(request_.budget_bytes));
       const auto mixed = with_best.mixture_within(limit);
-      if (mixed) result.push_back(executions_of(graph_, *mixed));
+      if (mixed) add(*mixed);
     }
-    const Start* lean = starts_.cheapest_lean();
-    if (lean != nullptr) result.push_back(executions_of(graph_, lean->events));
+    const Start* cheapest = starts_.cheapest();
+    if (cheapest != nullptr) add(cheapest->events);
     return result;
   }
 

@@ -1,6 +1,7 @@
 #include "strategy/search/relief.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <limits>
 
 #include "strategy/search/anneal.h"
@@ -17,42 +18,81 @@ constexpr double kAsGood = 1.2;
 
 Relief::Relief(const StageGraph& graph, Bytes limit)
     : graph_(graph), plan_(graph, limit), moves_(graph, plan_), choices_(movable_values(graph)),
-      over_(graph.num_stages() + 1) {}
+      over_(graph.num_stages() + 1), rated_(4 * graph.num_values()),
+      changed_(graph.num_stages()) {}
 
 std::optional<std::vector<Event>> Relief::run(const std::vector<Event>& start, double most_cost,
-                                              const Control& control) {
+                                              const Control& control, int patience) {
   change_to(plan_, start);
   ratio_ = typical_price(graph_);
   most_cost_ = most_cost;
+  patience_ = patience;
+  std::ranges::fill(rated_, Rated());
   while (!plan_.fits()) {
     if (!round(control)) return std::nullopt;
   }
   moves_.trim();
+  control.count(plan_.take_work());
   return plan_.events();
 }
 
-/// Whether anything was dropped.
+/// Whether anything was dropped: over the fullest stage, or where that is full of what is made there,
+/// over others.
 bool Relief::round(const Control& control) {
+  constexpr int kPlaces = 16;
   count_over();
   const int fullest = fullest_stage();
-  std::vector<Drop> drops = drops_over(fullest);
-  rate(drops, control);
-  if (drops.empty() || drops.front().ratio == kNever) {  // it is full of what is made there
-    drops = drops_over(std::min(fullest + 1, graph_.end()));
-    rate(drops, control);
-  }
-  if (control.should_stop() || drops.empty() || drops.front().ratio == kNever) return false;
-  const double best = drops.front().ratio;
-  if (best > 0) ratio_ = best;  // a drop that makes other reruns useless may cost less than nothing
-  const double most = kAsGood * ratio_;
-  bool any = false;
-  for (const Drop& drop : drops) {
-    if (drop.ratio > most || plan_.fits()) break;
-    if (try_drop(drop, most) == kNever) continue;
-    moves_.keep();
-    any = true;
+  bool any = drop_best(drops_over(fullest), control) ||
+             drop_best(drops_over(std::min(fullest + 1, graph_.end())), control);
+  for (int i = 0; i < kPlaces && !any; ++i) {
+    const int from = static_cast<int>(std::int64_t{graph_.num_stages()} * i / kPlaces);
+    any = drop_best(drops_over(plan_.memory().over_after(from)), control);
   }
   return any && plan_.cost() <= most_cost_;
+}
+
+/// Makes the best of the drops, and those that are about as good; whether there is any. Tries first
+/// what promises most: what was dropped elsewhere leaves less above the limit to save, so a ratio of
+/// before is the least that there is now.
+bool Relief::drop_best(std::vector<Drop> drops, const Control& control) {
+  std::ranges::stable_sort(drops, {}, &Drop::ratio);
+  Drop* best = nullptr;
+  int in_vain = 0;
+  for (Drop& drop : drops) {
+    if ((best != nullptr && in_vain >= patience_) || control.should_stop()) break;
+    if (drop.ratio == kNever || (best != nullptr && drop.ratio >= best->ratio)) break;
+    drop.ratio = try_drop(drop, best != nullptr ? best->ratio : kNever);
+    const bool is_made = moves_.any();
+    moves_.undo();
+    remember(drop);
+    control.count(plan_.take_work());
+    in_vain = is_made ? 0 : in_vain + 1;
+    if (is_made) best = &drop;
+  }
+  if (best == nullptr) return false;
+  take(*best, kNever);
+  if (best->ratio > 0) ratio_ = best->ratio;  // one that makes other reruns useless may cost less
+  in_vain = 0;
+  for (Drop& drop : drops) {
+    if (in_vain == patience_ || plan_.fits() || control.should_stop()) break;
+    if (&drop == best || drop.ratio > kAsGood * ratio_) continue;
+    in_vain = take(drop, kAsGood * ratio_) ? 0 : in_vain + 1;
+    control.count(plan_.take_work());
+  }
+  return true;
+}
+
+/// Whether the drop was made.
+bool Relief::take(Drop& drop, double most_ratio) {
+  drop.ratio = try_drop(drop, most_ratio);
+  if (!moves_.any()) {
+    remember(drop);
+    return false;
+  }
+  ++time_;
+  moves_.keep();
+  for (Event event : drop.events) changed_[event.stage] = time_;
+  return true;
 }
 
 void Relief::count_over() {
@@ -81,12 +121,15 @@ std::vector<Relief::Drop> Relief::drops_over(int stage) const {
     drop.events.push_back({use, op});
     drop.bytes += static_cast<double>(graph_.value(value).bytes);
   };
-  const auto offer = [&](Drop drop, std::size_t least) {
+  const auto offer = [&](Drop drop, std::size_t least, int index) {
     if (drop.events.size() < least) return;
     std::ranges::sort(drop.events);
-    drops.push_back(drop);
-    drop.all = true;
-    drops.push_back(std::move(drop));
+    for (bool all : {false, true}) {
+      drop.all = all;
+      drop.index = index + all;
+      drop.ratio = least_ratio(drop);
+      drops.push_back(drop);
+    }
   };
   for (int v : choices_) {
     Drop one, together;
@@ -94,31 +137,39 @@ std::vector<Relief::Drop> Relief::drops_over(int stage) const {
     for (int reader : graph_.value(v).readers) {
       for (int made : graph_.stage(reader).outputs) add_use(together, made);
     }
-    offer(std::move(one), 1);
-    offer(std::move(together), 2);
+    offer(std::move(one), 1, 4 * v);
+    offer(std::move(together), 2, 4 * v + 2);
   }
   return drops;
 }
 
-/// Best first.
-void Relief::rate(std::vector<Drop>& drops, const Control& control) {
-  double best = kNever;
-  for (Drop& drop : drops) {
-    drop.ratio = control.should_stop() ? kNever : try_drop(drop, kAsGood * std::max(best, 0.0));
-    best = std::min(best, drop.ratio);
-    moves_.undo();
-    control.count(plan_.take_work());
+/// From what was found before, as long as nothing changed where it is made again.
+double Relief::least_ratio(const Drop& drop) const {
+  const Rated& rated = rated_[drop.index];
+  const auto is_changed = [&](Event event) { return changed_[event.stage] > rated.time; };
+  if (rated.stage == drop.events.front().stage && std::ranges::none_of(drop.events, is_changed)) {
+    return rated.ratio;
   }
-  std::ranges::stable_sort(drops, {}, &Drop::ratio);
+  double cost = 0;
+  for (Event event : drop.events) cost += graph_.stage(event.op).cost;
+  return cost / most_saved(drop);
 }
 
-/// The ratio of the drop, which is then made; or kNever, with the plan as it was, when it is above
-/// the given one or saves nothing. What is not there is made again where that is worth it.
+void Relief::remember(const Drop& drop) {
+  rated_[drop.index] = {drop.events.front().stage, time_, drop.ratio};
+}
+
+double Relief::most_saved(const Drop& drop) const {
+  return std::min(drop.bytes * over_.back(), static_cast<double>(plan_.memory().excess()));
+}
+
+/// The ratio of the drop, which is then made; or, with the plan as it was, kNever when it saves
+/// nothing, and what it is at least when that is above the given one. What is not there is made again
+/// where that is worth it.
 double Relief::try_drop(const Drop& drop, double most_ratio) {
   const double cost = plan_.cost();
   const auto excess = static_cast<double>(plan_.memory().excess());
-  const double most_saved = std::min(drop.bytes * over_.back(), excess);
-  const double most_cost = std::min(most_cost_, cost + most_ratio * most_saved);
+  const double most_cost = std::min(most_cost_, cost + most_ratio * most_saved(drop));
   const auto held = [&](Event run, int input) {
     const int from = plan_.runs(graph_.value(input).producer)[plan_.instance_at(input, run.stage)];
     return ratio_ * static_cast<double>(graph_.value(input).bytes) *
@@ -134,9 +185,11 @@ double Relief::try_drop(const Drop& drop, double most_ratio) {
   }
   const double saved = excess - static_cast<double>(plan_.memory().excess());
   const double ratio = (plan_.cost() - cost) / saved;
-  if (moves_.any() && saved > 0 && plan_.cost() <= most_cost && ratio <= most_ratio) return ratio;
+  const bool is_too_dear = plan_.cost() > most_cost;
+  if (moves_.any() && saved > 0 && !is_too_dear && ratio <= most_ratio) return ratio;
   moves_.undo();
-  return kNever;
+  if (is_too_dear && most_cost < most_cost_) return std::max(most_ratio, drop.ratio);
+  return !is_too_dear && saved > 0 ? ratio : kNever;
 }
 
 }  // namespace lowtide

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -16,10 +17,14 @@ class Relief {
  public:
   Relief(const StageGraph& graph, Bytes limit);
 
+  /// Tries of drops in vain, one after the other, until what is best so far will do.
+  static constexpr int kHasty = 128;
+  static constexpr int kThorough = std::numeric_limits<int>::max();
+
   /// From these events on. Nothing when no way is left, control says stop, or the plan would cost
   /// more than `most_cost`.
   std::optional<std::vector<Event>> run(const std::vector<Event>& start, double most_cost,
-                                        const Control& control);
+                                        const Control& control, int patience = kThorough);
 
  private:
   /// Reruns that are added together.
@@ -27,12 +32,23 @@ class Relief {
     std::vector<Event> events;
     double bytes = 0;   ///< of what they make
     bool all = false;   ///< whether everything that is not there is made again as well
-    double ratio = 0;   ///< cost for a byte above the limit in one stage
+    int index = 0;      ///< into rated_
+    double ratio = 0;   ///< cost for a byte above the limit in one stage, at least
+  };
+  /// What a drop cost when it was last tried.
+  struct Rated {
+    int stage = -1;  ///< of its first event
+    int time = 0;
+    double ratio = 0;
   };
 
   bool round(const Control& control);
   std::vector<Drop> drops_over(int stage) const;
-  void rate(std::vector<Drop>& drops, const Control& control);
+  bool drop_best(std::vector<Drop> drops, const Control& control);
+  bool take(Drop& drop, double most_ratio);
+  double least_ratio(const Drop& drop) const;
+  void remember(const Drop& drop);
+  double most_saved(const Drop& drop) const;
   double try_drop(const Drop& drop, double most_ratio);
   void count_over();
   int fullest_stage() const;
@@ -42,8 +58,12 @@ class Relief {
   Moves moves_;
   std::vector<int> choices_;  // values worth dropping
   std::vector<int> over_;     // per stage: how many before it are above the limit
+  std::vector<Rated> rated_;  // per value and kind of drop
+  std::vector<int> changed_;  // per stage: when something was last dropped until then
+  int time_ = 0;              // drops made so far
   double ratio_ = 0;          // of the last round's best drop
   double most_cost_ = 0;
+  int patience_ = kThorough;
 };
 
 }  // namespace lowtide

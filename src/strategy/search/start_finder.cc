@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -23,57 +24,72 @@ StartFinder::StartFinder(const StageGraph& graph, Bytes budget, const PriceBound
 
 Starts StartFinder::find() {
   Starts starts(graph_, budget_);
-  add_priced(starts);
-  if (!starts.any_fits()) add_relieved(starts);
+  starts.add(start_of({}));
+  bool any_fits = false;
+  std::vector<Start> too_large;
+  for (bool from_bound : {true, false}) {
+    const std::vector<Start> priced = priced_starts(from_bound);
+    for (const Start& start : priced) starts.add(start);
+    any_fits = any_fits || starts.any_fits();
+    if (!any_fits) add_relieved(priced, Relief::kHasty, starts);
+    too_large.insert(too_large.end(), priced.begin(), priced.end());
+  }
+  if (!any_fits) add_relieved(too_large, Relief::kThorough, starts);
   if (!starts.any_fits()) add_lean(starts);
+  add_leaner(starts);
   if (auto mixed = starts.mixture_within(budget_)) starts.add(start_of(*mixed));
   return starts;
 }
 
-/// From the bound's own solution and from nothing.
-void StartFinder::add_priced(Starts& starts) {
-  const Control part = share_of_time_(0.3);
-  starts.add(start_of({}));
-  for (bool from_bound : {true, false}) {
-    std::vector<Event> priced;
-    for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
-      if (part.should_stop()) return;
-      std::optional<std::vector<Event>> from = priced;
-      if (from_bound) from = events_of(graph_, bound_.solution(factor));
-      if (!from) break;
-      priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
-      Start start = start_of(priced);
-      const bool is_lean = starts.is_lean(start);
-      starts.add(std::move(start));
-      if (is_lean) break;
-    }
+/// From the bound's own solution, or from nothing.
+std::vector<Start> StartFinder::priced_starts(bool from_bound) {
+  const Control part = share_of_time_(0.2);
+  std::vector<Start> starts;
+  std::vector<Event> priced;
+  for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
+    if (part.should_stop()) break;
+    std::optional<std::vector<Event>> from = priced;
+    if (from_bound) from = events_of(graph_, bound_.solution(factor));
+    if (!from) break;
+    priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
+    starts.push_back(start_of(priced));
+    if (Starts::is_lean(starts.back(), budget_)) break;
+  }
+  return starts;
+}
+
+/// The cheapest few that are too large, made to fit.
+void StartFinder::add_relieved(std::vector<Start> too_large, int patience, Starts& starts) {
+  constexpr int kMost = 2;
+  const Control part = share_of_time_(0.4);
+  std::ranges::stable_sort(too_large, {}, &Start::cost);
+  int found = 0;
+  for (const Start& start : too_large) {
+    if (found == kMost || part.should_stop()) break;
+    if (!start.events.empty()) found += relieve(start, budget_, patience, starts, part);
   }
 }
 
-/// A few that are too large, made to fit; and the cheapest that does, made leaner, as addresses may
-/// need.
-void StartFinder::add_relieved(Starts& starts) {
-  constexpr int kMost = 2;
-  const Control part = share_of_time_(0.5);
-  int found = 0;
-  for (const Start& start : starts.too_large()) {
-    if (found < kMost && !start.events.empty()) found += relieve(start, budget_, starts, part);
-  }
-  const Control last = share_of_time_(0.2);
-  for (double share : {0.95, 0.9}) {
-    const Start* cheapest = starts.cheapest();
-    if (cheapest == nullptr) return;
+/// The cheapest that fits, made to leave room, as addresses may need.
+void StartFinder::add_leaner(Starts& starts) {
+  const Start* found = starts.cheapest();
+  if (found == nullptr) return;
+  const Start cheapest = *found;
+  const Control part = share_of_time_(0.2);
+  for (double share : {0.97, 0.93, 0.88}) {
     const auto limit = static_cast<Bytes>(share * static_cast<double>(budget_));
-    relieve(Start(*cheapest), limit, starts, last);
+    if (starts.any_within(limit)) continue;
+    relieve(cheapest, limit, Relief::kHasty, starts, part);
   }
 }
 
 /// Whether that was possible.
-bool StartFinder::relieve(const Start& start, Bytes limit, Starts& starts, const Control& control) {
+bool StartFinder::relieve(const Start& start, Bytes limit, int patience, Starts& starts,
+                          const Control& control) {
   constexpr double kDear = 2;  // times the graph's cost
   if (control.should_stop()) return false;
   const auto events =
-      Relief(graph_, limit).run(start.events, kDear * graph_.required_cost(), control);
+      Relief(graph_, limit).run(start.events, kDear * graph_.required_cost(), control, patience);
   if (events) starts.add(start_of(*events));
   return events.has_value();
 }

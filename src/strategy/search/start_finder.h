@@ -25,10 +25,12 @@ class StartFinder {
   Starts find();
 
  private:
-  void add_priced(Starts& starts);
-  void add_relieved(Starts& starts);
-  bool relieve(const Start& start, Bytes limit, Starts& starts, const Control& control);
+  std::vector<Start> priced_starts(bool from_bound);
+  void add_relieved(std::vector<Start> too_large, int patience, Starts& starts);
+  bool relieve(const Start& start, Bytes limit, int patience, Starts& starts,
+               const Control& control);
   void add_lean(Starts& starts);
+  void add_leaner(Starts& starts);
   Start start_of(const std::vector<Event>& events);
 
   const StageGraph& graph_;

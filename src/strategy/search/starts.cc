@@ -30,25 +30,17 @@ const Start* cheapest_of(const std::vector<Start>& starts, const Wanted& wanted)
 
 }  // namespace
 
-bool Starts::any_fits() const {
-  return std::ranges::any_of(starts_, [&](const Start& s) { return fits(s); });
+bool Starts::any_within(Bytes limit) const {
+  return std::ranges::any_of(starts_, [&](const Start& s) { return s.peak <= limit; });
 }
 
 const Start* Starts::cheapest() const {
   return cheapest_of(starts_, [&](const Start& start) { return fits(start); });
 }
 
-std::vector<Start> Starts::too_large() const {
-  std::vector<Start> result;
-  std::ranges::copy_if(starts_, std::back_inserter(result),
-                       [&](const Start& start) { return !fits(start); });
-  std::ranges::stable_sort(result, {}, &Start::cost);
-  return result;
-}
-
-bool Starts::is_lean(const Start& start) const {
+bool Starts::is_lean(const Start& start, Bytes budget) {
   constexpr double kRoom = 0.9;
-  return static_cast<double>(start.peak) <= kRoom * static_cast<double>(budget_);
+  return static_cast<double>(start.peak) <= kRoom * static_cast<double>(budget);
 }
 
 std::vector<Start> Starts::chosen() const {
@@ -72,7 +64,11 @@ std::vector<Start> Starts::chosen() const {
 }
 
 const Start* Starts::cheapest_lean() const {
-  return cheapest_of(starts_, [&](const Start& start) { return is_lean(start); });
+  const Start* lean =
+      cheapest_of(starts_, [&](const Start& start) { return is_lean(start, budget_); });
+  if (lean != nullptr || starts_.empty()) return lean;
+  const Start& leanest = *std::ranges::min_element(starts_, {}, &Start::peak);
+  return fits(leanest) ? &leanest : nullptr;
 }
 
 std::vector<const Start*> Starts::to_mix_with(const Start& leaner, Bytes limit) const {

@@ -22,18 +22,17 @@ class Starts {
   Starts(const StageGraph& graph, Bytes budget) : graph_(&graph), budget_(budget) {}
 
   void add(Start start) { starts_.push_back(std::move(start)); }
-  bool any_fits() const;
+  bool any_within(Bytes limit) const;
+  bool any_fits() const { return any_within(budget_); }
   /// The cheapest that fits; null when none does.
   const Start* cheapest() const;
-  /// Those that do not fit, cheapest first.
-  std::vector<Start> too_large() const;
-  /// Whether addresses are sure to fit, or nearly so.
-  bool is_lean(const Start& start) const;
+  /// Whether addresses are sure to fit within the budget, or nearly so.
+  static bool is_lean(const Start& start, Bytes budget);
 
   /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first;
   /// each once. There must be one.
   std::vector<Start> chosen() const;
-  /// The cheapest lean one; null when none is.
+  /// The cheapest lean one, or else the leanest that fits; null when none does.
   const Start* cheapest_lean() const;
   /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one of some
   /// that are not and from which a low cost is to be expected: what it really costs depends on
