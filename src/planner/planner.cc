@@ -38,9 +38,9 @@ constexpr double kFirstMargin = 1;
 constexpr double kMarginGrowth = 2.5;
 /// What is missing counts as one part in so many of the budget at least.
 constexpr Bytes kLeastMissing = 2000;
-/// Of the alternatives to a plan whose layout does not fit, one that costs more than this times as
-/// much is kept in case that asking again finds nothing better.
-constexpr double kGoodEnough = 1.003;
+/// A plan that fits is good enough when it costs no more than this times what one costs whose
+/// layout does not fit; else it is kept in case that asking again finds nothing better.
+constexpr double kGoodEnough = 1.0005;
 /// One part in so many of the budget is not worth another attempt.
 constexpr Bytes kWorthATry = 250;
 
@@ -153,6 +153,7 @@ class Attempts {
         asked = after_infeasible(*asked);
       } else if (found->arena_bytes > budget_) {
         too_large_ = std::move(found->executions);
+        too_large_cost_ = found->plan.cost;
         asked = after_too_large(*asked, found->arena_bytes - budget_);
       } else {
         asked = after_fitting(*asked, std::move(*found));
@@ -184,10 +185,9 @@ class Attempts {
   }
 
   std::optional<Bytes> after_fitting(Bytes asked, Found found) {
-    const Bytes unused = budget_ - found.arena_bytes;
     lower_ = std::max(lower_, asked);
     offer(std::move(found));
-    const bool no_need = !upper_ || unused < budget_ / kWorthATry;
+    const bool no_need = !upper_ || best_->plan.cost <= kGoodEnough * too_large_cost_;
     return no_need || is_late() ? std::nullopt : between();
   }
 
@@ -360,6 +360,7 @@ class Attempts {
   std::optional<Found> best_;
   std::optional<Bytes> upper_;  // the least asked for whose layout did not fit
   std::vector<OpId> too_large_;   // the last answer whose layout did not fit
+  double too_large_cost_ = 0;
   Bytes lower_ = -1;            // the most asked for in vain, or whose layout did fit
   bool stopped_ = false;
   bool is_hopeless_ = false;

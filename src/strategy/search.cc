@@ -34,8 +34,10 @@ constexpr double kGivenOrderShare = 0.25;
 /// Of the time limit, for an order in which everything may be kept.
 constexpr double kLeastOrderShare = 0.1;
 
-/// Another order takes many moves to pay, whose number grows with the graph: with less than so many
-/// seconds for each op the time is better spent in the order there is.
+/// Seconds for each op, below which the time is better spent in the order there is: an order in
+/// which everything may be kept is worth looking for sooner than one for plans with reruns, which
+/// takes many moves to pay.
+constexpr double kSecondsForLeastOrder = 1e-3;
 constexpr double kSecondsForOrder = 2.5e-3;
 
 /// What keep-all needs above this share of its peak is what an order should lower. It does not
@@ -55,15 +57,15 @@ SearchEffort effort_of(const PlanRequest& request) {
   return effort;
 }
 
-bool has_time_for_order(const PlanRequest& request, const StageGraph& stages) {
+bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage) {
   const double limit = request.control.limit_seconds();
-  return limit <= 0 || limit >= kSecondsForOrder * stages.num_stages();
+  return limit <= 0 || limit >= per_stage * stages.num_stages();
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
 std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const StageGraph& stages) {
   if (!request.start.empty()) return order_of(request.graph, stages, request.start);
-  if (!has_time_for_order(request, stages)) return std::nullopt;
+  if (!has_seconds(request, stages, kSecondsForOrder)) return std::nullopt;
   const auto limit = static_cast<Bytes>(kOrderLimit * static_cast<double>(keep_all_peak(stages)));
   const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
   return leaner_order(request.graph, stages, limit,
@@ -130,7 +132,7 @@ Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
 std::optional<Decision> kept_in_another_order(const PlanRequest& request,
                                               const StageGraph& stages) {
   const double work = request.options.at("order");
-  if (work <= 0 || !has_time_for_order(request, stages)) return std::nullopt;
+  if (work <= 0 || !has_seconds(request, stages, kSecondsForLeastOrder)) return std::nullopt;
   const LeastPeak least =
       least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
                   share_of_time(request.control, kLeastOrderShare));
@@ -152,7 +154,7 @@ Decision decide(const PlanRequest& request) {
     return with_valid_bound(request, stages, *std::move(kept), 0);  // none costs less
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0 &&
-                        has_time_for_order(request, stages);
+                        has_seconds(request, stages, kSecondsForOrder);
   const double work = effort_of(request).bound_work;
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
   Decision decision = first_answer(request, stages, kFirstShare);

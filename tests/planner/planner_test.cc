@@ -210,6 +210,46 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan));
 }
 
+Bytes enough_for_few_reruns = 0;
+
+/// Keep-all within what is enough for reruns of `optimistic`; with those reruns within a little
+/// less; and for who asks for far less, more of them than it takes.
+Decision wasteful(const PlanRequest& request) {
+  const Bytes missing = keep_all_reference(request.graph).peak_bytes - enough_for_few_reruns;
+  Decision decision = optimistic(request);
+  decision.lower_bound.reset();
+  if (request.budget_bytes >= enough_for_few_reruns) {
+    decision.executions = each_once(request.graph);
+  } else if (request.budget_bytes < enough_for_few_reruns - missing) {
+    decision.executions.insert(decision.executions.begin() + request.graph.num_ops() / 2 + 2, 0);
+  }
+  return decision;
+}
+
+/// A layout ends within the budget, however little of it a dear plan needs.
+TEST(PlanWithin, AsksForMoreAgainAsLongAsACheaperPlanIsKnown) {
+  const Graph graph = chain_graph(10);
+  Control control;
+  const std::vector<OpId> few = optimistic({graph, 0, {}, control}).executions;
+  const Plan least = *plan_of(graph, few, "few", 1 << 20).plan;
+  enough_for_few_reruns = least.layout->arena_bytes;
+  const Planned planned = plan_with(graph, strategy_of(wasteful), enough_for_few_reruns);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_EQ(planned.plan->cost, least.cost);
+}
+
+/// The first plan's layout wastes 8%.
+TEST(PlanWithin, FindsAPlanWhoseAddressesFitInAShortTime) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/layered-250.json");
+  const Bytes budget = keep_all_reference(graph).peak_bytes * 6 / 10;
+  Control control = Control::by_work(1.5);
+  const Planned planned = plan_within(graph, default_strategy(), budget, {}, control);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_LE(planned.plan->layout->arena_bytes, budget);
+  EXPECT_LT(planned.overhead(), 0.5);
+  EXPECT_TRUE(planned.repeatable);
+}
+
 TEST(PlanWithin, AllowsForWhatInPlaceWritesSave) {
   GraphData data = chain_graph(10).data();
   for (Op& backward : data.ops) {

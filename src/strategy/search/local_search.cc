@@ -78,17 +78,19 @@ class Search {
   bool go_on() {
     constexpr double kClose = 0.02;  // of the cost of all ops
     constexpr double kDear = 2;      // times that cost
+    constexpr double kNewSearch = 1e-2;  // seconds for each op, without which none ends better
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
     annealer.load(events_of(graph_, request_.start));
     const double most = annealer.plan().cost() + kClose * graph_.required_cost();
     const auto relieved =
         Relief(graph_, request_.budget_bytes)
-            .run(annealer.plan().events(), kDear * graph_.required_cost(), share_of_time(0.5),
+            .run(annealer.plan().events(), kDear * graph_.required_cost(),
+                 Control(request_.control, share_of_seconds(request_.control, 0.8)),
                  Relief::kHasty);
     if (relieved) annealer.load(*relieved);
     run(annealer, {0.5, 0.3});
     left_ = 1;
-    return annealer.any_fits() && (annealer.best_cost() <= most || is_hurried());
+    return annealer.any_fits() && (annealer.best_cost() <= most || !has_seconds(kNewSearch));
   }
 
   /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
@@ -279,8 +281,11 @@ class Search {
   /// Whether there is no time for many moves per op: then starts at good prices are worth more.
   bool is_hurried() const {
     constexpr double kSecondsPerStage = 1e-3;
+    return !has_seconds(kSecondsPerStage);
+  }
+  bool has_seconds(double per_stage) const {
     const double limit = request_.control.limit_seconds();
-    return limit > 0 && limit < kSecondsPerStage * graph_.num_stages();
+    return limit <= 0 || limit >= per_stage * graph_.num_stages();
   }
   double lower_bound() const { return std::max(bound_.value(), proved_); }
   /// Whether this search only adapts an earlier answer.

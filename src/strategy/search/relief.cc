@@ -36,8 +36,8 @@ std::optional<std::vector<Event>> Relief::run(const std::vector<Event>& start, d
   return plan_.events();
 }
 
-/// Whether anything was dropped: over the fullest stage, or where that is full of what is made there,
-/// over others.
+/// Whether anything was dropped: over the fullest stage, or where that is full of what is made
+/// there, over others.
 bool Relief::round(const Control& control) {
   constexpr int kPlaces = 16;
   count_over();
@@ -52,8 +52,8 @@ bool Relief::round(const Control& control) {
 }
 
 /// Makes the best of the drops, and those that are about as good; whether there is any. Tries first
-/// what promises most: what was dropped elsewhere leaves less above the limit to save, so a ratio of
-/// before is the least that there is now.
+/// what promises most: what was dropped elsewhere leaves less above the limit to save, so a ratio
+/// of before is the least that there is now.
 bool Relief::drop_best(std::vector<Drop> drops, const Control& control) {
   std::ranges::stable_sort(drops, {}, &Drop::ratio);
   Drop* best = nullptr;
@@ -164,8 +164,8 @@ double Relief::most_saved(const Drop& drop) const {
 }
 
 /// The ratio of the drop, which is then made; or, with the plan as it was, kNever when it saves
-/// nothing, and what it is at least when that is above the given one. What is not there is made again
-/// where that is worth it.
+/// nothing, and what it is at least when that is above the given one. What is not there is made
+/// again where that is worth it.
 double Relief::try_drop(const Drop& drop, double most_ratio) {
   const double cost = plan_.cost();
   const auto excess = static_cast<double>(plan_.memory().excess());

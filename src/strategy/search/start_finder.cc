@@ -25,16 +25,18 @@ StartFinder::StartFinder(const StageGraph& graph, Bytes budget, const PriceBound
 Starts StartFinder::find() {
   Starts starts(graph_, budget_);
   starts.add(start_of({}));
-  bool any_fits = false;
+  relieve(Start(), budget_, Relief::kHasty, starts, share_of_time_(0.15));  // takes no prices
+  bool any_priced_fits = false;
   std::vector<Start> too_large;
   for (bool from_bound : {true, false}) {
     const std::vector<Start> priced = priced_starts(from_bound);
     for (const Start& start : priced) starts.add(start);
-    any_fits = any_fits || starts.any_fits();
-    if (!any_fits) add_relieved(priced, Relief::kHasty, starts);
+    const auto fits = [&](const Start& start) { return start.peak <= budget_; };
+    any_priced_fits = any_priced_fits || std::ranges::any_of(priced, fits);
+    if (!any_priced_fits) add_relieved(priced, Relief::kHasty, starts);
     too_large.insert(too_large.end(), priced.begin(), priced.end());
   }
-  if (!any_fits) add_relieved(too_large, Relief::kThorough, starts);
+  if (!starts.any_fits()) add_relieved(too_large, Relief::kThorough, starts);
   if (!starts.any_fits()) add_lean(starts);
   add_leaner(starts);
   if (auto mixed = starts.mixture_within(budget_)) starts.add(start_of(*mixed));
@@ -66,32 +68,35 @@ void StartFinder::add_relieved(std::vector<Start> too_large, int patience, Start
   int found = 0;
   for (const Start& start : too_large) {
     if (found == kMost || part.should_stop()) break;
-    if (!start.events.empty()) found += relieve(start, budget_, patience, starts, part);
+    if (start.events.empty()) continue;
+    found += relieve(start, budget_, patience, starts, part).has_value();
   }
 }
 
-/// The cheapest that fits, made to leave room, as addresses may need.
+/// The cheapest that fits, made to leave room, as addresses may need, and then more.
 void StartFinder::add_leaner(Starts& starts) {
-  const Start* found = starts.cheapest();
-  if (found == nullptr) return;
-  const Start cheapest = *found;
-  const Control part = share_of_time_(0.2);
+  const Start* cheapest = starts.cheapest();
+  if (cheapest == nullptr) return;
+  std::optional<Start> from = *cheapest;
+  const Control part = share_of_time_(0.3);
   for (double share : {0.97, 0.93, 0.88}) {
     const auto limit = static_cast<Bytes>(share * static_cast<double>(budget_));
-    if (starts.any_within(limit)) continue;
-    relieve(cheapest, limit, Relief::kHasty, starts, part);
+    from = relieve(*from, limit, Relief::kHasty, starts, part);
+    if (!from) return;
   }
 }
 
-/// Whether that was possible.
-bool StartFinder::relieve(const Start& start, Bytes limit, int patience, Starts& starts,
-                          const Control& control) {
+/// Nothing where that is not possible.
+std::optional<Start> StartFinder::relieve(const Start& start, Bytes limit, int patience,
+                                          Starts& starts, const Control& control) {
   constexpr double kDear = 2;  // times the graph's cost
-  if (control.should_stop()) return false;
+  if (control.should_stop()) return std::nullopt;
   const auto events =
       Relief(graph_, limit).run(start.events, kDear * graph_.required_cost(), control, patience);
-  if (events) starts.add(start_of(*events));
-  return events.has_value();
+  if (!events) return std::nullopt;
+  Start relieved = start_of(*events);
+  starts.add(relieved);
+  return relieved;
 }
 
 /// Segments, as they are and thinned at the prices of the bound, and evictions.

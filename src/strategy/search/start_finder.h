@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/control.h"
@@ -27,8 +28,8 @@ class StartFinder {
  private:
   std::vector<Start> priced_starts(bool from_bound);
   void add_relieved(std::vector<Start> too_large, int patience, Starts& starts);
-  bool relieve(const Start& start, Bytes limit, int patience, Starts& starts,
-               const Control& control);
+  std::optional<Start> relieve(const Start& start, Bytes limit, int patience, Starts& starts,
+                               const Control& control);
   void add_lean(Starts& starts);
   void add_leaner(Starts& starts);
   Start start_of(const std::vector<Event>& events);
