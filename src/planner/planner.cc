@@ -30,6 +30,9 @@ constexpr double kLaterShare = 0.4;
 /// Of the whole time limit, what may have gone when alternatives are laid out that may well not
 /// fit.
 constexpr double kLayoutShare = 0.75;
+/// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
+/// takes less time than all of them.
+constexpr int kDoubtfulLayouts = 2;
 /// A new layout wastes other bytes than the last one: of what was missing, so much goes once there
 /// is a plan that fits; and until then so much at first, and each time so many times more. Asking
 /// for too little costs little, and can be mended with time that is left; asking often takes it.
@@ -245,14 +248,15 @@ class Attempts {
   /// the one that comes closest.
   Found best_to_lay_out(Found found, std::vector<std::vector<OpId>> alternatives) {
     const double good_enough = kGoodEnough * found.plan.cost;
+    int doubtful = 0;
     for (std::vector<OpId>& other : alternatives) {
       if (found.arena_bytes <= budget_ || is_late()) break;
       Plan plan = lowered(graph_, other);
-      // With little time only one that fits if its layout wastes no more; the last one needs the
-      // least.
+      // With little time, or some tried, only one that fits if its layout wastes no more; the last
+      // one needs the least.
       const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
-      if (is_late(kLayoutShare) && is_doubtful) continue;
+      if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
       Found next = found_from(std::move(other), std::move(plan), Care::quick);
       const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
       if (next.arena_bytes <= budget_ && is_dear) {
