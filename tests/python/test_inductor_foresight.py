@@ -42,8 +42,28 @@ def parts(x, weight):
     return y, indices
 
 
+def passed_on(x, weight):
+    """A state that every step changes and reads, such as that of a recurrent layer: Inductor
+    writes it, or each step would read what all steps before it read."""
+    y, state = x, x
+    for _ in range(6):
+        y = y @ weight
+        state = state * y + y
+        y = state.cos()
+    return (y,)
+
+
+def accumulated(x, weight):
+    """A sum of products, such as the gradient of a weight that is read often."""
+    total = x @ weight
+    for _ in range(6):
+        x = x @ weight
+        total = total + x.sin() @ weight
+    return (total,)
+
+
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("function", [chain, far_apart, parts])
+@pytest.mark.parametrize("function", [chain, far_apart, parts, passed_on, accumulated])
 def test_bytes_are_those_of_inductors_buffers(function):
     halves = halves_of(function, torch.randn(64, 512), torch.randn(512, 512))
     likely, found = foreseen(halves), lowered(halves)

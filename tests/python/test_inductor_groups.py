@@ -38,7 +38,7 @@ def test_an_op_is_a_kernel_and_every_node_is_in_one(cell):
     groups = [group for group in kernels.groups if group is not None]
     ran = {node for group in groups for node in group}
     assert {source(node) for node in whole.joint.graph.nodes if node.op == "call_function"} == ran
-    inside = {node for node in ran if is_inlined(node)}
+    inside = {node for node in ran if is_inlined(node, frozenset())}
     assert inside and len(groups) < len(ran)
     assert not inside & {group[-1] for group in groups}
     assert all(node in inside or is_view(node) for group in groups for node in group[:-1])

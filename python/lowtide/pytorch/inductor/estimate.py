@@ -8,25 +8,27 @@ scratch memory (``products.py``).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import torch
 from torch import fx
 
-from .nodes import is_view, node_bytes
+from .nodes import is_pointwise, is_tagged, is_view, node_bytes
 from .products import kernel_cost
 from .rates import microseconds, pointwise_operations
 
 
-def estimate(node: fx.Node) -> float:
+def estimate(node: fx.Node, written: Set[fx.Node] = frozenset()) -> float:
     """The cost of one execution of a call_function node, in microseconds.
 
-    Needs ``meta["val"]`` of the node and of what it reads. A view costs nothing.
+    Needs ``meta["val"]`` of the node and of what it reads. A view costs nothing. ``written``: as
+    in ``written.py``.
     """
     if is_view(node):
         return 0.0
-    moved = sum(node_bytes(read) for read in node.all_input_nodes if not _fused(read, node))
-    if not is_inlined(node):
+    moved = sum(node_bytes(read) for read in node.all_input_nodes
+                if not _fused(read, node, written))
+    if not is_inlined(node, written):
         moved += node_bytes(node)
     product = kernel_cost(node).microseconds
     return product or microseconds(0, moved, pointwise_operations(node))
@@ -43,22 +45,22 @@ def group_cost(nodes: Sequence[fx.Node]) -> float:
     return product or microseconds(0, moved, sum(map(pointwise_operations, nodes)))
 
 
-def is_inlined(node: fx.Node) -> bool:
+def is_inlined(node: fx.Node, written: Set[fx.Node]) -> bool:
     """Whether Inductor computes a value inside the kernels of all that read it, so that it never
     lies in memory."""
-    return bool(node.users) and all(_fused(node, user) for user in node.users)
+    return bool(node.users) and all(_fused(node, user, written) for user in node.users)
 
 
-def _fused(made: fx.Node, reader: fx.Node) -> bool:
+def _fused(made: fx.Node, reader: fx.Node, written: Set[fx.Node]) -> bool:
     """Whether Inductor computes ``made`` inside the kernel of a reader.
 
     That is so for a pointwise op on the same side of the boundary whose reader, which may read a
     view of it, is pointwise or reduces.
     """
-    if not is_pointwise(made) or _side(made) != _side(reader):
+    if made in written or not is_pointwise(made) or _side(made) != _side(reader):
         return False
     if reader.op == "call_function" and is_view(reader):
-        return bool(reader.users) and all(_fused(made, user) for user in reader.users)
+        return bool(reader.users) and all(_fused(made, user, written) for user in reader.users)
     return is_pointwise(reader) or _reduces(reader)
 
 
@@ -66,18 +68,5 @@ def _side(node):
     return node.meta.get("partitioner_tag")
 
 
-def is_pointwise(node: fx.Node) -> bool:
-    """Whether each element of what a node makes is computed alone."""
-    return _tagged(node, torch.Tag.pointwise) or _named(node, "prims::inductor_random")
-
-
 def _reduces(node):
-    return _tagged(node, torch.Tag.reduction)
-
-
-def _tagged(node, tag):
-    return isinstance(node.target, torch._ops.OpOverload) and tag in node.target.tags
-
-
-def _named(node, name):
-    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.name == name
+    return is_tagged(node, torch.Tag.reduction)

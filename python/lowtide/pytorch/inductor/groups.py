@@ -9,7 +9,7 @@ does not on the way.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from torch import fx
@@ -17,9 +17,10 @@ from torch import fx
 from ... import Graph
 from ..capture import Captured
 from ..capture.in_place import choose_pairs, permitted_pairs
-from .estimate import group_cost, is_inlined, is_pointwise
-from .nodes import is_random, is_view, source
+from .estimate import group_cost, is_inlined
+from .nodes import is_pointwise, is_random, is_view, source
 from .products import kernel_cost
+from .written import written
 
 #: Nodes that one op of a plan runs, in order; the last is what the op makes.
 Group = tuple[fx.Node, ...]
@@ -62,7 +63,8 @@ def grouped(captured: Captured) -> Grouped:
     same ones again. (What Inductor computes from a seed is no such op, only the seed is.)
     """
     document = json.loads(captured.graph.format())
-    inside = _Inside(document["tensors"])
+    graph = next(node for node in captured.nodes if node is not None).graph
+    inside = _Inside(document["tensors"], written(graph))
     ops, groups = [], []
     for op, node in zip(document["ops"], captured.nodes, strict=True):
         if node is not None and inside.takes(op, node):
@@ -76,10 +78,13 @@ def grouped(captured: Captured) -> Grouped:
 
 
 class _Inside:
-    """What no kernel writes to memory: by tensor the nodes that make it, and what they read."""
+    """What no kernel writes to memory: by tensor the nodes that make it, and what they read.
 
-    def __init__(self, tensors: Sequence[dict]):
-        self._records = tensors
+    ``apart``: what kernels could compute inside and do not.
+    """
+
+    def __init__(self, tensors: Sequence[dict], apart: Set[fx.Node]):
+        self._records, self._apart = tensors, apart
         self._cones: dict[int, dict[fx.Node, None]] = {}
         self._leaves: dict[int, dict[int, None]] = {}
 
@@ -90,7 +95,7 @@ class _Inside:
     def takes(self, op: dict, node: fx.Node) -> bool:
         """Takes in an op that is computed inside those that read it, or a view of one."""
         views = is_view(node) and any(tensor in self._cones for tensor in op["inputs"])
-        if not views and (is_random(node) or not is_inlined(node)):
+        if not views and (is_random(node) or not is_inlined(node, self._apart)):
             return False
         cone = {**self._of(op, self._cones), node: None}
         leaves = self._read(op)

@@ -1,4 +1,4 @@
-"""What a node of a traced graph is: a view, a random op, and how many bytes it makes."""
+"""What a node of a traced graph is: a view, random, pointwise; and how many bytes it makes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ def is_view(node: fx.Node) -> bool:
 
 def is_random(node: fx.Node) -> bool:
     """Whether a second execution of a node would draw other numbers."""
-    return (isinstance(node.target, torch._ops.OpOverload)
-            and torch.Tag.nondeterministic_seeded in node.target.tags)
+    return is_tagged(node, torch.Tag.nondeterministic_seeded)
+
+
+def is_pointwise(node: fx.Node) -> bool:
+    """Whether each element of what a node makes is computed alone."""
+    return (is_tagged(node, torch.Tag.pointwise)
+            or getattr(node.target, "_schema", None) is not None
+            and node.target._schema.name == "prims::inductor_random")
+
+
+def is_tagged(node: fx.Node, tag: torch.Tag) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and tag in node.target.tags
 
 
 def source(node: fx.Node) -> fx.Node:

@@ -15,6 +15,7 @@ from torch import fx
 
 from ... import InputError
 from ..capture.primals import placeholders
+from .accumulated import with_accumulation
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ def whole(
     copies[tangents[0]] = _alias(graph, copies[tangents[0]])
     _copy_ops(graph, backward, "is_backward", copies)
     _return(graph, halves, num_fwd_outputs, effects, copies)
-    return Whole(fx.GraphModule(joint, graph), num_fwd_outputs + len(effects),
+    return Whole(with_accumulation(fx.GraphModule(joint, graph)), num_fwd_outputs + len(effects),
                  tuple(effect.args[0].target for effect in effects))
 
 
