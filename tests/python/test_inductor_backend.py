@@ -1,5 +1,6 @@
 """Inductor within a budget: gradients of plain Inductor, executions of the plan, measured peaks."""
 
+import dataclasses
 import importlib
 
 import lowtide
@@ -9,6 +10,7 @@ from joint_graphs import Chain, again_before_each
 from lowtide.pytorch.inductor import Choice, PlannedPartition, backend, compile_within, fit
 from lowtide.pytorch.inductor.backend import compiler
 from lowtide.pytorch.inductor.joint import Joint
+from lowtide.pytorch.inductor.lowering import lowered
 from lowtide.pytorch.inductor.nodes import is_random
 from torch import nn
 from torch._dynamo.exc import BackendCompilerFailed
@@ -184,6 +186,30 @@ def test_copies_of_weights_that_the_forward_saves_are_expected():
     existing = sum(tensor.nbytes for tensor in (*module.parameters(), inputs))
     weights = 2 * module[0].weight.nbytes
     assert partition.found.expected_bytes - existing == pytest.approx(peak, abs=weights // 4)
+
+
+class Near(PlannedPartition):
+    """PyTorch's own split, compiled as Lowtide's plans are."""
+
+    def __call__(self, *given, **named):
+        halves = super().__call__(*given, **named)
+        self.found = dataclasses.replace(self.found, near=True)
+        return halves
+
+
+def test_plans_save_weights_and_no_copies_of_them():
+    torch.manual_seed(0)
+    module = nn.Sequential(*(nn.Conv2d(64, 64, 3, padding=1) for _ in range(3)))
+    inputs, peaks, after = torch.randn(2, 64, 8, 8), [], []
+    for partition in (PlannedPartition(None), Near(None)):
+        compiled = with_partition(module, partition)
+        after.append(state_after_step(module, compiled, inputs))
+        peaks.append(measure_for(module, inputs)(compiled))
+    assert lowered(partition.found.halves, near=True).copied_bytes == 0
+    assert lowered(partition.found.halves).copied_bytes >= module[0].weight.nbytes
+    assert peaks[1] <= peaks[0] - module[0].weight.nbytes
+    for ours, theirs in zip(*after, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 class Clock:

@@ -5,8 +5,10 @@ import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition, lowering
+from lowtide.pytorch.inductor.cuts import FRACTIONS, LARGER, smaller_cuts
 from lowtide.pytorch.inductor.joint import Joint
 from lowtide.pytorch.inductor.partitioner import Partitioner
+from lowtide.pytorch.inductor.plans import _Plans
 from torch._functorch import config, partitioners
 from torch._inductor.decomposition import select_decomp_table
 
@@ -114,3 +116,43 @@ def test_a_budget_below_all_splits_says_what_the_smallest_takes():
     step_split_by(partition)
     (message, smallest), = found
     assert str(smallest) in message and "1000" in message
+
+
+def with_joint(look):
+    """``look(joint)`` of the module's joint graph, which is split as PyTorch does."""
+    def partition(module, inputs, *, num_fwd_outputs, **_):
+        joint = Joint(module, inputs, num_fwd_outputs, [])
+        look(joint)
+        return joint.cut(1.0)
+
+    step_split_by(partition)
+
+
+def test_splits_that_become_larger_again_are_not_all_looked_at():
+    def look(joint):
+        cuts = list(smaller_cuts(joint, joint.cut(1.0)))
+        peaks = [cut.foreseen.peak_bytes for cut in cuts]
+        assert len(cuts) > LARGER and cuts[-1].fraction > FRACTIONS[-1]
+        assert min(peaks[-LARGER:]) > min(peaks)
+
+    with_joint(look)
+
+
+def test_no_plan_is_made_that_is_larger_than_one_before():
+    """Where what is asked for is refused, and nothing is asked for that was refused before."""
+    asked = []
+
+    def planner(graph, budget):
+        asked.append(budget)
+        return lowtide.plan(graph, budget, time_limit=0.5, options={"moves": 50})
+
+    def look(joint):
+        plans = _Plans(joint, joint.planning(joint.cut(1.0)), planner)
+        first = plans.within(plans.kept * 9 // 10)
+        smallest = plans.within(1000)
+        count = len(asked)
+        assert smallest.is_smallest and not first.is_smallest
+        assert smallest.found.plan.peak_bytes <= first.found.plan.peak_bytes
+        assert plans.within(900) == smallest and len(asked) == count
+
+    with_joint(look)

@@ -9,6 +9,7 @@ from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
 from .fusion import fusion
 from .partition import PlannedPartition
+from .saved_inputs import save_inputs_as_they_are
 
 
 def backend(
@@ -35,7 +36,10 @@ def compiler(partition: PlannedPartition) -> Callable:
     What AOTAutograd kept of earlier runs is not used: the partition would not be asked.
     """
     def compile_half(half, inputs, **settings):
-        with fusion(partition.found is not None and partition.found.near):
+        near = partition.found is not None and partition.found.near
+        if near and not settings.get("is_backward"):
+            save_inputs_as_they_are(half)
+        with fusion(near):
             return compile_fx_inner(half, inputs, **settings)
 
     def compile_graph(graph, inputs):

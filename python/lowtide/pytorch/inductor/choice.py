@@ -15,9 +15,9 @@ class Choice:
 
     ``name`` says whose it is. ``expected_bytes``: the peak with parameters, buffers and inputs.
     ``overhead``: of the time, estimated, beside PyTorch's own split. ``planned``: where Lowtide
-    made it. ``near``: whether Inductor is to fuse as in ``fusion.py``. ``rival``: of a plan of
-    Lowtide's, the fastest of PyTorch's splits that fits. ``budget_bytes``: what the step was to fit
-    in, None for no limit.
+    made it. ``near``: whether Inductor is to fuse as in ``fusion.py`` and to save inputs as in
+    ``saved_inputs.py``. ``rival``: of a plan of Lowtide's, the fastest of PyTorch's splits that
+    fits. ``budget_bytes``: what the step was to fit in, None for no limit.
     """
 
     name: str

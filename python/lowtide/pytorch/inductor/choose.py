@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from ... import _core
 from .choice import Choice, fastest
-from .cuts import splits_within
+from .cuts import Cuts
 from .foresight import foreseen
 from .joint import Joint
 from .judge import Judge, Lowering
@@ -62,20 +62,28 @@ def _best(judge, budget_bytes, planner) -> Choice:
 
 
 def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
-    looked_at = []
-    for cut, choice in splits_within(judge, budget_bytes):
-        looked_at.append((cut, choice))
+    cuts, rival, looked_at = Cuts(judge, budget_bytes), None, []
+    for rival, choice in cuts.within():
+        looked_at.append(choice)
         yield choice
-    rival = fastest((choice for _, choice in looked_at), budget_bytes)
-    if planner is None or (rival is not None and rival.overhead <= LITTLE):
-        return
+    fits = fastest(looked_at, budget_bytes)
+    if planner is not None and (fits is None or fits.overhead > LITTLE):
+        for choice in _plans(judge, budget_bytes, planner, cuts, rival if fits else None):
+            looked_at.append(choice)
+            yield choice
+    if fastest(looked_at, budget_bytes) is None and cuts.smallest is not None:
+        yield cuts.lowered_near(cuts.smallest)
+
+
+def _plans(judge, budget_bytes, planner, cuts, rival) -> Iterator[Choice]:
+    """Lowtide's plans that are foreseen to be faster than ``rival``, PyTorch's split that fits;
+    where there is none, of its smallest as well."""
     gain = LITTLE * judge.own_foreseen.microseconds
     bases, most = [judge.own.halves], math.inf
     if rival is not None:
-        likely = next(cut.foreseen for cut, choice in looked_at if choice is rival)
-        most = likely.microseconds - gain
-    elif looked_at:
-        bases.append(min(looked_at, key=lambda pair: pair[1].expected_bytes)[0].halves)
+        most = rival.foreseen.microseconds - gain
+    elif cuts.smallest is not None:
+        bases.append(cuts.smallest.halves)
     ours = []
     for base in bases:
         if fastest(ours, budget_bytes) is not None:
@@ -84,9 +92,13 @@ def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
             ours.append(choice)
             yield choice
     best = fastest(ours, budget_bytes)
-    if best is not None and best.overhead > _likely_overhead(judge, best) + LITTLE:
+    if best is not None and _may_be_fused_freely(judge, best, budget_bytes):
         yield judge.fused_freely(best)
 
 
-def _likely_overhead(judge, choice):
-    return foreseen(choice.halves).microseconds / judge.own_foreseen.microseconds - 1
+def _may_be_fused_freely(judge, choice, budget_bytes) -> bool:
+    """Whether Inductor's own fusions may be faster, and fit."""
+    likely = foreseen(choice.halves)
+    overhead = likely.microseconds / judge.own_foreseen.microseconds - 1
+    return (choice.overhead > overhead + LITTLE
+            and judge.likely_bytes(likely, near=False) <= budget_bytes)

@@ -16,6 +16,9 @@ FRACTIONS = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 #: A split that is likely to exceed the budget by more than this part of it is not lowered.
 FAR = 0.02
 
+#: So many splits in a row that take more than one before are the last that are looked at.
+LARGER = 3
+
 
 @dataclass(frozen=True)
 class Cut:
@@ -26,36 +29,58 @@ class Cut:
     foreseen: Foreseen
 
 
+class Cuts:
+    """PyTorch's splits beside its own, looked at for a budget.
+
+    Lowering them takes most of the time. Left out are those that do not fit by what is foreseen and
+    by how much that missed of the nearest that was lowered.
+    """
+
+    def __init__(self, judge: Judge, budget_bytes: int):
+        self._judge, self._budget_bytes = judge, budget_bytes
+        self._looked_at: list[Cut] = []
+
+    def within(self) -> Iterator[tuple[Cut, Choice]]:
+        """Those that may fit, until one does; the smallest, fused near, where it may so."""
+        for cut in smaller_cuts(self._judge.joint, self._judge.own.halves):
+            self._looked_at.append(cut)
+            if self._may_fit(cut, near=False):
+                choice = self._judge.cut(cut.fraction, cut.halves, cut.foreseen)
+                yield cut, choice
+                if choice.expected_bytes <= self._budget_bytes:
+                    return
+        if self.smallest is not None and self._may_fit(self.smallest, near=True):
+            yield self.smallest, self.lowered_near(self.smallest)
+
+    @property
+    def smallest(self) -> Cut | None:
+        """Of those that were looked at."""
+        return min(self._looked_at, key=lambda cut: cut.foreseen.peak_bytes, default=None)
+
+    def lowered_near(self, cut: Cut) -> Choice:
+        return self._judge.cut(cut.fraction, cut.halves, cut.foreseen, near=True)
+
+    def _may_fit(self, cut, near):
+        likely = self._judge.likely_bytes(cut.foreseen, near)
+        return likely <= (1 + FAR) * self._budget_bytes
+
+
 def smaller_cuts(joint: Joint, own: Halves) -> Iterator[Cut]:
     """The first of each that are alike at budgets below that of ``own``, up to where gradients
-    would be wrong: from there on no less is computed again."""
-    last = _saved(own)
+    would be wrong: from there on no less is computed again. What is computed again takes memory
+    too, so that it ends as well where the splits become larger again."""
+    last, peaks = _saved(own), []
     for fraction in FRACTIONS:
         halves = joint.cut(fraction)
         if not is_exact(halves):
             return
         if _saved(halves) != last:
-            yield Cut(fraction, halves, foreseen(halves))
-        last = _saved(halves)
-
-
-def splits_within(judge: Judge, budget_bytes: int) -> Iterator[tuple[Cut, Choice]]:
-    """PyTorch's splits until one fits; where none does, the smallest is the last, fused near.
-
-    Lowering takes most of the time. Left out are those that do not fit by what is foreseen and by
-    how much that missed of the nearest.
-    """
-    looked_at = []
-    for cut in smaller_cuts(judge.joint, judge.own.halves):
-        looked_at.append(cut)
-        if judge.likely_bytes(cut.foreseen, near=False) <= (1 + FAR) * budget_bytes:
-            choice = judge.cut(cut.fraction, cut.halves, cut.foreseen)
-            yield cut, choice
-            if choice.expected_bytes <= budget_bytes:
+            cut = Cut(fraction, halves, foreseen(halves))
+            yield cut
+            peaks.append(cut.foreseen.peak_bytes)
+            if min(peaks) < min(peaks[-LARGER:]):
                 return
-    if looked_at:
-        smallest = min(looked_at, key=lambda cut: cut.foreseen.peak_bytes)
-        yield smallest, judge.cut(smallest.fraction, smallest.halves, smallest.foreseen, near=True)
+        last = _saved(halves)
 
 
 def _saved(halves):

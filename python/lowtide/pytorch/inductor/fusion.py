@@ -15,6 +15,8 @@ from torch._inductor.choices import InductorChoices
 from torch._inductor.custom_graph_pass import get_hash_for_files
 from torch._inductor.virtualized import V
 
+from . import saved_inputs
+
 #: How many kernels apart two may be in the graph's order to become one.
 NEAR = 4
 
@@ -29,8 +31,8 @@ class NearFusion(InductorChoices):
                                                                      shared_data_score)
 
     def uuid(self) -> bytes:
-        """For the cache of compiled graphs."""
-        return get_hash_for_files((__file__,))
+        """For the cache of compiled graphs: of all that compiling near changes."""
+        return get_hash_for_files((__file__, saved_inputs.__file__))
 
 
 @contextlib.contextmanager

@@ -27,15 +27,16 @@ class Judge:
         self._plain_microseconds = plain.microseconds
         self.own = self._choice("PyTorch's own split", halves, plain)
         self.own_foreseen = foreseen(halves)
-        self._copied_bytes = plain.copied_bytes
+        self._own_missed = plain.peak_bytes - self.own_foreseen.peak_bytes
+        self._own_copied = plain.copied_bytes
         self._missed: dict[bool, list[tuple[int, int]]] = {False: [], True: []}
         self._learn(self.own_foreseen, plain, near=False)
 
     def likely_bytes(self, likely: Foreseen, near: bool) -> int:
         """What a split is to take when it is lowered: what is foreseen, and what was missed of the
-        nearest that was, with such fusions; copies of weights alone where none was."""
+        nearest that was with such fusions; where none was, of PyTorch's own without copies."""
         _, missed = min(self._missed[near], key=lambda seen: abs(seen[0] - likely.peak_bytes),
-                        default=(0, self._copied_bytes))
+                        default=(0, self._own_missed - self._own_copied))
         return self.expected_bytes(likely.peak_bytes + missed)
 
     def expected_bytes(self, peak_bytes: int) -> int:

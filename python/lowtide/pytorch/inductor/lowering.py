@@ -20,6 +20,7 @@ from torch._inductor import ir
 from torch._inductor.compile_fx import (
     _recursive_post_grad_passes,
     fake_tensor_prop,
+    record_original_output_strides,
     view_to_reshape,
 )
 from torch._inductor.debug import DebugContext
@@ -33,6 +34,7 @@ from .buffers import peak_bytes
 from .fusion import fusion
 from .products import NOTHING, KernelCost, kernel_cost
 from .rates import microseconds, pointwise_operations
+from .saved_inputs import save_inputs_as_they_are
 
 #: The strides of a result; None where Inductor leaves them as they were traced.
 Strides = tuple[int, ...] | None
@@ -57,10 +59,10 @@ class Lowered:
 
 def lowered(halves: tuple[fx.GraphModule, fx.GraphModule], near: bool = False) -> Lowered:
     """Of the forward and the backward graph of a step; both are left as they are. ``near``: as in
-    ``fusion.py``."""
+    ``fusion.py`` and ``saved_inputs.py``."""
     forward, backward = halves
     with fusion(near):
-        first, results = _lower(forward, _inputs(forward), is_backward=False)
+        first, results = _lower(forward, _inputs(forward), is_backward=False, as_they_are=near)
         saved = dict(zip(_names(forward), results, strict=True))
         strides = {name: result.strides for name, result in saved.items()}
         copied = _copied(backward, saved)
@@ -103,9 +105,10 @@ def _copied(backward, saved: dict[str, _Result]) -> dict[str, int]:
             if node.name in saved and not saved[node.name].is_input}
 
 
-def _lower(half, inputs, is_backward, copied=NO_COPIES) -> tuple[Lowered, list[_Result]]:
-    """The graph lowered, and what it returns."""
-    graph = _prepared(half, inputs)
+def _lower(half, inputs, is_backward, copied=NO_COPIES,
+           as_they_are=False) -> tuple[Lowered, list[_Result]]:
+    """The graph lowered, and what it returns; ``as_they_are``: the inputs among that."""
+    graph = _prepared(half, inputs, as_they_are)
     mode = detect_fake_mode(inputs)
     with V.set_fake_mode(mode), V.set_debug_handler(DebugContext()):
         lowering = GraphLowering(graph, example_inputs=inputs, shape_env=mode.shape_env,
@@ -121,7 +124,7 @@ def _lower(half, inputs, is_backward, copied=NO_COPIES) -> tuple[Lowered, list[_
                            for result in lowering.graph_outputs]
 
 
-def _prepared(half, inputs):
+def _prepared(half, inputs, as_they_are):
     """A copy with Inductor's passes for one half done."""
     graph = copy.deepcopy(half)
     view_to_reshape(graph)
@@ -129,6 +132,9 @@ def _prepared(half, inputs):
     with torch.no_grad(), mode:
         fake_tensor_prop(graph, inputs)
     graph.graph.output_node().meta["user_visible_output_idxs"] = []
+    if as_they_are:
+        save_inputs_as_they_are(graph)
+    record_original_output_strides(graph)
     with V.set_fake_mode(mode):
         _recursive_post_grad_passes(graph, is_inference=False)
     return graph
