@@ -62,17 +62,18 @@ def _best(judge, budget_bytes, planner) -> Choice:
 
 
 def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
-    cuts, rival, looked_at = Cuts(judge, budget_bytes), None, []
-    for rival, choice in cuts.within():
-        looked_at.append(choice)
+    cuts, rival, found = Cuts(judge, budget_bytes), None, []
+    for cut, choice in cuts.within():
+        found.append(choice)
         yield choice
-    fits = fastest(looked_at, budget_bytes)
-    if planner is not None and (fits is None or fits.overhead > LITTLE):
-        for choice in _plans(judge, budget_bytes, planner, cuts, rival if fits else None):
-            looked_at.append(choice)
+        if choice.expected_bytes <= budget_bytes:
+            rival = cut
+    if planner is not None and (rival is None or found[-1].overhead > LITTLE):
+        for choice in _plans(judge, budget_bytes, planner, cuts, rival):
+            found.append(choice)
             yield choice
-    if fastest(looked_at, budget_bytes) is None and cuts.smallest is not None:
-        yield cuts.lowered_near(cuts.smallest)
+    if fastest(found, budget_bytes) is None and cuts.smallest is not None:
+        yield cuts.smallest_near()
 
 
 def _plans(judge, budget_bytes, planner, cuts, rival) -> Iterator[Choice]:

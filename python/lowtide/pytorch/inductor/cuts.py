@@ -39,6 +39,7 @@ class Cuts:
     def __init__(self, judge: Judge, budget_bytes: int):
         self._judge, self._budget_bytes = judge, budget_bytes
         self._looked_at: list[Cut] = []
+        self._smallest_near: Choice | None = None
 
     def within(self) -> Iterator[tuple[Cut, Choice]]:
         """Those that may fit, until one does; the smallest, fused near, where it may so."""
@@ -50,15 +51,19 @@ class Cuts:
                 if choice.expected_bytes <= self._budget_bytes:
                     return
         if self.smallest is not None and self._may_fit(self.smallest, near=True):
-            yield self.smallest, self.lowered_near(self.smallest)
+            yield self.smallest, self.smallest_near()
 
     @property
     def smallest(self) -> Cut | None:
         """Of those that were looked at."""
         return min(self._looked_at, key=lambda cut: cut.foreseen.peak_bytes, default=None)
 
-    def lowered_near(self, cut: Cut) -> Choice:
-        return self._judge.cut(cut.fraction, cut.halves, cut.foreseen, near=True)
+    def smallest_near(self) -> Choice:
+        """The smallest as it is when it is fused near."""
+        if self._smallest_near is None:
+            cut = self.smallest
+            self._smallest_near = self._judge.cut(cut.fraction, cut.halves, cut.foreseen, near=True)
+        return self._smallest_near
 
     def _may_fit(self, cut, near):
         likely = self._judge.likely_bytes(cut.foreseen, near)
