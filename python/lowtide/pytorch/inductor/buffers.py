@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from torch._inductor.graph import GraphLowering
-from torch._inductor.memory import BufferInfo, compute_memory_timeline, get_freeable_input_buf
+from torch._inductor.memory import (
+    BufferInfo,
+    FreeableInputBuffer,
+    compute_memory_timeline,
+    get_freeable_input_buf,
+)
 from torch._inductor.scheduler import BaseSchedulerNode, FusedSchedulerNode, SchedulerNode
 from torch.utils._ordered_set import OrderedSet
 
@@ -24,7 +30,7 @@ def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode],
     freed = get_freeable_input_buf(kernels, OrderedSet(lowering.graph_inputs))
     results = OrderedSet(lowering.get_output_names())
     timeline, _, _ = compute_memory_timeline(kernels, freed, results)
-    buffers = [info for info in timeline if not _inside_kernel(info, kernels)]
+    buffers = [_whole(info, lowering) for info in timeline if not _inside_kernel(info, kernels)]
     change, beginning, ending = [0] * (len(kernels) + 1), {}, {}
     for info in buffers:
         change[info.start_step] += info.size_alloc
@@ -41,6 +47,16 @@ def peak_bytes(lowering: GraphLowering, kernels: Sequence[BaseSchedulerNode],
         reused = _in_place(kernel, beginning.get(step, {}), ending.get(step, {}))
         peak = max(peak, live + scratch[step] - reused)
     return peak
+
+
+def _whole(info: BufferInfo, lowering: GraphLowering) -> BufferInfo:
+    """Of an input all bytes: Inductor counts those that a kernel reads, such as one gate of four,
+    and all of it lies in memory until the last is read."""
+    if not isinstance(info.buffer, FreeableInputBuffer):
+        return info
+    given = lowering.graph_inputs[info.buffer.get_name()]
+    size = max(info.size_free, int(given.get_numel()) * given.get_dtype().itemsize)
+    return dataclasses.replace(info, size_alloc=size, size_free=size)
 
 
 def _last_use(name: str, kernels) -> int:
