@@ -69,11 +69,7 @@ def _candidates(judge, budget_bytes, planner) -> Iterator[Choice]:
         if choice.expected_bytes <= budget_bytes:
             rival = cut
     if planner is not None and (rival is None or found[-1].overhead > LITTLE):
-        for choice in _plans(judge, budget_bytes, planner, cuts, rival):
-            found.append(choice)
-            yield choice
-    if fastest(found, budget_bytes) is None and cuts.smallest is not None:
-        yield cuts.smallest_near()
+        yield from _plans(judge, budget_bytes, planner, cuts, rival)
 
 
 def _plans(judge, budget_bytes, planner, cuts, rival) -> Iterator[Choice]:

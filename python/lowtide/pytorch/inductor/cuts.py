@@ -39,34 +39,27 @@ class Cuts:
     def __init__(self, judge: Judge, budget_bytes: int):
         self._judge, self._budget_bytes = judge, budget_bytes
         self._looked_at: list[Cut] = []
-        self._smallest_near: Choice | None = None
 
     def within(self) -> Iterator[tuple[Cut, Choice]]:
-        """Those that may fit, until one does; the smallest, fused near, where it may so."""
+        """Those that may fit, until one does; where none does the smallest is last, fused near."""
         for cut in smaller_cuts(self._judge.joint, self._judge.own.halves):
             self._looked_at.append(cut)
-            if self._may_fit(cut, near=False):
+            if self._may_fit(cut):
                 choice = self._judge.cut(cut.fraction, cut.halves, cut.foreseen)
                 yield cut, choice
                 if choice.expected_bytes <= self._budget_bytes:
                     return
-        if self.smallest is not None and self._may_fit(self.smallest, near=True):
-            yield self.smallest, self.smallest_near()
+        if self.smallest is not None:
+            cut = self.smallest
+            yield cut, self._judge.cut(cut.fraction, cut.halves, cut.foreseen, near=True)
 
     @property
     def smallest(self) -> Cut | None:
         """Of those that were looked at."""
         return min(self._looked_at, key=lambda cut: cut.foreseen.peak_bytes, default=None)
 
-    def smallest_near(self) -> Choice:
-        """The smallest as it is when it is fused near."""
-        if self._smallest_near is None:
-            cut = self.smallest
-            self._smallest_near = self._judge.cut(cut.fraction, cut.halves, cut.foreseen, near=True)
-        return self._smallest_near
-
-    def _may_fit(self, cut, near):
-        likely = self._judge.likely_bytes(cut.foreseen, near)
+    def _may_fit(self, cut):
+        likely = self._judge.likely_bytes(cut.foreseen, near=False)
         return likely <= (1 + FAR) * self._budget_bytes
 
 
