@@ -282,6 +282,12 @@ void change_to(EventPlan& plan, std::vector<Event> events) {
   for (Event event : come) plan.add(event);
 }
 
+double cost_of(const StageGraph& graph, std::span<const Event> events) {
+  double cost = graph.required_cost();
+  for (Event event : events) cost += graph.stage(event.op).cost;
+  return cost;
+}
+
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events) {
   EventPlan plan(graph, 0);
   for (Event event : events) plan.add(event);

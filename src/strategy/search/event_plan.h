@@ -117,6 +117,8 @@ class EventPlan {
 /// Makes these the plan's events: adds and removes what differs.
 void change_to(EventPlan& plan, std::vector<Event> events);
 
+/// Of all ops once, and of these reruns.
+double cost_of(const StageGraph& graph, std::span<const Event> events);
 /// The order in which the plan's ops run.
 std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> events);
 /// The reruns of such an order, ascending; an op counts once per stage.

@@ -29,13 +29,6 @@ constexpr double kWorthLayout = 1.05;
 /// A cost of no more than this times a bound is optimal.
 constexpr double kSame = 1 + 1e-8;
 
-/// Of a plan with these reruns.
-double cost_of(const StageGraph& graph, const std::vector<Event>& events) {
-  double cost = graph.required_cost();
-  for (Event event : events) cost += graph.stage(event.op).cost;
-  return cost;
-}
-
 double price_within(const PriceBound& bound, double otherwise) {
   double sum = 0;
   int priced = 0;

@@ -1,7 +1,6 @@
 #include "strategy/search/starts.h"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -9,13 +8,6 @@
 
 namespace lowtide {
 namespace {
-
-/// Of the reruns.
-double cost_of(const StageGraph& graph, const std::vector<Event>& events) {
-  double cost = 0;
-  for (Event event : events) cost += graph.stage(event.op).cost;
-  return cost;
-}
 
 /// The first of the cheapest; null when none is wanted.
 template <class Wanted>
