@@ -68,8 +68,8 @@ class EventPlan {
   /// Which run of the value's producer a use in `stage` reads.
   int instance_at(int value, int stage) const;
 
-  /// Done in keeping all this up to date since it was last taken, in nanoseconds on the machine that
-  /// Control counts on.
+  /// Done in keeping all this up to date since it was last taken, in nanoseconds on the machine
+  /// that Control counts on.
   double take_work();
 
   /// Ops in the order in which they run.
