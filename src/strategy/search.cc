@@ -8,6 +8,7 @@
 #include "strategy/order/leaner_order.h"
 #include "strategy/order/schedule.h"
 #include "strategy/search/answer.h"
+#include "strategy/search/local_search.h"
 #include "strategy/search/ordered_search.h"
 
 namespace lowtide {
@@ -55,11 +56,6 @@ SearchEffort effort_of(const PlanRequest& request) {
   effort.states = static_cast<std::int64_t>(request.options.at("prove") * kStatesPerMove *
                                             static_cast<double>(effort.moves));
   return effort;
-}
-
-bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage) {
-  const double limit = request.control.limit_seconds();
-  return limit <= 0 || limit >= per_stage * stages.num_stages();
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.

@@ -83,7 +83,8 @@ class Search {
     if (relieved) annealer.load(*relieved);
     run(annealer, {0.5, 0.3});
     left_ = 1;
-    return annealer.any_fits() && (annealer.best_cost() <= most || !has_seconds(kNewSearch));
+    const bool may_search = has_seconds(request_, graph_, kNewSearch);
+    return annealer.any_fits() && (annealer.best_cost() <= most || !may_search);
   }
 
   /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
@@ -274,11 +275,7 @@ class Search {
   /// Whether there is no time for many moves per op: then starts at good prices are worth more.
   bool is_hurried() const {
     constexpr double kSecondsPerStage = 1e-3;
-    return !has_seconds(kSecondsPerStage);
-  }
-  bool has_seconds(double per_stage) const {
-    const double limit = request_.control.limit_seconds();
-    return limit <= 0 || limit >= per_stage * graph_.num_stages();
+    return !has_seconds(request_, graph_, kSecondsPerStage);
   }
   double lower_bound() const { return std::max(bound_.value(), proved_); }
   /// Whether this search only adapts an earlier answer.
@@ -311,6 +308,11 @@ class Search {
 };
 
 }  // namespace
+
+bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage) {
+  const double limit = request.control.limit_seconds();
+  return limit <= 0 || limit >= per_stage * stages.num_stages();
+}
 
 Decision local_search(const PlanRequest& request, const SearchEffort& effort) {
   return Search(request, effort).decide();

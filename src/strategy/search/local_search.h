@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "strategy/bound/price_bound.h"
+#include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {
@@ -16,6 +17,9 @@ struct SearchEffort {
   double time_share = 1;    ///< of the time limit; when that is up without a plan, the rest as well
   bool adapt_only = false;  ///< gives up when the answer to go on from leads to nothing
 };
+
+/// Whether the time limit, where there is one, is at least so many seconds for each stage.
+bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage);
 
 /// Searches for a cheap plan whose first runs keep the order of the graph: raises a lower bound,
 /// takes plans that are good at its prices as starts, and anneals them. With an answer to go on
