@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <complex>
+#include <stdexcept>
 
 #include "autodiff/reverse.h"
 #include "base/error.h"
@@ -30,6 +32,9 @@ struct ToCallArg {
       values.push_back(context.inputs[static_cast<std::size_t>(position)]);
     }
     return values;
+  }
+  CallArg operator()(std::complex<double>) const {
+    throw std::logic_error("a builder's op has a complex argument");  // it takes none
   }
   template <typename T>
   CallArg operator()(const T& arg) const {

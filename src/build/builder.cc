@@ -197,6 +197,11 @@ Argument Builder::bind(const CallArg& arg, Op& op) const {
 TensorId Builder::storage(TensorId id) const { return storage_in(data_, id); }
 
 TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
+  if (is_complex(type.dtype)) {
+    throw InputError(fmt::format("\"{}\" would be of type {}; a builder knows the rules of real "
+                                 "numbers only: capture complex models from PyTorch.",
+                                 tensor.name, lowtide::name(type.dtype)));
+  }
   tensor.dtype = type.dtype;
   tensor.shape = type.shape;
   if (type.strides != contiguous_strides(type.shape)) tensor.strides = type.strides;

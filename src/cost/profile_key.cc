@@ -1,15 +1,22 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <complex>
+
 #include "cost/profile.h"
+#include "graph/marks.h"
 
 namespace lowtide {
 namespace {
 
-std::string type_text(const Tensor& tensor) {
+std::string type_text(const Graph& graph, TensorId id) {
+  const Tensor& tensor = graph.tensor(id);
   std::string text = fmt::format("{}[{}]", tensor.dtype ? name(*tensor.dtype) : "?",
                                  fmt::join(tensor.shape, ","));
   if (!tensor.strides.empty()) text += fmt::format("{{{}}}", fmt::join(tensor.strides, ","));
+  const Marks marks = marks_of(graph, id);
+  if (marks.conjugate) text += " conjugate";
+  if (marks.negative) text += " negative";
   return text;
 }
 
@@ -20,7 +27,7 @@ struct Writer {
 
   std::string input(int position) const {
     if (position == kNone) return "None";
-    return type_text(graph.tensor(op.inputs[static_cast<std::size_t>(position)]));
+    return type_text(graph, op.inputs[static_cast<std::size_t>(position)]);
   }
   std::string operator()(NoneArg) const { return "None"; }
   std::string operator()(TensorArg tensor) const { return input(tensor.position); }
@@ -32,6 +39,9 @@ struct Writer {
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(std::int64_t value) const { return fmt::format("{}", value); }
   std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(std::complex<double> value) const {
+    return fmt::format("({}, {})", value.real(), value.imag());
+  }
   std::string operator()(const std::vector<std::int64_t>& values) const {
     return fmt::format("[{}]", fmt::join(values, ","));
   }

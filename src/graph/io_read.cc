@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <complex>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -121,6 +122,14 @@ double read_float(JsonValue value) {
   refuse_name("a number, \"inf\", \"-inf\" or \"nan\"", value.text());
 }
 
+std::complex<double> read_complex(JsonValue value) {
+  const std::vector<JsonValue> parts = value.items();
+  if (parts.size() != 2) {
+    throw InputError("has a complex argument that is no list of [real part, imaginary part]");
+  }
+  return {read_float(parts[0]), read_float(parts[1])};
+}
+
 TensorListArg read_tensor_list(JsonValue value) {
   TensorListArg list;
   for (JsonValue item : value.items()) {
@@ -136,6 +145,7 @@ Argument read_tagged_argument(JsonValue value) {
   if (tag == "tensor") return TensorArg{content.index()};
   if (tag == "tensors") return read_tensor_list(content);
   if (tag == "float") return read_float(content);
+  if (tag == "complex") return read_complex(content);
   if (tag == "floats") {
     std::vector<double> numbers;
     for (JsonValue item : content.items()) numbers.push_back(read_float(item));

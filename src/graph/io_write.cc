@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <complex>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
@@ -42,6 +43,9 @@ struct ArgumentJson {
   Json operator()(double value) const {
     if (std::isfinite(value)) return value;
     return {{"float", float_json(value)}};
+  }
+  Json operator()(std::complex<double> value) const {
+    return {{"complex", Json::array({float_json(value.real()), float_json(value.imag())})}};
   }
   Json operator()(const std::vector<std::int64_t>& values) const { return values; }
   Json operator()(const std::vector<double>& values) const {

@@ -102,6 +102,14 @@ struct Converter {
       default: refuse(expected, "a real number");
     }
   }
+  c10::IValue operator()(std::complex<double> value) const {
+    const c10::Scalar number(c10::complex<double>(value.real(), value.imag()));
+    switch (core_type(expected)->kind()) {
+      case TypeKind::NumberType: return number;
+      case TypeKind::TensorType: return wrapped_number(number);
+      default: refuse(expected, "a complex number");
+    }
+  }
   c10::IValue operator()(const std::vector<std::int64_t>& values) const {
     return list_value(values, expected);
   }

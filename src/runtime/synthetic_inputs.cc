@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 
+#include "graph/marks.h"
 #include "layout/layout.h"
 #include "ops/op_def.h"
 #include "runtime/tensors.h"
@@ -127,9 +128,15 @@ at::Tensor tile(DType dtype, std::optional<std::int64_t> limit, std::int64_t int
   const auto count = kTileBytes / element_bytes(dtype);
   if (limit) return (uniform(count) * *limit).floor().to(scalar_type(dtype));
   const at::Tensor runs = uniform(count / kRun).repeat_interleave(kRun);
-  if (is_floating(dtype)) return (runs * 0.9 + 0.1).to(scalar_type(dtype));
+  if (is_floating(dtype) || is_complex(dtype)) return (runs * 0.9 + 0.1).to(scalar_type(dtype));
   if (dtype == DType::boolean) return runs < 0.5;
   return at::full({count}, integer, scalar_type(dtype));
+}
+
+at::Tensor marked(at::Tensor tensor, Marks marks) {
+  tensor._set_conj(marks.conjugate);
+  tensor._set_neg(marks.negative);
+  return tensor;
 }
 
 void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
@@ -157,7 +164,7 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     const Bytes bytes = extent_bytes(tensor);
     repeat(tile(tensor.dtype.value(), limit_of(graph, op, id), plain_integer(graph, op, id)), data,
            bytes);
-    made[id] = tensor_over(data, tensor, device);
+    made[id] = marked(tensor_over(data, tensor, device), marks_of(graph, id));
     data += align_up(bytes, kArenaAlignment);
   }
   std::vector<at::Tensor> inputs;

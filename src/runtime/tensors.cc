@@ -27,6 +27,8 @@ bool has_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
 
 c10::ScalarType scalar_type(DType dtype) {
   switch (dtype) {
+    case DType::c128: return c10::ScalarType::ComplexDouble;
+    case DType::c64: return c10::ScalarType::ComplexFloat;
     case DType::f64: return c10::ScalarType::Double;
     case DType::f32: return c10::ScalarType::Float;
     case DType::f16: return c10::ScalarType::Half;
@@ -58,7 +60,11 @@ at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
 }
 
 at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<void> owner) {
-  return wrap(data, type.sizes(), type.strides(), type.options(), std::move(owner));
+  at::Tensor tensor =
+      wrap(data, type.sizes(), type.strides(), type.options(), std::move(owner));
+  tensor._set_conj(type.is_conj());
+  tensor._set_neg(type.is_neg());
+  return tensor;
 }
 
 }  // namespace lowtide

@@ -22,7 +22,7 @@ bool lie_alike(const at::Tensor& one, const at::Tensor& other);
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
                        std::shared_ptr<void> owner = nullptr);
 
-/// The same for the dtype, shape and strides of another tensor.
+/// The same for the dtype, shape, strides and marks of another tensor.
 at::Tensor tensor_over(std::byte* data, const at::Tensor& type,
                        std::shared_ptr<void> owner = nullptr);
 

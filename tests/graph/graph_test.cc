@@ -86,16 +86,22 @@ TEST(DType, NamesReadBack) {
   EXPECT_EQ(parse_dtype("double"), DType::f64);
   EXPECT_EQ(parse_dtype("bfloat16"), DType::bf16);
   EXPECT_EQ(parse_dtype("long"), DType::i64);
-  EXPECT_EQ(parse_dtype("complex64"), std::nullopt);
+  EXPECT_EQ(parse_dtype("torch.complex64"), DType::c64);
+  EXPECT_EQ(parse_dtype("cdouble"), DType::c128);
+  EXPECT_EQ(parse_dtype("complex32"), std::nullopt);
   EXPECT_EQ(parse_dtype(""), std::nullopt);
 }
 
 TEST(DType, HasPyTorchsSizes) {
   EXPECT_EQ(element_bytes(DType::f64), 8);
   EXPECT_EQ(element_bytes(DType::bf16), 2);
+  EXPECT_EQ(element_bytes(DType::c64), 8);
   EXPECT_EQ(element_bytes(DType::boolean), 1);
   EXPECT_TRUE(is_floating(DType::f16));
   EXPECT_FALSE(is_floating(DType::u8));
+  EXPECT_FALSE(is_floating(DType::c128));
+  EXPECT_TRUE(is_complex(DType::c128));
+  EXPECT_FALSE(is_complex(DType::f64));
 }
 
 }  // namespace

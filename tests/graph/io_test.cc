@@ -176,7 +176,7 @@ TEST(GraphIo, TakesCostsForMeasuredUnlessTheySayOtherwise) {
 TEST(GraphIo, KeepsWhatItDoesNotKnow) {
   Json json = document();
   json["made_by"] = {{"tool", "x"}, {"versions", {1, 2}}};
-  json["tensors"][0]["dtype"] = "complex64";
+  json["tensors"][0]["dtype"] = "complex32";
   json["tensors"][0]["role"] = "activation";
   json["tensors"][1]["color"] = "red";
   json["ops"][0]["line"] = 18446744073709551615U;
@@ -184,7 +184,7 @@ TEST(GraphIo, KeepsWhatItDoesNotKnow) {
   EXPECT_EQ(graph.tensor(0).dtype, std::nullopt);
   const Json written = Json::parse(format_graph(graph));
   EXPECT_EQ(written["made_by"], json["made_by"]);
-  EXPECT_EQ(written["tensors"][0]["dtype"], "complex64");
+  EXPECT_EQ(written["tensors"][0]["dtype"], "complex32");
   EXPECT_EQ(written["tensors"][0]["role"], "activation");
   EXPECT_EQ(written["tensors"][1]["color"], "red");
   EXPECT_EQ(written["ops"][0]["line"], 18446744073709551615U);
@@ -274,6 +274,8 @@ const Fault kFaults[] = {
      "unknown dtype \"f12\""},
     {"ArgumentFloat", [](Json& j) { j["ops"][0]["args"] = {{{"float", "huge"}}}; },
      "must be a number, \"inf\", \"-inf\" or \"nan\", not \"huge\""},
+    {"ArgumentComplex", [](Json& j) { j["ops"][0]["args"] = {{{"complex", {1.0}}}}; },
+     "has a complex argument that is no list of [real part, imaginary part]"},
     {"ArgumentInteger", [](Json& j) { j["ops"][0]["args"] = {18446744073709551615U}; },
      "below 2^63"},
     {"Cycle", [](Json& j) { j["ops"][0]["inputs"] = {5}; }, "the ops form a cycle"},

@@ -7,9 +7,10 @@ import json
 
 import torch
 
-DTYPES = {"f64": torch.float64, "f32": torch.float32, "f16": torch.float16,
-          "bf16": torch.bfloat16, "i64": torch.int64, "i32": torch.int32, "i16": torch.int16,
-          "i8": torch.int8, "u8": torch.uint8, "bool": torch.bool}
+DTYPES = {"c128": torch.complex128, "c64": torch.complex64, "f64": torch.float64,
+          "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
+          "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8,
+          "bool": torch.bool}
 
 
 MEMORY_FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,
@@ -29,6 +30,8 @@ def argument(value, inputs, kind):
         return [None if position is None else inputs[position] for position in content]
     if tag == "float":
         return float(content)
+    if tag == "complex":
+        return complex(*map(float, content))
     if tag == "floats":
         return [float(number) for number in content]
     if tag == "dtype":

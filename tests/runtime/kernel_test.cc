@@ -42,6 +42,14 @@ TEST(Kernel, ScalarTakesIntegersRealsAndBooleans) {
   EXPECT_TRUE(at::equal(run1(make_op("aten::add.Scalar", 1, {true}), {x}), x + 1));
 }
 
+TEST(Kernel, ScalarsAndNumbersForTensorsMayBeComplex) {
+  const at::Tensor x = range({3});
+  const std::complex<double> number(0.5, 2);
+  const at::Tensor expected = x * c10::complex<double>(0.5, 2);
+  EXPECT_TRUE(at::equal(run1(make_op("aten::mul.Scalar", 1, {number}), {x}), expected));
+  EXPECT_TRUE(at::equal(run1(make_op("aten::mul.Tensor", 1, {number}), {x}), expected));
+}
+
 TEST(Kernel, FloatTakesAnInteger) {
   const at::Tensor x = range({2, 4});
   const auto results = Kernel(make_op("aten::native_layer_norm", 1,

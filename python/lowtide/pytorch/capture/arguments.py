@@ -97,6 +97,8 @@ class _Reader:
             return value
         if isinstance(value, float):
             return value if math.isfinite(value) else {"float": _number(value)}
+        if isinstance(value, complex):
+            return {"complex": [_number(value.real), _number(value.imag)]}
         if isinstance(value, torch.memory_format):
             return _MEMORY_FORMATS[value]
         if isinstance(value, torch.dtype) and value in NAMES:

@@ -37,7 +37,7 @@ def from_joint(
     of the primals that the module overwrites, as ``mutated_primals(joint)`` gives them.
 
     Raises InputError, with the line of the user's code where it is known, for what the format or a
-    plan cannot hold: effects, symbolic shapes, dtypes such as complex ones.
+    plan cannot hold: effects, symbolic shapes, dtypes such as 8-bit floats.
     """
     updated = tuple(updated)
     document, constants = Document(), Constants(joint)
@@ -79,8 +79,16 @@ def _visit(document: Document, constants: Constants, node: torch.fx.Node, phase:
         constants.add(document, node)
     elif node.target is operator.getitem:
         document.values[node] = document.values[node.args[0]][node.args[1]]
+    elif _is_conjugate_of_number(node):
+        document.values[node] = Output(literal=complex(node.args[0]).conjugate())
     else:
         add_call(document, node, phase, updates_in_place)
+
+
+def _is_conjugate_of_number(node: torch.fx.Node) -> bool:
+    """As the derivative of ``x * 2j`` has it: a number in place of the tensor."""
+    return (node.target is torch.ops.aten._conj.default
+            and not isinstance(node.args[0], torch.fx.Node))
 
 
 def _name_gradients(document: Document, primals: Sequence[int | None],
