@@ -17,6 +17,8 @@
 #include "plan/verify.h"
 #include "planner/why_not_less.h"
 #include "strategy/bound/budget_floor.h"
+#include "strategy/bound/certificate.h"
+#include "strategy/bound/raised.h"
 #include "strategy/order/known_order.h"
 
 namespace lowtide {
@@ -226,8 +228,9 @@ class Attempts {
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
     Decision decision =
-        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_});
+        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_, prices_});
     stopped_ = decision.outcome == Outcome::stopped;
+    if (decision.certificate) prices_ = op_prices(*decision.certificate);
     if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
     // A bound for less than the budget says nothing about the budget.
     if (asked >= budget_ && decision.lower_bound) {
@@ -299,6 +302,7 @@ class Attempts {
     Plan& plan = found.plan;
     plan.strategy = strategy_.name;
     plan.budget_bytes = budget_;
+    if (!found.optimal) raise_bound(plan.cost);
     // In-place writes may reach below a bound that was proved without them.
     if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
       plan.lower_bound = bound_;
@@ -313,6 +317,22 @@ class Attempts {
     planned_.outcome = optimal ? Outcome::optimal : Outcome::feasible;
     planned_.plan = std::move(plan);
     return true;
+  }
+
+  /// A bound that is far below what the plan costs gets some of the time that is left.
+  void raise_bound(double cost) {
+    constexpr double kFar = 0.02;    // of what keep-all costs
+    constexpr double kShare = 0.15;  // of the time limit
+    const bool is_far = bound_ && cost - *bound_ > kFar * planned_.keep_all_cost;
+    if (!is_far || bound_model_ != "fixed-order" || !planned_.certificate) return;
+    const double seconds = std::min(control_.left_seconds(), kShare * control_.limit_seconds());
+    if (control_.limit_seconds() > 0 && seconds <= 0) return;
+    const Control part(control_, seconds,
+                       [this](const std::string& message) { control_.report(message); });
+    auto higher = raised(graph_, *planned_.certificate, part);
+    if (higher == nullptr || higher->lower_bound > cost) return;
+    bound_ = higher->lower_bound;
+    planned_.certificate = std::move(higher);
   }
 
   /// Says why there is no plan, and what would do.
@@ -357,6 +377,7 @@ class Attempts {
   const Control clock_;
   Planned planned_;
   KnownOrder known_order_;
+  std::vector<double> prices_;  ///< of the last answer's bound: see PlanRequest
   double margin_ = kFirstMargin;  ///< as long as nothing fits
   std::optional<double> bound_;
   std::string bound_model_;

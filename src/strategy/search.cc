@@ -96,7 +96,11 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
   less.moves = static_cast<std::int64_t>(kGivenOrderShare * static_cast<double>(effort.moves));
   const Decision given = local_search(
       {request.graph, request.budget_bytes, request.options, part}, less);
-  Decision decision = better_of(request.graph, ordered_search(request, *order, effort), given);
+  PlanRequest in_order = request;
+  const std::vector<double> prices = given.certificate ? op_prices(*given.certificate)
+                                                       : std::vector<double>();
+  in_order.prices = prices;
+  Decision decision = better_of(request.graph, ordered_search(in_order, *order, effort), given);
   decision.lower_bound = given.lower_bound;
   decision.bound_model = given.bound_model;
   decision.certificate = given.certificate;

@@ -38,6 +38,9 @@ struct PlanRequest {
   /// What earlier requests about the same graph found out (strategy/order/known_order.h), and this
   /// one may add to. May be null.
   KnownOrder* known_order = nullptr;
+  /// What a byte was worth while each op first ran, in an earlier answer; then until the end. May
+  /// be empty.
+  std::span<const double> prices = {};
 };
 
 enum class Outcome : std::uint8_t {

@@ -1,13 +1,16 @@
 // Search and bound against the best of all sets of reruns, on graphs small enough to try them all.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <span>
+#include <vector>
 
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "strategy/ask.h"
+#include "strategy/bound/certificate.h"
 #include "strategy/bound/price_bound.h"
 #include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
@@ -100,6 +103,33 @@ TEST(PriceBound, IsTightOnAChainWithinRounding) {
   const double cost = lower(graph, decision.executions).cost;
   EXPECT_GT(bound.value(), stages.required_cost() + 1);
   EXPECT_LT(cost - bound.value(), 2);  // two runs of a forward op
+}
+
+TEST(PriceBound, GoesOnFromThePricesOfACertificate) {
+  const Graph graph = testing::chain_graph(20);
+  const StageGraph stages(graph);
+  const Bytes budget = testing::share_of_peak(graph, 0.7);
+  PriceBound first(stages, budget);
+  first.raise(6, Gluing::loose, 1e6, Control());
+  ASSERT_GT(first.value(), stages.required_cost());
+  const Certificate certificate = certificate_of(graph, stages, first, budget);
+  PriceBound second(stages, budget);
+  second.start_from(stage_prices(stages, op_prices(certificate)));
+  second.raise(6, Gluing::loose, 0, Control());
+  EXPECT_GE(second.value(), first.value() * (1 - 1e-9));
+  PriceBound less(stages, budget - 1);
+  less.start_from(stage_prices(stages, op_prices(certificate)));
+  less.raise(6, Gluing::loose, 0, Control());
+  EXPECT_GE(less.value(), first.value() * (1 - 1e-9));
+}
+
+TEST(PriceBound, TakesNoPricesThatProveNothing) {
+  const Graph graph = testing::chain_graph(20);
+  const StageGraph stages(graph);
+  PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
+  bound.start_from(std::vector<double>(stages.num_stages(), 1e6));
+  EXPECT_EQ(bound.value(), stages.required_cost());
+  EXPECT_THAT(bound.prices().each(), ::testing::Each(0.0));
 }
 
 }  // namespace

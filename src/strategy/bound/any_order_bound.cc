@@ -79,16 +79,6 @@ class Trials {
   OpChain best_chain_;
 };
 
-/// Per stage.
-std::vector<double> prices_of(const StageGraph& stages, const Certificate& certificate) {
-  std::vector<double> prices(stages.num_stages());
-  const std::vector<OpId> order = stage_order(stages);
-  for (const auto& [op, price] : certificate.prices) {
-    prices[std::ranges::lower_bound(order, op) - order.begin()] = price;
-  }
-  return prices;
-}
-
 }  // namespace
 
 std::shared_ptr<const Certificate> any_order_bound(const Graph& graph, const StageGraph& stages,
@@ -96,7 +86,8 @@ std::shared_ptr<const Certificate> any_order_bound(const Graph& graph, const Sta
                                                    const Control& control) {
   Trials trials(graph, stages, fixed_order.budget_bytes, control);
   const std::vector<double> equal(stages.num_stages(), 1);
-  for (const std::vector<double>& weights : {prices_of(stages, fixed_order), equal}) {
+  const std::vector<double> prices = stage_prices(stages, op_prices(fixed_order));
+  for (const std::vector<double>& weights : {prices, equal}) {
     trials.thin_out(trials.heaviest(weights), kTrialShare * work);
   }
   trials.try_best(kLastShare * work);

@@ -59,4 +59,18 @@ std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
   return std::make_shared<const Certificate>(certificate_of(graph, stages, bound, budget));
 }
 
+std::vector<double> op_prices(const Certificate& certificate) {
+  std::vector<double> prices(static_cast<std::size_t>(certificate.num_ops) + 1);
+  for (const auto& [op, price] : certificate.prices) prices[static_cast<std::size_t>(op)] = price;
+  return prices;
+}
+
+std::vector<double> stage_prices(const StageGraph& stages, std::span<const double> op_prices) {
+  std::vector<double> prices(stages.num_stages(), op_prices.back());
+  for (int t = 0; t < stages.end(); ++t) {
+    prices[t] = op_prices[static_cast<std::size_t>(stages.stage(t).op)];
+  }
+  return prices;
+}
+
 }  // namespace lowtide

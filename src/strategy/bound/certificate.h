@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <span>
+#include <vector>
 
 #include "certify/certificate.h"
 #include "strategy/bound/price_bound.h"
@@ -13,5 +15,10 @@ Certificate certificate_of(const Graph& graph, const StageGraph& stages, const P
 std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
                                                       const StageGraph& stages,
                                                       const PriceBound& bound, Bytes budget);
+
+/// Per op, and then until the end: what a byte costs while it first runs.
+std::vector<double> op_prices(const Certificate& certificate);
+/// The same per stage.
+std::vector<double> stage_prices(const StageGraph& stages, std::span<const double> op_prices);
 
 }  // namespace lowtide

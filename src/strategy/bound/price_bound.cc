@@ -141,7 +141,7 @@ std::vector<double> PriceBound::crossing_loss() const {
       const auto [last, until] = crossing[v];
       if (last <= op.stage) continue;
       const double held =
-          best_prices_.over(op.stage, until) * static_cast<double>(graph_.value(v).bytes);
+          latest_prices().over(op.stage, until) * static_cast<double>(graph_.value(v).bytes);
       const double saved = std::min(held, op.cost);
       loss[op.stage + 1] += saved;
       loss[last + 1] -= saved;
@@ -217,7 +217,7 @@ double PriceBound::work_of_round() const {
   std::vector<Hold> holds;
   const double before = table_.work();
   for (std::size_t i = 0; i < clusters_.size(); i += step) {
-    clusters_[i].solve(best_prices_, table_, holds);
+    clusters_[i].solve(latest_prices(), table_, holds);
   }
   const double sampled = table_.work() - before + static_cast<double>(holds.size());
   return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
@@ -241,6 +241,8 @@ void PriceBound::choose_active(const std::vector<double>& price, const std::vect
   for (std::size_t t = 0; t < n; ++t) active_[t] = active_[t] || price[t] > 0;
 }
 
+void PriceBound::start_from(std::vector<double> prices) { start_ = Prices(std::move(prices)); }
+
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
 void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Control& control) {
   constexpr int kFewRounds = 10;
@@ -256,9 +258,9 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
   }
   const double end = spent() + work;
   const double scale = graph_.required_cost();
-  double ambition = (best_ > scale ? kNextAmbition : kFirstAmbition) * scale;
+  double ambition = (start_ || best_ > scale ? kNextAmbition : kFirstAmbition) * scale;
   int idle = 0;
-  std::vector<double> price = best_prices_.each();
+  std::vector<double> price = latest_prices().each();
   std::vector<double> slope(price.size());
   Direction direction(price.size());
   bool is_stuck = true;
@@ -272,11 +274,12 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
       best_prices_ = Prices(price);
+      start_.reset();
       best_grouping_ = grouping_;
     } else if (++idle >= kPatience) {
       ambition /= 2;
       idle = 0;
-      price = best_prices_.each();
+      price = latest_prices().each();
       direction.forget();
       is_stuck = true;
       if (ambition < kLastAmbition * scale) break;
@@ -321,31 +324,33 @@ double run(PriceBound& bound, const Round& round, double work, const Control& li
 }  // namespace
 
 /// Small clusters first: their prices tell the larger ones where to cut. Neither larger ones nor
-/// either kind of gluing are always better; the one that raised the bound most goes on while it
-/// pays.
+/// either kind of gluing are always better, so each of the larger goes on while it pays.
 void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
                      const Control& part) {
-  constexpr Round kRounds[] = {{1, Gluing::loose, 1},   {4, Gluing::loose, 1},
-                               {10, Gluing::loose, 1},  {10, Gluing::strict, 1},
-                               {14, Gluing::strict, 4}, {12, Gluing::strict, 1}};
+  constexpr Round kSmall[] = {{1, Gluing::loose, 1}, {4, Gluing::loose, 1}};
+  constexpr Round kLarge[] = {{10, Gluing::loose, 1},
+                              {10, Gluing::strict, 1},
+                              {14, Gluing::strict, 4},
+                              {12, Gluing::strict, 1}};
   constexpr int kMostRepeats = 10;
   constexpr double kWorth = 0.01;  // of what the bound says beyond every op once
   double left = 0;
-  for (const Round& round : kRounds) left += round.share;
-  double most = 0;
-  const Round* best = nullptr;
-  for (const Round& round : kRounds) {
-    if (part.should_stop()) return;
-    const double rise = run(bound, round, work, listener, share_of_time(part, round.share / left));
-    left -= round.share;
-    if (rise > most) {
-      most = rise;
-      best = &round;
+  for (const Round& round : kLarge) left += round.share;
+  if (!bound.has_start()) {
+    for (const Round& round : kSmall) left += round.share;
+    for (const Round& round : kSmall) {
+      if (part.should_stop()) return;
+      run(bound, round, work, listener, share_of_time(part, round.share / left));
+      left -= round.share;
     }
   }
-  for (int i = 0; i < kMostRepeats && best != nullptr && !part.should_stop(); ++i) {
-    const double rise = run(bound, *best, work, listener, part);
-    if (rise < kWorth * (bound.value() - bound.required_cost())) break;
+  for (const Round& round : kLarge) {
+    for (int i = 0; i <= kMostRepeats && !part.should_stop(); ++i) {
+      const double rise =
+          run(bound, round, work, listener, share_of_time(part, round.share / left));
+      if (rise < kWorth * (bound.value() - bound.required_cost())) break;
+    }
+    left -= round.share;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "base/control.h"
@@ -21,6 +22,9 @@ class PriceBound {
   /// With memory priced at some stages alone (one flag per stage); no stage else is looked at.
   PriceBound(const StageGraph& graph, Bytes budget, std::vector<bool> priced);
 
+  /// Goes on from prices per stage that were good for nearly the same.
+  void start_from(std::vector<double> prices);
+
   /// Groups stages anew into clusters of at most `cluster_values` values, after gluing ops together
   /// (strategy/bound/contraction.h), where the current prices say that little is lost between
   /// clusters, then raises the bound. `work` is the number of subsets to look at, which bounds the
@@ -29,6 +33,8 @@ class PriceBound {
 
   /// No plan within the budget costs less. At least StageGraph::required_cost().
   double value() const;
+  /// Whether prices were given, and nothing better is known yet.
+  bool has_start() const { return start_.has_value(); }
   /// No plan at all is within the budget: some op's own needs exceed it.
   bool infeasible() const { return infeasible_; }
   /// What any plan costs at least, whatever the budget.
@@ -61,6 +67,7 @@ class PriceBound {
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
   double spent() const { return table_.work() + other_work_; }
+  const Prices& latest_prices() const { return start_ ? *start_ : best_prices_; }
   double work_of_round() const;
   void choose_active(const std::vector<double>& price, const std::vector<double>& slope);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
@@ -78,11 +85,12 @@ class PriceBound {
   Prices best_prices_;
   std::shared_ptr<const Grouping> best_grouping_;
   double best_;
+  std::optional<Prices> start_;  // given, until there are better ones
   bool infeasible_ = false;
 };
 
-/// Raises the bound with clusters of several sizes, `work` for each, and reports after each. `part`
-/// says when to stop.
+/// Raises the bound with clusters of several sizes, `work` for each, and reports after each. From
+/// given prices, only with large ones. `part` says when to stop.
 void raise_in_rounds(PriceBound& bound, double work, const Control& listener, const Control& part);
 
 }  // namespace lowtide

@@ -52,8 +52,7 @@ class Search {
     if (!bound_.infeasible()) {
       if (proves()) glance();
       if (!is_optimal()) {
-        raise_in_rounds(bound_, effort_.bound_work, request_.control,
-                        share_of_time(is_hurried() ? 0.5 : 0.3));
+        raise_bound();
         anneal();
         if (proves()) {
           prove_by_branches(effort_.states);
@@ -66,6 +65,17 @@ class Search {
   }
 
  private:
+  /// From prices that an earlier answer ended with, if there are any, which takes less time.
+  void raise_bound() {
+    if (!request_.prices.empty()) {
+      bound_.start_from(stage_prices(graph_, request_.prices));
+      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.1));
+      return;
+    }
+    raise_in_rounds(bound_, effort_.bound_work, request_.control,
+                    share_of_time(is_hurried() ? 0.5 : 0.3));
+  }
+
   /// From the earlier answer, made to fit, rather cold, so that it stays about as good as it is.
   /// Whether that was enough; what was found stays the best until there is better.
   bool go_on() {

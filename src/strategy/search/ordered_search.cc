@@ -22,6 +22,15 @@ std::vector<OpId> mapped(std::span<const OpId> executions, std::span<const OpId>
   return result;
 }
 
+/// Per op of the other order, and until the end.
+std::vector<double> mapped_prices(std::span<const double> prices, std::span<const OpId> order) {
+  if (prices.empty()) return {};
+  std::vector<double> result;
+  for (OpId id : order) result.push_back(prices[static_cast<std::size_t>(id)]);
+  result.push_back(prices.back());
+  return result;
+}
+
 std::vector<OpId> inverse(std::span<const OpId> order) {
   std::vector<OpId> result(order.size());
   for (std::size_t k = 0; k < order.size(); ++k) {
@@ -38,8 +47,11 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   const std::vector<OpId> start = mapped(request.start, inverse(order));
   SearchEffort without_proof = effort;
   without_proof.states = 0;
+  const std::vector<double> prices = mapped_prices(request.prices, order);
   Decision decision = local_search(
-      {other, request.budget_bytes, request.options, request.control, start}, without_proof);
+      {other, request.budget_bytes, request.options, request.control, start, nullptr,
+       prices},
+      without_proof);
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
