@@ -41,10 +41,6 @@ constexpr int kDoubtfulLayouts = 2;
 constexpr double kLaterMargin = 1.25;
 constexpr double kFirstMargin = 1;
 constexpr double kMarginGrowth = 2.5;
-/// Where one part in so many of the budget is missing, sizes are mixed, and leaner plans waste
-/// more: the margin is larger by so much.
-constexpr Bytes kFarMiss = 25;
-constexpr double kFarMargin = 1.25;
 /// What is missing counts as one part in so many of the budget at least.
 constexpr Bytes kLeastMissing = 2000;
 /// A plan that fits is good enough when it costs no more than this times what one costs whose
@@ -193,8 +189,7 @@ class Attempts {
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
     control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
                                 format_bytes(missing)));
-    const double far = missing > budget_ / kFarMiss ? kFarMargin : 1;
-    const double margin = best_ ? kLaterMargin : far * margin_;
+    const double margin = best_ ? kLaterMargin : margin_;
     margin_ *= kMarginGrowth;
     upper_ = std::min(upper_.value_or(asked), asked);
     const auto counted = static_cast<double>(std::max(missing, budget_ / kLeastMissing));

@@ -242,7 +242,7 @@ TEST(PlanWithin, AsksForMoreAgainAsLongAsACheaperPlanIsKnown) {
 TEST(PlanWithin, FindsAPlanWhoseAddressesFitInAShortTime) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/layered-250.json");
   const Bytes budget = keep_all_reference(graph).peak_bytes * 6 / 10;
-  Control control = Control::by_work(1.5);
+  Control control = Control::by_work(3);
   const Planned planned = plan_within(graph, default_strategy(), budget, {}, control);
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_LE(planned.plan->layout->arena_bytes, budget);
