@@ -1,8 +1,13 @@
 """lowtide.wrap(mode="inductor"): the step of torch.compile, within a budget, measured."""
 
+import gc
+
 import lowtide
 import pytest
 import torch
+from lowtide import _runtime
+from lowtide.pytorch.inductor.measure import peak_of_step
+from lowtide.pytorch.traced import forget, traced
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config
@@ -158,3 +163,32 @@ def test_it_is_an_option_of_the_backend(unlimited):
                              options={"mode": "inductor", "budget": "inf"})
     for ours, theirs in zip(outcome(module, compiled, batch()), plain, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_what_stays_of_the_first_step_counts():
+    layer, kept = nn.Linear(4, 4), []
+
+    def run(x, stays):
+        if stays and not kept:
+            kept.append(torch.zeros(1000))
+        return layer(x)
+
+    without, with_it = (peak_of_step(run, layer, (torch.randn(2, 4), stays), {})
+                        for stays in (False, True))
+    assert with_it == without + 4000
+
+
+def test_nothing_is_held_for_a_function_that_is_forgotten():
+    """Autograd keeps the number that a tensor is multiplied by, as Dynamo traces it."""
+    def counted():
+        gc.collect()
+        return _runtime.counted_bytes()
+
+    layer, x = nn.Linear(4, 4), torch.randn(2, 4)
+    before = counted()
+    compiled = traced(lambda x: (layer(x) * 0.3).sum(), "aot_eager", fixed_shapes=True)
+    compiled(x).backward()
+    layer.zero_grad()
+    assert counted() > before
+    forget(compiled)
+    assert counted() == before

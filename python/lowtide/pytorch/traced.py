@@ -47,6 +47,15 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     return context(with_own_code(function))
 
 
+def forget(function: Callable) -> None:
+    """Lets go of what was traced for a function that ``traced`` returned, which then runs no more.
+
+    Dynamo keeps it otherwise as long as the process runs, and with it the numbers that tensors were
+    multiplied by: each of them 8 bytes.
+    """
+    torch._dynamo.eval_frame.reset_code(torch._dynamo.eval_frame.innermost_fn(function).__code__)
+
+
 def _shapes(fixed):
     if not fixed:
         return contextlib.nullcontext()

@@ -19,7 +19,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed
 
 from ... import InfeasibleError, InputError
-from ..traced import traced
+from ..traced import forget, traced
 from .backend import compiler
 from .choice import Choice, too_small
 from .lowering import KnownLowerings
@@ -98,18 +98,30 @@ class _Fit:
             budget = fitted.choice.budget_bytes
             smallest = min(smallest, fitted.measured_bytes)
             held = budget is None or fitted.measured_bytes <= budget
-            if held and not _improves(fitted, self.best):
-                break
-            if held:
-                self.best = fitted
-            if _is_last(fitted, held):
+            if held and _improves(fitted, self.best):
+                self._keep(fitted)
+            else:
+                forget(fitted.model)
+            if (held and fitted is not self.best) or _is_last(fitted, held):
                 break
             beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
         if self.best is None:
             raise too_small(budget, smallest, "measured")
         if _is_close(self.best.choice):
             rival = self._compiled(budget, self.best.rounds, beside_bytes, only_pytorch=True)
-            self.best = faster(self.best, rival, self._measure)
+            self._keep_faster(rival)
+
+    def _keep(self, fitted) -> None:
+        """In place of the best so far."""
+        if self.best is not None:
+            forget(self.best.model)
+        self.best = fitted
+
+    def _keep_faster(self, rival) -> None:
+        if faster(self.best, rival, self._measure) is rival:
+            self._keep(rival)
+        else:
+            forget(rival.model)
 
     def _compiled(self, budget, number, beside_bytes, **given) -> Fitted:
         partition = self._partition_within(budget, beside_bytes=beside_bytes, **given)

@@ -14,7 +14,8 @@ from ... import InputError, _runtime
 
 def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
                  named: Mapping) -> int:
-    """Bytes that forward and backward take above what is there before, gradients among them.
+    """Bytes that forward and backward take above what is there before, gradients among them, and
+    what compiling leaves.
 
     ``run`` computes what ``model`` does; its loss is the sum of all results that depend on
     something trained. It runs twice, as the first step compiles. Parameters, buffers, gradients
@@ -24,14 +25,19 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
     """
     _require_cpu([*model.parameters(), *model.buffers(), *_tensors((arguments, named))])
     with _left_alone(model), torch.random.fork_rng(devices=[]):
-        _step(run, *_copies((arguments, named)))
         given = _copies((arguments, named))
+        before = _counted_bytes()
+        _step(run, *_copies((arguments, named)))
         model.zero_grad(set_to_none=True)
         with _no_collection():
-            before = _runtime.counted_bytes()
             _runtime.reset_counted_peak()
             _step(run, *given)
             return _runtime.counted_peak_bytes() - before
+
+
+def _counted_bytes() -> int:
+    gc.collect()
+    return _runtime.counted_bytes()
 
 
 def _step(run, arguments, named):
