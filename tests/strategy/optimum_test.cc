@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <variant>
 #include <vector>
 
+#include "certify/check.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
 #include "strategy/ask.h"
 #include "strategy/bound/certificate.h"
 #include "strategy/bound/price_bound.h"
+#include "strategy/bound/raised.h"
 #include "strategy/tiny_graphs.h"
 #include "support/random_graph.h"
 
@@ -121,6 +124,23 @@ TEST(PriceBound, GoesOnFromThePricesOfACertificate) {
   less.start_from(stage_prices(stages, op_prices(certificate)));
   less.raise(6, Gluing::loose, 0, Control());
   EXPECT_GE(less.value(), first.value() * (1 - 1e-9));
+}
+
+TEST(Raised, ProvesMoreThanTheCertificateThatItGoesOnFrom) {
+  const Graph graph = testing::chain_graph(40);
+  const StageGraph stages(graph);
+  const Bytes budget = testing::share_of_peak(graph, 0.6);
+  PriceBound bound(stages, budget);
+  bound.raise(1, Gluing::loose, 0, Control());
+  const Certificate certificate = certificate_of(graph, stages, bound, budget);
+  const auto higher = raised(graph, certificate, Control());
+  ASSERT_TRUE(higher);
+  EXPECT_GT(higher->lower_bound, certificate.lower_bound);
+  const auto proved = proved_bound(graph, *higher);
+  ASSERT_TRUE(std::holds_alternative<double>(proved));
+  EXPECT_GE(std::get<double>(proved), higher->lower_bound * (1 - 1e-9));
+  const Decision decision = ask("search", graph, budget);
+  EXPECT_LE(higher->lower_bound, lower(graph, decision.executions).cost);
 }
 
 TEST(PriceBound, TakesNoPricesThatProveNothing) {

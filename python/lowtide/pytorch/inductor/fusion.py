@@ -5,8 +5,8 @@ of them then runs when the other does: what a plan computes again right before i
 as soon as something else reads what it is made of, and be held until then.
 
 A kernel may also be fused with one that reads what it makes, and runs when that does. What reduces
-a large value to a small one, such as each step's part of a bias' gradient, would wait for what reads
-the small one while the large one is held; what others read as well would make them wait.
+a large value to a small one, such as each step's part of a bias' gradient, would wait for what
+reads the small one while the large one is held; what others read as well would make them wait.
 """
 
 from __future__ import annotations
