@@ -5,17 +5,18 @@
 namespace lowtide {
 namespace {
 
-/// The tensor that the op makes a view of.
+/// The tensor that the op shows in another way; none where it makes the storage itself.
 TensorId viewed_by(const Graph& graph, const Op& op, TensorId view) {
-  return *std::ranges::find(op.inputs, graph.storage(view),
-                            [&](TensorId in) { return graph.storage(in); });
+  const auto viewed = std::ranges::find(op.inputs, graph.storage(view),
+                                        [&](TensorId in) { return graph.storage(in); });
+  return viewed == op.inputs.end() ? kNone : *viewed;
 }
 
 }  // namespace
 
 Marks marks_of(const Graph& graph, TensorId id) {
   Marks marks;
-  while (graph.storage(id) != id) {
+  while (id != kNone && graph.storage(id) != id) {
     const Op& op = graph.op(graph.producer(id));
     if (op.type == "aten::_conj") marks.conjugate = !marks.conjugate;
     if (op.type == "aten::_neg_view") marks.negative = !marks.negative;

@@ -38,5 +38,13 @@ TEST(Marks, AConjugateOfAConjugateIsNone) {
   EXPECT_EQ(marks_of(graph, 4), Marks{.negative = true});
 }
 
+TEST(Marks, AnOpMayMakeWhatItShows) {
+  GraphData data = views_of_x({"aten::_conj"}).data();
+  data.tensors[0].kind = Kind::value;
+  data.ops[0].inputs = {};
+  data.ops[0].outputs = {0, 1};
+  EXPECT_EQ(marks_of(Graph(data), 1), Marks{.conjugate = true});
+}
+
 }  // namespace
 }  // namespace lowtide
