@@ -9,9 +9,8 @@ namespace {
 
 /// What an ejection adds to a weight, in areas of the item.
 constexpr double kGrowth = 0.2;
-/// For so many moves at least, and up to twice as many, what was placed is safe. More would keep
-/// what lies badly.
-constexpr std::int64_t kSafeMoves = 1;
+/// For so many moves at least, and up to twice as many, what was placed is safe.
+constexpr std::int64_t kSafeMoves = 3;
 /// Above the sum of any weights that are not safe; and above that of any which are not fixed.
 constexpr double kSafe = 1e6, kFixed = 1e9;
 /// Of so many moves per item one is to anywhere: a few items could go round for ever.

@@ -46,8 +46,6 @@ constexpr Bytes kLeastMissing = 2000;
 /// A plan that fits is good enough when it costs no more than this times what one costs whose
 /// layout does not fit; else it is kept in case that asking again finds nothing better.
 constexpr double kGoodEnough = 1.0005;
-/// What misses the budget by up to one part in so many is packed again with all time that is left.
-constexpr Bytes kNearMiss = 40;
 /// One part in so many of the budget is not worth another attempt.
 constexpr Bytes kWorthATry = 250;
 
@@ -136,14 +134,8 @@ class Attempts {
   }
 
  private:
-  /// How much work a layout is worth: that of a strategy's answer, of an alternative to it, or of
-  /// the last hope.
-  enum class Care : std::uint8_t { thorough, quick, utmost };
-
-  /// What a layout may take, of the time limit and of the time that is left.
-  struct Shares {
-    double of_limit, of_rest;
-  };
+  /// How much work a layout is worth: that of a strategy's answer, or of an alternative to it.
+  enum class Care : std::uint8_t { thorough, quick };
 
   struct Found {
     Plan plan;
@@ -217,9 +209,6 @@ class Attempts {
     return Control::stop_requested() || control_.used_share() > share;
   }
 
-  /// Whether no more should be laid out: as long as nothing fits, all time may go to that.
-  bool is_over() const { return best_ ? is_late() : control_.should_stop(); }
-
   /// The last resort, with what is left of the time: the plan that needs the least. Asking for its
   /// arena succeeds.
   bool accept_leanest() {
@@ -255,22 +244,7 @@ class Attempts {
     Plan plan = lowered(graph_, decision.executions);
     Found found = found_from(std::move(decision.executions), std::move(plan), Care::thorough);
     found.optimal = decision.outcome == Outcome::optimal && asked >= budget_;
-    found = best_to_lay_out(std::move(found), std::move(decision.alternatives));
-    return worth_all_time(found) ? packed_again(std::move(found)) : std::move(found);
-  }
-
-  /// Whether nothing fits, late, and this misses by no more than a longer search for addresses
-  /// gains; no leaner plan may be found in what is left of the time.
-  bool worth_all_time(const Found& found) const {
-    const Bytes missing = found.arena_bytes - budget_;
-    return !best_ && missing > 0 && missing <= budget_ / kNearMiss && is_late(kLayoutShare) &&
-           !control_.should_stop();
-  }
-
-  Found packed_again(Found found) const {
-    Found again = found_from(found.executions, found.plan, Care::utmost);
-    again.optimal = found.optimal;
-    return again.arena_bytes < found.arena_bytes ? std::move(again) : std::move(found);
+    return best_to_lay_out(std::move(found), std::move(decision.alternatives));
   }
 
   /// The answer, or when its addresses do not fit the first alternative whose addresses do, or else
@@ -279,15 +253,14 @@ class Attempts {
     const double good_enough = kGoodEnough * found.plan.cost;
     int doubtful = 0;
     for (std::vector<OpId>& other : alternatives) {
-      if (found.arena_bytes <= budget_ || is_over()) break;
+      if (found.arena_bytes <= budget_ || is_late()) break;
       Plan plan = lowered(graph_, other);
       // With little time, or some tried, only one that fits if its layout wastes no more; the last
       // one needs the least.
       const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
-      const Care care = !best_ && is_late(kLayoutShare) ? Care::thorough : Care::quick;
-      Found next = found_from(std::move(other), std::move(plan), care);
+      Found next = found_from(std::move(other), std::move(plan), Care::quick);
       const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
       if (next.arena_bytes <= budget_ && is_dear) {
         offer(std::move(next));
@@ -304,31 +277,21 @@ class Attempts {
 
   Found found_from(std::vector<OpId> executions, Plan lowered, Care care) const {
     // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
-    const Control part = share_of_time(control_, shares(care).of_rest);
+    const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
     Plan plan = laid_out(graph_, std::move(lowered), budget_, packing_work(care), part);
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
 
-  static Shares shares(Care care) {
-    switch (care) {
-      case Care::quick: return {0.04, 0.1};
-      case Care::thorough: return {0.12, 0.3};
-      case Care::utmost: return {1, 0.9};
-    }
-    throw std::logic_error("no such care");
-  }
-
-  /// As much as there is time for: what is cut short ends before the local search, which wastes
-  /// least where buffers are of many sizes.
+  /// A layout may take a part of the time limit.
   std::int64_t packing_work(Care care) const {
     constexpr double kWorkPerSecond = 2e8;
-    const std::int64_t most = (care == Care::quick ? 1 : 4) * kPackingWork;
+    const bool is_thorough = care == Care::thorough;
+    const std::int64_t most = (is_thorough ? 4 : 1) * kPackingWork;
     if (control_.limit_seconds() <= 0) return most;
-    const auto [of_limit, of_rest] = shares(care);
-    const double seconds = std::min(of_limit * control_.limit_seconds(),
-                                    of_rest * std::max(0.0, control_.left_seconds()));
-    return std::min(most, static_cast<std::int64_t>(kWorkPerSecond * seconds));
+    const double share = is_thorough ? 0.12 : 0.04;
+    const double work = share * kWorkPerSecond * control_.limit_seconds();
+    return std::min(most, static_cast<std::int64_t>(work));
   }
 
   Control limited_control() const {

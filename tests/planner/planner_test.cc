@@ -250,24 +250,6 @@ TEST(PlanWithin, FindsAPlanWhoseAddressesFitInAShortTime) {
   EXPECT_TRUE(planned.repeatable);
 }
 
-/// Takes nearly all of the time, answers with what never fits, and knows of reruns that do.
-Decision late(const PlanRequest& request) {
-  request.control.count(0.95e9);
-  Decision decision = optimistic({request.graph, 0, {}, request.control});
-  decision.alternatives = {decision.executions};
-  decision.executions = each_once(request.graph);
-  return decision;
-}
-
-TEST(PlanWithin, LaysOutAlternativesInTheLastOfTheTimeAsLongAsNothingFits) {
-  const Graph graph = chain_graph(10);
-  const Bytes budget = keep_all_reference(graph).peak_bytes - 500;
-  Control control = Control::by_work(1);
-  const Planned planned = plan_within(graph, strategy_of(late), budget, {}, control);
-  ASSERT_TRUE(planned.plan) << planned.message;
-  EXPECT_LE(planned.plan->layout->arena_bytes, budget);
-}
-
 TEST(PlanWithin, AllowsForWhatInPlaceWritesSave) {
   GraphData data = chain_graph(10).data();
   for (Op& backward : data.ops) {

@@ -15,6 +15,8 @@ namespace lowtide::testing {
 
 inline c10::ScalarType torch_type(DType dtype) {
   switch (dtype) {
+    case DType::c128: return c10::kComplexDouble;
+    case DType::c64: return c10::kComplexFloat;
     case DType::f64: return c10::kDouble;
     case DType::f32: return c10::kFloat;
     case DType::f16: return c10::kHalf;
