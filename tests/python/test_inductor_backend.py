@@ -100,7 +100,7 @@ def test_gradients_and_statistics_are_those_without_recomputation():
 
 def test_the_compiled_step_runs_what_was_chosen():
     """And what Inductor says of its buffers before it generates code is what they take, but for the
-    gradients of a layer, weight and bias, that it may lay elsewhere then."""
+    gradients of two layers, weights and biases, that it may lay elsewhere then."""
     module, inputs = Chain(depth=7), torch.randn(512, 32)
     found, peaks = [], []
     for budget in (None, "85%"):
@@ -114,7 +114,7 @@ def test_the_compiled_step_runs_what_was_chosen():
         assert _ran_products(ran) == _products(partition.found.halves)
     assert _products(found[0].halves) < _products(found[1].halves)
     foreseen = found[0].expected_bytes - found[1].expected_bytes
-    assert foreseen > 0 and abs(peaks[0] - peaks[1] - foreseen) <= 4 * (32 * 32 + 32)
+    assert foreseen > 0 and abs(peaks[0] - peaks[1] - foreseen) <= 2 * 4 * (32 * 32 + 32)
     assert found[1].overhead > found[0].overhead == 0
 
 
