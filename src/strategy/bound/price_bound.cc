@@ -348,7 +348,7 @@ void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
     for (int i = 0; i <= kMostRepeats && !part.should_stop(); ++i) {
       const double rise =
           run(bound, round, work, listener, share_of_time(part, round.share / left));
-      if (rise < kWorth * (bound.value() - bound.required_cost())) break;
+      if (rise <= kWorth * (bound.value() - bound.required_cost())) break;
     }
     left -= round.share;
   }
