@@ -12,6 +12,7 @@
 #include "certify/flaw.h"
 #include "certify/price_sums.h"
 #include "certify/sequence.h"
+#include "certify/split.h"
 #include "certify/stages.h"
 
 namespace lowtide {
@@ -33,12 +34,12 @@ void check_identity(const Graph& graph, const Certificate& certificate) {
 }
 
 /// Per stage.
-std::vector<double> prices_of(const Graph& graph, const Stages& stages,
-                              const Certificate& certificate) {
+std::vector<double> prices_of(const Stages& stages, const Certificate::Proof& proof) {
   std::vector<std::optional<double>> given(stages.ops.size());
   double sum = 0;
-  for (const auto& [op, price] : certificate.prices) {
-    const bool exists = op >= 0 && op <= graph.num_ops() && stages.of_op[op] != kNone;
+  for (const auto& [op, price] : proof.prices) {
+    const bool exists =
+        op >= 0 && op < static_cast<OpId>(stages.of_op.size()) && stages.of_op[op] != kNone;
     if (!exists) refuse(Flaw::bad_index, "no stage ends with op {}, which has a price", op);
     std::optional<double>& here = given[stages.of_op[op]];
     if (here) refuse(Flaw::bad_price, "the stage of op {} has two prices", op);
@@ -161,40 +162,58 @@ class SafeSum {
 
 /// The Lagrangian's value: what all needed ops cost once, and what each cluster costs at least at
 /// the prices, less the price of the room for what a stage does not need itself.
-double bound_at(const Graph& graph, const Stages& stages, const Certificate& certificate,
-                const std::vector<double>& given) {
-  const PriceSums prices(given);
+double bound_at(const Graph& graph, const Stages& stages, Bytes budget,
+                const Certificate::Proof& proof) {
+  const PriceSums prices(prices_of(stages, proof));
   SafeSum sum;
   const double rounding = static_cast<double>(graph.num_ops()) *
                           std::numeric_limits<double>::epsilon();
   sum.add(stages.cost * (1 - rounding));
   ClusterCheck check(graph, stages);
-  for (const Certificate::Cluster& cluster : certificate.clusters) {
+  for (const Certificate::Cluster& cluster : proof.clusters) {
     check.check(cluster);
     sum.add(ClusterCost(graph, stages, cluster).least(prices));
   }
   for (int t = 0; t <= stages.end(); ++t) {
-    const Bytes room = certificate.budget_bytes - stages.needs[t];
+    const Bytes room = budget - stages.needs[t];
     if (room < 0) return std::numeric_limits<double>::infinity();
     sum.add(-prices.at(t) * static_cast<double>(room));
   }
   return std::max(sum.at_least(), stages.cost * (1 - rounding));
 }
 
-double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
-  if (certificate.budget_bytes < 0) {
-    refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", certificate.budget_bytes);
+/// Over all plans: the least over the cases.
+double bound_by_cases(const Graph& graph, const Stages& stages, Bytes budget,
+                      const Certificate::Split& split) {
+  check_cases(graph, stages, split);
+  double least = std::numeric_limits<double>::infinity();
+  for (const auto& [absent, proof] : split.cases) {
+    const Stages of_case = stages_of_case(graph, stages, split.value, absent);
+    least = std::min(least, bound_at(graph, of_case, budget, proof));
   }
-  if (!certificate.chain) {
-    return bound_at(graph, stages, certificate, prices_of(graph, stages, certificate));
+  return least;
+}
+
+double bound_along_chain(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  if (certificate.split) {
+    refuse(Flaw::bad_split, "a certificate for any order cannot be split into cases");
   }
   const auto [along, on_chain] = stages_along(graph, stages, *certificate.chain);
-  const std::vector<double> prices = prices_of(graph, along, certificate);
-  for (const auto& [op, price] : certificate.prices) {
+  const double bound = bound_at(graph, along, certificate.budget_bytes, certificate.proof);
+  for (const auto& [op, price] : certificate.proof.prices) {
     if (on_chain[along.of_op[op]]) continue;
     refuse(Flaw::bad_price, "{} has a price and is not on the chain", op_text(graph, op));
   }
-  return bound_at(graph, along, certificate, prices);
+  return bound;
+}
+
+double bound_of(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  const Bytes budget = certificate.budget_bytes;
+  if (budget < 0) refuse(Flaw::wrong_budget, "a budget of {} bytes is negative", budget);
+  if (certificate.chain) return bound_along_chain(graph, stages, certificate);
+  const double undivided = bound_at(graph, stages, budget, certificate.proof);
+  if (!certificate.split) return undivided;
+  return std::max(undivided, bound_by_cases(graph, stages, budget, *certificate.split));
 }
 
 void check_claim(const Graph& graph, double claimed, double proved) {
@@ -235,6 +254,7 @@ std::string_view name(Flaw flaw) {
     case Flaw::overlap: return "overlap";
     case Flaw::cluster_too_large: return "cluster_too_large";
     case Flaw::bad_glue: return "bad_glue";
+    case Flaw::bad_split: return "bad_split";
     case Flaw::bound_too_high: return "bound_too_high";
     case Flaw::wrong_budget: return "wrong_budget";
     case Flaw::bad_plan: return "bad_plan";

@@ -20,6 +20,7 @@ enum class Flaw : std::uint8_t {
   overlap,            ///< an op or a value is decided twice
   cluster_too_large,  ///< more values in a cluster than are checked in reasonable time
   bad_glue,           ///< ops run again together though holding what lies between them may pay
+  bad_split,          ///< cases of a value that leave plans out, or that do not exist
   bound_too_high,     ///< claims more than is proved
   wrong_budget,       ///< negative, or the plan is for another
   bad_plan,           ///< an action that cannot be done, or something missing at the end

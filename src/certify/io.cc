@@ -63,18 +63,51 @@ bool read_digest(Certificate& certificate, JsonValue value) {
   throw InputError(fmt::format("must be 16 hexadecimal digits, not \"{}\"", text));
 }
 
-bool read_prices(Certificate& certificate, JsonValue value) {
-  for (JsonValue item : value.items()) certificate.prices.push_back(read_price(item));
+bool read_prices(Certificate::Proof& proof, JsonValue value) {
+  for (JsonValue item : value.items()) proof.prices.push_back(read_price(item));
   return true;
 }
 
-bool read_clusters(Certificate& certificate, JsonValue value) {
+bool read_clusters(Certificate::Proof& proof, JsonValue value) {
   for (JsonValue cluster : value.items()) {
-    certificate.clusters.emplace_back();
-    for (JsonValue item : cluster.items()) {
-      certificate.clusters.back().push_back(read_rerun(item));
-    }
+    proof.clusters.emplace_back();
+    for (JsonValue item : cluster.items()) proof.clusters.back().push_back(read_rerun(item));
   }
+  return true;
+}
+
+/// An object that has the keys of the fields, and no others.
+template <typename T>
+T read_object(JsonValue value, std::span<const Field<T>> fields, std::string_view what) {
+  T object;
+  Record<T> record(fields);
+  for (const auto& [key, member] : value.members()) record.read(object, key, member);
+  if (const std::string unknown = record.finish(); !unknown.empty()) {
+    throw InputError(fmt::format("has {} with keys that there are not: {}", what, unknown));
+  }
+  return object;
+}
+
+constexpr std::array kCaseFields = std::to_array<Field<Certificate::Case>>({
+    {"absent", false, [](Certificate::Case& c, JsonValue v) { c.absent = v.index(); return true; }},
+    {"prices", true, [](Certificate::Case& c, JsonValue v) { return read_prices(c.proof, v); }},
+    {"clusters", true, [](Certificate::Case& c, JsonValue v) { return read_clusters(c.proof, v); }},
+});
+
+bool read_cases(Certificate::Split& split, JsonValue value) {
+  for (JsonValue item : value.items()) {
+    split.cases.push_back(read_object<Certificate::Case>(item, kCaseFields, "a case"));
+  }
+  return true;
+}
+
+constexpr std::array kSplitFields = std::to_array<Field<Certificate::Split>>({
+    {"value", true, [](Certificate::Split& s, JsonValue v) { s.value = v.index(); return true; }},
+    {"cases", true, read_cases},
+});
+
+bool read_split(Certificate& certificate, JsonValue value) {
+  certificate.split = read_object<Certificate::Split>(value, kSplitFields, "a split");
   return true;
 }
 
@@ -91,8 +124,9 @@ constexpr std::array kFields = std::to_array<Field<Certificate>>({
      [](Certificate& c, JsonValue v) { c.lower_bound = v.number(); return true; }},
     {"model", true, read_model},
     {"chain", false, read_chain},
-    {"prices", true, read_prices},
-    {"clusters", true, read_clusters},
+    {"prices", true, [](Certificate& c, JsonValue v) { return read_prices(c.proof, v); }},
+    {"clusters", true, [](Certificate& c, JsonValue v) { return read_clusters(c.proof, v); }},
+    {"split", false, read_split},
 });
 
 Certificate read_stream(std::istream& stream, const std::string& source) {
@@ -120,10 +154,10 @@ Certificate read_stream(std::istream& stream, const std::string& source) {
 
 Json rerun_json(const Certificate::Rerun& rerun) { return Json::array({rerun.ops, rerun.values}); }
 
-Json cluster_json(const Certificate::Cluster& cluster) {
+std::string cluster_text(const Certificate::Cluster& cluster) {
   Json json = Json::array();
   for (const Certificate::Rerun& rerun : cluster) json.push_back(rerun_json(rerun));
-  return json;
+  return json.dump();
 }
 
 /// One item a line, so that two files can be compared by line.
@@ -132,10 +166,28 @@ std::string lines(const Items& items, Format format) {
   std::string text = "[";
   const char* separator = "\n  ";
   for (const auto& item : items) {
-    text += separator + format(item).dump();
+    text += separator + format(item);
     separator = ",\n  ";
   }
   return text + "]";
+}
+
+std::string proof_text(const Certificate::Proof& proof) {
+  const auto price_text = [](const Certificate::Price& p) {
+    return Json::array({p.op, p.price}).dump();
+  };
+  return "\"prices\": " + lines(proof.prices, price_text) +
+         ",\n \"clusters\": " + lines(proof.clusters, cluster_text);
+}
+
+std::string case_text(const Certificate::Case& c) {
+  const std::string absent = c.absent == kNone ? "null" : std::to_string(c.absent);
+  return "{\"absent\": " + absent + ",\n " + proof_text(c.proof) + "}";
+}
+
+std::string split_text(const Certificate::Split& split) {
+  return fmt::format("{{\"value\": {}, \"cases\": {}}}", split.value,
+                     lines(split.cases, case_text));
 }
 
 }  // namespace
@@ -164,10 +216,8 @@ std::string format_certificate(const Certificate& c) {
   // Names may hold any bytes; JSON only UTF-8.
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
-  text += ",\n \"prices\": " + lines(c.prices, [](const Certificate::Price& p) {
-            return Json::array({p.op, p.price});
-          });
-  text += ",\n \"clusters\": " + lines(c.clusters, cluster_json);
+  text += ",\n " + proof_text(c.proof);
+  if (c.split) text += ",\n \"split\": " + split_text(*c.split);
   return text + "}\n";
 }
 

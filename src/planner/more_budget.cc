@@ -18,6 +18,22 @@ bool is_about(const Certificate& certificate, const Planned& planned) {
   return certificate.chain || !is_any_order(planned);
 }
 
+double byte_price(const Certificate::Proof& proof) {
+  double price = 0;
+  for (const Certificate::Price& stage : proof.prices) price += stage.price;
+  return price;
+}
+
+/// By how much the bound falls at most with a byte more.
+double byte_price(const Certificate& certificate) {
+  if (!certificate.split) return byte_price(certificate.proof);
+  double most = 0;
+  for (const Certificate::Case& c : certificate.split->cases) {
+    most = std::max(most, byte_price(c.proof));
+  }
+  return most;
+}
+
 }  // namespace
 
 Bytes worth_asking_for(Bytes budget) {
@@ -28,10 +44,8 @@ Bytes worth_asking_for(Bytes budget) {
 MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes extra_bytes) {
   MoreBudget more{.extra_bytes = extra_bytes, .saves_at_most = {}, .saves = {}};
   if (!planned.certificate || !planned.plan->lower_bound) return more;
-  double price = 0;
-  for (const Certificate::Price& stage : planned.certificate->prices) price += stage.price;
-  const double bound =
-      planned.certificate->lower_bound - price * static_cast<double>(extra_bytes);
+  const double bound = planned.certificate->lower_bound -
+                       byte_price(*planned.certificate) * static_cast<double>(extra_bytes);
   const double required = stages_of(graph).cost;
   const bool counts = is_about(*planned.certificate, planned);
   const double least = counts ? std::max(bound, required) : required;

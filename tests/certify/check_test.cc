@@ -41,8 +41,21 @@ const Case& chain_case() {
   return made;
 }
 
+/// The same without the cases of a value.
+const Case& undivided_case() {
+  static const Case made = [] {
+    Case undivided = chain_case();
+    undivided.certificate.split.reset();
+    undivided.certificate.lower_bound =
+        std::get<double>(proved_bound(undivided.graph, undivided.certificate));
+    return undivided;
+  }();
+  return made;
+}
+
 TEST(Certify, AcceptsWhatSearchWrites) {
   const auto& [graph, plan, certificate] = chain_case();
+  EXPECT_TRUE(certificate.split);
   const auto verdict = certify(graph, plan, certificate);
   ASSERT_TRUE(is_accepted(verdict));
   const Certified& certified = std::get<Certified>(verdict);
@@ -116,12 +129,11 @@ TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
 
 using Change = std::function<void(Case&)>;
 
-void expect_refusal(Flaw flaw, const Change& change) {
-  Case changed = chain_case();
+void expect_refusal(Flaw flaw, const Change& change, const Case& good = undivided_case()) {
+  Case changed = good;
   change(changed);
   EXPECT_TRUE(is_refused_for(certify(changed.graph, changed.plan, changed.certificate), flaw));
 }
-
 
 TEST(CertifyRefuses, AnotherGraph) {
   expect_refusal(Flaw::wrong_graph, [](Case& c) { c.graph = chain_graph(13); });
@@ -130,27 +142,27 @@ TEST(CertifyRefuses, AnotherGraph) {
 }
 
 TEST(CertifyRefuses, BadPrices) {
-  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.prices.front().price = -1e-12; });
-  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.prices.front().price = kNever; });
+  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.proof.prices.front().price = -1e-12; });
+  expect_refusal(Flaw::bad_price, [](Case& c) { c.certificate.proof.prices.front().price = kNever; });
   expect_refusal(Flaw::bad_price, [](Case& c) {
-    for (auto& [op, price] : c.certificate.prices) price = 1e308;
+    for (auto& [op, price] : c.certificate.proof.prices) price = 1e308;
   });
   expect_refusal(Flaw::bad_price, [](Case& c) {
-    c.certificate.prices.push_back(c.certificate.prices.back());
+    c.certificate.proof.prices.push_back(c.certificate.proof.prices.back());
   });
-  expect_refusal(Flaw::bad_index, [](Case& c) { c.certificate.prices.front().op = 10'000; });
+  expect_refusal(Flaw::bad_index, [](Case& c) { c.certificate.proof.prices.front().op = 10'000; });
 }
 
 /// The chain's layers have one order, so the same prices prove the same for any order.
 void make_any_order(Case& c) {
   c.certificate.chain.emplace();
-  for (const Certificate::Price& price : c.certificate.prices) {
+  for (const Certificate::Price& price : c.certificate.proof.prices) {
     if (price.op < c.graph.num_ops()) c.certificate.chain->push_back(price.op);
   }
 }
 
 TEST(Certify, AcceptsAChainOfPricedOps) {
-  Case changed = chain_case();
+  Case changed = undivided_case();
   make_any_order(changed);
   ASSERT_GT(changed.certificate.chain->size(), 1u);
   const auto verdict = certify(changed.graph, changed.plan, changed.certificate);
@@ -181,8 +193,8 @@ TEST(CertifyRefuses, AChainThroughTwoBranches) {
   const Graph graph = two_branches();
   Certificate certificate = *searched(graph, 202).certificate;
   certificate.lower_bound = 5;
-  certificate.prices.clear();
-  certificate.clusters.clear();
+  certificate.proof.prices.clear();
+  certificate.proof.clusters.clear();
   for (const std::vector<OpId>& good : {std::vector<OpId>{0, 2, 4}, {1, 3, 4}, {0, 4}, {}}) {
     certificate.chain = good;
     EXPECT_TRUE(is_accepted(proved_bound(graph, certificate)));
@@ -195,10 +207,10 @@ TEST(CertifyRefuses, AChainThroughTwoBranches) {
 
 TEST(CertifyRefuses, BadClusters) {
   expect_refusal(Flaw::overlap, [](Case& c) {
-    c.certificate.clusters.push_back({c.certificate.clusters.front().front()});
+    c.certificate.proof.clusters.push_back({c.certificate.proof.clusters.front().front()});
   });
   expect_refusal(Flaw::overlap, [](Case& c) {
-    Certificate::Rerun& rerun = c.certificate.clusters.front().front();
+    Certificate::Rerun& rerun = c.certificate.proof.clusters.front().front();
     rerun.values.push_back(rerun.values.front());
   });
   expect_refusal(Flaw::cluster_too_large, [](Case& c) {
@@ -206,23 +218,59 @@ TEST(CertifyRefuses, BadClusters) {
     for (OpId op = 0; op <= OpId{kMostClusterValues}; ++op) {
       all.push_back({{op}, {c.graph.op(op).outputs.front()}});
     }
-    c.certificate.clusters = {all};
+    c.certificate.proof.clusters = {all};
   });
   expect_refusal(Flaw::not_its_value, [](Case& c) {
-    c.certificate.clusters.front().front().values = {0};
+    c.certificate.proof.clusters.front().front().values = {0};
   });
   expect_refusal(Flaw::bad_index, [](Case& c) {
-    c.certificate.clusters.front().front().ops = {-1};
+    c.certificate.proof.clusters.front().front().ops = {-1};
   });
   expect_refusal(Flaw::bad_index, [](Case& c) {
-    c.certificate.clusters.front().front().values = {1'000'000};
+    c.certificate.proof.clusters.front().front().values = {1'000'000};
+  });
+}
+
+TEST(CertifyRefuses, CasesThatAreNotAllPlans) {
+  const auto expect_bad_split = [](const std::function<void(Certificate::Split&)>& change) {
+    expect_refusal(Flaw::bad_split, [&](Case& c) { change(*c.certificate.split); }, chain_case());
+  };
+  for (std::size_t k = 0; k < chain_case().certificate.split->cases.size(); ++k) {
+    expect_bad_split([&](auto& split) { split.cases.erase(split.cases.begin() + k); });
+  }
+  expect_bad_split([](auto& split) { split.cases.push_back(split.cases.back()); });
+  expect_bad_split([](auto& split) { split.cases.back().absent = 10'000; });
+  expect_bad_split([](auto& split) { split.value = 0; });  // a parameter
+  expect_refusal(
+      Flaw::bad_index, [](Case& c) { c.certificate.split->value = -1; }, chain_case());
+  expect_refusal(Flaw::bad_split, make_any_order, chain_case());
+}
+
+TEST(CertifyRefuses, ClaimsBeyondACase) {
+  for (std::size_t k = 0; k < chain_case().certificate.split->cases.size(); ++k) {
+    expect_refusal(
+        Flaw::bound_too_high,
+        [&](Case& c) { c.certificate.split->cases[k].proof.prices.clear(); }, chain_case());
+  }
+}
+
+/// In a case the value is not chosen any more, and what is placed there is no op of all plans.
+TEST(CertifyRefuses, WhatACaseHasDecided) {
+  const TensorId value = chain_case().certificate.split->value;
+  const OpId maker = chain_case().graph.producer(value);
+  expect_refusal(
+      Flaw::runs_once,
+      [&](Case& c) { c.certificate.split->cases.back().proof.clusters = {{{{maker}, {value}}}}; },
+      chain_case());
+  expect_refusal(Flaw::bad_index, [](Case& c) {
+    c.certificate.proof.prices.push_back({c.graph.num_ops() + 1, 1e-9});
   });
 }
 
 TEST(CertifyRefuses, GlueThatIsNotDominated) {
   // Two forward ops: what lies between them is read by the backward pass too.
   expect_refusal(Flaw::bad_glue, [](Case& c) {
-    c.certificate.clusters = {{{{0, 1}, {c.graph.op(1).outputs.front()}}}};
+    c.certificate.proof.clusters = {{{{0, 1}, {c.graph.op(1).outputs.front()}}}};
   });
 }
 
@@ -235,7 +283,7 @@ TEST(CertifyRefuses, WhatMayRunOnlyOnce) {
   const Graph graph(std::move(data));
   Certificate certificate = *searched(graph, 100).certificate;
   EXPECT_TRUE(is_accepted(proved_bound(graph, certificate)));
-  certificate.clusters = {{{{0}, {1}}}};
+  certificate.proof.clusters = {{{{0}, {1}}}};
   EXPECT_TRUE(is_refused_for(proved_bound(graph, certificate), Flaw::runs_once));
 }
 
@@ -243,9 +291,9 @@ TEST(CertifyRefuses, ClaimsBeyondTheProof) {
   expect_refusal(Flaw::bound_too_high, [](Case& c) { c.certificate.lower_bound += 0.001; });
   // Prices at their best prove less when they change.
   expect_refusal(Flaw::bound_too_high, [](Case& c) {
-    for (auto& [op, price] : c.certificate.prices) price *= 2;
+    for (auto& [op, price] : c.certificate.proof.prices) price *= 2;
   });
-  expect_refusal(Flaw::bound_too_high, [](Case& c) { c.certificate.clusters.clear(); });
+  expect_refusal(Flaw::bound_too_high, [](Case& c) { c.certificate.proof.clusters.clear(); });
   expect_refusal(Flaw::bound_too_high, [](Case& c) {
     c.certificate.budget_bytes += 1024;
     c.plan.budget_bytes = c.certificate.budget_bytes;
@@ -302,8 +350,7 @@ TEST(Certify, CountsRandomPlansAsReplayDoes) {
     plan.budget_bytes = plan.peak_bytes;
     const Certificate empty{.graph = graph.name(), .num_ops = graph.num_ops(),
                             .num_tensors = graph.num_tensors(), .digest = digest(graph),
-                            .budget_bytes = plan.peak_bytes, .lower_bound = 0, .prices = {},
-                            .clusters = {}};
+                            .budget_bytes = plan.peak_bytes, .lower_bound = 0, .proof = {}};
     const auto verdict = certify(graph, plan, empty);
     ASSERT_TRUE(is_accepted(verdict));
     EXPECT_EQ(std::get<Certified>(verdict).peak_bytes, plan.peak_bytes);

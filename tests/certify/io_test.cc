@@ -15,8 +15,8 @@ using ::testing::HasSubstr;
 Certificate sample() {
   return {.graph = "net \"1\"", .num_ops = 5, .num_tensors = 9, .digest = 0x00ab00000000cdef,
           .budget_bytes = 12'345'678'901, .lower_bound = 0.1 + 0.2,
-          .prices = {{1, 1e-7 / 3}, {5, 2}},
-          .clusters = {{{{0, 1}, {3}}, {{2}, {4, 5}}}, {{{3}, {6}}}}};
+          .proof = {.prices = {{1, 1e-7 / 3}, {5, 2}},
+                    .clusters = {{{{0, 1}, {3}}, {{2}, {4, 5}}}, {{{3}, {6}}}}}};
 }
 
 TEST(CertificateIo, RoundTripsToTheLastBit) {
@@ -29,12 +29,12 @@ TEST(CertificateIo, RoundTripsToTheLastBit) {
   EXPECT_EQ(after.digest, before.digest);
   EXPECT_EQ(after.budget_bytes, before.budget_bytes);
   EXPECT_EQ(after.lower_bound, before.lower_bound);
-  ASSERT_EQ(after.prices.size(), 2u);
-  EXPECT_EQ(after.prices[0].price, before.prices[0].price);
-  EXPECT_EQ(after.prices[1].op, 5);
-  ASSERT_EQ(after.clusters.size(), 2u);
-  EXPECT_EQ(after.clusters[0][0].ops, (std::vector<OpId>{0, 1}));
-  EXPECT_EQ(after.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
+  ASSERT_EQ(after.proof.prices.size(), 2u);
+  EXPECT_EQ(after.proof.prices[0].price, before.proof.prices[0].price);
+  EXPECT_EQ(after.proof.prices[1].op, 5);
+  ASSERT_EQ(after.proof.clusters.size(), 2u);
+  EXPECT_EQ(after.proof.clusters[0][0].ops, (std::vector<OpId>{0, 1}));
+  EXPECT_EQ(after.proof.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
   EXPECT_EQ(format_certificate(after), text);
 }
 
@@ -48,6 +48,22 @@ TEST(CertificateIo, RoundTripsAChain) {
     EXPECT_EQ(format_certificate(parse_certificate(text)), text);
   }
   EXPECT_FALSE(parse_certificate(format_certificate(sample())).chain);
+}
+
+TEST(CertificateIo, RoundTripsASplit) {
+  Certificate before = sample();
+  before.split = Certificate::Split{4, {{kNone, before.proof}, {3, {{{6, 0.1}}, {}}}}};
+  const std::string text = format_certificate(before);
+  const Certificate after = parse_certificate(text);
+  ASSERT_TRUE(after.split);
+  EXPECT_EQ(after.split->value, 4);
+  ASSERT_EQ(after.split->cases.size(), 2u);
+  EXPECT_EQ(after.split->cases[0].absent, kNone);
+  EXPECT_EQ(after.split->cases[0].proof.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
+  EXPECT_EQ(after.split->cases[1].absent, 3);
+  EXPECT_EQ(after.split->cases[1].proof.prices[0].price, 0.1);
+  EXPECT_EQ(format_certificate(after), text);
+  EXPECT_FALSE(parse_certificate(format_certificate(sample())).split);
 }
 
 std::string error_of(std::string_view text) {
@@ -85,6 +101,11 @@ TEST(CertificateIoErrors, NameWhatIsWrong) {
   EXPECT_THAT(error_with("clusters", "[[[[1], [2], [3]]]]"), HasSubstr("[ops, values]"));
   EXPECT_THAT(error_with("clusters", "[[[[1.5], [2]]]]"), HasSubstr("an index"));
   EXPECT_THAT(error_with("clusters", "[[[[-1], [2]]]]"), HasSubstr("an index"));
+  EXPECT_THAT(error_with("split", R"({"value": 1})"), HasSubstr("\"cases\" is missing"));
+  EXPECT_THAT(error_with("split", R"({"value": 1, "cases": [{"absent": 1, "prices": []}]})"),
+              HasSubstr("\"clusters\" is missing"));
+  EXPECT_THAT(error_with("split", R"({"value": 1, "cases": [], "more": 2})"), HasSubstr("more"));
+  EXPECT_THAT(error_with("split", R"({"value": -1, "cases": []})"), HasSubstr("an index"));
   EXPECT_THAT(error_with("surprise", "1"), HasSubstr("surprise"));
   for (const char* key : {"format", "version", "graph", "ops", "tensors", "digest", "budget_bytes",
                           "lower_bound", "model", "prices", "clusters"}) {

@@ -3,19 +3,31 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <random>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "certify/accept.h"
 #include "certify/digest.h"
 #include "plan/replay.h"
+#include "strategy/bound/split.h"
 #include "support/brute_force.h"
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
 
 namespace lowtide::testing {
 namespace {
+
+/// What is proved about all plans, and then about the cases.
+std::vector<Certificate::Proof*> proofs(Certificate& c) {
+  std::vector<Certificate::Proof*> all{&c.proof};
+  if (c.split) {
+    for (Certificate::Case& one : c.split->cases) all.push_back(&one.proof);
+  }
+  return all;
+}
 
 /// Random certificates of one graph: some priced stages, and reruns of one op or of a chain, put
 /// into clusters at random. Nothing is done to make them acceptable but what any writer would do.
@@ -33,16 +45,22 @@ class Author {
   Certificate write(Bytes budget) {
     Certificate c{.graph = graph_.name(), .num_ops = graph_.num_ops(),
                   .num_tensors = graph_.num_tensors(), .digest = digest_,
-                  .budget_bytes = budget, .lower_bound = 0, .prices = {}, .clusters = {}};
-    for (OpId op = 0; op <= graph_.num_ops(); ++op) {
-      const bool may_end_a_stage = op == graph_.num_ops() || !graph_.is_view_op(op);
-      if (may_end_a_stage && below(3) == 0) c.prices.push_back({op, price()});
-    }
-    std::vector<OpId> ops(graph_.ops().size());
-    for (OpId op = 0; op < graph_.num_ops(); ++op) ops[op] = op;
-    std::ranges::shuffle(ops, random_);
-    for (OpId op : ops) add_rerun(c, op);
+                  .budget_bytes = budget, .lower_bound = 0, .proof = {}};
+    c.proof = write_proof();
     return c;
+  }
+
+  /// The cases of some value that can be split, or nothing.
+  std::optional<Certificate::Split> write_split(const StageGraph& stages) {
+    const int value = below(stages.num_values());
+    const StageValue& v = stages.value(value);
+    if (stages.stage(v.producer).outputs.size() != 1 || v.readers.empty()) return std::nullopt;
+    Certificate::Split split{v.tensor, {}};
+    for (int absent : absences(stages, value)) {
+      split.cases.push_back({absent == kNone ? kNone : stages.stage(absent).op, write_proof()});
+      if (absent != kNone) split.cases.back().proof.prices.push_back({graph_.num_ops() + 1, price()});
+    }
+    return split;
   }
 
   /// Ops of which each reads, perhaps through others, what the one before makes; all are needed.
@@ -57,8 +75,10 @@ class Author {
 
   /// A change to one price, which may raise or lower what is proved.
   void change_a_price(Certificate& c) {
-    if (c.prices.empty()) return;
-    double& changed = c.prices[below(static_cast<int>(c.prices.size()))].price;
+    const std::vector<Certificate::Proof*> all = proofs(c);
+    std::vector<Certificate::Price>& prices = all[below(static_cast<int>(all.size()))]->prices;
+    if (prices.empty()) return;
+    double& changed = prices[below(static_cast<int>(prices.size()))].price;
     changed = below(3) == 0 ? price() : changed * 0.25 * (1 + below(8));
   }
 
@@ -67,7 +87,20 @@ class Author {
   /// So that holding a value over some stages costs about as much as making it again.
   double price() { return below(4) == 0 ? 0 : unit_ * (1 + below(30)); }
 
-  void add_rerun(Certificate& c, OpId op) {
+  Certificate::Proof write_proof() {
+    Certificate::Proof proof;
+    for (OpId op = 0; op <= graph_.num_ops(); ++op) {
+      const bool may_end_a_stage = op == graph_.num_ops() || !graph_.is_view_op(op);
+      if (may_end_a_stage && below(3) == 0) proof.prices.push_back({op, price()});
+    }
+    std::vector<OpId> ops(graph_.ops().size());
+    for (OpId op = 0; op < graph_.num_ops(); ++op) ops[op] = op;
+    std::ranges::shuffle(ops, random_);
+    for (OpId op : ops) add_rerun(proof, op);
+    return proof;
+  }
+
+  void add_rerun(Certificate::Proof& proof, OpId op) {
     Certificate::Rerun rerun{{op}, {}};
     for (TensorId out : graph_.op(op).outputs) {
       if (graph_.storage(out) == out && below(4) > 0) rerun.values.push_back(out);
@@ -75,8 +108,8 @@ class Author {
     if (rerun.values.empty() || !graph_.op(op).recomputable || below(6) == 0) return;
     while (below(2) == 0 && grow(rerun)) {
     }
-    if (c.clusters.empty() || below(3) == 0) c.clusters.emplace_back();
-    c.clusters[below(static_cast<int>(c.clusters.size()))].push_back(std::move(rerun));
+    if (proof.clusters.empty() || below(3) == 0) proof.clusters.emplace_back();
+    proof.clusters[below(static_cast<int>(proof.clusters.size()))].push_back(std::move(rerun));
   }
 
   /// Puts a maker of what the rerun reads before it.
@@ -99,35 +132,24 @@ class Author {
   double unit_;
 };
 
-/// Takes out of a certificate what the checker refuses, so that what is left is accepted.
-void mend(const Graph& graph, Certificate& c) {
-  std::set<OpId> ops;
-  std::set<TensorId> values;
-  std::vector<Certificate::Cluster> kept;
-  for (const Certificate::Cluster& cluster : c.clusters) {
-    kept.emplace_back();
+/// Takes out of one of a certificate's proofs what the checker refuses, so that what is left is
+/// accepted: each price and rerun is tried alone.
+void mend(const Graph& graph, Certificate& c, Certificate::Proof& proof) {
+  const Certificate::Proof written = std::exchange(proof, {});
+  const auto is_refused = [&] {
+    return std::holds_alternative<Refused>(proved_bound(graph, c));
+  };
+  for (const Certificate::Price& price : written.prices) {
+    proof.prices.push_back(price);
+    if (is_refused()) proof.prices.pop_back();
+  }
+  for (const Certificate::Cluster& cluster : written.clusters) {
+    proof.clusters.emplace_back();
     for (const Certificate::Rerun& rerun : cluster) {
-      Certificate alone = c;
-      alone.clusters = {{rerun}};
-      const bool fresh = std::ranges::none_of(rerun.ops, [&](OpId op) { return ops.contains(op); });
-      if (!fresh || std::holds_alternative<Refused>(proved_bound(graph, alone))) continue;
-      ops.insert(rerun.ops.begin(), rerun.ops.end());
-      kept.back().push_back(rerun);
+      proof.clusters.back().push_back(rerun);
+      if (is_refused()) proof.clusters.back().pop_back();
     }
   }
-  c.clusters = std::move(kept);
-}
-
-/// Keeps the stages that the graph has.
-void mend_prices(const Graph& graph, Certificate& c) {
-  std::vector<Certificate::Price> kept;
-  for (const Certificate::Price& price : c.prices) {
-    Certificate alone = c;
-    alone.prices = {price};
-    alone.clusters.clear();
-    if (!std::holds_alternative<Refused>(proved_bound(graph, alone))) kept.push_back(price);
-  }
-  c.prices = std::move(kept);
 }
 
 struct Tally {
@@ -135,13 +157,13 @@ struct Tally {
   int above_keep_all = 0;  ///< prove that something must run again
   int tight = 0;           ///< nearly the optimum
   int glued = 0;           ///< have a chain
+  int split = 0;           ///< prove more case by case than at once
 };
 
 /// Raises what a random certificate proves, which is never above `least`, price by price; returns
 /// what it proves in the end.
 double climb(const Graph& graph, Author& author, double least, Certificate& certificate) {
-  mend_prices(graph, certificate);
-  mend(graph, certificate);
+  for (Certificate::Proof* proof : proofs(certificate)) mend(graph, certificate, *proof);
   double best = -1;
   for (int step = 0; step < 40; ++step) {
     Certificate changed = certificate;
@@ -158,19 +180,28 @@ double climb(const Graph& graph, Author& author, double least, Certificate& cert
   return best;
 }
 
+/// What it proves without its cases.
+double undivided(const Graph& graph, Certificate certificate) {
+  certificate.split.reset();
+  return std::get<double>(proved_bound(graph, certificate));
+}
+
 /// Random certificates at one budget; prices are changed as long as that raises what is proved.
 void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>& plans,
                 Bytes budget, Tally& tally) {
+  const StageGraph stages(graph);
   const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
   const double keep_all = plans.front().cost;
   for (int attempt = 0; attempt < 6; ++attempt) {
     Certificate certificate = author.write(budget);
+    if (attempt % 2 == 1) certificate.split = author.write_split(stages);
     const double best = climb(graph, author, optimum, certificate);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "budget " << budget;
+    tally.split += best > undivided(graph, certificate) * (1 + 1e-9);
     ++tally.certificates;
     tally.above_keep_all += optimum < kNever && best > keep_all * (1 + 1e-9);
     tally.tight += optimum < kNever && best > keep_all && best > 0.999 * optimum;
-    for (const auto& cluster : certificate.clusters) {
+    for (const auto& cluster : certificate.proof.clusters) {
       tally.glued += std::ranges::any_of(cluster, [](const auto& r) { return r.ops.size() > 1; });
     }
   }
@@ -213,6 +244,7 @@ TEST(CertificateSoundness, WhateverIsAcceptedIsBelowTheBestPlan) {
   EXPECT_GT(tally.above_keep_all, 100);
   EXPECT_GT(tally.tight, 15);
   EXPECT_GT(tally.glued, 50);
+  EXPECT_GT(tally.split, 50);
 }
 
 struct AnyOrderTally {

@@ -52,19 +52,20 @@ class Trials {
     const ChainedStages along = along_chain(stages_, precedence_, chain);
     PriceBound bound(along.graph, budget_, along.on_chain);
     if (work > 0 && !control_.should_stop()) raise_in_rounds(bound, work, Control(), control_);
-    Certificate proof = certificate_of(graph_, along.graph, bound, budget_);
-    proof.chain.emplace();
-    for (int i : chain) proof.chain->push_back(stages_.stage(i).op);
-    std::ranges::sort(proof.prices, {}, &Certificate::Price::op);
+    Certificate certificate = certificate_of(graph_, along.graph, bound, budget_);
+    certificate.chain.emplace();
+    for (int i : chain) certificate.chain->push_back(stages_.stage(i).op);
+    std::vector<Certificate::Price>& prices = certificate.proof.prices;
+    std::ranges::sort(prices, {}, &Certificate::Price::op);
     OpChain priced;
     for (int i : chain) {
       const OpId op = stages_.stage(i).op;
-      if (std::ranges::binary_search(proof.prices, op, {}, &Certificate::Price::op)) {
+      if (std::ranges::binary_search(prices, op, {}, &Certificate::Price::op)) {
         priced.push_back(i);
       }
     }
-    if (!best_ || proof.lower_bound > best_->lower_bound) {
-      best_ = std::make_shared<const Certificate>(std::move(proof));
+    if (!best_ || certificate.lower_bound > best_->lower_bound) {
+      best_ = std::make_shared<const Certificate>(std::move(certificate));
       best_chain_ = chain;
     }
     return priced;

@@ -9,7 +9,8 @@
 
 namespace lowtide {
 
-/// The proof of PriceBound::value(): its prices and clusters, in terms of the graph alone.
+/// What PriceBound::value() follows from: its prices and clusters, in terms of the graph alone.
+Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound);
 Certificate certificate_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound,
                            Bytes budget);
 std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -305,52 +306,50 @@ PriceBound::Solution PriceBound::solution(double factor) const {
 
 namespace {
 
-struct Round {
+struct Size {
   int values;
   Gluing gluing;
   double share;  // of the work for each; the largest clusters take more for a few steps
 };
 
-/// By how much the bound rose.
-double run(PriceBound& bound, const Round& round, double work, const Control& listener,
-           const Control& part) {
-  const double before = bound.value();
-  bound.raise(round.values, round.gluing, round.share * work, part);
-  listener.report(fmt::format("bound {:.3f}% with clusters of {}",
-                              100 * (bound.value() / bound.required_cost() - 1), round.values));
-  return bound.value() - before;
+constexpr std::array kSizes = {
+    Size{1, Gluing::loose, 1},   Size{4, Gluing::loose, 1},   Size{10, Gluing::loose, 1},
+    Size{10, Gluing::strict, 1}, Size{14, Gluing::strict, 4}, Size{12, Gluing::strict, 1}};
+constexpr std::size_t kFirstLarge = 2;
+
+double shares_from(std::size_t size) {
+  double sum = 0;
+  for (; size < kSizes.size(); ++size) sum += kSizes[size].share;
+  return sum;
 }
 
 }  // namespace
 
-/// Small clusters first: their prices tell the larger ones where to cut. Neither larger ones nor
-/// either kind of gluing are always better, so each of the larger goes on while it pays.
-void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
-                     const Control& part) {
-  constexpr Round kSmall[] = {{1, Gluing::loose, 1}, {4, Gluing::loose, 1}};
-  constexpr Round kLarge[] = {{10, Gluing::loose, 1},
-                              {10, Gluing::strict, 1},
-                              {14, Gluing::strict, 4},
-                              {12, Gluing::strict, 1}};
+BoundSteps::BoundSteps(PriceBound& bound, double work)
+    : bound_(bound), work_(work), size_(bound.has_start() ? kFirstLarge : 0) {}
+
+bool BoundSteps::next(const Control& listener, const Control& part) {
   constexpr int kMostRepeats = 10;
   constexpr double kWorth = 0.01;  // of what the bound says beyond every op once
-  double left = 0;
-  for (const Round& round : kLarge) left += round.share;
-  if (!bound.has_start()) {
-    for (const Round& round : kSmall) left += round.share;
-    for (const Round& round : kSmall) {
-      if (part.should_stop()) return;
-      run(bound, round, work, listener, share_of_time(part, round.share / left));
-      left -= round.share;
-    }
+  if (size_ == kSizes.size()) return false;
+  const auto [values, gluing, share] = kSizes[size_];
+  const double before = bound_.value();
+  bound_.raise(values, gluing, share * work_, share_of_time(part, share / shares_from(size_)));
+  listener.report(fmt::format("bound {:.3f}% with clusters of {}",
+                              100 * (bound_.value() / bound_.required_cost() - 1), values));
+  const double worth = kWorth * (bound_.value() - bound_.required_cost());
+  const bool pays = size_ >= kFirstLarge && bound_.value() - before > worth;
+  if (!pays || ++repeats_ > kMostRepeats) {
+    ++size_;
+    repeats_ = 0;
   }
-  for (const Round& round : kLarge) {
-    for (int i = 0; i <= kMostRepeats && !part.should_stop(); ++i) {
-      const double rise =
-          run(bound, round, work, listener, share_of_time(part, round.share / left));
-      if (rise <= kWorth * (bound.value() - bound.required_cost())) break;
-    }
-    left -= round.share;
+  return true;
+}
+
+void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
+                     const Control& part) {
+  BoundSteps steps(bound, work);
+  while (!part.should_stop() && steps.next(listener, part)) {
   }
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -89,8 +90,25 @@ class PriceBound {
   bool infeasible_ = false;
 };
 
-/// Raises the bound with clusters of several sizes, `work` for each, and reports after each. From
-/// given prices, only with large ones. `part` says when to stop.
+/// Raises a bound step by step, with clusters of several sizes, small ones first: their prices tell
+/// the larger ones where to cut. Neither larger ones nor either kind of gluing are always better, so
+/// each of the larger goes on while it pays. A bound that has a start begins with large ones.
+class BoundSteps {
+ public:
+  /// `work` for each size, in general.
+  BoundSteps(PriceBound& bound, double work);
+  /// One more step, in a share of the time that `part` leaves, and a report; false when there is
+  /// none left to take.
+  bool next(const Control& listener, const Control& part);
+
+ private:
+  PriceBound& bound_;
+  double work_;
+  std::size_t size_;
+  int repeats_ = 0;
+};
+
+/// All of them, until `part` says to stop.
 void raise_in_rounds(PriceBound& bound, double work, const Control& listener, const Control& part);
 
 }  // namespace lowtide
