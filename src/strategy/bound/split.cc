@@ -14,6 +14,8 @@ namespace lowtide {
 namespace {
 
 constexpr std::size_t kMostCases = 16;
+/// Of what is known beyond every op once: what the first step must gain in each case.
+constexpr double kWorth = 0.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool reads(const StageGraph& graph, int t, int value) {
@@ -164,13 +166,14 @@ std::optional<SplitBound> split_bound(const Graph& graph, const StageGraph& stag
                                       const Control& control) {
   const std::optional<int> value = value_to_split(stages, prices);
   if (!value) return std::nullopt;
+  const double worth = known + kWorth * (known - stages.required_cost());
   std::vector<std::unique_ptr<DividedCase>> cases;
   for (int absent : absences(stages, *value)) {
     cases.push_back(std::make_unique<DividedCase>(stages, *value, absent, budget, prices,
                                                   work));
     if (control.should_stop()) return std::nullopt;
     cases.back()->raise(control);
-    if (cases.back()->value() <= known) return std::nullopt;
+    if (cases.back()->value() <= worth) return std::nullopt;
   }
   const auto least = [&]() -> DividedCase& {
     return **std::ranges::min_element(cases, {}, [](const auto& c) { return c->value(); });

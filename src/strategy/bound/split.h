@@ -29,8 +29,8 @@ struct SplitBound {
   Certificate::Split proof;
 };
 /// Of a value chosen at these prices, which all cases start from; `work` for each size of their
-/// clusters. Nothing when there is no value to choose, `control` ends it, or a case is not above
-/// `known`.
+/// clusters. Nothing when there is no value to choose, `control` ends it, or a case is hardly
+/// above `known`.
 std::optional<SplitBound> split_bound(const Graph& graph, const StageGraph& stages, Bytes budget,
                                       const Prices& prices, double known, double work,
                                       const Control& control);
