@@ -32,6 +32,10 @@ constexpr double kLaterShare = 0.4;
 /// Of the whole time limit, what may have gone when alternatives are laid out that may well not
 /// fit.
 constexpr double kLayoutShare = 0.75;
+/// And when it is too late to improve what was found.
+constexpr double kLateShare = 0.9;
+/// Of the time limit, what a bound gets that is far below the plan that was found.
+constexpr double kBoundShare = 0.15;
 /// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
 /// takes less time than all of them.
 constexpr int kDoubtfulLayouts = 2;
@@ -193,7 +197,8 @@ class Attempts {
     lower_ = std::max(lower_, asked);
     offer(std::move(found));
     const bool no_need = !upper_ || best_->plan.cost <= kGoodEnough * too_large_cost_;
-    return no_need || is_late() ? std::nullopt : between();
+    const double enough = is_far_from_bound(best_->plan.cost) ? 1 - kBoundShare : kLateShare;
+    return no_need || is_late(enough) ? std::nullopt : between();
   }
 
   /// Halfway between what fits, or was too little for the strategy, and what was too much for the
@@ -205,7 +210,7 @@ class Attempts {
   }
 
   /// Whether too little time is left to improve what was found.
-  bool is_late(double share = 0.9) const {
+  bool is_late(double share = kLateShare) const {
     return Control::stop_requested() || control_.used_share() > share;
   }
 
@@ -319,13 +324,17 @@ class Attempts {
     return true;
   }
 
+  bool is_far_from_bound(double cost) const {
+    constexpr double kFar = 0.02;  // of what keep-all costs
+    return bound_ && bound_model_ == "fixed-order" &&
+           cost - *bound_ > kFar * planned_.keep_all_cost;
+  }
+
   /// A bound that is far below what the plan costs gets some of the time that is left.
   void raise_bound(double cost) {
-    constexpr double kFar = 0.02;    // of what keep-all costs
-    constexpr double kShare = 0.15;  // of the time limit
-    const bool is_far = bound_ && cost - *bound_ > kFar * planned_.keep_all_cost;
-    if (!is_far || bound_model_ != "fixed-order" || !planned_.certificate) return;
-    const double seconds = std::min(control_.left_seconds(), kShare * control_.limit_seconds());
+    if (!is_far_from_bound(cost) || !planned_.certificate) return;
+    const double seconds =
+        std::min(control_.left_seconds(), kBoundShare * control_.limit_seconds());
     if (control_.limit_seconds() > 0 && seconds <= 0) return;
     const Control part(control_, seconds,
                        [this](const std::string& message) { control_.report(message); });

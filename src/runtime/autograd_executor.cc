@@ -266,7 +266,9 @@ Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
 
 Bytes AutogradExecutor::held_bytes() const { return impl_->tenancy ? impl_->map.end : 0; }
 
-Bytes AutogradExecutor::measured_peak_bytes() const { return impl_->report.measured_peak_bytes; }
+Bytes AutogradExecutor::used_bytes() const {
+  return impl_->report.measured_peak_bytes - impl_->report.outside_bytes;
+}
 
 const std::vector<std::string>& AutogradExecutor::overruns() const {
   return impl_->report.overruns;

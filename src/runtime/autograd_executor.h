@@ -76,9 +76,10 @@ class AutogradExecutor {
 
   Bytes block_bytes() const;  ///< that a step takes
   Bytes held_bytes() const;   ///< that are taken now
-  /// Of the last step: highest byte of the block in use plus what ops took beyond it, and one line
-  /// for each op that asked for more than was profiled.
-  Bytes measured_peak_bytes() const;
+  /// Of the last step: the highest byte of the block in use. What ops took beyond it, results for
+  /// the caller among it, is the framework's memory, counted in runtime/allocation.h.
+  Bytes used_bytes() const;
+  /// One line for each op of the last step that asked for more than was profiled.
   const std::vector<std::string>& overruns() const;
 
  private:

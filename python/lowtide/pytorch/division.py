@@ -14,6 +14,11 @@ from .region import Region
 from .settings import UNLIMITED, Settings
 from .steps import Steps
 
+#: Of the budget, what is left to other code before it is known what that takes: a loss that is
+#: worked out outside of the model, results in the caller's memory.
+_SHARE_OUTSIDE = 0.001
+_MOST_OUTSIDE = 1 << 16
+
 
 class Division:
     """Shares for the graphs of each step, of what the budget leaves them.
@@ -29,6 +34,7 @@ class Division:
                  regions: Sequence[Region], steps: Steps):
         self.settings = settings
         self.held_bytes = 0
+        self.outside_bytes = 0
         self._parameters = list(parameters)
         self._traced: list[torch.Tensor] = []
         self._regions, self._steps = regions, steps
@@ -47,6 +53,12 @@ class Division:
         on: they leave a block while it is still there, so that it must leave them their room."""
         if held_bytes > self.held_bytes:
             self.held_bytes = held_bytes
+            self.changed()
+
+    def leave(self, outside_bytes: int) -> None:
+        """Other code of the process takes so much of the budget during a step."""
+        if outside_bytes != self.outside_bytes:
+            self.outside_bytes = outside_bytes
             self.changed()
 
     def trace(self, trained: Sequence[torch.Tensor]) -> None:
@@ -90,15 +102,16 @@ class Division:
         """What the budget holds beside the graphs, for messages."""
         state = format_bytes(self.fixed_bytes)
         kept = self.held_bytes + sum(region.apart_bytes for region in self._regions)
-        held = f" and {format_bytes(kept)} of gradients that are kept" if kept else ""
+        held = f", {format_bytes(kept)} of gradients that are kept" if kept else ""
+        outside = (f", {format_bytes(self.outside_bytes)} that other code was seen to take during a "
+                   f"step" if self.outside_bytes else "")
         return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state and "
-                f"unused parameters{held}.)")
+                f"unused parameters{held}{outside}.)")
 
     def _share(self, region: Region) -> int | None:
-        total = self.budget_bytes
+        total = self._for_steps(region)
         if total is None:
             return None
-        total -= self.fixed_bytes + self.held_bytes + self._more_inputs(region)
         self._require_room(total)
         flights = [other for other in self._steps.of(region)
                    for _ in range(self._steps.flights(other))]
@@ -106,11 +119,19 @@ class Division:
         return share - region.beside_bytes
 
     def _room(self, region: Region) -> int | None:
+        total = self._for_steps(region)
+        if total is None:
+            return None
+        return total - max(other.priced.resident_bytes for other in self._steps.of(region))
+
+    def _for_steps(self, region: Region) -> int | None:
+        """What the budget leaves the graphs of a step with their residents; None without a limit."""
         total = self.budget_bytes
         if total is None:
             return None
-        residents = max(other.priced.resident_bytes for other in self._steps.of(region))
-        return total - self.fixed_bytes - self.held_bytes - self._more_inputs(region) - residents
+        outside = max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
+        return (total - self.fixed_bytes - self.held_bytes - outside
+                - self._more_inputs(region))
 
     def _more_inputs(self, region: Region) -> int:
         """Bytes of the inputs of a step's flights but the first of each graph: those are among its

@@ -19,7 +19,8 @@ class Memory:
     inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
     it, or what it will hold). ``planned_peak`` and ``measured_peak`` contain it; ``measured_peak``
     is that of the last step, and also contains ``outside``, the most that other code of the process
-    took of the framework's memory meanwhile, which no plan knows of. 0 before the first step.
+    took of the framework's memory meanwhile: the first step's plan knows nothing of it, later ones
+    leave it room. 0 before the first step.
     """
 
     budget: int | None
@@ -64,8 +65,15 @@ class Meter:
 
     def read(self) -> None:
         self.outside_bytes = _runtime.counted_peak_bytes() - self._counted_before
-        self.block_bytes = sum(executor.measured_peak_bytes for region in self._regions
+        self.block_bytes = sum(executor.used_bytes for region in self._regions
                                for executor in region.executors if executor.held_bytes)
+
+
+def outside_room(outside_bytes: int) -> int:
+    """Bytes to leave where so many were taken: some more, as that differs a little from step to
+    step, and each change asks for other plans."""
+    unit = max(4096, 1 << max(0, outside_bytes.bit_length() - 3))
+    return -(-outside_bytes // unit) * unit
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import torch
 
-from .. import InfeasibleError, Plan, _core
+from .. import InfeasibleError, Plan, _core, format_bytes
 from .capture import Captured
 from .division import Division
 from .kept_gradients import KeptGradients
-from .memory import Memory, Meter
+from .memory import Memory, Meter, outside_room
 from .planning import no_plan
 from .plans import Plans
 from .region import Region
@@ -47,6 +48,8 @@ class Session:
         self._meter = Meter(self.regions)
         self._kept_bytes = 0
         self._ran = False
+        self._met_graph = False
+        self._leaves_room = True
         self._last: Region | None = None
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
@@ -59,6 +62,7 @@ class Session:
         self._division.trace(trained)
         self.regions.append(region)
         self._steps.meet(region)
+        self._met_graph = True
         self._division.changed()
         try:
             self.plan_for(region)
@@ -134,12 +138,36 @@ class Session:
 
     def _begin_step(self, region: Region) -> None:
         self._clear_blocks(region)
+        self._leave_room_outside(region)
         self._room.gave_up = False
         step = self._steps.of(region)
         for other in self.regions:
             if other not in step:
                 other.executors.release_idle()
         self._meter.begin()
+
+    def _leave_room_outside(self, region: Region) -> None:
+        """The most that other code took during a step counts from then on, where plans can do with
+        what is left. A step in which a graph was captured tells nothing: ops were measured then."""
+        step = self._steps.of(region)
+        foreseen = sum(other.beside_bytes for other in step)
+        seen = outside_room(max(0, self._meter.outside_bytes - foreseen))
+        before = self._division.outside_bytes
+        tells, self._met_graph = not self._met_graph, False
+        if not tells or not self._leaves_room or seen <= before or self.budget_bytes is None:
+            return
+        self._division.leave(seen)
+        try:
+            for other in step:
+                self.plan_for(other)
+        except InfeasibleError as error:
+            self._leaves_room = False
+            self._division.leave(before)
+            warnings.warn(
+                f"other code of this process took {format_bytes(seen)} during the last step, which "
+                f"the budget of {self.settings.budget} has no room for, so that steps exceed it: "
+                f"{error} Put the loss into the module, so that it is planned, or allow more.",
+                stacklevel=5)
 
     def _clear_blocks(self, region: Region) -> None:
         """Moves gradients out of the blocks before a flight of this region. Where somebody keeps

@@ -89,7 +89,7 @@ void bind_executor(py::module_& module) {
       .def("release", &AutogradExecutor::release)
       .def_property_readonly("block_bytes", &AutogradExecutor::block_bytes)
       .def_property_readonly("held_bytes", &AutogradExecutor::held_bytes)
-      .def_property_readonly("measured_peak_bytes", &AutogradExecutor::measured_peak_bytes)
+      .def_property_readonly("used_bytes", &AutogradExecutor::used_bytes)
       .def_property_readonly("overruns", &AutogradExecutor::overruns);
 }
 

@@ -1,0 +1,99 @@
+"""What code beside a wrapped model takes during a step counts too."""
+
+import warnings
+
+import lowtide
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from wrap_cases import built
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+ROWS, WIDTH, CLASSES = 256, 200, 500
+
+
+def inputs():
+    return torch.randn(ROWS, WIDTH)
+
+
+class Classifier(nn.Module):
+    """Scores that a loss outside of the model makes more of the same size of."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*[layer for _ in range(12)
+                                    for layer in (nn.Linear(WIDTH, WIDTH), nn.Tanh())])
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def steps(model, count):
+    """Losses and gradients of some steps, and after each what is known of its memory."""
+    left, memories = [], []
+    for _ in range(count):
+        x = inputs()
+        labels = torch.randint(0, CLASSES, (ROWS,))
+        model.zero_grad()
+        loss = F.cross_entropy(model(x), labels)
+        loss.backward()
+        left += [loss.detach(), *(p.grad.clone() for p in model.parameters())]
+        memories.append(getattr(model, "memory", None))
+    return left, memories
+
+
+def wrapped_within(budget):
+    return lowtide.wrap(built(Classifier), inputs(), budget=budget, optimizer="none", time_limit=1)
+
+
+@pytest.fixture(scope="module")
+def unlimited():
+    """The memory of a step whose plan keeps all."""
+    _, memories = steps(wrapped_within(None), 2)
+    return memories[-1]
+
+
+def test_later_steps_leave_room_for_what_the_first_was_seen_to_take(unlimited):
+    scores = 4 * ROWS * CLASSES
+    assert unlimited.outside >= scores
+    budget = unlimited.planned_peak + unlimited.outside // 8
+    wrapped, plain = wrapped_within(budget), built(Classifier)
+    torch.manual_seed(3)
+    got, memories = steps(wrapped, 3)
+    torch.manual_seed(3)
+    expected, _ = steps(plain, 3)
+    assert all(torch.equal(a, b) for a, b in zip(got, expected, strict=True))
+    first, *later = memories
+    assert first.measured_peak > budget
+    for memory in later:
+        assert memory.outside >= scores
+        assert memory.measured_peak <= budget
+
+
+def test_a_budget_without_room_for_it_says_so_once(unlimited):
+    least = unlimited.planned_peak - unlimited.planned_above // 20
+    wrapped = wrapped_within(least)
+    steps(wrapped, 1)
+    with pytest.warns(UserWarning, match="during the last step.*has no room for.*Put the loss"):
+        steps(wrapped, 1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        steps(wrapped, 2)
+
+
+def test_a_small_loss_has_room_from_the_first_step(unlimited):
+    class Small(Classifier):
+        def forward(self, x):
+            return super().forward(x).mean(0)
+
+    module = built(Small)
+    whole = lowtide.wrap(module, inputs(), budget="100%", optimizer="none", time_limit=1)
+    budget = whole.memory.budget * 9 // 10
+    wrapped = lowtide.wrap(built(Small), inputs(), budget=budget, optimizer="none", time_limit=1)
+    F.mse_loss(wrapped(inputs()), torch.zeros(CLASSES)).backward()
+    memory = wrapped.memory
+    assert 0 < memory.outside
+    assert memory.measured_peak <= budget
