@@ -1,8 +1,11 @@
 #include "layout/greedy.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
+#include <map>
 #include <optional>
+#include <random>
 #include <tuple>
 #include <utility>
 
@@ -16,6 +19,8 @@ constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
 /// Of the square of the number of buffers: without so much work, orders are not worth beginning.
 constexpr double kWorthBeginning = 0.5;
+/// Orders by size that are drawn, at most.
+constexpr int kMixedOrders = 12;
 
 /// Positions of the buffers that need an address.
 Order positions(const std::vector<Buffer>& buffers) {
@@ -112,7 +117,17 @@ using KeyOf = Key (*)(const Buffer&, Bytes load);
 double duration(const Buffer& buffer) { return static_cast<double>(buffer.end) - buffer.begin; }
 double area(const Buffer& buffer) { return duration(buffer) * static_cast<double>(buffer.bytes); }
 
+/// Of those of one size, as the layers of a network have many, the earliest first.
 Key by_size(const Buffer& buffer, Bytes) { return {static_cast<double>(buffer.bytes), 0}; }
+Key by_size_and_end(const Buffer& buffer, Bytes) {
+  return {static_cast<double>(buffer.bytes), static_cast<double>(buffer.end)};
+}
+Key by_size_and_duration(const Buffer& buffer, Bytes) {
+  return {static_cast<double>(buffer.bytes), duration(buffer)};
+}
+Key by_size_and_load(const Buffer& buffer, Bytes load) {
+  return {static_cast<double>(buffer.bytes), static_cast<double>(load)};
+}
 Key by_area(const Buffer& buffer, Bytes) { return {area(buffer), 0}; }
 Key by_duration(const Buffer& buffer, Bytes) { return {duration(buffer), 0}; }
 Key by_begin(const Buffer& buffer, Bytes) { return {-static_cast<double>(buffer.begin), 0}; }
@@ -156,13 +171,43 @@ class Search {
   }
 
   void try_orders(const Order& items) {
-    for (KeyOf key : {by_size, by_area, by_load, by_load_and_area, by_duration, by_begin}) {
+    for (KeyOf key : {by_size, by_size_and_end, by_size_and_duration, by_size_and_load}) {
+      place(ordered(items, key), Fit::first);
+    }
+    for (int i = 0; i < kMixedOrders; ++i) place(mixed(items), Fit::first);
+    place(ordered(items, by_size), Fit::best);
+    for (KeyOf key : {by_area, by_load, by_load_and_area, by_duration, by_begin}) {
       const Order order = ordered(items, key);
       for (Fit fit : {Fit::first, Fit::best}) place(order, fit);
     }
   }
 
  private:
+  /// Largest first, and those of each size in an order that is drawn for it: which is best for one
+  /// size depends on those of the others.
+  Order mixed(Order order) {
+    using TieBreak = double (*)(const Buffer&, Bytes load);
+    constexpr std::array<TieBreak, 6> kTieBreaks = {
+        [](const Buffer& b, Bytes) { return static_cast<double>(b.begin); },
+        [](const Buffer& b, Bytes) { return -static_cast<double>(b.begin); },
+        [](const Buffer& b, Bytes) { return static_cast<double>(b.end); },
+        [](const Buffer& b, Bytes) { return -static_cast<double>(b.end); },
+        [](const Buffer& b, Bytes) { return -duration(b); },
+        [](const Buffer&, Bytes load) { return -static_cast<double>(load); }};
+    std::map<Bytes, TieBreak> drawn;
+    const auto key = [&](std::int32_t i) {
+      const Buffer& buffer = buffers_[i];
+      TieBreak& order = drawn[buffer.bytes];
+      if (order == nullptr) order = kTieBreaks[random_() % kTieBreaks.size()];
+      return std::tuple(-buffer.bytes, order(buffer, loads_[i]), i);
+    };
+    std::vector<std::tuple<Bytes, double, std::int32_t>> keys;
+    for (std::int32_t i : order) keys.push_back(key(i));
+    std::ranges::sort(keys);
+    std::ranges::transform(keys, order.begin(), [](const auto& k) { return std::get<2>(k); });
+    return order;
+  }
+
   void offer(Packing packing) {
     if (packing.height < best_.height) best_ = std::move(packing);
   }
@@ -177,6 +222,7 @@ class Search {
   const std::vector<Buffer>& buffers_;
   const std::vector<Bytes>& loads_;
   OrderedPacker packer_;
+  std::mt19937_64 random_;
   Bytes lower_;
   Packing best_{{}, std::numeric_limits<Bytes>::max()};
 };

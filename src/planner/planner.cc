@@ -196,9 +196,10 @@ class Attempts {
   std::optional<Bytes> after_fitting(Bytes asked, Found found) {
     lower_ = std::max(lower_, asked);
     offer(std::move(found));
-    const bool no_need = !upper_ || best_->plan.cost <= kGoodEnough * too_large_cost_;
-    const double enough = is_far_from_bound(best_->plan.cost) ? 1 - kBoundShare : kLateShare;
-    return no_need || is_late(enough) ? std::nullopt : between();
+    const bool is_far = is_far_from_bound(best_->plan.cost);
+    const bool is_good = best_->plan.cost <= kGoodEnough * too_large_cost_;
+    if (!upper_ || (is_good && !is_far)) return std::nullopt;
+    return is_late(is_far ? 1 - kBoundShare : kLateShare) ? std::nullopt : between();
   }
 
   /// Halfway between what fits, or was too little for the strategy, and what was too much for the
