@@ -63,6 +63,15 @@ TEST(Residents, KnowTheirRoleTypeAndFirstValue) {
   EXPECT_THROWS_INPUT_ERROR(b.input("y", {2, -1}), HasSubstr("[2, -1]"));
 }
 
+TEST(Inputs, OfComplexTypesAreRefused) {
+  for (DType dtype : {DType::c64, DType::c128}) {
+    Builder b("complex");
+    EXPECT_THROWS_INPUT_ERROR(b.input("z", {2}, dtype),
+                              AllOf(HasSubstr("\"z\""), HasSubstr(name(dtype))));
+    EXPECT_THAT(b.data().tensors, IsEmpty());
+  }
+}
+
 TEST(Views, AliasTheStorageNotTheViewAndOwnNoBytes) {
   Builder b("views");
   const Value w = b.parameter("w", {2, 6}, init::zeros());

@@ -124,6 +124,21 @@ TEST_F(CheckpointTest, OtherSafetensorsFilesAreRefused) {
               ThrowsMessage<InputError>(HasSubstr("no such file")));
 }
 
+TEST_F(CheckpointTest, StoresComplexNumbersAsFarAsTheFormatHasThem) {
+  const std::string bytes(8, '\x40');
+  write_safetensors(file_, {{"z", DType::c64, {1}, bytes}}, {});
+  SafetensorsReader reader(file_);
+  ASSERT_EQ(reader.entries().size(), 1u);
+  EXPECT_EQ(reader.entries()[0].dtype, DType::c64);
+  std::string read(8, ' ');
+  reader.read(reader.entries()[0], read);
+  EXPECT_EQ(read, bytes);
+  const std::string wide(16, '\x40');
+  EXPECT_THAT([&] { write_safetensors(file_, {{"z", DType::c128, {1}, wide}}, {}); },
+              ThrowsMessage<InputError>(HasSubstr("c128")));
+  EXPECT_EQ(SafetensorsReader(file_).entries().size(), 1u);  // the old file is as it was
+}
+
 TEST_F(CheckpointTest, AFullDiskLeavesTheOldOne) {
   save(1, 1);
   const std::string before = content_of(file_);
