@@ -39,28 +39,27 @@ bool is_at_its_price(const StageGraph& graph, const Prices& prices, const StageV
   return held > 0.5 * graph.stage(value.producer).cost;
 }
 
-/// The stages with room in front of stage `at`.
-struct Shifted {
+/// What a graph of stages is made of.
+struct Parts {
   std::vector<Stage> stages;
   std::vector<StageValue> values;
 };
 
-Shifted shifted(const StageGraph& graph, int at) {
-  Shifted result{graph.stages(), graph.values()};
+/// Numbers all stages from `at` on one higher, so that another fits there.
+void make_gap(Parts& all, int at) {
   const auto now = [&](int& t) { t += t >= at; };
-  for (Stage& stage : result.stages) {
+  for (Stage& stage : all.stages) {
     now(stage.deadline);
     now(stage.latest);
   }
-  for (StageValue& value : result.values) {
+  for (StageValue& value : all.values) {
     now(value.producer);
     std::ranges::for_each(value.readers, now);
   }
-  return result;
 }
 
 /// Puts stage `at` there, in which what stage `made` does happens again.
-void insert_run(Shifted& all, int at, int made) {
+void insert_run(Parts& all, int at, int made) {
   Stage again = all.stages[made];
   again.op = kNone;
   again.outputs.clear();
@@ -73,7 +72,7 @@ void insert_run(Shifted& all, int at, int made) {
 }
 
 /// From behind stage `from` the value is there; before, nothing is known but where it is read.
-void take_out(Shifted& all, int value, int from) {
+void take_out(Parts& all, int value, int from) {
   StageValue& v = all.values[value];
   for (int t = v.producer; t <= v.last_reader(); ++t) {
     const bool touches = t == v.producer || std::ranges::binary_search(v.readers, t);
@@ -114,14 +113,17 @@ std::optional<int> value_to_split(const StageGraph& graph, const Prices& prices)
 }
 
 StageGraph stages_of_case(const StageGraph& graph, int value, int absent) {
-  int from = graph.value(value).producer;
-  const int made = from;
+  const int made = graph.value(value).producer;
   double views_cost = graph.required_cost();
   for (const Stage& stage : graph.stages()) views_cost -= stage.cost;
-  if (absent != kNone) from = absent + 1;
-  Shifted all = absent == kNone ? Shifted{graph.stages(), graph.values()} : shifted(graph, from);
-  if (absent != kNone) insert_run(all, from, made);
-  take_out(all, value, from);
+  Parts all{graph.stages(), graph.values()};
+  if (absent == kNone) {
+    take_out(all, value, made);
+  } else {
+    make_gap(all, absent + 1);
+    insert_run(all, absent + 1, made);
+    take_out(all, value, absent + 1);
+  }
   return {std::move(all.stages), std::move(all.values), graph.resident_bytes(),
           std::max(0.0, views_cost)};
 }
