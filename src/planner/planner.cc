@@ -35,7 +35,7 @@ constexpr double kLayoutShare = 0.75;
 /// And when it is too late to improve what was found.
 constexpr double kLateShare = 0.9;
 /// Of the time limit, what a bound gets that is far below the plan that was found.
-constexpr double kBoundShare = 0.15;
+constexpr double kBoundShare = 0.2;
 /// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
 /// takes less time than all of them.
 constexpr int kDoubtfulLayouts = 2;
