@@ -13,6 +13,7 @@
 #include "strategy/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
+#include "support/recurrent_step.h"
 #include "support/two_branches.h"
 
 namespace lowtide::testing {
@@ -41,21 +42,18 @@ const Case& chain_case() {
   return made;
 }
 
-/// The same without the cases of a value.
-const Case& undivided_case() {
+/// A recurrent step within 70% of its memory, whose bound is proved case by case.
+const Case& divided_case() {
   static const Case made = [] {
-    Case undivided = chain_case();
-    undivided.certificate.split.reset();
-    undivided.certificate.lower_bound =
-        std::get<double>(proved_bound(undivided.graph, undivided.certificate));
-    return undivided;
+    Graph graph = recurrent_step();
+    const Planned planned = searched(graph, share_of_peak(graph, 0.7));
+    return Case{std::move(graph), planned.plan.value(), *planned.certificate};
   }();
   return made;
 }
 
 TEST(Certify, AcceptsWhatSearchWrites) {
   const auto& [graph, plan, certificate] = chain_case();
-  EXPECT_TRUE(certificate.split);
   const auto verdict = certify(graph, plan, certificate);
   ASSERT_TRUE(is_accepted(verdict));
   const Certified& certified = std::get<Certified>(verdict);
@@ -65,6 +63,17 @@ TEST(Certify, AcceptsWhatSearchWrites) {
   EXPECT_LE(certified.lower_bound, certified.proved);
   EXPECT_GT(certified.lower_bound, keep_all(graph).cost + 1);  // it proves something
   EXPECT_NEAR(certified.gap(), plan.cost / *plan.lower_bound - 1, 1e-9);
+}
+
+TEST(Certify, AcceptsWhatSearchWritesCaseByCase) {
+  const auto& [graph, plan, certificate] = divided_case();
+  ASSERT_TRUE(certificate.split);
+  const auto verdict = certify(graph, plan, certificate);
+  ASSERT_TRUE(is_accepted(verdict));
+  EXPECT_EQ(std::get<Certified>(verdict).lower_bound, plan.lower_bound.value());
+  Certificate undivided = certificate;
+  undivided.split.reset();
+  EXPECT_LT(std::get<double>(proved_bound(graph, undivided)), 0.95 * *plan.lower_bound);
 }
 
 TEST(Certify, AcceptsWhatSearchWritesOnRandomGraphsAndStaysBelowTheOptimum) {
@@ -129,7 +138,7 @@ TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
 
 using Change = std::function<void(Case&)>;
 
-void expect_refusal(Flaw flaw, const Change& change, const Case& good = undivided_case()) {
+void expect_refusal(Flaw flaw, const Change& change, const Case& good = chain_case()) {
   Case changed = good;
   change(changed);
   EXPECT_TRUE(is_refused_for(certify(changed.graph, changed.plan, changed.certificate), flaw));
@@ -162,7 +171,7 @@ void make_any_order(Case& c) {
 }
 
 TEST(Certify, AcceptsAChainOfPricedOps) {
-  Case changed = undivided_case();
+  Case changed = chain_case();
   make_any_order(changed);
   ASSERT_GT(changed.certificate.chain->size(), 1u);
   const auto verdict = certify(changed.graph, changed.plan, changed.certificate);
@@ -233,35 +242,35 @@ TEST(CertifyRefuses, BadClusters) {
 
 TEST(CertifyRefuses, CasesThatAreNotAllPlans) {
   const auto expect_bad_split = [](const std::function<void(Certificate::Split&)>& change) {
-    expect_refusal(Flaw::bad_split, [&](Case& c) { change(*c.certificate.split); }, chain_case());
+    expect_refusal(Flaw::bad_split, [&](Case& c) { change(*c.certificate.split); }, divided_case());
   };
-  for (std::size_t k = 0; k < chain_case().certificate.split->cases.size(); ++k) {
+  for (std::size_t k = 0; k < divided_case().certificate.split->cases.size(); ++k) {
     expect_bad_split([&](auto& split) { split.cases.erase(split.cases.begin() + k); });
   }
   expect_bad_split([](auto& split) { split.cases.push_back(split.cases.back()); });
   expect_bad_split([](auto& split) { split.cases.back().absent = 10'000; });
   expect_bad_split([](auto& split) { split.value = 0; });  // a parameter
   expect_refusal(
-      Flaw::bad_index, [](Case& c) { c.certificate.split->value = -1; }, chain_case());
-  expect_refusal(Flaw::bad_split, make_any_order, chain_case());
+      Flaw::bad_index, [](Case& c) { c.certificate.split->value = -1; }, divided_case());
+  expect_refusal(Flaw::bad_split, make_any_order, divided_case());
 }
 
 TEST(CertifyRefuses, ClaimsBeyondACase) {
-  for (std::size_t k = 0; k < chain_case().certificate.split->cases.size(); ++k) {
+  for (std::size_t k = 0; k < divided_case().certificate.split->cases.size(); ++k) {
     expect_refusal(
         Flaw::bound_too_high,
-        [&](Case& c) { c.certificate.split->cases[k].proof.prices.clear(); }, chain_case());
+        [&](Case& c) { c.certificate.split->cases[k].proof.prices.clear(); }, divided_case());
   }
 }
 
 /// In a case the value is not chosen any more, and what is placed there is no op of all plans.
 TEST(CertifyRefuses, WhatACaseHasDecided) {
-  const TensorId value = chain_case().certificate.split->value;
-  const OpId maker = chain_case().graph.producer(value);
+  const TensorId value = divided_case().certificate.split->value;
+  const OpId maker = divided_case().graph.producer(value);
   expect_refusal(
       Flaw::runs_once,
       [&](Case& c) { c.certificate.split->cases.back().proof.clusters = {{{{maker}, {value}}}}; },
-      chain_case());
+      divided_case());
   expect_refusal(Flaw::bad_index, [](Case& c) {
     c.certificate.proof.prices.push_back({c.graph.num_ops() + 1, 1e-9});
   });

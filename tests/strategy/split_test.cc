@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -18,6 +17,7 @@
 #include "strategy/bound/certificate.h"
 #include "strategy/bound/price_bound.h"
 #include "strategy/tiny_graphs.h"
+#include "support/recurrent_step.h"
 
 namespace lowtide::testing {
 namespace {
@@ -80,45 +80,12 @@ TEST(Split, IsBelowEveryPlanWhateverTheValue) {
   EXPECT_GT(above_keep_all, 30);
 }
 
-/// A recurrent step: each state is made of the one before, one op stacks all, and what comes of the
-/// stack needs much memory before it is read once more, for a gradient. Then the states are read
-/// backwards.
+/// One bound for all plans takes the states for granted when the stack is made again.
 class RecurrentStep : public ::testing::Test {
  protected:
-  static constexpr int kStates = 20;
-  static constexpr Bytes kBytes = 100;
-  static constexpr OpId kStack = kStates;
+  static constexpr OpId kStack = 20;
 
-  static Graph graph() {
-    GraphData data;
-    data.name = "recurrent";
-    data.tensors = {resident("input", kBytes)};
-    TensorId last = 0;
-    std::vector<TensorId> states;
-    const auto add = [&](const std::string& name, std::vector<TensorId> inputs, Bytes bytes,
-                         double cost) {
-      const auto made = static_cast<TensorId>(data.tensors.size());
-      data.tensors.push_back(value(name, bytes));
-      data.ops.push_back(op(name, std::move(inputs), {made}, cost));
-      return made;
-    };
-    for (int i = 0; i < kStates; ++i) {
-      last = add("state " + std::to_string(i), {last}, kBytes, 10);
-      states.push_back(last);
-    }
-    const TensorId stack = add("stack", states, kStates * kBytes, 1);
-    const TensorId scores = add("scores", {stack}, kStates * kBytes / 2, 5);
-    const TensorId loss = add("loss", {scores}, kStates * kBytes / 2, 5);
-    const TensorId weight = add("gradient of the weight", {stack, loss}, kBytes, 5);
-    TensorId gradient = add("gradient", {loss}, kBytes, 5);
-    for (int i = kStates; i-- > 0;) {
-      gradient = add("back " + std::to_string(i), {states[i], gradient}, kBytes, 10);
-    }
-    data.outputs = {weight, gradient};
-    return Graph(std::move(data));
-  }
-
-  Graph graph_ = graph();
+  Graph graph_ = recurrent_step();
   StageGraph stages_ = StageGraph(graph_);
 };
 
