@@ -51,7 +51,7 @@ class OrderedPacker {
   OrderedPacker(const std::vector<Buffer>& buffers, std::int64_t most_work)
       : buffers_(buffers), most_work_(most_work) {}
 
-  std::int64_t work() const { return work_; }
+  bool is_used_up() const { return work_ >= most_work_; }
 
   /// Nothing when the work is used up and it may stop.
   std::optional<Packing> place(const Order& order, Fit fit, bool may_stop) {
@@ -63,7 +63,7 @@ class OrderedPacker {
       if (buffers_[i].fixed) put(i, *buffers_[i].fixed, packing);
     }
     for (std::int32_t i : order) {
-      if (may_stop && work_ >= most_work_) return std::nullopt;
+      if (may_stop && is_used_up()) return std::nullopt;
       if (!buffers_[i].fixed) put(i, find(buffers_[i], fit), packing);
     }
     return packing;
@@ -174,7 +174,7 @@ class Search {
     for (KeyOf key : {by_size, by_size_and_end, by_size_and_duration, by_size_and_load}) {
       place(ordered(items, key), Fit::first);
     }
-    for (int i = 0; i < kMixedOrders; ++i) place(mixed(items), Fit::first);
+    for (int i = 0; i < kMixedOrders && !is_over(); ++i) place(mixed(items), Fit::first);
     place(ordered(items, by_size), Fit::best);
     for (KeyOf key : {by_area, by_load, by_load_and_area, by_duration, by_begin}) {
       const Order order = ordered(items, key);
@@ -211,6 +211,8 @@ class Search {
   void offer(Packing packing) {
     if (packing.height < best_.height) best_ = std::move(packing);
   }
+
+  bool is_over() const { return done() || (found() && packer_.is_used_up()); }
 
   void place(const Order& order, Fit fit) {
     if (done() || order.empty()) return;

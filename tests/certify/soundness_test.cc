@@ -58,7 +58,8 @@ class Author {
     Certificate::Split split{v.tensor, {}};
     for (int absent : absences(stages, value)) {
       split.cases.push_back({absent == kNone ? kNone : stages.stage(absent).op, write_proof()});
-      if (absent != kNone) split.cases.back().proof.prices.push_back({graph_.num_ops() + 1, price()});
+      if (absent == kNone) continue;
+      split.cases.back().proof.prices.push_back({graph_.num_ops() + 1, price()});
     }
     return split;
   }

@@ -103,7 +103,7 @@ class Division:
         state = format_bytes(self.fixed_bytes)
         kept = self.held_bytes + sum(region.apart_bytes for region in self._regions)
         held = f", {format_bytes(kept)} of gradients that are kept" if kept else ""
-        outside = (f", {format_bytes(self.outside_bytes)} that other code was seen to take during a "
+        outside = (f", {format_bytes(self.outside_bytes)} that other code was seen to take in a "
                    f"step" if self.outside_bytes else "")
         return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state and "
                 f"unused parameters{held}{outside}.)")
@@ -125,7 +125,7 @@ class Division:
         return total - max(other.priced.resident_bytes for other in self._steps.of(region))
 
     def _for_steps(self, region: Region) -> int | None:
-        """What the budget leaves the graphs of a step with their residents; None without a limit."""
+        """What is left for the graphs of a step with their residents; None without a limit."""
         total = self.budget_bytes
         if total is None:
             return None
