@@ -6,6 +6,7 @@ import sys
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.memory import outside_room
 
 
 def test_what_to_install_is_said(monkeypatch):
@@ -65,7 +66,8 @@ def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
     model = classifier()
     state, logged = fit(model, tmp_path, [integration.MemoryBudget("90%", module="net")])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
-    assert 0 < logged["lowtide_peak_bytes"] <= logged["lowtide_planned_bytes"]
+    loss = outside_room(1)  # worked out outside of the planned module
+    assert 0 < logged["lowtide_peak_bytes"] <= logged["lowtide_planned_bytes"] + loss
     assert "forward" not in model.net.__dict__
 
 

@@ -31,7 +31,8 @@ class MemoryBudget(Callback):
     is itself, where the training step calls ``self(...)``. ``budget`` and ``settings`` as in
     ``lowtide.wrap``; the optimizer is counted. Logs ``lowtide_planned_bytes`` and
     ``lowtide_peak_bytes`` once an epoch: what a step takes by its plan and what the last one took,
-    existing tensors included.
+    existing tensors included, and in the latter what other code took, such as a loss outside of the
+    module, for which the plan leaves room.
     """
 
     def __init__(self, budget: int | str | None, module: str = "", **settings):
