@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <variant>
 
-#include "certify/certificate.h"
+#include "certify/check.h"
 #include "certify/stages.h"
 
 namespace lowtide {
@@ -18,20 +19,17 @@ bool is_about(const Certificate& certificate, const Planned& planned) {
   return certificate.chain || !is_any_order(planned);
 }
 
-double byte_price(const Certificate::Proof& proof) {
-  double price = 0;
-  for (const Certificate::Price& stage : proof.prices) price += stage.price;
-  return price;
-}
-
-/// By how much the bound falls at most with a byte more.
-double byte_price(const Certificate& certificate) {
-  if (!certificate.split) return byte_price(certificate.proof);
-  double most = 0;
-  for (const Certificate::Case& c : certificate.split->cases) {
-    most = std::max(most, byte_price(c.proof));
+/// What the certificate proves where there are so many more bytes. Undivided, it falls by what they
+/// cost; of its cases, those that had no plan may have one then, so that all are worked out anew.
+double bound_with(const Graph& graph, const Certificate& certificate, Bytes extra_bytes) {
+  if (certificate.split) {
+    Certificate larger = certificate;
+    larger.budget_bytes += extra_bytes;
+    return std::get<double>(proved_bound(graph, larger));
   }
-  return most;
+  double price = 0;
+  for (const Certificate::Price& stage : certificate.proof.prices) price += stage.price;
+  return certificate.lower_bound - price * static_cast<double>(extra_bytes);
 }
 
 }  // namespace
@@ -44,8 +42,7 @@ Bytes worth_asking_for(Bytes budget) {
 MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes extra_bytes) {
   MoreBudget more{.extra_bytes = extra_bytes, .saves_at_most = {}, .saves = {}};
   if (!planned.certificate || !planned.plan->lower_bound) return more;
-  const double bound = planned.certificate->lower_bound -
-                       byte_price(*planned.certificate) * static_cast<double>(extra_bytes);
+  const double bound = bound_with(graph, *planned.certificate, extra_bytes);
   const double required = stages_of(graph).cost;
   const bool counts = is_about(*planned.certificate, planned);
   const double least = counts ? std::max(bound, required) : required;

@@ -3,9 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "certify/certificate.h"
+#include "certify/check.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
+#include "support/recurrent_step.h"
 
 namespace lowtide::testing {
 namespace {
@@ -42,6 +43,26 @@ TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
     }
   }
   EXPECT_GT(below_all_excess, 5);
+}
+
+TEST(MoreBudget, ClaimsNoMoreThanTheCasesProve) {
+  const Graph graph = recurrent_step();
+  for (Bytes budget : {4300, 5000, 5099}) {
+    const Planned planned = searched(graph, budget);
+    ASSERT_TRUE(planned.plan && planned.certificate);
+    EXPECT_TRUE(planned.certificate->split);
+    for (Bytes extra : {Bytes{1}, 5185 - budget, budget}) {
+      SCOPED_TRACE(::testing::Message() << budget << " and " << extra << " more");
+      Certificate larger = *planned.certificate;
+      larger.budget_bytes += extra;
+      const double proved = std::get<double>(proved_bound(graph, larger));
+      const MoreBudget more = bound_with_more(graph, planned, extra);
+      ASSERT_TRUE(more.saves_at_most);
+      EXPECT_GE(*more.saves_at_most, (planned.plan->cost - proved) * (1 - 1e-9));
+      EXPECT_GE(*more.saves_at_most,
+                planned.plan->cost - searched(graph, budget + extra).plan.value().cost);
+    }
+  }
 }
 
 TEST(MoreBudget, APlanSavesNoMoreThanTheBoundSays) {

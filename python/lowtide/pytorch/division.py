@@ -130,8 +130,7 @@ class Division:
         if total is None:
             return None
         outside = max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
-        return (total - self.fixed_bytes - self.held_bytes - outside
-                - self._more_inputs(region))
+        return total - self.fixed_bytes - self.held_bytes - outside - self._more_inputs(region)
 
     def _more_inputs(self, region: Region) -> int:
         """Bytes of the inputs of a step's flights but the first of each graph: those are among its

@@ -130,24 +130,31 @@ StageGraph stages_of_case(const StageGraph& graph, int value, int absent) {
 
 namespace {
 
+/// A bound on the plans of a case that goes on from prices for the undivided graph.
+PriceBound started(const StageGraph& of_case, Bytes budget, const Prices& prices, int absent) {
+  std::vector<double> start = prices.each();
+  if (absent != kNone) start.insert(start.begin() + absent + 1, 0);
+  PriceBound bound(of_case, budget);
+  bound.start_from(std::move(start));
+  return bound;
+}
+
 /// The bound on the plans of one case, raised step by step.
 class DividedCase {
  public:
   DividedCase(const StageGraph& stages, int value, int absent, Bytes budget, const Prices& prices,
               double work)
-      : absent_(absent), stages_(stages_of_case(stages, value, absent)), bound_(stages_, budget) {
-    std::vector<double> start = prices.each();
-    if (absent != kNone) start.insert(start.begin() + absent + 1, 0);
-    bound_.start_from(std::move(start));
-    steps_.emplace(bound_, work);
-  }
+      : absent_(absent),
+        stages_(stages_of_case(stages, value, absent)),
+        bound_(started(stages_, budget, prices, absent)),
+        steps_(bound_, work) {}
 
   /// Infinite when there are no such plans.
   double value() const { return bound_.infeasible() ? kNever : bound_.value(); }
 
   /// False when nothing is left to do.
   bool raise(const Control& control) {
-    return !bound_.infeasible() && steps_->next(Control(), control);
+    return !bound_.infeasible() && steps_.next(Control(), control);
   }
 
   Certificate::Case proof(const Graph& graph, const StageGraph& whole) const {
@@ -158,7 +165,7 @@ class DividedCase {
   int absent_;
   StageGraph stages_;
   PriceBound bound_;  // of stages_
-  std::optional<BoundSteps> steps_;
+  BoundSteps steps_;  // of bound_
 };
 
 }  // namespace
@@ -171,8 +178,7 @@ std::optional<SplitBound> split_bound(const Graph& graph, const StageGraph& stag
   const double worth = known + kWorth * (known - stages.required_cost());
   std::vector<std::unique_ptr<DividedCase>> cases;
   for (int absent : absences(stages, *value)) {
-    cases.push_back(std::make_unique<DividedCase>(stages, *value, absent, budget, prices,
-                                                  work));
+    cases.push_back(std::make_unique<DividedCase>(stages, *value, absent, budget, prices, work));
     if (control.should_stop()) return std::nullopt;
     cases.back()->raise(control);
     if (cases.back()->value() <= worth) return std::nullopt;
