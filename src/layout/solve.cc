@@ -9,6 +9,7 @@
 #include "layout/greedy.h"
 #include "layout/guides.h"
 #include "layout/instance.h"
+#include "layout/reinsertion_search.h"
 #include "layout/skeleton.h"
 #include "layout/valley_search.h"
 
@@ -26,9 +27,11 @@ constexpr std::int64_t kAttemptShare = 32;
 constexpr std::int64_t kSkeletonSearches = 3;
 constexpr std::int64_t kRestPatience = 4000;
 /// Of what the first searches leave, the part that skeletons may spend before anything else.
-constexpr std::int64_t kSkeletonShare = 3;
+constexpr std::int64_t kSkeletonShare = 5;
 /// Turns of the searches that can prove in what is left; three out of four go to local search.
 constexpr std::int64_t kTurns = 8;
+/// In each turn, of the two kinds of local search together.
+constexpr std::int64_t kSlices = 4;
 /// The local search looks at so many items, per item, before it tries a shorter step; and the
 /// shortest step, of the height aimed at.
 constexpr std::int64_t kPatience = 8000;
@@ -80,7 +83,7 @@ class Descent {
     aim(least(), kFirstSearches);
     try_skeletons();
     for (std::int64_t count = kFirstSearches; !is_solved() && !is_over(); count *= 2) {
-      step_down(3 * turn);
+      descend(3 * turn);
       search_stop_ = std::max<std::int64_t>(0, work_left_ - turn);
       aim_between(count);
     }
@@ -107,21 +110,49 @@ class Descent {
     }
   }
 
+  /// Two kinds of local search in turn, each from the lowest packing so far.
+  void descend(std::int64_t most_work) {
+    const bool both = ReinsertionSearch::can_search(instance_);
+    const std::int64_t slice = std::max<std::int64_t>(1, std::min(most_work, work_left_) / kSlices);
+    const std::int64_t stop = work_left_ - std::min(most_work, work_left_);
+    while (!is_solved() && !is_over() && work_left_ > stop) {
+      step_down(std::min(both ? slice : most_work, work_left_ - stop));
+      if (both) reinsert(std::min(slice, work_left_ - stop));
+    }
+  }
+
+  /// What lies on a pile that is too high goes elsewhere, and what is above it sinks.
+  void reinsert(std::int64_t most_work) {
+    if (is_solved() || is_over()) return;
+    if (!reinsertion_) {
+      reinsertion_.emplace(instance_, item_offsets());
+    } else if (reinsertion_->height() > best_.packing.height) {
+      reinsertion_->start_from(item_offsets());
+    }
+    const std::int64_t before = reinsertion_->work();
+    reinsertion_->lower(least(), most_work, control_);
+    use_up(reinsertion_->work() - before);
+    if (reinsertion_->height() < best_.packing.height) {
+      keep(reinsertion_->offsets());
+      ejection_.reset();
+    }
+  }
+
   /// Steps down by local search: far at first, shorter where that fails, and longer at each step
   /// once the shortest do.
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
-    if (!local_) {
-      local_.emplace(instance_, item_offsets());
-      step_ = best_.packing.height - least();
+    if (!ejection_) {
+      ejection_.emplace(instance_, item_offsets());
+      if (step_ == 0) step_ = best_.packing.height - least();
     }
-    const std::int64_t before = local_->work();
+    const std::int64_t before = ejection_->work();
     const std::int64_t stop = before + std::min(most_work, work_left_);
     const Bytes shortest = shortest_step();
-    while (!is_solved() && local_->work() < stop && !control_.should_stop()) {
+    while (!is_solved() && ejection_->work() < stop && !control_.should_stop()) {
       const Bytes target = std::max(least(), in_units(best_.packing.height - step_));
-      if (local_->pack_within(target, std::min(patience_, stop - local_->work()), control_)) {
-        keep(local_->offsets());
+      if (ejection_->pack_within(target, std::min(patience_, stop - ejection_->work()), control_)) {
+        keep(ejection_->offsets());
         step_ *= 2;
       } else if (step_ > shortest) {
         step_ = std::max(step_ / 2, shortest);
@@ -129,7 +160,7 @@ class Descent {
         patience_ *= 2;
       }
     }
-    use_up(local_->work() - before);
+    use_up(ejection_->work() - before);
   }
 
   bool is_solved() const {
@@ -237,7 +268,8 @@ class Descent {
   std::int64_t work_left_;
   std::int64_t search_stop_ = 0;  ///< the work that searches must leave
   std::int64_t next_search_ = 0;
-  std::optional<EjectionSearch> local_;
+  std::optional<EjectionSearch> ejection_;
+  std::optional<ReinsertionSearch> reinsertion_;
   std::int64_t patience_;  ///< work of the local search before it tries another step
   Bytes step_ = 0;
 };
@@ -252,7 +284,8 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
   if (instance.items.empty()) return best;
   const std::int64_t first = goal.work / kFirstShare;
-  best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
+  best.packing =
+      greedy_packings(buffers, loads_of(buffers, instance), best.lower_bound, first, 1).front();
 
   Descent descent(instance, goal, goal.work - first, best, control);
   const bool searches = can_search(instance, goal.work - first);
@@ -262,7 +295,7 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
     descent.run();
   } else {
     descent.try_skeletons();
-    descent.step_down(goal.work);
+    descent.descend(goal.work);
   }
   return best;
 }
