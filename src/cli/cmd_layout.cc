@@ -38,13 +38,19 @@ struct Arguments {
   }
 };
 
-/// Until time is over, whatever work that takes.
+/// What a fast machine does in a second, so that time is over before the work is.
+constexpr double kWorkPerSecond = 4e8;
 constexpr std::int64_t kUnlimitedWork = std::int64_t{1} << 60;
 constexpr double kPackingSeconds = 10, kPlanningSeconds = 30;
 
 std::optional<Bytes> capacity_of(const Arguments& arguments) {
   if (arguments.capacity.empty()) return std::nullopt;
   return parse_amount(arguments.capacity, "--capacity");
+}
+
+/// The searches share what work there is, so it should be what the time is enough for.
+std::int64_t work_in(double seconds) {
+  return seconds > 0 ? static_cast<std::int64_t>(kWorkPerSecond * seconds) : kUnlimitedWork;
 }
 
 void require_fit(const SolvedPacking& solved, std::optional<Bytes> capacity) {
@@ -151,8 +157,9 @@ int layout(const Arguments& arguments) {
   LayoutSource source = arguments.source;
   source.seconds = arguments.seconds.value_or(kPlanningSeconds);
   const LayoutInput input = read_layout_input(source);
-  const Control control(arguments.seconds.value_or(kPackingSeconds));
-  const PackingGoal goal{arguments.alignment_for(input), capacity, kUnlimitedWork};
+  const double seconds = arguments.seconds.value_or(kPackingSeconds);
+  const Control control(seconds);
+  const PackingGoal goal{arguments.alignment_for(input), capacity, work_in(seconds)};
   const SolvedPacking solved =
       solve_tied_packing(input.table.buffers, input.table.ties, goal, control);
   require_fit(solved, capacity);

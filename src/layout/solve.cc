@@ -27,14 +27,14 @@ constexpr std::int64_t kAttemptShare = 32;
 constexpr std::int64_t kSkeletonSearches = 3;
 constexpr std::int64_t kRestPatience = 4000;
 /// Of what the first searches leave, the part that skeletons may spend before anything else.
-constexpr std::int64_t kSkeletonShare = 5;
+constexpr std::int64_t kSkeletonShare = 4;
 /// Turns of the searches that can prove in what is left; three out of four go to local search.
 constexpr std::int64_t kTurns = 8;
 /// In each turn, of the two kinds of local search together.
 constexpr std::int64_t kSlices = 4;
 /// The local search looks at so many items, per item, before it tries a shorter step; and the
 /// shortest step, of the height aimed at.
-constexpr std::int64_t kPatience = 8000;
+constexpr std::int64_t kPatience = 1000;
 constexpr Bytes kShortestStep = 2000;
 /// Of items with cliques, for the memory that a search takes.
 constexpr std::int64_t kMostLives = 50'000'000;
@@ -75,14 +75,34 @@ class Descent {
   /// What is within the capacity already is lowered if a few searches do it.
   void settle() { aim(best_.lower_bound, kQuickSearches); }
 
+  /// In rounds, so that whatever the work, none of the searches waits long for its turn.
+  void run() {
+    for (std::int64_t round = kPackingWork; !is_solved() && !is_over(); round *= 2) {
+      run_until_left(std::max<std::int64_t>(0, work_left_ - round));
+    }
+  }
+
+  /// For where a search that branches would take too long.
+  void run_without_proofs() {
+    try_skeletons(work_left_ / kSkeletonShare);
+    descend(work_left_);
+  }
+
+  bool is_solved() const {
+    return best_.proven() || (goal_.capacity && (best_.packing.height <= *goal_.capacity ||
+                                                 best_.lower_bound > *goal_.capacity));
+  }
+
+ private:
   /// Searches that can prove, and local search for three times as long, in turn. First for what is
   /// wanted, the capacity or else the bound: often the lowest packing is found at once.
-  void run() {
-    const std::int64_t turn = work_left_ / kTurns;
+  void run_until_left(std::int64_t end) {
+    const std::int64_t turn = std::max<std::int64_t>(1, (work_left_ - end) / kTurns);
     search_stop_ = work_left_ - turn;
     aim(least(), kFirstSearches);
-    try_skeletons();
-    for (std::int64_t count = kFirstSearches; !is_solved() && !is_over(); count *= 2) {
+    try_skeletons((work_left_ - end) / kSkeletonShare);
+    for (std::int64_t count = kFirstSearches; !is_solved() && !is_over() && work_left_ > end;
+         count *= 2) {
       descend(3 * turn);
       search_stop_ = std::max<std::int64_t>(0, work_left_ - turn);
       aim_between(count);
@@ -91,21 +111,20 @@ class Descent {
 
   /// Halves what lies between the bound and the best packing: large items by searches that can
   /// prove, the rest by local search.
-  void try_skeletons() {
+  void try_skeletons(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
-    search_stop_ = work_left_ - work_left_ / kSkeletonShare;
+    search_stop_ = work_left_ - most_work;
     std::vector<Skeleton> all = skeletons(instance_);
     std::erase_if(all, [&](const Skeleton& s) { return !can_search(s.instance, work_left_); });
-    std::int64_t first = 0;
     Bytes failed = best_.lower_bound;
     while (!all.empty() && !is_solved() && may_search()) {
       const Bytes middle = failed + (best_.packing.height - failed) / 2;
       const Bytes target = goal_.capacity.value_or(in_units(middle));
-      if (pack_rest_of_any(all, target, first)) continue;
+      if (pack_rest_of_any(all, target)) continue;
       failed = std::max(target, best_.lower_bound);
       if (goal_.capacity || best_.packing.height - failed <= shortest_step()) {
         failed = best_.lower_bound;
-        first += kSkeletonSearches;
+        next_skeleton_search_ += kSkeletonSearches;
       }
     }
   }
@@ -113,7 +132,7 @@ class Descent {
   /// Two kinds of local search in turn, each from the lowest packing so far.
   void descend(std::int64_t most_work) {
     const bool both = ReinsertionSearch::can_search(instance_);
-    const std::int64_t slice = std::max<std::int64_t>(1, std::min(most_work, work_left_) / kSlices);
+    const std::int64_t slice = std::max(patience_, std::min(most_work, work_left_) / kSlices);
     const std::int64_t stop = work_left_ - std::min(most_work, work_left_);
     while (!is_solved() && !is_over() && work_left_ > stop) {
       step_down(std::min(both ? slice : most_work, work_left_ - stop));
@@ -163,12 +182,6 @@ class Descent {
     use_up(ejection_->work() - before);
   }
 
-  bool is_solved() const {
-    return best_.proven() || (goal_.capacity && (best_.packing.height <= *goal_.capacity ||
-                                                 best_.lower_bound > *goal_.capacity));
-  }
-
- private:
   Bytes least() const { return goal_.capacity.value_or(best_.lower_bound); }
   /// Local search lays items against the top, too; all lie best at whole units.
   Bytes in_units(Bytes target) const { return target / instance_.unit * instance_.unit; }
@@ -218,7 +231,8 @@ class Descent {
   }
 
   /// Whether some search of some skeleton, and local search for the rest, packs within the target.
-  bool pack_rest_of_any(const std::vector<Skeleton>& all, Bytes target, std::int64_t first) {
+  bool pack_rest_of_any(const std::vector<Skeleton>& all, Bytes target) {
+    const std::int64_t first = next_skeleton_search_;
     for (const Skeleton& skeleton : all) {
       for (std::int64_t n = first; n < first + kSkeletonSearches && may_search(); ++n) {
         const Attempt attempt = search(skeleton.instance, target, n);
@@ -268,6 +282,7 @@ class Descent {
   std::int64_t work_left_;
   std::int64_t search_stop_ = 0;  ///< the work that searches must leave
   std::int64_t next_search_ = 0;
+  std::int64_t next_skeleton_search_ = 0;
   std::optional<EjectionSearch> ejection_;
   std::optional<ReinsertionSearch> reinsertion_;
   std::int64_t patience_;  ///< work of the local search before it tries another step
@@ -294,8 +309,7 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   } else if (searches) {
     descent.run();
   } else {
-    descent.try_skeletons();
-    descent.descend(goal.work);
+    descent.run_without_proofs();
   }
   return best;
 }
