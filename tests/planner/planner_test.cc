@@ -203,7 +203,8 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_EQ(planned.outcome, Outcome::feasible);
   EXPECT_LE(planned.plan->layout->arena_bytes, peak - 500);
-  EXPECT_GT(planned.overhead(), 0);
+  // Of the eight reruns, one makes enough room.
+  EXPECT_EQ(planned.plan->cost, planned.keep_all_cost + 1);
   // 31 was proved for a smaller budget, and says nothing about this one.
   EXPECT_EQ(planned.plan->lower_bound, 30);
   EXPECT_DOUBLE_EQ(planned.gap().value(), planned.plan->cost / 30 - 1);
@@ -226,7 +227,8 @@ Decision wasteful(const PlanRequest& request) {
   return decision;
 }
 
-/// A layout ends within the budget, however little of it a dear plan needs.
+/// A layout ends within the budget, however little of it a dear plan needs. The dear plan runs an op
+/// twice in a row, so that no rerun is taken out of it.
 TEST(PlanWithin, AsksForMoreAgainAsLongAsACheaperPlanIsKnown) {
   const Graph graph = chain_graph(10);
   Control control;
@@ -235,7 +237,7 @@ TEST(PlanWithin, AsksForMoreAgainAsLongAsACheaperPlanIsKnown) {
   enough_for_few_reruns = least.layout->arena_bytes;
   const Planned planned = plan_with(graph, strategy_of(wasteful), enough_for_few_reruns);
   ASSERT_TRUE(planned.plan) << planned.message;
-  EXPECT_EQ(planned.plan->cost, least.cost);
+  EXPECT_LE(planned.plan->cost, least.cost);
 }
 
 /// The first plan's layout wastes 8%.
