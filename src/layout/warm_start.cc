@@ -27,11 +27,6 @@ bool same(const Placement& a, const Placement& b) {
   return a.workspace == b.workspace && a.index == b.index;
 }
 
-std::vector<Buffer> rounded(std::vector<Buffer> buffers, Bytes alignment) {
-  for (Buffer& buffer : buffers) buffer.bytes = align_up(buffer.bytes, alignment);
-  return buffers;
-}
-
 std::vector<Bytes> of_items(const Instance& instance, const std::vector<Bytes>& of_buffers) {
   std::vector<Bytes> result;
   for (const std::int32_t buffer : instance.buffers) result.push_back(of_buffers[buffer]);
@@ -55,8 +50,7 @@ WarmStart::Attempt WarmStart::layout_of(const Plan& plan, const PackingGoal& goa
   std::vector<Bytes> offsets = kept_offsets(plan, needed);
   const Instance instance = instance_of(rounded(needed.buffers, goal.alignment));
   control.count(kPerAction * static_cast<double>(plan.actions.size()));
-  // What lies last may not fill its last unit of alignment.
-  const Bytes capacity = align_up(*goal.capacity, goal.alignment);
+  const Bytes capacity = *goal.capacity / goal.alignment * goal.alignment;
   Attempt attempt;
   if (lower_bound(instance) > capacity) return attempt;
   if (!instance.items.empty()) {
@@ -70,8 +64,6 @@ WarmStart::Attempt WarmStart::layout_of(const Plan& plan, const PackingGoal& goa
     }
   }
   attempt.layout = lowtide::layout_of(*graph_, plan, needed, offsets);
-  const Bytes most = graph_->resident_bytes() + *goal.capacity;
-  if (attempt.layout->arena_bytes > most) attempt.layout.reset();
   return attempt;
 }
 

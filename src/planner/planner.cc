@@ -201,7 +201,7 @@ class Attempts {
 
   std::optional<Bytes> after_fitting(Bytes asked, Found found) {
     lower_ = std::max(lower_, asked);
-    offer(with_less_spare_room(std::move(found)));
+    offer(std::move(found));
     const bool is_far = is_far_from_bound(best_->plan.cost);
     const bool is_good = best_->plan.cost <= kGoodEnough * too_large_cost_;
     if (!upper_ || (is_good && !is_far)) return std::nullopt;
@@ -284,6 +284,7 @@ class Attempts {
   }
 
   void offer(Found found) {
+    found = with_less_spare_room(std::move(found));
     if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
   }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <numeric>
 #include <vector>
 
 #include "plan/in_place.h"
@@ -59,6 +59,26 @@ TEST(WarmStart, DoesNothingForWhatNoLayoutIsWithin) {
   const auto attempt = WarmStart(graph, known).layout_of(known, {1, 5, 1'000'000}, Control());
   EXPECT_FALSE(attempt.layout);
   EXPECT_EQ(attempt.work, 0);
+}
+
+/// Whatever is moved lies on whole units, and the last unit is not whole.
+TEST(WarmStart, StaysWithinACapacityThatIsNoMultipleOfTheAlignment) {
+  const Graph graph = testing::chain_graph(10);
+  std::vector<OpId> once(graph.num_ops());
+  std::iota(once.begin(), once.end(), 0);
+  std::vector<OpId> twice = once;
+  twice.insert(twice.begin() + graph.num_ops() / 2 + 2, 0);
+  Plan known = with_in_place(graph, lower(graph, twice));
+  known.layout = assign_addresses(graph, known);
+  Plan plan = with_in_place(graph, lower(graph, once));
+  const Bytes least = plan.peak_bytes - graph.resident_bytes();
+  for (Bytes more : {0, 1, 63, 65}) {
+    SCOPED_TRACE(more);
+    const PackingGoal goal{kArenaAlignment, least + more, 1'000'000};
+    plan.layout = WarmStart(graph, known).layout_of(plan, goal, Control()).layout;
+    ASSERT_TRUE(plan.layout);
+    EXPECT_TRUE(testing::is_valid_plan(graph, plan, graph.resident_bytes() + least + more));
+  }
 }
 
 TEST(WarmStart, GivesUpWithTheWork) {
