@@ -59,11 +59,20 @@ class SpareRoom {
     bool any = false;
     for (Event event : by_promise()) {
       if (is_over()) break;
-      if (!events_.contains(event)) continue;
-      any |= keep_if_it_fits([&] { moves_.hold(event); }) ||
-             keep_if_it_fits([&] { moves_.hold_with_readers(event); });
+      if (events_.contains(event)) any |= remove(event);
     }
     return any;
+  }
+
+  /// Alone, or else with the reruns that read what it makes.
+  bool remove(Event event) {
+    moves_.hold(event);
+    const std::size_t left = events_.events().size();
+    if (keep_if_it_fits()) return true;
+    moves_.hold_with_readers(event);
+    if (events_.events().size() < left) return keep_if_it_fits();
+    moves_.undo();  // nothing reads it that runs again
+    return false;
   }
 
   /// Those first that cost most for the memory, over stages, which they save.
@@ -88,9 +97,7 @@ class SpareRoom {
     return sum;
   }
 
-  template <class Change>
-  bool keep_if_it_fits(const Change& change) {
-    change();
+  bool keep_if_it_fits() {
     const bool fits = events_.fits() && lay_out();
     control_.count(events_.take_work());
     if (fits) {
