@@ -291,7 +291,9 @@ class Attempts {
   /// The strategy was asked for less than the budget, or its plan leaves some of it: what was run
   /// again to save that may not have to.
   Found with_less_spare_room(Found found) const {
-    if (found.plan.cost <= bound_.value_or(planned_.keep_all_cost) || is_late()) return found;
+    const bool is_least = found.optimal ||
+                          found.plan.cost <= bound_.value_or(planned_.keep_all_cost);
+    if (!strategy_.may_lose_reruns || is_least || is_late()) return found;
     const Control part = share_of_time(control_, kSpareRoomShare);
     const PackingGoal goal = goal_of(graph_, budget_, packing_work(Care::thorough));
     const double before = found.plan.cost;

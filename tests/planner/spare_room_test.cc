@@ -5,6 +5,7 @@
 
 #include <numeric>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "graph/io.h"
