@@ -50,6 +50,11 @@ std::vector<Bytes> clique_bytes(const Instance& instance) {
 
 }  // namespace
 
+std::vector<Buffer> rounded(std::vector<Buffer> buffers, Bytes alignment) {
+  for (Buffer& buffer : buffers) buffer.bytes = align_up(buffer.bytes, alignment);
+  return buffers;
+}
+
 Instance instance_of(const std::vector<Buffer>& buffers) {
   Instance instance;
   for (std::size_t i = 0; i < buffers.size(); ++i) {

@@ -31,6 +31,9 @@ struct Instance {
   Bytes unit = 1;  ///< divides every size, alignment and fixed offset, and so every height
 };
 
+/// With sizes that are whole units of the alignment.
+std::vector<Buffer> rounded(std::vector<Buffer> buffers, Bytes alignment);
+
 /// A buffer without bytes or life is left out.
 Instance instance_of(const std::vector<Buffer>& buffers);
 

@@ -77,4 +77,18 @@ PlanBuffers buffers_of(const Graph& graph, const Plan& plan) {
   return Collector(graph, plan).take();
 }
 
+Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed,
+                 const std::vector<Bytes>& offsets) {
+  Layout layout{std::vector<std::vector<Placement>>(plan.actions.size()), graph.resident_bytes()};
+  for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
+    const Buffer& buffer = needed.buffers[i];
+    Placement placement = needed.first[i];
+    placement.offset = offsets[i];
+    layout.placements[buffer.begin].push_back(placement);
+    layout.arena_bytes = std::max(layout.arena_bytes,
+                                  graph.resident_bytes() + placement.offset + buffer.bytes);
+  }
+  return layout;
+}
+
 }  // namespace lowtide

@@ -17,4 +17,8 @@ struct PlanBuffers {
 /// Of a valid plan; residents are none of them.
 PlanBuffers buffers_of(const Graph& graph, const Plan& plan);
 
+/// With an offset for each of them.
+Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed,
+                 const std::vector<Bytes>& offsets);
+
 }  // namespace lowtide

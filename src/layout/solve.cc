@@ -39,11 +39,6 @@ constexpr Bytes kShortestStep = 2000;
 /// Of items with cliques, for the memory that a search takes.
 constexpr std::int64_t kMostLives = 50'000'000;
 
-std::vector<Buffer> rounded(std::vector<Buffer> buffers, Bytes alignment) {
-  for (Buffer& buffer : buffers) buffer.bytes = align_up(buffer.bytes, alignment);
-  return buffers;
-}
-
 std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& instance) {
   std::vector<Bytes> result(buffers.size());
   const std::vector<Bytes> of_items = loads(instance);

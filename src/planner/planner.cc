@@ -15,6 +15,7 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "planner/spare_room.h"
 #include "planner/why_not_less.h"
 #include "strategy/bound/budget_floor.h"
 #include "strategy/bound/certificate.h"
@@ -36,6 +37,8 @@ constexpr double kLayoutShare = 0.75;
 constexpr double kLateShare = 0.9;
 /// Of the time limit, what a bound gets that is far below the plan that was found.
 constexpr double kBoundShare = 0.2;
+/// Of the time that is left, what may be spent on taking reruns out of a plan that fits.
+constexpr double kSpareRoomShare = 0.15;
 /// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
 /// takes less time than all of them.
 constexpr int kDoubtfulLayouts = 2;
@@ -87,13 +90,16 @@ Plan lowered(const Graph& graph, std::span<const OpId> executions) {
   return with_in_place(graph, lower(graph, executions));
 }
 
+PackingGoal goal_of(const Graph& graph, Bytes budget, std::int64_t work) {
+  // Bytes of a graph that never runs are mere numbers, and need no alignment.
+  const Bytes alignment = graph.executable() ? kArenaAlignment : 1;
+  return {alignment, std::max<Bytes>(0, budget - graph.resident_bytes()), work};
+}
+
 /// Within the budget if that can be; what is left of it is of no use.
 Plan laid_out(const Graph& graph, Plan plan, Bytes budget, std::int64_t work = kPackingWork,
               const Control& control = Control()) {
-  // Bytes of a graph that never runs are mere numbers, and need no alignment.
-  const Bytes alignment = graph.executable() ? kArenaAlignment : 1;
-  const Bytes capacity = std::max<Bytes>(0, budget - graph.resident_bytes());
-  plan.layout = assign_addresses(graph, plan, {alignment, capacity, work}, control);
+  plan.layout = assign_addresses(graph, plan, goal_of(graph, budget, work), control);
   return plan;
 }
 
@@ -225,7 +231,7 @@ class Attempts {
     std::optional<Found> found = decide(*smallest_peak_);
     stopped_ = stopped_ || stopped;
     if (!found) return false;
-    if (found->arena_bytes <= budget_) return accept(std::move(*found));
+    if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
     planned_.smallest_budget = found->arena_bytes;
     return false;
   }
@@ -278,7 +284,27 @@ class Attempts {
   }
 
   void offer(Found found) {
+    found = with_less_spare_room(std::move(found));
     if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
+  }
+
+  /// The strategy was asked for less than the budget, or its plan leaves some of it: what was run
+  /// again to save that may not have to.
+  Found with_less_spare_room(Found found) const {
+    const bool is_least = found.optimal ||
+                          found.plan.cost <= bound_.value_or(planned_.keep_all_cost);
+    if (!strategy_.may_lose_reruns || is_least || is_late()) return found;
+    const Control part = share_of_time(control_, kSpareRoomShare);
+    const PackingGoal goal = goal_of(graph_, budget_, packing_work(Care::thorough));
+    const double before = found.plan.cost;
+    LaidOut better = without_needless_reruns(
+        graph_, {std::move(found.plan), std::move(found.executions)}, goal, part);
+    if (better.plan.cost < before) {
+      control_.report(fmt::format("the arena has room for {:.3f}% less",
+                                  100 * (before - better.plan.cost) / planned_.keep_all_cost));
+    }
+    const Bytes arena_bytes = better.plan.layout->arena_bytes;
+    return {std::move(better.plan), std::move(better.executions), arena_bytes, found.optimal};
   }
 
   Found found_from(std::vector<OpId> executions, Plan lowered, Care care) const {

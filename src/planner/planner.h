@@ -34,7 +34,8 @@ struct Planned {
 
 /// Runs a strategy within a budget of bytes: decide, lower, write in place, lay out, verify. When
 /// the arena does not fit though the peak does, the strategy is asked again with a budget smaller
-/// by what was missing, and given its plan to go on from. `options` may be partial; an unknown or
+/// by what was missing, and given its plan to go on from. What then runs again though the arena has
+/// room for it may go (Strategy::may_lose_reruns). `options` may be partial; an unknown or
 /// out-of-range one throws InputError. A plan that the verifier refuses is a bug and throws
 /// std::logic_error.
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,

@@ -179,7 +179,8 @@ Strategy search_strategy() {
                        0, 1e6},
                       {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
                       {"seed", "of the random numbers", 1, 0, 1e9}},
-          .decide = decide};
+          .decide = decide,
+          .may_lose_reruns = true};
 }
 
 }  // namespace lowtide

@@ -75,6 +75,9 @@ struct Strategy {
   std::string_view paper;
   std::vector<StrategyOption> options;
   Decision (*decide)(const PlanRequest& request);
+  /// Whether its plans may lose reruns for which an arena has room (planner/spare_room.h). Not
+  /// where they are to show what a method decides.
+  bool may_lose_reruns = false;
 };
 
 std::span<const Strategy> strategies();

@@ -1,0 +1,123 @@
+#include "layout/warm_start.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "layout/ejection_search.h"
+#include "layout/instance.h"
+
+namespace lowtide {
+namespace {
+
+/// Nanoseconds for each action of a plan, and for each unit of local search's work.
+constexpr double kPerAction = 500;
+constexpr double kPerWork = 5;
+
+bool runs_op(const Graph& graph, const Action& action) {
+  return action.verb == Verb::run && !graph.is_view_op(action.index);
+}
+
+/// What a life is of, in any plan.
+constexpr auto key_of = [](const auto& life) {
+  return std::tuple(life.begin, life.what.workspace, life.what.index);
+};
+
+bool same(const Placement& a, const Placement& b) {
+  return a.workspace == b.workspace && a.index == b.index;
+}
+
+std::vector<Bytes> of_items(const Instance& instance, const std::vector<Bytes>& of_buffers) {
+  std::vector<Bytes> result;
+  for (const std::int32_t buffer : instance.buffers) result.push_back(of_buffers[buffer]);
+  return result;
+}
+
+}  // namespace
+
+WarmStart::WarmStart(const Graph& graph, const Plan& known) : graph_(&graph) {
+  const PlanBuffers needed = buffers_of(graph, known);
+  known_ = lives_of(known, needed);
+  for (Life& life : known_) {
+    const auto& begun = known.layout->placements[needed.buffers[life.buffer].begin];
+    life.what = *std::ranges::find_if(begun, [&](const auto& p) { return same(p, life.what); });
+  }
+}
+
+WarmStart::Attempt WarmStart::layout_of(const Plan& plan, const PackingGoal& goal,
+                                        const Control& control) const {
+  const PlanBuffers needed = buffers_of(*graph_, plan);
+  std::vector<Bytes> offsets = kept_offsets(plan, needed);
+  const Instance instance = instance_of(rounded(needed.buffers, goal.alignment));
+  control.count(kPerAction * static_cast<double>(plan.actions.size()));
+  const Bytes capacity = *goal.capacity / goal.alignment * goal.alignment;
+  Attempt attempt;
+  if (lower_bound(instance) > capacity) return attempt;
+  if (!instance.items.empty()) {
+    EjectionSearch search(instance, of_items(instance, offsets));
+    const bool fits = search.pack_within(capacity, goal.work, control);
+    attempt.work = search.work();
+    control.count(kPerWork * static_cast<double>(attempt.work));
+    if (!fits) return attempt;
+    for (std::size_t i = 0; i < instance.items.size(); ++i) {
+      offsets[instance.buffers[i]] = search.offsets()[i];
+    }
+  }
+  attempt.layout = lowtide::layout_of(*graph_, plan, needed, offsets);
+  return attempt;
+}
+
+/// Of each action that runs an op, and of what follows until the next; empty where they do not
+/// ascend.
+std::vector<WarmStart::Moment> WarmStart::moments_of(const Plan& plan) const {
+  std::vector<std::int32_t> places(graph_->num_ops(), kNone);
+  std::vector<Moment> moments;
+  std::int32_t ops = 0;
+  Moment now;
+  for (const Action& action : plan.actions) {
+    if (runs_op(*graph_, action)) {
+      std::int32_t& place = places[action.index];
+      const bool is_first = place == kNone;
+      if (is_first) place = ops;
+      const Moment next{ops, place};
+      if (next <= now) return {};
+      now = next;
+      if (is_first) ++ops;
+    }
+    moments.push_back(now);
+  }
+  return moments;
+}
+
+/// In order of what they are.
+std::vector<WarmStart::Life> WarmStart::lives_of(const Plan& plan,
+                                                 const PlanBuffers& needed) const {
+  const std::vector<Moment> moments = moments_of(plan);
+  std::vector<Life> lives;
+  if (moments.empty()) return lives;
+  for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
+    const Buffer& buffer = needed.buffers[i];
+    if (!runs_op(*graph_, plan.actions[buffer.begin]) || !takes_room(buffer)) continue;
+    lives.push_back({moments[buffer.begin], needed.first[i], moments[buffer.end - 1],
+                     static_cast<std::int32_t>(i)});
+  }
+  std::ranges::sort(lives, {}, key_of);
+  return lives;
+}
+
+/// Per buffer: its offset in the known layout, where it is needed no longer than there. Moments
+/// ascend in both plans, so what is alive together here was so there, and does not overlap.
+std::vector<Bytes> WarmStart::kept_offsets(const Plan& plan, const PlanBuffers& needed) const {
+  std::vector<Bytes> offsets(needed.buffers.size(), EjectionSearch::kUnplaced);
+  auto known = known_.begin();
+  for (const Life& life : lives_of(plan, needed)) {
+    while (known != known_.end() && key_of(*known) < key_of(life)) ++known;
+    if (known == known_.end()) break;
+    if (key_of(*known) == key_of(life) && life.last <= known->last) {
+      offsets[life.buffer] = known->what.offset;
+    }
+  }
+  return offsets;
+}
+
+}  // namespace lowtide

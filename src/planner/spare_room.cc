@@ -1,0 +1,187 @@
+#include "planner/spare_room.h"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "graph/permuted.h"
+#include "layout/warm_start.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "strategy/order/leaner_order.h"
+#include "strategy/search/moves.h"
+
+namespace lowtide {
+namespace {
+
+/// The work for one layout, for each action; and how many times more when all reruns were tried in
+/// vain.
+constexpr std::int64_t kPatience = 1000;
+constexpr std::int64_t kMorePatience = 8;
+/// What it takes to lower a plan, in nanoseconds for each action.
+constexpr double kPerAction = 200;
+
+class SpareRoom {
+ public:
+  /// `order` leads from the ops of the stages to those of the graph.
+  SpareRoom(const Graph& graph, const StageGraph& stages, std::span<const OpId> order,
+            LaidOut given, const PackingGoal& goal, const Control& control)
+      : graph_(graph),
+        stages_(stages),
+        order_(order),
+        goal_(goal),
+        work_left_(goal.work),
+        control_(control),
+        best_(std::move(given)),
+        warm_(graph, best_.plan),
+        events_(stages, *goal.capacity + graph.resident_bytes()),
+        moves_(stages, events_) {}
+
+  LaidOut without(std::vector<Event> reruns) {
+    change_to(events_, std::move(reruns));
+    goal_.work = kPatience * static_cast<std::int64_t>(best_.plan.actions.size());
+    while (!is_over()) {
+      gave_up_ = false;
+      if (remove_some()) continue;
+      if (!gave_up_) break;
+      goal_.work *= kMorePatience;
+    }
+    return std::move(best_);
+  }
+
+ private:
+  bool is_over() const { return work_left_ <= 0 || control_.should_stop(); }
+
+  /// Whether any could go.
+  bool remove_some() {
+    bool any = false;
+    for (Event event : by_promise()) {
+      if (is_over()) break;
+      if (events_.contains(event)) any |= remove(event);
+    }
+    return any;
+  }
+
+  /// Alone, or else with the reruns that read what it makes.
+  bool remove(Event event) {
+    moves_.hold(event);
+    const std::size_t left = events_.events().size();
+    if (keep_if_it_fits()) return true;
+    moves_.hold_with_readers(event);
+    if (events_.events().size() < left) return keep_if_it_fits();
+    moves_.undo();  // nothing reads it that runs again
+    return false;
+  }
+
+  /// Those first that cost most for the memory, over stages, which they save.
+  std::vector<Event> by_promise() const {
+    std::vector<Event> events = events_.events();
+    std::ranges::sort(events);
+    std::ranges::stable_sort(events, std::greater<>(), [&](Event event) {
+      return stages_.stage(event.op).cost / std::max(saved(event), 1.0);
+    });
+    return events;
+  }
+
+  /// Bytes times stages over which the rerun saves holding what it makes.
+  double saved(Event event) const {
+    const std::vector<int>& runs = events_.runs(event.op);
+    const auto k = static_cast<int>(std::ranges::lower_bound(runs, event.stage) - runs.begin());
+    double sum = 0;
+    for (int v : stages_.stage(event.op).outputs) {
+      const int stages = event.stage - events_.last_stage(v, k - 1);
+      sum += static_cast<double>(stages_.value(v).bytes) * stages;
+    }
+    return sum;
+  }
+
+  bool keep_if_it_fits() {
+    const bool fits = events_.fits() && lay_out();
+    control_.count(events_.take_work());
+    if (fits) {
+      moves_.keep();
+    } else {
+      moves_.undo();
+    }
+    return fits;
+  }
+
+  /// Whether the plan of these events costs less than the best and has addresses; then it is that.
+  bool lay_out() {
+    std::vector<OpId> executions = events_.executions();
+    if (!order_.empty()) {
+      for (OpId& id : executions) id = order_[static_cast<std::size_t>(id)];
+    }
+    Plan plan = with_in_place(graph_, lower(graph_, executions));
+    control_.count(kPerAction * static_cast<double>(plan.actions.size()));
+    if (plan.cost >= best_.plan.cost) return false;
+    WarmStart::Attempt attempt = warm_.layout_of(plan, goal_, control_);
+    work_left_ -= attempt.work;
+    gave_up_ |= !attempt.layout && attempt.work > 0;
+    if (!attempt.layout) return false;
+    plan.layout = std::move(attempt.layout);
+    best_ = {std::move(plan), std::move(executions)};
+    warm_ = WarmStart(graph_, best_.plan);
+    return true;
+  }
+
+  const Graph& graph_;
+  const StageGraph& stages_;
+  const std::span<const OpId> order_;
+  PackingGoal goal_;  // of one layout
+  std::int64_t work_left_;
+  const Control& control_;
+  LaidOut best_;
+  WarmStart warm_;
+  EventPlan events_;
+  Moves moves_;
+  bool gave_up_ = false;  // on some layout, since reruns were last tried from the first on
+};
+
+/// Those that are stages.
+std::vector<OpId> without_views(const StageGraph& stages, std::span<const OpId> executions) {
+  std::vector<OpId> ops = stage_order(stages);
+  std::ranges::sort(ops);
+  std::vector<OpId> result;
+  std::ranges::copy_if(executions, std::back_inserter(result), [&](OpId id) {
+    return std::ranges::binary_search(ops, id);
+  });
+  return result;
+}
+
+/// The reruns of executions of stages; nothing where events cannot say what these are.
+std::optional<std::vector<Event>> reruns_of(const StageGraph& stages,
+                                            std::span<const OpId> executions) {
+  std::vector<Event> reruns = events_of(stages, executions);
+  const auto may_run = [&](Event event) { return stages.may_rerun(event.op, event.stage); };
+  if (!std::ranges::all_of(reruns, may_run)) return std::nullopt;
+  if (!std::ranges::equal(executions_of(stages, reruns), executions)) return std::nullopt;
+  return reruns;
+}
+
+}  // namespace
+
+LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const PackingGoal& goal,
+                                const Control& control) {
+  const StageGraph listed(graph);
+  std::vector<OpId> executions = without_views(listed, given.executions);
+  const auto order = order_of(graph, listed, executions);
+  if (!order) {
+    const auto reruns = reruns_of(listed, executions);
+    if (!reruns) return given;
+    return SpareRoom(graph, listed, {}, std::move(given), goal, control).without(*reruns);
+  }
+  std::vector<OpId> place(order->size());
+  for (std::size_t k = 0; k < order->size(); ++k) place[(*order)[k]] = static_cast<OpId>(k);
+  for (OpId& id : executions) id = place[id];
+  const Graph other = permuted(graph, *order);
+  const StageGraph stages(other);
+  const auto reruns = reruns_of(stages, executions);
+  if (!reruns) return given;
+  return SpareRoom(graph, stages, *order, std::move(given), goal, control).without(*reruns);
+}
+
+}  // namespace lowtide
