@@ -23,17 +23,17 @@ constexpr std::int64_t kQuickSearches = 4;
 constexpr std::int64_t kFirstShare = 8;
 /// Of the work, the most for a search's shortest attempt.
 constexpr std::int64_t kAttemptShare = 32;
-/// Searches of a skeleton for one target, and the local search's patience, per item, with the rest.
+/// Searches of a skeleton for one target, and the patience of ejection, per item, with the rest.
 constexpr std::int64_t kSkeletonSearches = 3;
 constexpr std::int64_t kRestPatience = 4000;
-/// Of what the first searches leave, the part that skeletons may spend before anything else.
+/// Of a round, the part that skeletons may spend before local search has its first turn.
 constexpr std::int64_t kSkeletonShare = 4;
-/// Turns of the searches that can prove in what is left; three out of four go to local search.
+/// A turn of the searches that can prove is this part of a round; local search has three in a row,
+/// in so many slices for either kind.
 constexpr std::int64_t kTurns = 8;
-/// In each turn, of the two kinds of local search together.
 constexpr std::int64_t kSlices = 4;
-/// The local search looks at so many items, per item, before it tries a shorter step; and the
-/// shortest step, of the height aimed at.
+/// Ejection looks at so many items, per item, before it tries a shorter step; and the shortest
+/// step, of the height aimed at.
 constexpr std::int64_t kPatience = 1000;
 constexpr Bytes kShortestStep = 2000;
 /// Of items with cliques, for the memory that a search takes.
@@ -124,7 +124,7 @@ class Descent {
     }
   }
 
-  /// Two kinds of local search in turn, each from the lowest packing so far.
+  /// By two kinds of local search in turn, each from the lowest packing so far.
   void descend(std::int64_t most_work) {
     const bool both = ReinsertionSearch::can_search(instance_);
     const std::int64_t slice = std::max(patience_, std::min(most_work, work_left_) / kSlices);
@@ -152,7 +152,7 @@ class Descent {
     }
   }
 
-  /// Steps down by local search: far at first, shorter where that fails, and longer at each step
+  /// Steps down by ejection: far at first, shorter where that fails, and longer at each step
   /// once the shortest do.
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
