@@ -136,7 +136,7 @@ void Stacking::cover(Contacts& contacts, const Contact& by) {
   bool is_done = false;
   for (const Contact& c : contacts) {
     if (c.first < by.first) append(scratch_, {c.first, std::min(c.last, by.first - 1), c.item});
-    if (c.last >= by.first && !std::exchange(is_done, is_done || true)) append(scratch_, by);
+    if (c.last >= by.first && !std::exchange(is_done, true)) append(scratch_, by);
     if (c.last > by.last) append(scratch_, {std::max(c.first, by.last + 1), c.last, c.item});
   }
   work_ += static_cast<std::int64_t>(contacts.size());
