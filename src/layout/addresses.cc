@@ -1,10 +1,9 @@
-#include <algorithm>
-
 #include "layout/layout.h"
 #include "layout/plan_buffers.h"
 #include "layout/solve.h"
 
 namespace lowtide {
+
 Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal,
                         const Control& control) {
   const PlanBuffers needed = buffers_of(graph, plan);
