@@ -139,20 +139,16 @@ Key by_load_and_area(const Buffer& buffer, Bytes load) {
   return {static_cast<double>(load), area(buffer)};
 }
 
-/// Keeps the lowest packings seen.
+/// Keeps the lowest packing seen.
 class Search {
  public:
   Search(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads, Bytes lower,
-         std::int64_t most_work, std::size_t most)
-      : buffers_(buffers),
-        loads_(loads),
-        packer_(buffers, most_work),
-        lower_(lower),
-        most_(most) {}
+         std::int64_t most_work)
+      : buffers_(buffers), loads_(loads), packer_(buffers, most_work), lower_(lower) {}
 
-  bool found() const { return !lowest_.empty(); }
-  bool done() const { return found() && lowest_.front().height <= lower_; }
-  std::vector<Packing> take_lowest() { return std::move(lowest_); }
+  bool found() const { return best_.height < std::numeric_limits<Bytes>::max(); }
+  bool done() const { return best_.height <= lower_; }
+  Packing take_best() { return std::move(best_); }
 
   void sweep_both_ways(const Order& items) {
     const std::vector<Buffer> backwards = reversed(buffers_);
@@ -212,12 +208,8 @@ class Search {
     return order;
   }
 
-  /// Of those of one height, which are often the same, the first.
   void offer(Packing packing) {
-    const auto place = std::ranges::lower_bound(lowest_, packing.height, {}, &Packing::height);
-    if (place != lowest_.end() && place->height == packing.height) return;
-    lowest_.insert(place, std::move(packing));
-    if (lowest_.size() > most_) lowest_.pop_back();
+    if (packing.height < best_.height) best_ = std::move(packing);
   }
 
   bool is_over() const { return done() || (found() && packer_.is_used_up()); }
@@ -234,23 +226,21 @@ class Search {
   OrderedPacker packer_;
   std::mt19937_64 random_;
   Bytes lower_;
-  std::size_t most_;
-  std::vector<Packing> lowest_;
+  Packing best_{{}, std::numeric_limits<Bytes>::max()};
 };
 
 }  // namespace
 
-std::vector<Packing> greedy_packings(const std::vector<Buffer>& buffers,
-                                     const std::vector<Bytes>& loads, Bytes lower,
-                                     std::int64_t most_work, std::size_t most) {
+Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
+                       Bytes lower, std::int64_t most_work) {
   const Order items = positions(buffers);
-  if (items.empty()) return {{std::vector<Bytes>(buffers.size()), 0}};
-  Search search(buffers, loads, lower, most_work, most);
+  if (items.empty()) return {std::vector<Bytes>(buffers.size()), 0};
+  Search search(buffers, loads, lower, most_work);
   if (std::ranges::none_of(buffers, is_constrained)) search.sweep_both_ways(items);
   const auto n = static_cast<double>(items.size());
   const bool has_time = kWorthBeginning * n * n <= static_cast<double>(most_work);
   if (has_time || !search.found()) search.try_orders(items);
-  return search.take_lowest();
+  return search.take_best();
 }
 
 }  // namespace lowtide

@@ -8,12 +8,11 @@
 namespace lowtide {
 
 /// Sweeps in both directions of time, then placements in several orders while `most_work`, in
-/// comparisons of two buffers, lasts: up to `most` packings, the lowest first, no two of one
-/// height. Sizes must be multiples of the packing's alignment; alignments and fixed offsets of
-/// buffers are respected. Stops at `lower`. `loads` is, per buffer, the most bytes alive at any
-/// time of its life.
-std::vector<Packing> greedy_packings(const std::vector<Buffer>& buffers,
-                                     const std::vector<Bytes>& loads, Bytes lower,
-                                     std::int64_t most_work, std::size_t most);
+/// comparisons of two buffers, lasts: the lowest packing of all. Sizes must be multiples of
+/// the packing's alignment; alignments and fixed offsets of buffers are respected. Stops
+/// at `lower`.
+/// `loads` is, per buffer, the most bytes alive at any time of its life.
+Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
+                       Bytes lower, std::int64_t most_work);
 
 }  // namespace lowtide

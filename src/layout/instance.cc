@@ -83,6 +83,17 @@ Instance instance_of(const std::vector<Buffer>& buffers) {
   return instance;
 }
 
+std::vector<Bytes> of_items(const Instance& instance, const std::vector<Bytes>& of_buffers) {
+  std::vector<Bytes> result;
+  for (const std::int32_t buffer : instance.buffers) result.push_back(of_buffers[buffer]);
+  return result;
+}
+
+void set_of_buffers(const Instance& instance, const std::vector<Bytes>& of_items,
+                    std::vector<Bytes>& of_buffers) {
+  for (std::size_t i = 0; i < of_items.size(); ++i) of_buffers[instance.buffers[i]] = of_items[i];
+}
+
 std::int64_t lives(const Instance& instance) {
   std::int64_t sum = 0;
   for (const Item& item : instance.items) sum += item.last - item.first + 1;

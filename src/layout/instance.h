@@ -37,6 +37,12 @@ std::vector<Buffer> rounded(std::vector<Buffer> buffers, Bytes alignment);
 /// A buffer without bytes or life is left out.
 Instance instance_of(const std::vector<Buffer>& buffers);
 
+/// Per item what there is per buffer.
+std::vector<Bytes> of_items(const Instance& instance, const std::vector<Bytes>& of_buffers);
+/// The other way round; a buffer that is no item keeps what it has.
+void set_of_buffers(const Instance& instance, const std::vector<Bytes>& of_items,
+                    std::vector<Bytes>& of_buffers);
+
 /// How many pairs of an item and a clique of its life there are.
 std::int64_t lives(const Instance& instance);
 

@@ -38,6 +38,8 @@ Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment = 
 /// What pack() may spend, in comparisons of two buffers and looks at one: a deterministic stand-in
 /// for time, a second or two.
 inline constexpr std::int64_t kPackingWork = 600'000'000;
+/// What a unit of that counts for in a time limit.
+inline constexpr double kPackingNanoseconds = 5;
 
 /// What a packing is asked for.
 struct PackingGoal {

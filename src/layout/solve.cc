@@ -41,8 +41,7 @@ constexpr std::int64_t kMostLives = 50'000'000;
 
 std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& instance) {
   std::vector<Bytes> result(buffers.size());
-  const std::vector<Bytes> of_items = loads(instance);
-  for (std::size_t i = 0; i < of_items.size(); ++i) result[instance.buffers[i]] = of_items[i];
+  set_of_buffers(instance, loads(instance), result);
   return result;
 }
 
@@ -126,12 +125,13 @@ class Descent {
 
   /// By two kinds of local search in turn, each from the lowest packing so far.
   void descend(std::int64_t most_work) {
-    const bool both = ReinsertionSearch::can_search(instance_);
-    const std::int64_t slice = std::max(patience_, std::min(most_work, work_left_) / kSlices);
-    const std::int64_t stop = work_left_ - std::min(most_work, work_left_);
+    most_work = std::min(most_work, work_left_);
+    if (!ReinsertionSearch::can_search(instance_)) return step_down(most_work);
+    const std::int64_t slice = std::max(patience_, most_work / kSlices);
+    const std::int64_t stop = work_left_ - most_work;
     while (!is_solved() && !is_over() && work_left_ > stop) {
-      step_down(std::min(both ? slice : most_work, work_left_ - stop));
-      if (both) reinsert(std::min(slice, work_left_ - stop));
+      step_down(std::min(slice, work_left_ - stop));
+      reinsert(std::min(slice, work_left_ - stop));
     }
   }
 
@@ -139,9 +139,9 @@ class Descent {
   void reinsert(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!reinsertion_) {
-      reinsertion_.emplace(instance_, item_offsets());
+      reinsertion_.emplace(instance_, of_items(instance_, best_.packing.offsets));
     } else if (reinsertion_->height() > best_.packing.height) {
-      reinsertion_->start_from(item_offsets());
+      reinsertion_->start_from(of_items(instance_, best_.packing.offsets));
     }
     const std::int64_t before = reinsertion_->work();
     reinsertion_->lower(least(), most_work, control_);
@@ -157,7 +157,7 @@ class Descent {
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!ejection_) {
-      ejection_.emplace(instance_, item_offsets());
+      ejection_.emplace(instance_, of_items(instance_, best_.packing.offsets));
       if (step_ == 0) step_ = best_.packing.height - least();
     }
     const std::int64_t before = ejection_->work();
@@ -247,23 +247,14 @@ class Descent {
   }
 
   void use_up(std::int64_t work) {
-    constexpr double kNanoseconds = 5;
     work_left_ -= work;
-    control_.count(kNanoseconds * static_cast<double>(work));
-  }
-
-  std::vector<Bytes> item_offsets() const {
-    std::vector<Bytes> offsets;
-    for (const std::int32_t buffer : instance_.buffers) {
-      offsets.push_back(best_.packing.offsets[buffer]);
-    }
-    return offsets;
+    control_.count(kPackingNanoseconds * static_cast<double>(work));
   }
 
   bool keep(const std::vector<Bytes>& offsets) {
+    set_of_buffers(instance_, offsets, best_.packing.offsets);
     best_.packing.height = 0;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-      best_.packing.offsets[instance_.buffers[i]] = offsets[i];
       best_.packing.height =
           std::max(best_.packing.height, offsets[i] + instance_.items[i].bytes);
     }
@@ -294,8 +285,7 @@ SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal&
   SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
   if (instance.items.empty()) return best;
   const std::int64_t first = goal.work / kFirstShare;
-  best.packing =
-      greedy_packings(buffers, loads_of(buffers, instance), best.lower_bound, first, 1).front();
+  best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
 
   Descent descent(instance, goal, goal.work - first, best, control);
   const bool searches = can_search(instance, goal.work - first);

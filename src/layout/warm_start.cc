@@ -10,9 +10,8 @@
 namespace lowtide {
 namespace {
 
-/// Nanoseconds for each action of a plan, and for each unit of local search's work.
+/// Nanoseconds for each action of a plan.
 constexpr double kPerAction = 500;
-constexpr double kPerWork = 5;
 
 bool runs_op(const Graph& graph, const Action& action) {
   return action.verb == Verb::run && !graph.is_view_op(action.index);
@@ -25,12 +24,6 @@ constexpr auto key_of = [](const auto& life) {
 
 bool same(const Placement& a, const Placement& b) {
   return a.workspace == b.workspace && a.index == b.index;
-}
-
-std::vector<Bytes> of_items(const Instance& instance, const std::vector<Bytes>& of_buffers) {
-  std::vector<Bytes> result;
-  for (const std::int32_t buffer : instance.buffers) result.push_back(of_buffers[buffer]);
-  return result;
 }
 
 }  // namespace
@@ -57,11 +50,9 @@ WarmStart::Attempt WarmStart::layout_of(const Plan& plan, const PackingGoal& goa
     EjectionSearch search(instance, of_items(instance, offsets));
     const bool fits = search.pack_within(capacity, goal.work, control);
     attempt.work = search.work();
-    control.count(kPerWork * static_cast<double>(attempt.work));
+    control.count(kPackingNanoseconds * static_cast<double>(attempt.work));
     if (!fits) return attempt;
-    for (std::size_t i = 0; i < instance.items.size(); ++i) {
-      offsets[instance.buffers[i]] = search.offsets()[i];
-    }
+    set_of_buffers(instance, search.offsets(), offsets);
   }
   attempt.layout = lowtide::layout_of(*graph_, plan, needed, offsets);
   return attempt;

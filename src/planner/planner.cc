@@ -317,7 +317,7 @@ class Attempts {
 
   /// A layout may take a part of the time limit.
   std::int64_t packing_work(Care care) const {
-    constexpr double kWorkPerSecond = 2e8;
+    constexpr double kWorkPerSecond = 1e9 / kPackingNanoseconds;
     const bool is_thorough = care == Care::thorough;
     const std::int64_t most = (is_thorough ? 4 : 1) * kPackingWork;
     if (control_.limit_seconds() <= 0) return most;

@@ -112,9 +112,7 @@ class SpareRoom {
   /// Whether the plan of these events costs less than the best and has addresses; then it is that.
   bool lay_out() {
     std::vector<OpId> executions = events_.executions();
-    if (!order_.empty()) {
-      for (OpId& id : executions) id = order_[static_cast<std::size_t>(id)];
-    }
+    if (!order_.empty()) executions = mapped(executions, order_);
     Plan plan = with_in_place(graph_, lower(graph_, executions));
     control_.count(kPerAction * static_cast<double>(plan.actions.size()));
     if (plan.cost >= best_.plan.cost) return false;
@@ -167,19 +165,16 @@ std::optional<std::vector<Event>> reruns_of(const StageGraph& stages,
 LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const PackingGoal& goal,
                                 const Control& control) {
   const StageGraph listed(graph);
-  std::vector<OpId> executions = without_views(listed, given.executions);
+  const std::vector<OpId> executions = without_views(listed, given.executions);
   const auto order = order_of(graph, listed, executions);
   if (!order) {
     const auto reruns = reruns_of(listed, executions);
     if (!reruns) return given;
     return SpareRoom(graph, listed, {}, std::move(given), goal, control).without(*reruns);
   }
-  std::vector<OpId> place(order->size());
-  for (std::size_t k = 0; k < order->size(); ++k) place[(*order)[k]] = static_cast<OpId>(k);
-  for (OpId& id : executions) id = place[id];
   const Graph other = permuted(graph, *order);
   const StageGraph stages(other);
-  const auto reruns = reruns_of(stages, executions);
+  const auto reruns = reruns_of(stages, mapped(executions, inverse(*order)));
   if (!reruns) return given;
   return SpareRoom(graph, stages, *order, std::move(given), goal, control).without(*reruns);
 }

@@ -9,32 +9,10 @@
 namespace lowtide {
 namespace {
 
+using testing::packing_of;
+using testing::stacked;
+
 constexpr std::int64_t kWork = 5'000'000;
-
-/// One item on the other, in order, each at its alignment: a packing, and a bad one. What is fixed
-/// lies at the bottom.
-std::vector<Bytes> stacked(const Instance& instance) {
-  std::vector<Bytes> offsets;
-  Bytes top = 0;
-  for (const Item& item : instance.items) {
-    if (item.fixed != Item::kFree) top = std::max(top, item.fixed + item.bytes);
-  }
-  for (const Item& item : instance.items) {
-    const bool is_fixed = item.fixed != Item::kFree;
-    offsets.push_back(is_fixed ? item.fixed : align_up(top, item.alignment));
-    if (!is_fixed) top = offsets.back() + item.bytes;
-  }
-  return offsets;
-}
-
-Packing packing_of(const Instance& instance, const std::vector<Buffer>& buffers,
-                   const std::vector<Bytes>& offsets, Bytes height) {
-  Packing packing{std::vector<Bytes>(buffers.size()), height};
-  for (std::size_t i = 0; i < offsets.size(); ++i) {
-    packing.offsets[instance.buffers[i]] = offsets[i];
-  }
-  return packing;
-}
 
 TEST(EjectionSearchProperty, ReachesTheOptimumOfSmallInstances) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {

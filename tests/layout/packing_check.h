@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "layout/layout.h"
+#include "layout/instance.h"
 
 namespace lowtide::testing {
 
@@ -41,6 +41,30 @@ inline ::testing::AssertionResult is_packing(const std::vector<Buffer>& buffers,
     }
   }
   return ::testing::AssertionSuccess();
+}
+
+/// Of offsets per item that are said to be within the height.
+inline Packing packing_of(const Instance& instance, const std::vector<Buffer>& buffers,
+                          const std::vector<Bytes>& offsets, Bytes height) {
+  Packing packing{std::vector<Bytes>(buffers.size()), height};
+  set_of_buffers(instance, offsets, packing.offsets);
+  return packing;
+}
+
+/// One item on the other, in order, each at its alignment: a packing, and a bad one. What is fixed
+/// lies at the bottom.
+inline std::vector<Bytes> stacked(const Instance& instance) {
+  std::vector<Bytes> offsets;
+  Bytes top = 0;
+  for (const Item& item : instance.items) {
+    if (item.fixed != Item::kFree) top = std::max(top, item.fixed + item.bytes);
+  }
+  for (const Item& item : instance.items) {
+    const bool is_fixed = item.fixed != Item::kFree;
+    offsets.push_back(is_fixed ? item.fixed : align_up(top, item.alignment));
+    if (!is_fixed) top = offsets.back() + item.bytes;
+  }
+  return offsets;
 }
 
 inline std::vector<Buffer> random_buffers(std::uint64_t seed, int count, int times, Bytes most) {

@@ -9,26 +9,14 @@
 namespace lowtide {
 namespace {
 
+using testing::stacked;
+
 constexpr std::int64_t kWork = 20'000'000;
 
-/// One item on the other, in order: a packing, and a bad one.
-std::vector<Bytes> stacked(const Instance& instance) {
-  std::vector<Bytes> offsets;
-  Bytes top = 0;
-  for (const Item& item : instance.items) {
-    offsets.push_back(top);
-    top += item.bytes;
-  }
-  return offsets;
-}
-
-Packing packing_of(const ReinsertionSearch& search, const Instance& instance,
-                   const std::vector<Buffer>& buffers) {
-  Packing packing{std::vector<Bytes>(buffers.size()), search.height()};
-  for (std::size_t i = 0; i < instance.buffers.size(); ++i) {
-    packing.offsets[instance.buffers[i]] = search.offsets()[i];
-  }
-  return packing;
+::testing::AssertionResult is_packing(const ReinsertionSearch& search, const Instance& instance,
+                                      const std::vector<Buffer>& buffers) {
+  return testing::is_packing(
+      buffers, testing::packing_of(instance, buffers, search.offsets(), search.height()), 1);
 }
 
 TEST(ReinsertionSearchProperty, ReachesTheOptimumOfSmallInstances) {
@@ -41,7 +29,7 @@ TEST(ReinsertionSearchProperty, ReachesTheOptimumOfSmallInstances) {
     ReinsertionSearch search(instance, stacked(instance));
     search.lower(optimum, kWork, Control());
     EXPECT_EQ(search.height(), optimum);
-    EXPECT_TRUE(testing::is_packing(buffers, packing_of(search, instance, buffers), 1));
+    EXPECT_TRUE(is_packing(search, instance, buffers));
   }
 }
 
@@ -56,7 +44,7 @@ TEST(ReinsertionSearchProperty, KeepsTheLowestPackingAndNeverOverlaps) {
       search.lower(lower_bound(instance), kWork / 50, Control());
       EXPECT_LE(search.height(), before);
       before = search.height();
-      EXPECT_TRUE(testing::is_packing(buffers, packing_of(search, instance, buffers), 1));
+      EXPECT_TRUE(is_packing(search, instance, buffers));
     }
   }
 }

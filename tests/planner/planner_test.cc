@@ -203,6 +203,7 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_EQ(planned.outcome, Outcome::feasible);
   EXPECT_LE(planned.plan->layout->arena_bytes, peak - 500);
+  EXPECT_GT(planned.overhead(), 0);
   // 31 was proved for a smaller budget, and says nothing about this one.
   EXPECT_EQ(planned.plan->lower_bound, 30);
   EXPECT_DOUBLE_EQ(planned.gap().value(), planned.plan->cost / 30 - 1);

@@ -16,26 +16,12 @@ constexpr int kMovesPerExecution = 200;
 /// Memory counts above this share of the budget: what frees some there makes room for the search.
 constexpr double kNearBudget = 0.97;
 
-std::vector<OpId> mapped(std::span<const OpId> executions, std::span<const OpId> to) {
-  std::vector<OpId> result;
-  for (OpId id : executions) result.push_back(to[static_cast<std::size_t>(id)]);
-  return result;
-}
-
 /// Per op of the other order, and until the end.
 std::vector<double> mapped_prices(std::span<const double> prices, std::span<const OpId> order) {
   if (prices.empty()) return {};
   std::vector<double> result;
   for (OpId id : order) result.push_back(prices[static_cast<std::size_t>(id)]);
   result.push_back(prices.back());
-  return result;
-}
-
-std::vector<OpId> inverse(std::span<const OpId> order) {
-  std::vector<OpId> result(order.size());
-  for (std::size_t k = 0; k < order.size(); ++k) {
-    result[static_cast<std::size_t>(order[k])] = static_cast<OpId>(k);
-  }
   return result;
 }
 
