@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from functorch.compile import make_boxed_func
 from torch import fx
-from torch._dynamo.backends.common import aot_autograd
 
-from .. import InputError, _runtime
-from .capture import (
-    describe_inputs,
-    describe_primals,
-    eager_kernels,
-    from_joint,
-    mutated_primals,
-)
-from .capture.primals import placeholders
-from .direct import direct
-from .halves import backward_half, forward_half
+from .by_wrappers import by_wrappers
+from .capture import describe_inputs
+from .direct import differentiable_results
+from .joint_trace import JointTrace, trace_joint
 from .optimizer_state import optimizer_state_bytes
-from .region import Region
 from .session import Session
 from .settings import UNLIMITED, Settings, settings_from
 from .shapes import is_symbolic, PerShape
+from .used_results import Used, detached
+from .variants import Variants
 
 
 def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | None = None,
@@ -64,99 +54,29 @@ def compiled(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Calla
 
 
 def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    connects = torch.is_grad_enabled()  # else what needs gradients is connected within
-    straight: Callable | None = None
-    find_straight: Callable | None = None
+    name = session.next_name()
 
-    def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
-        nonlocal find_straight
-        region = _captured(joint, num_fwd_outputs, graph, inputs, session)
-        find_straight = functools.partial(direct, graph, inputs, joint, session, region)
-        return _halves(joint, num_fwd_outputs, session, region)
+    def evaluate(run: Callable, arguments: Sequence):
+        session.evaluate()
+        return run(*arguments)
 
-    def forward(module, _):
-        nonlocal straight
-        straight = find_straight(torch._guards.TracingContext.get().fw_metadata)
-        return make_boxed_func(module.forward)
+    full = trace_joint(graph, inputs, name, evaluate)
+    if not isinstance(full, JointTrace):
+        return full
+    # Under no_grad, what needs gradients is connected within the graph.
+    results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
+    if results is None:
+        return by_wrappers(full, session)
 
-    def backward(module, _):
-        return make_boxed_func(module.forward)
+    def trace_again(primals: Sequence, used: Used) -> JointTrace:
+        written = len(full.metadata.mutated_inp_runtime_indices)
+        unused = [position - written for position, is_used in zip(results, used) if not is_used]
+        which = f"{name}, gradients of {sum(used)} of {len(used)} results"
+        return trace_joint(detached(graph, unused), primals, which, evaluate)
 
-    def without_gradients(module, _):
-        def run(*arguments):
-            session.evaluate()
-            return module(*arguments)
-        return make_boxed_func(run)
-
-    backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
-                           inference_compiler=without_gradients)
-    with eager_kernels(), _tracing_context():
-        wrapped = backend(graph, inputs)
-    return straight if straight and connects else wrapped
-
-
-def _tracing_context():
-    """Dynamo's, in which AOTAutograd leaves what it found; one of our own where Dynamo is done."""
-    if torch._guards.TracingContext.try_get() is not None:
-        return contextlib.nullcontext()
-    return torch._guards.tracing(torch._guards.TracingContext(None))
-
-
-def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
-              inputs: Sequence, session: Session) -> Region:
-    """The joint graph, captured and planned."""
-    _require_cpu(placeholders(joint, "primals"))
-    described = describe_inputs(graph, inputs)
-    roles, names = describe_primals(joint, described)
-    captured = from_joint(joint, num_fwd_outputs, name=session.next_name(), primal_roles=roles,
-                          primal_names=names, updated=mutated_primals(joint))
-    trained = [value for value, (role, _) in zip(inputs, described) if role == "parameter"]
-    return session.add(captured, trained)
-
-
-def _halves(joint: fx.GraphModule, num_fwd_outputs: int, session: Session,
-            region: Region) -> tuple[fx.GraphModule, fx.GraphModule]:
-    """The two halves of the joint graph, each a call of the region."""
-    primals = placeholders(joint, "primals")
-    results = list(joint.graph.output_node().args[0])
-    returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
-    saved = [*(primals[position] for position in region.saved.primals),
-             *(returned[position] for position in region.saved.results)]
-    ticket = _fake_ticket(primals)
-    return (
-        forward_half(_run_forward(session, region), primals, returned, saved, ticket),
-        backward_half(_run_backward(session, region, len(saved)), saved, ticket,
-                      placeholders(joint, "tangents"), derived),
-    )
-
-
-def _require_cpu(primals: Sequence[fx.Node]) -> None:
-    for node in primals:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on "
-                             f"the CPU alone: move the model and its inputs there, or save the "
-                             f"graph with lowtide.capture to plan it only")
-
-
-def _run_forward(session: Session, region: Region) -> Callable:
-    def run_forward(*primals):
-        outputs, ticket = session.forward(region, primals)
-        return (*outputs, ticket)
-    return run_forward
-
-
-def _run_backward(session: Session, region: Region, num_saved: int) -> Callable:
-    @torch._dynamo.disable  # compiled autograd would trace into it
-    def run_backward(ticket, *given):
-        return session.backward(region, ticket, given[:num_saved], given[num_saved:])
-    return run_backward
-
-
-def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
-    mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
-    with mode:
-        return torch.zeros(_runtime.Executor.ticket_size(), dtype=torch.int64)
+    variants = Variants(full, results, session, trace_again)
+    variants.prepare(inputs)
+    return variants
 
 
 #: By the identity of the options, which are kept beside, so that no others get it.

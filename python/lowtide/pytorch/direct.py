@@ -1,8 +1,8 @@
-"""A region as one function of autograd, called straight behind Dynamo's guards."""
+"""Which regions may be called straight behind Dynamo's guards, as one function of autograd."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from torch import fx
 from torch._functorch._aot_autograd.schemas import (
@@ -12,39 +12,26 @@ from torch._functorch._aot_autograd.schemas import (
     ViewAndMutationMeta,
 )
 
-from .. import _runtime
 from .capture.primals import placeholders
-from .region import Region
-from .session import Session
+from .joint_trace import JointTrace
 
 
-def direct(graph: fx.GraphModule, inputs: Sequence, joint: fx.GraphModule, session: Session,
-           region: Region, metadata: ViewAndMutationMeta) -> Callable | None:
-    """What computes a graph of Dynamo by the region that was captured of its joint graph.
+def differentiable_results(graph: fx.GraphModule, inputs: Sequence,
+                           trace: JointTrace) -> list[int] | None:
+    """The positions of the forward outputs that require a gradient: one for each tangent.
 
     None where AOTAutograd's own wrappers do more than pass tensors on: for results that are views,
     inputs that are written and need gradients, inputs that are one another, tensor subclasses.
     They take longer than a small model does.
     """
-    if not (_as_given(graph, inputs, joint) and _plain(metadata)
-            and _all_apart(region.captured.forward_outputs)):
+    metadata = trace.metadata
+    if not (_as_given(graph, inputs, trace.joint) and _plain(metadata)
+            and _all_apart(trace.captured.forward_outputs)):
         return None
-    captured, saved = region.captured, region.saved
-    tangents = [node.meta["val"].stride() for node in placeholders(joint, "tangents")]
-    written = metadata.mutated_inp_runtime_indices
-    with_gradient = [position for position, output
-                     in enumerate(metadata.output_info, start=len(written))
-                     if output.requires_grad]
-    if len(with_gradient) != len(tangents):
-        return None
-    return _runtime.Differentiable(
-        forward=lambda primals: session.forward(region, primals),
-        backward=lambda *given: session.backward(region, *given),
-        saved_primals=saved.primals, saved_results=saved.results,
-        written=written,
-        with_gradients=[position for position, output in enumerate(captured.gradients)
-                        if output.tensor is not None],
-        derived=list(zip(with_gradient, tangents)))
+    written = len(metadata.mutated_inp_runtime_indices)
+    results = [position for position, output in enumerate(metadata.output_info, start=written)
+               if output.requires_grad]
+    return results if len(results) == len(placeholders(trace.joint, "tangents")) else None
 
 
 def _as_given(graph: fx.GraphModule, inputs: Sequence, joint: fx.GraphModule) -> bool:

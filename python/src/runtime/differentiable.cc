@@ -74,29 +74,31 @@ void append(py::list& list, Variable tensor) {
   list.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(std::move(tensor))));
 }
 
-/// What the backward half is given for a result: zeros where nothing is known of it.
-Variable tangent(const Derived& derived, const InputMetadata& result, const Variable& given) {
-  if (!given.defined()) return result.zeros_like();
-  if (given.strides() == at::IntArrayRef(derived.strides)) return given;
+/// What the backward half is given for a result: undefined (None) where the loss does not use it.
+Variable tangent(const Derived& derived, const Variable& given) {
+  if (!given.defined() || given.strides() == at::IntArrayRef(derived.strides)) return given;
   return at::empty_strided(given.sizes(), derived.strides, given.options()).copy_(given);
 }
 
-/// Calls the backward half. `saved` ends with the ticket; `results` tells what each tangent is of.
-/// Needs the GIL; throws py::error_already_set.
-variable_list gradients(const Halves& halves, const std::vector<InputMetadata>& results,
-                        const variable_list& tangents, const variable_list& saved) {
+/// Calls the backward half. `saved` ends with the ticket. Gradients of what only unused results
+/// depend on are undefined. Needs the GIL; throws py::error_already_set.
+variable_list gradients(const Halves& halves, const variable_list& tangents,
+                        const variable_list& saved) {
   py::list kept;
   for (const Variable& tensor : saved) append(kept, tensor);
   py::list given;
   for (std::size_t i = 0; i < tangents.size(); ++i) {
-    append(given, tangent(halves.derived[i], results[i], tangents[i]));
+    append(given, tangent(halves.derived[i], tangents[i]));
   }
   const py::object ticket = kept[kept.size() - 1];
   const py::sequence by_primal = halves.backward(ticket, kept, given);
   variable_list list;
   for (const std::size_t position : halves.with_gradients) {
-    list.push_back(THPVariable_Unpack(by_primal[position].ptr()));
-    if (at::GradMode::is_enabled()) list.back() = without_gradient(list.back());
+    const py::object gradient = by_primal[position];
+    list.push_back(gradient.is_none() ? Variable() : THPVariable_Unpack(gradient.ptr()));
+    if (at::GradMode::is_enabled() && list.back().defined()) {
+      list.back() = without_gradient(list.back());
+    }
   }
   return list;
 }
@@ -113,7 +115,7 @@ class Flown final : public torch::autograd::Node {
   variable_list apply(variable_list&& tangents) override {
     const py::gil_scoped_acquire locked;
     try {
-      return gradients(*halves_, results(), tangents, unpacked());
+      return gradients(*halves_, tangents, unpacked());
     } catch (py::error_already_set& error) {
       error.restore();
       python_error known_to_autograd;
@@ -150,12 +152,6 @@ class Flown final : public torch::autograd::Node {
   }
 
  private:
-  std::vector<InputMetadata> results() const {
-    std::vector<InputMetadata> list;
-    for (std::uint32_t i = 0; i < num_inputs(); ++i) list.push_back(input_metadata(i));
-    return list;
-  }
-
   variable_list unpacked() {
     variable_list list;
     for (const SavedVariable& tensor : saved_) list.push_back(tensor.unpack(getptr()));
@@ -164,10 +160,10 @@ class Flown final : public torch::autograd::Node {
 
   /// The backward half, for any call.
   compiled::functional_apply_t called_later() const {
-    return [halves = halves_, results = results()](const variable_list& tangents,
-                                                   const std::vector<c10::IValue>& arguments) {
+    return [halves = halves_](const variable_list& tangents,
+                              const std::vector<c10::IValue>& arguments) {
       const py::gil_scoped_acquire locked;
-      return gradients(*halves, results, tangents, PackedTensors::unpack(arguments.front()));
+      return gradients(*halves, tangents, PackedTensors::unpack(arguments.front()));
     };
   }
 
