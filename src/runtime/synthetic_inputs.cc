@@ -69,6 +69,13 @@ constexpr std::array kIndexRules = {
     IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
 };
 
+/// Matrix products of groups of rows: argument 2 holds where each group of the rows of argument 0
+/// ends. Without rows in the groups such an op would be timed as one that does nothing.
+constexpr std::array<std::string_view, 3> kGrouped = {
+    "aten::_grouped_mm", "transformers::grouped_mm_fallback",
+    "transformers::grouped_mm_fallback_backward"};
+constexpr std::size_t kGroupEnds = 2;
+
 /// Ops whose argument 1 holds no zeros: integers that divide, rows that are counted from one.
 constexpr std::array<std::string_view, 5> kOnes = {
     "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor",
@@ -117,6 +124,19 @@ std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
   return is_one ? 1 : 0;
 }
 
+/// Ends of groups of the same size, as many as the input has elements; nothing when it holds none.
+std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId input) {
+  const Tensor& tensor = graph.tensor(input);
+  if (std::ranges::count(kGrouped, op.type) == 0 ||
+      tensor_argument(graph, op, kGroupEnds) != &tensor) {
+    return std::nullopt;
+  }
+  const std::int64_t groups = tensor.shape[0];
+  const std::int64_t rows = tensor_argument(graph, op, 0)->shape[0];
+  return (at::arange(1, groups + 1) * rows).div(groups, "floor").to(
+      scalar_type(tensor.dtype.value()));
+}
+
 at::Tensor uniform(std::int64_t count) {
   return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
 }
@@ -162,8 +182,10 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
     const Bytes bytes = extent_bytes(tensor);
-    repeat(tile(tensor.dtype.value(), limit_of(graph, op, id), plain_integer(graph, op, id)), data,
-           bytes);
+    const std::optional<at::Tensor> ends = group_ends(graph, op, id);
+    repeat(ends ? *ends : tile(tensor.dtype.value(), limit_of(graph, op, id),
+                               plain_integer(graph, op, id)),
+           data, bytes);
     made[id] = marked(tensor_over(data, tensor, device), marks_of(graph, id));
     data += align_up(bytes, kArenaAlignment);
   }

@@ -13,8 +13,9 @@ from .document import Document
 from .in_place import is_pointwise, permitted_pairs
 from .user_line import at_user_line
 
-#: What these libraries hold computes the same each time it runs; other ops run once.
-PURE_LIBRARIES = ("aten", "prims")
+#: What these libraries hold computes the same each time it runs; other ops run once. Those of
+#: transformers are the matrix products of experts.
+PURE_LIBRARIES = ("aten", "prims", "transformers")
 
 
 def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_place: bool) -> None:
