@@ -27,6 +27,9 @@ def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | 
     own options has its own budget, which all graphs that it makes share. With the mode "inductor"
     each graph has the whole budget, and Inductor's figures are trusted: nothing is measured.
     """
+    # Dynamo guards what it traced when the backend has returned. By default it does not look
+    # whether hooks were registered since, and would leave them out.
+    torch._dynamo.config.skip_nnmodule_hook_guards = False
     settings = settings_from(options)
     if settings.mode == "inductor":
         return _by_inductor(graph, inputs, settings)
