@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -82,14 +83,16 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
     return variants
 
 
-#: By the identity of the options, which are kept beside, so that no others get it.
-_SESSIONS: dict[int, tuple[Mapping, Session]] = {}
+#: By the identity of the options. A session holds its options, so that no others have that
+#: identity while it lives; compiled code holds the session.
+_SESSIONS: weakref.WeakValueDictionary[int, Session] = weakref.WeakValueDictionary()
 
 
 def _session_of(options: Mapping | None) -> Session:
     """That of a call of torch.compile, which gives each of its graphs the same options."""
-    if options is None:
-        return Session(settings_from(None))
-    if id(options) not in _SESSIONS:
-        _SESSIONS[id(options)] = options, Session(settings_from(options))
-    return _SESSIONS[id(options)][1]
+    session = None if options is None else _SESSIONS.get(id(options))
+    if session is None:
+        session = Session(settings_from(options))
+        session.options = options
+        _SESSIONS[id(options)] = session
+    return session

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -38,6 +38,8 @@ class Session:
         self.name = name
         self.regions: list[Region] = []
         self.preparing = False
+        #: Of torch.compile, which this session serves; None for a wrapped module.
+        self.options: Mapping | None = None
         #: How often a captured graph was called; each call of the model should come to one.
         self.runs = 0
         self._plans: list[Plans] = []

@@ -45,16 +45,20 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
             return trace(*arguments, **named)
 
     context.callback = trace_patiently
-    return context(with_own_code(function))
+    found = context(with_own_code(function))
+    found._lowtide_backend = backend
+    return found
 
 
 def forget(function: Callable) -> None:
     """Lets go of what was traced for a function that ``traced`` returned, which then runs no more.
 
-    Dynamo keeps it otherwise as long as the process runs, and with it the numbers that tensors were
-    multiplied by: each of them 8 bytes.
+    Dynamo keeps it otherwise as long as the process runs: compiled code, the backend and what that
+    holds, and the numbers that tensors were multiplied by.
     """
-    torch._dynamo.eval_frame.reset_code(torch._dynamo.eval_frame.innermost_fn(function).__code__)
+    dynamo = torch._dynamo.eval_frame
+    dynamo.reset_code(dynamo.innermost_fn(function).__code__)
+    dynamo.cached_backends.pop(id(function._lowtide_backend), None)
 
 
 def _shapes(fixed):

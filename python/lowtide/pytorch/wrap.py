@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import functools
 import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -16,7 +18,7 @@ from .inputs import arguments_of, require_one_device
 from .memory import Memory
 from .session import Prepared, Session
 from .settings import Settings
-from .traced import MOST_TRACES, traced
+from .traced import MOST_TRACES, forget, traced
 
 if TYPE_CHECKING:
     from .inductor.mode import InductorMode
@@ -62,7 +64,9 @@ def wrap(
                          f"function use torch.compile(function, backend=\"lowtide\")")
     settings = Settings(budget, optimizer, strategy, dict(options or {}), time_limit, cache, report,
                         mode)
-    planned = _in_class_of_its_own(model, *_runner(model, settings))
+    run, session, let_go = _runner(model, settings)
+    planned = _in_class_of_its_own(model, run, session)
+    weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(planned, example_inputs)
     return planned
@@ -77,8 +81,9 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
     return session
 
 
-def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Session | InductorMode]:
-    """What computes the model's forward, and what knows how."""
+def _runner(model: torch.nn.Module,
+            settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
+    """What computes the model's forward, what knows how, and what lets go of all that was traced."""
     def run(*arguments, **named):
         return model.forward(*arguments, **named)
 
@@ -86,7 +91,7 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
         from .inductor.mode import InductorMode
 
         session = InductorMode(model, run, settings)
-        return session, session
+        return session, session, session.forget
     session = Session(settings, list(model.parameters()), type(model).__name__)
     planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
 
@@ -101,7 +106,7 @@ def _runner(model: torch.nn.Module, settings: Settings) -> tuple[Callable, Sessi
             warnings.warn(_nothing_captured(model), stacklevel=5)
         return result
 
-    return run_planned, session
+    return run_planned, session, functools.partial(forget, planned)
 
 
 def _nothing_captured(model: torch.nn.Module) -> str:

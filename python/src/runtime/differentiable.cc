@@ -178,6 +178,16 @@ class Differentiable {
  public:
   explicit Differentiable(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
 
+  /// For the garbage collector: what this object alone holds. While a backward pass is to come,
+  /// autograd holds the functions too, and no cycle through them may be broken.
+  int traverse(visitproc visit, void* arg) const {
+    if (halves_ == nullptr || halves_.use_count() > 1) return 0;
+    Py_VISIT(halves_->forward.ptr());
+    Py_VISIT(halves_->backward.ptr());
+    return 0;
+  }
+  void clear() { halves_.reset(); }
+
   py::list call(const py::args& primals) const {
     try {
       return flown(primals);
@@ -259,11 +269,32 @@ Differentiable differentiable(py::object forward, py::object backward, Positions
   return Differentiable(std::move(halves));
 }
 
+/// The C++ object of a Python one; null while that is being made.
+Differentiable* of_python(PyObject* self) {
+  auto* instance = reinterpret_cast<py::detail::instance*>(self);
+  if (!instance->get_value_and_holder().holder_constructed()) return nullptr;
+  return py::cast<Differentiable*>(py::handle(self));
+}
+
+/// Its functions may hold what holds it: that is a cycle which only the collector finds.
+void add_to_garbage_collector(PyHeapTypeObject* type) {
+  type->ht_type.tp_flags |= Py_TPFLAGS_HAVE_GC;
+  type->ht_type.tp_traverse = [](PyObject* self, visitproc visit, void* arg) -> int {
+    Py_VISIT(Py_TYPE(self));
+    const Differentiable* const function = of_python(self);
+    return function == nullptr ? 0 : function->traverse(visit, arg);
+  };
+  type->ht_type.tp_clear = [](PyObject* self) -> int {
+    if (Differentiable* const function = of_python(self)) function->clear();
+    return 0;
+  };
+}
+
 }  // namespace
 
 void bind_differentiable(py::module_& module) {
   py::class_<Differentiable>(
-      module, "Differentiable",
+      module, "Differentiable", py::custom_type_setup(&add_to_garbage_collector),
       "forward(primals) -> (results, ticket) and backward(ticket, saved, tangents) -> gradients as "
       "one function of autograd. Saved are primals, results and the ticket, in this order; the "
       "first results are new values of the primals that are written.")

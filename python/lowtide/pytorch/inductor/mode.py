@@ -15,7 +15,7 @@ from ..memory import Memory, storage_bytes
 from ..optimizer_state import optimizer_state_bytes
 from ..session import Prepared
 from ..settings import UNLIMITED, Settings
-from ..traced import traced
+from ..traced import forget, traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step
 from .nodes import computed_again
@@ -55,6 +55,13 @@ class InductorMode:
             self._fits[key] = self._fit(arguments, named, existing), existing
         self._last = key
         return self._fits[key][0]
+
+    def forget(self) -> None:
+        """Lets go of what was compiled; no call may follow."""
+        forget(self._plain)
+        for fitted, _ in self._fits.values():
+            forget(fitted.model)
+        self._fits.clear()
 
     # ---- Figures
 

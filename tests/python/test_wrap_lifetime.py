@@ -1,0 +1,70 @@
+"""A model that is dropped takes its plans, compiled code and memory with it."""
+
+import gc
+import weakref
+
+import lowtide
+import pytest
+import torch
+from lowtide import _runtime
+from lowtide.pytorch.wrap import session_of
+from torch import nn
+from wrap_cases import Convolutions, IMAGES, ROWS, Twice, built, leanest
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+
+def layers():
+    return nn.Sequential(*[layer for _ in range(4) for layer in (nn.Linear(20, 20), nn.Tanh())])
+
+
+def wrapped(make, inputs_of):
+    return lowtide.wrap(built(make), inputs_of())
+
+
+def wrapped_within_a_budget(make, inputs_of):
+    return leanest(built(make), inputs_of())
+
+
+def compiled(make, inputs_of):
+    return torch.compile(built(make), backend="lowtide", options={"budget": None})
+
+
+def trained(model, inputs_of):
+    for _ in range(2):
+        model(*inputs_of()).pow(2).mean().backward()
+        model.zero_grad()
+    return model
+
+
+@pytest.mark.parametrize("door", [wrapped, wrapped_within_a_budget, compiled])
+@pytest.mark.parametrize("make, inputs_of", [(layers, ROWS), (Twice, ROWS), (Convolutions, IMAGES)])
+def test_a_dropped_model_holds_no_memory(door, make, inputs_of):
+    trained(door(make, inputs_of), inputs_of)  # what the process keeps once
+    gc.collect()
+    before = _runtime.counted_bytes()
+    for _ in range(3):
+        trained(door(make, inputs_of), inputs_of)
+        gc.collect()
+        assert _runtime.counted_bytes() == before
+
+
+def test_a_backward_pass_that_is_to_come_keeps_what_it_needs():
+    model = built(layers)
+    expected = built(layers)
+    loss = lowtide.wrap(model, ROWS())(torch.ones(16, 20)).pow(2).mean()
+    gc.collect()
+    loss.backward()
+    expected(torch.ones(16, 20)).pow(2).mean().backward()
+    assert all(map(torch.equal, [p.grad for p in model.parameters()],
+                   [p.grad for p in expected.parameters()]))
+
+
+def test_the_session_goes_with_the_wrapped_module_while_the_model_stays():
+    model = built(layers)
+    sessions = []
+    for _ in range(3):
+        sessions.append(weakref.ref(session_of(trained(lowtide.wrap(model, ROWS()), ROWS))))
+        model.zero_grad()
+        gc.collect()
+    assert all(session() is None for session in sessions)
