@@ -68,3 +68,14 @@ def test_the_session_goes_with_the_wrapped_module_while_the_model_stays():
         model.zero_grad()
         gc.collect()
     assert all(session() is None for session in sessions)
+
+
+def test_a_budget_that_cannot_be_met_keeps_nothing_of_the_model():
+    for _ in range(3):
+        model = built(layers)
+        with pytest.raises(lowtide.InfeasibleError):
+            lowtide.wrap(model, ROWS(), budget="30%", time_limit=1)
+        weight = weakref.ref(model[0].weight)
+        del model
+        gc.collect()
+        assert weight() is None

@@ -44,9 +44,15 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         with tracing_patiently(), _shapes(fixed_shapes):
             return trace(*arguments, **named)
 
+    def let_go():
+        nonlocal trace
+        trace = None
+        trace_patiently.__dict__.clear()
+        torch._dynamo.eval_frame.cached_backends.pop(id(backend), None)
+
     context.callback = trace_patiently
     found = context(with_own_code(function))
-    found._lowtide_backend = backend
+    found._lowtide_let_go = let_go
     return found
 
 
@@ -54,11 +60,12 @@ def forget(function: Callable) -> None:
     """Lets go of what was traced for a function that ``traced`` returned, which then runs no more.
 
     Dynamo keeps it otherwise as long as the process runs: compiled code, the backend and what that
-    holds, and the numbers that tensors were multiplied by.
+    holds, and the numbers that tensors were multiplied by. Where tracing failed, it even keeps the
+    callback that it traces by, so that one lets go too.
     """
     dynamo = torch._dynamo.eval_frame
     dynamo.reset_code(dynamo.innermost_fn(function).__code__)
-    dynamo.cached_backends.pop(id(function._lowtide_backend), None)
+    function._lowtide_let_go()
 
 
 def _shapes(fixed):
