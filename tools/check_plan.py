@@ -38,6 +38,7 @@ class Replay:
         self.cost, self.now, self.peak, self.arena = 0, self.resident, self.resident, self.resident
         self.offsets = {step: {(kind, i): at for kind, i, at in born}
                         for step, born in plan.get("offsets") or []}
+        self.borders = plan.get("borders") or []
 
     def take(self, storage):
         self.held[storage] = self.tensors[storage]["bytes"]
@@ -66,6 +67,9 @@ class Replay:
             begin, end = given[kind, i], given[kind, i] + size
             if begin < 0:
                 raise Broken(f"negative offset for {kind} {i}")
+            for border in self.borders:
+                if begin < border < end:
+                    raise Broken(f"{kind} {i} at [{begin},{end}) lies across the border {border}")
             for other, (b, e) in [*self.spans.items(), *fresh]:
                 if begin < e and b < end:
                     raise Broken(f"{kind} {i} at [{begin},{end}) overlaps {other} "
@@ -182,6 +186,8 @@ def replay(graph, plan, budget=None):
     """
     machine, step = Replay(graph, plan), None
     try:
+        if machine.borders != sorted(machine.borders):
+            raise Broken("the borders are not in ascending order")
         for step, action in enumerate(plan["actions"]):
             machine.act(step, *action)
         step = None

@@ -15,14 +15,31 @@ bool is_foreign(const Tensor& tensor) {
          tensor.dtype.has_value() && std::ranges::find(tensor.shape, 0) == tensor.shape.end();
 }
 
+Bytes element_bytes(const Tensor& tensor) {
+  return std::accumulate(tensor.shape.begin(), tensor.shape.end(),
+                         Bytes{element_bytes(*tensor.dtype)}, std::multiplies<>());
+}
+
 Bytes foreign_bytes(const Graph& graph) {
   Bytes bytes = 0;
   for (const Tensor& tensor : graph.tensors()) {
-    if (!is_foreign(tensor)) continue;
-    bytes += std::accumulate(tensor.shape.begin(), tensor.shape.end(),
-                             element_bytes(*tensor.dtype), std::multiplies<>());
+    if (is_foreign(tensor)) bytes += element_bytes(tensor);
   }
   return bytes;
+}
+
+std::vector<bool> counted_results(const Graph& graph) {
+  std::vector<bool> counted(static_cast<std::size_t>(graph.num_tensors()));
+  const OpId boundary = find_boundary(graph);
+  if (boundary == kNone) return counted;
+  for (TensorId in : graph.op(boundary).inputs) {
+    const TensorId storage = graph.storage(in);
+    const Tensor& tensor = graph.tensor(storage);
+    if (tensor.kind == Kind::value && tensor.bytes > 0) {
+      counted[static_cast<std::size_t>(storage)] = true;
+    }
+  }
+  return counted;
 }
 
 OpId find_boundary(const Graph& graph) {

@@ -102,6 +102,10 @@ struct GraphData {
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   std::vector<TensorId> outputs;
+  /// What the program takes once the step is over, as its optimizer does, while it still holds the
+  /// outputs: within the budget if a layout has a section with the outputs, and the rest of the
+  /// arena is given back (layout/sections.h). 0: nothing.
+  Bytes after_bytes = 0;
   std::string device;  ///< which device its times and workspaces were measured on; "" for none
   std::string extra;
 };
@@ -127,6 +131,7 @@ class Graph {
   int num_ops() const { return static_cast<int>(data_.ops.size()); }
   /// Tensors that must be live after the last op.
   std::span<const TensorId> outputs() const { return data_.outputs; }
+  Bytes after_bytes() const { return data_.after_bytes; }
   const GraphData& data() const { return data_; }
 
   /// The tensor that owns the bytes of `id`: itself, or what it is a view of.

@@ -210,6 +210,8 @@ constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
     {"outputs", true, [](GraphData& g, JsonValue v) { g.outputs = v.indices(); return true; }},
     {"name", false, [](GraphData& g, JsonValue v) { g.name = v.text(); return true; }},
     {"cost_unit", false, [](GraphData& g, JsonValue v) { g.cost_unit = v.text(); return true; }},
+    {"after_bytes", false,
+     [](GraphData& g, JsonValue v) { g.after_bytes = v.integer(); return true; }},
     {"device", false, [](GraphData& g, JsonValue v) { g.device = v.text(); return true; }},
 });
 

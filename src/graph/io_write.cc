@@ -121,6 +121,7 @@ std::string format_graph(const Graph& graph) {
   Json header{{"format", "lowtide-graph"}, {"version", 1}, {"name", data.name},
               {"cost_unit", data.cost_unit}};
   if (!data.device.empty()) header["device"] = data.device;
+  if (data.after_bytes != 0) header["after_bytes"] = data.after_bytes;
   append_extra(header, data.extra);
 
   std::string text = "{";

@@ -15,6 +15,8 @@
 namespace lowtide {
 namespace {
 
+constexpr Bytes kMostBytes = Bytes{1} << 53;
+
 template <typename... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) {
   throw InputError(fmt::format(format, std::forward<Args>(args)...));
@@ -53,6 +55,9 @@ class Validator {
     constexpr std::array<std::string_view, 3> kUnits{"us", "ns", "flops"};
     if (std::ranges::find(kUnits, data_.cost_unit) == kUnits.end()) {
       fail("cost_unit is \"{}\"; it must be us, ns or flops", data_.cost_unit);
+    }
+    if (data_.after_bytes < 0 || data_.after_bytes > kMostBytes) {
+      fail("after_bytes is {}; it must be from 0 to 2^53", data_.after_bytes);
     }
     constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
     if (data_.tensors.size() > kMost || data_.ops.size() > kMost) {
@@ -226,7 +231,6 @@ class Validator {
   /// as often as a plan likes, and addresses leave gaps. Such byte counts are exact as doubles,
   /// too.
   void check_sums() const {
-    constexpr Bytes kMostBytes = Bytes{1} << 53;
     constexpr double kMostCost = 1e100;
     Bytes left = kMostBytes;
     const auto take = [&left](Bytes bytes) {

@@ -1,24 +1,82 @@
+#include <algorithm>
+#include <span>
+#include <utility>
+
 #include "layout/layout.h"
-#include "layout/plan_buffers.h"
+#include "layout/repair.h"
+#include "layout/sections.h"
 #include "layout/solve.h"
 
 namespace lowtide {
+namespace {
+
+/// So many borders are tried by local search from the undivided packing, with so much work for
+/// each buffer.
+constexpr std::size_t kBorders = 8;
+constexpr std::int64_t kPatience = 4000;
+
+class Addresses {
+ public:
+  Addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal, const Control& control)
+      : graph_(graph), plan_(plan), goal_(goal), control_(control) {}
+
+  Layout assign() const {
+    const SectionedBuffers whole(graph_, plan_, goal_.alignment);
+    const std::vector<Bytes> offsets = packed(whole);
+    Layout layout = whole.layout(offsets);
+    const bool needs_border = whole.has_outputs() && goal_.capacity && fits(layout);
+    return needs_border ? divided(whole, whole.without_walls(offsets)) : layout;
+  }
+
+ private:
+  Bytes most() const { return graph_.resident_bytes() + *goal_.capacity; }
+  bool fits(const Layout& layout) const { return layout.arena_bytes <= most(); }
+
+  std::vector<Bytes> packed(const SectionedBuffers& needed) const {
+    if (!goal_.capacity) return packed_within(needed, std::nullopt);
+    // The packing counts whole units of alignment; what lies last may not fill its last one.
+    const Bytes units = align_up(*goal_.capacity, goal_.alignment) + needed.wall_bytes();
+    std::vector<Bytes> offsets = packed_within(needed, units);
+    const Layout layout = needed.layout(offsets);
+    const bool fills_last = !fits(layout) && layout.arena_bytes - most() < goal_.alignment;
+    return fills_last ? packed_within(needed, units - goal_.alignment) : offsets;
+  }
+
+  std::vector<Bytes> packed_within(const SectionedBuffers& needed,
+                                   std::optional<Bytes> capacity) const {
+    const PackingGoal goal{goal_.alignment, capacity, goal_.work};
+    return solve_packing(needed.buffers(), goal, control_).packing.offsets;
+  }
+
+  /// From offsets in an arena that fits: with a border that leaves room for what comes after the
+  /// step, where there is one or can be made, or else one that comes closest.
+  Layout divided(const SectionedBuffers& whole, const std::vector<Bytes>& offsets) const {
+    const std::vector<Bytes> borders = borders_by_promise(whole, offsets, goal_.alignment,
+                                                          whole.highest_border(*goal_.capacity));
+    const auto items = static_cast<std::int64_t>(offsets.size());
+    const PackingGoal quick{goal_.alignment, goal_.capacity,
+                            std::min(goal_.work, kPatience * items)};
+    for (std::size_t i = 0; i < std::min(kBorders, borders.size()); ++i) {
+      const SectionedBuffers two(graph_, plan_, goal_.alignment, borders[i]);
+      if (auto repair = repaired(two, offsets, quick, control_); repair.layout) {
+        return std::move(*repair.layout);
+      }
+    }
+    const SectionedBuffers two(graph_, plan_, goal_.alignment, borders.front());
+    return two.layout(packed(two));
+  }
+
+  const Graph& graph_;
+  const Plan& plan_;
+  const PackingGoal& goal_;
+  const Control& control_;
+};
+
+}  // namespace
 
 Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal,
                         const Control& control) {
-  const PlanBuffers needed = buffers_of(graph, plan);
-  const auto within = [&](std::optional<Bytes> capacity) {
-    const PackingGoal aligned{goal.alignment, capacity, goal.work};
-    return layout_of(graph, plan, needed,
-                     solve_packing(needed.buffers, aligned, control).packing.offsets);
-  };
-  if (!goal.capacity) return within(std::nullopt);
-  // The packing counts whole units of alignment; what lies last may not fill its last one.
-  const Bytes units = align_up(*goal.capacity, goal.alignment);
-  const Bytes most = graph.resident_bytes() + *goal.capacity;
-  Layout layout = within(units);
-  const bool fills_last = layout.arena_bytes > most && layout.arena_bytes - most < goal.alignment;
-  return fills_last ? within(units - goal.alignment) : layout;
+  return Addresses(graph, plan, goal, control).assign();
 }
 
 }  // namespace lowtide

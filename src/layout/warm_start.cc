@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "layout/ejection_search.h"
-#include "layout/instance.h"
 
 namespace lowtide {
 namespace {
@@ -28,7 +27,8 @@ bool same(const Placement& a, const Placement& b) {
 
 }  // namespace
 
-WarmStart::WarmStart(const Graph& graph, const Plan& known) : graph_(&graph) {
+WarmStart::WarmStart(const Graph& graph, const Plan& known)
+    : graph_(&graph), borders_(known.layout->borders) {
   const PlanBuffers needed = buffers_of(graph, known);
   known_ = lives_of(known, needed);
   for (Life& life : known_) {
@@ -37,25 +37,20 @@ WarmStart::WarmStart(const Graph& graph, const Plan& known) : graph_(&graph) {
   }
 }
 
-WarmStart::Attempt WarmStart::layout_of(const Plan& plan, const PackingGoal& goal,
-                                        const Control& control) const {
-  const PlanBuffers needed = buffers_of(*graph_, plan);
-  std::vector<Bytes> offsets = kept_offsets(plan, needed);
-  const Instance instance = instance_of(rounded(needed.buffers, goal.alignment));
+Repair WarmStart::layout_of(const Plan& plan, const PackingGoal& goal,
+                            const Control& control) const {
   control.count(kPerAction * static_cast<double>(plan.actions.size()));
-  const Bytes capacity = *goal.capacity / goal.alignment * goal.alignment;
-  Attempt attempt;
-  if (lower_bound(instance) > capacity) return attempt;
-  if (!instance.items.empty()) {
-    EjectionSearch search(instance, of_items(instance, offsets));
-    const bool fits = search.pack_within(capacity, goal.work, control);
-    attempt.work = search.work();
-    control.count(kPackingNanoseconds * static_cast<double>(attempt.work));
-    if (!fits) return attempt;
-    set_of_buffers(instance, search.offsets(), offsets);
-  }
-  attempt.layout = lowtide::layout_of(*graph_, plan, needed, offsets);
-  return attempt;
+  const SectionedBuffers needed(*graph_, plan, goal.alignment, border_within(plan, goal));
+  return repaired(needed, kept_offsets(plan, needed.plan_buffers()), goal, control);
+}
+
+/// Where the known layout has the end of the outputs' section; where it needed none, the highest.
+Bytes WarmStart::border_within(const Plan& plan, const PackingGoal& goal) const {
+  if (graph_->after_bytes() == 0) return 0;
+  const bool has_border =
+      !borders_.empty() && borders_.back() > end_of_results(*graph_, goal.alignment);
+  if (has_border) return borders_.back();
+  return SectionedBuffers(*graph_, plan, goal.alignment).highest_border(*goal.capacity);
 }
 
 /// Of each action that runs an op, and of what follows until the next; empty where they do not

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "layout/layout.h"
-#include "layout/plan_buffers.h"
+#include "layout/repair.h"
 
 namespace lowtide {
 
@@ -18,14 +18,9 @@ class WarmStart {
   /// From a valid plan with a layout. The graph must outlive this.
   WarmStart(const Graph& graph, const Plan& known);
 
-  struct Attempt {
-    std::optional<Layout> layout;  ///< nothing when the work did not get there
-    std::int64_t work = 0;         ///< what it took
-  };
-
   /// Of another valid plan, within the goal's capacity, which must be given. No work when no layout
   /// is within it. Deterministic but for time limits.
-  Attempt layout_of(const Plan& plan, const PackingGoal& goal, const Control& control) const;
+  Repair layout_of(const Plan& plan, const PackingGoal& goal, const Control& control) const;
 
  private:
   /// When an op runs, in terms that plans with the same order of first runs share: how many ops
@@ -42,12 +37,14 @@ class WarmStart {
     std::int32_t buffer;
   };
 
+  Bytes border_within(const Plan& plan, const PackingGoal& goal) const;
   std::vector<Moment> moments_of(const Plan& plan) const;
   std::vector<Life> lives_of(const Plan& plan, const PlanBuffers& needed) const;
   std::vector<Bytes> kept_offsets(const Plan& plan, const PlanBuffers& needed) const;
 
   const Graph* graph_;
   std::vector<Life> known_;
+  std::vector<Bytes> borders_;  // of the known layout
 };
 
 }  // namespace lowtide

@@ -27,6 +27,7 @@ constexpr std::array<std::pair<Verb, std::string_view>, 4> kVerbs{{
 struct Draft {
   Plan plan;
   std::optional<Bytes> arena_bytes;
+  std::vector<Bytes> borders;
   std::optional<std::vector<std::pair<std::int32_t, std::vector<Placement>>>> offsets;
 };
 
@@ -90,6 +91,11 @@ bool read_offsets(Draft& draft, JsonValue value) {
   return true;
 }
 
+bool read_borders(Draft& draft, JsonValue value) {
+  for (JsonValue border : value.items()) draft.borders.push_back(border.integer());
+  return true;
+}
+
 bool read_format(Draft&, JsonValue value) {
   if (value.text() == "lowtide-plan") return true;
   throw InputError(fmt::format("must be \"lowtide-plan\", not \"{}\"", value.text()));
@@ -111,6 +117,7 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
     {"model", false, [](Draft& d, JsonValue v) { d.plan.model = v.text(); return true; }},
     {"seconds", false, [](Draft& d, JsonValue v) { d.plan.seconds = v.number(); return true; }},
     {"arena_bytes", false, [](Draft& d, JsonValue v) { d.arena_bytes = v.integer(); return true; }},
+    {"borders", false, read_borders},
     {"offsets", false, read_offsets},
 });
 
@@ -118,7 +125,8 @@ Plan finished(Draft draft) {
   if (!draft.offsets) return std::move(draft.plan);
   if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing beside \"offsets\"");
   const std::size_t count = draft.plan.actions.size();
-  Layout layout{std::vector<std::vector<Placement>>(count), *draft.arena_bytes};
+  Layout layout{std::vector<std::vector<Placement>>(count), *draft.arena_bytes,
+                std::move(draft.borders)};
   for (auto& [at, placements] : *draft.offsets) {
     if (static_cast<std::size_t>(at) >= count) {
       throw InputError(fmt::format("\"offsets\" has addresses for action {}, but there are {}", at,
@@ -198,6 +206,7 @@ Json header_json(const Plan& plan) {
   header["model"] = plan.model;
   header["seconds"] = plan.seconds;
   if (plan.layout) header["arena_bytes"] = plan.layout->arena_bytes;
+  if (plan.layout && !plan.layout->borders.empty()) header["borders"] = plan.layout->borders;
   return header;
 }
 

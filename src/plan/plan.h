@@ -31,6 +31,9 @@ struct Placement {
 struct Layout {
   std::vector<std::vector<Placement>> placements;
   Bytes arena_bytes = 0;  ///< resident tensors included
+  /// Offsets, ascending, at which the arena may be divided into sections that are taken and given
+  /// back each by itself: nothing lies across one.
+  std::vector<Bytes> borders = {};
   bool operator==(const Layout&) const = default;
 };
 

@@ -78,6 +78,9 @@ class Checker {
       fail(Rule::bad_index, "the layout has {} lists of addresses for {} actions",
            plan.layout->placements.size(), plan.actions.size());
     }
+    if (plan.layout && !std::ranges::is_sorted(plan.layout->borders)) {
+      fail(Rule::over_border, "the borders between sections are not in ascending order");
+    }
   }
 
   void act(std::int32_t at) {
@@ -269,6 +272,12 @@ class Checker {
     if (what.offset < 0 || what.offset > std::numeric_limits<Bytes>::max() - residents_ - bytes) {
       fail(Rule::negative_address, "{} has the address {}", text(what), what.offset);
     }
+    const std::vector<Bytes>& borders = plan_.layout->borders;
+    const auto border = std::ranges::upper_bound(borders, what.offset);
+    if (border != borders.end() && *border < what.offset + bytes) {
+      fail(Rule::over_border, "{} at [{}, {}) lies across the border at {}", text(what),
+           what.offset, what.offset + bytes, *border);
+    }
     const std::optional<Arena::Span> other = arena_.take(what, bytes);
     if (!other) return;
     fail(Rule::overlap, "{} at [{}, {}) overlaps {} at [{}, {})", text(what), what.offset,
@@ -342,6 +351,7 @@ std::string_view name(Rule rule) {
     case Rule::no_address: return "no_address";
     case Rule::negative_address: return "negative_address";
     case Rule::overlap: return "overlap";
+    case Rule::over_border: return "over_border";
     case Rule::arena_over_budget: return "arena_over_budget";
     case Rule::wrong_claim: return "wrong_claim";
   }

@@ -24,6 +24,7 @@ enum class Rule : std::uint8_t {
   no_address,          ///< something that takes bytes has no offset
   negative_address,
   overlap,             ///< two live things share bytes
+  over_border,         ///< something lies across a border of two sections
   arena_over_budget,
   wrong_claim          ///< the plan's own cost, peak or arena differs from the replayed one
 };

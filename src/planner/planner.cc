@@ -233,6 +233,10 @@ class Attempts {
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
     planned_.smallest_budget = found->arena_bytes;
+    planned_.leanest = std::move(found->plan);
+    planned_.leanest->strategy = strategy_.name;
+    planned_.leanest->budget_bytes = found->arena_bytes;
+    require_valid(graph_, *planned_.leanest);
     return false;
   }
 
@@ -381,7 +385,8 @@ class Attempts {
       return;
     }
     planned_.outcome = Outcome::infeasible;
-    planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), why_not_less(graph_));
+    planned_.why_not_less = why_not_less(graph_);
+    planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), planned_.why_not_less);
   }
 
   std::string why_infeasible() const {
@@ -461,9 +466,13 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
   planned.seconds = plan.seconds = clock.elapsed_seconds();
   if (arena_bytes > budget_bytes) {
     planned.smallest_budget = arena_bytes;
+    planned.why_not_less = why_not_less(graph);
     planned.message =
         fmt::format("infeasible: the {} plan needs an arena of {}, its peak is {}. {}", strategy,
-                    in_full(arena_bytes), in_full(plan.peak_bytes), why_not_less(graph));
+                    in_full(arena_bytes), in_full(plan.peak_bytes), planned.why_not_less);
+    plan.budget_bytes = arena_bytes;
+    require_valid(graph, plan);
+    planned.leanest = std::move(plan);
     return planned;
   }
   plan.budget_bytes = budget_bytes;

@@ -20,11 +20,13 @@ struct Planned {
   /// Proof of a lower bound for this budget, when the strategy gave one.
   std::shared_ptr<const Certificate> certificate;
   std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
+  std::optional<Plan> leanest;           ///< verified; its arena is the smallest budget
   double seconds = 0;
   /// Whether counted work alone ended the searches (base/control.h): the same call finds the same
   /// again. Else the clock was ahead of it, as on a slow or busy machine.
   bool repeatable = true;
   std::string message;
+  std::string why_not_less;  ///< when infeasible: what a budget must have room for
 
   double overhead() const;              ///< cost / keep-all cost - 1
   /// Lower bound / keep-all cost - 1: no plan within the budget has less.

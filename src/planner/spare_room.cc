@@ -116,7 +116,7 @@ class SpareRoom {
     Plan plan = with_in_place(graph_, lower(graph_, executions));
     control_.count(kPerAction * static_cast<double>(plan.actions.size()));
     if (plan.cost >= best_.plan.cost) return false;
-    WarmStart::Attempt attempt = warm_.layout_of(plan, goal_, control_);
+    Repair attempt = warm_.layout_of(plan, goal_, control_);
     work_left_ -= attempt.work;
     gave_up_ |= !attempt.layout && attempt.work > 0;
     if (!attempt.layout) return false;

@@ -9,6 +9,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 
 #include "base/error.h"
@@ -47,11 +48,21 @@ class Hook final : public c10::Allocator {
     default_copy_data(to, from, count);
   }
 
-  c10::Allocator& system() const { return *system_; }
+  MemorySource::Grant from_system(std::size_t bytes) {
+    c10::DataPtr memory = system_->allocate(bytes);
+    void* const data = memory.get();
+    if (counting_ && owns_itself(memory)) {
+      counters_.taken.add(data, bytes);
+      memory.release_context();
+      return {data, &release_to_system};
+    }
+    const c10::DeleterFnPtr release = memory.get_deleter();
+    return {memory.release_context(), release};
+  }
 
-  AllocationCounter& count() {
+  AllocationCounters& count() {
     counting_ = true;
-    return counter_;
+    return counters_;
   }
 
   /// A source can serve nobody whose requests go elsewhere.
@@ -79,11 +90,16 @@ class Hook final : public c10::Allocator {
 
   c10::DataPtr counted(std::size_t bytes) {
     c10::DataPtr memory = system_->allocate(bytes);
-    void* const data = memory.get();
-    if (data == nullptr || data != memory.get_context()) return memory;
-    counter_.add(data, bytes);
-    memory.release_context();
+    if (!owns_itself(memory)) return memory;
+    void* const data = memory.release_context();
+    counters_.taken.add(data, bytes);
+    counters_.unserved.add(data, bytes);
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
+  }
+
+  /// Whether the address is all that is needed to give the memory back.
+  static bool owns_itself(const c10::DataPtr& memory) {
+    return memory.get() != nullptr && memory.get() == memory.get_context();
   }
 
   static MemorySource* current_source() {
@@ -92,21 +108,35 @@ class Hook final : public c10::Allocator {
     return workers != nullptr && at::in_parallel_region() ? workers : nullptr;
   }
 
-  MemorySource::Release owner(const void* data) const {
+  std::optional<MemorySource::Release> owner(const void* data) const {
     const std::shared_lock lock(mutex_);
     const auto after = ranges_.upper_bound(static_cast<const std::byte*>(data));
     const bool owned = after != ranges_.begin() && data < std::prev(after)->second.end;
-    return owned ? std::prev(after)->second.release : system_->raw_deleter();
+    return owned ? std::optional(std::prev(after)->second.release) : std::nullopt;
   }
 
   static void release(void* data) {
+    if (const auto owned = instance().owner(data)) {
+      (*owned)(data);  // a block begins where something in it does: that is not the block's end
+    } else {
+      release_to_system(data);
+    }
+  }
+
+  static void release_to_system(void* data) {
     Hook& hook = instance();
-    if (hook.counting_) hook.counter_.remove(data);
-    hook.owner(data)(data);
+    hook.remove_counted(data);
+    hook.system_->raw_deleter()(data);
+  }
+
+  void remove_counted(const void* data) {
+    if (!counting_) return;
+    counters_.taken.remove(data);
+    counters_.unserved.remove(data);
   }
 
   c10::Allocator* system_;
-  AllocationCounter counter_;
+  AllocationCounters counters_;
   std::atomic<bool> counting_ = false;
   mutable std::shared_mutex mutex_;
   std::map<const std::byte*, Range> ranges_;  ///< by begin, disjoint
@@ -135,16 +165,18 @@ OwnedRange::OwnedRange(const void* data, Bytes bytes, MemorySource::Release rele
 
 OwnedRange::~OwnedRange() { Hook::instance().remove(begin_); }
 
-const AllocationCounter& count_allocations() { return Hook::instance().count(); }
+const AllocationCounters& count_allocations() { return Hook::instance().count(); }
 
-void reset_allocation_peak() { Hook::instance().count().reset_peak(); }
+void reset_allocation_peaks() {
+  AllocationCounters& counters = Hook::instance().count();
+  counters.taken.reset_peak();
+  counters.unserved.reset_peak();
+}
 
 void keep(void*) {}
 
 MemorySource::Grant system_memory(std::size_t bytes) {
-  c10::DataPtr memory = Hook::instance().system().allocate(bytes);
-  const c10::DeleterFnPtr release = memory.get_deleter();
-  return {memory.release_context(), release};
+  return Hook::instance().from_system(bytes);
 }
 
 }  // namespace lowtide

@@ -59,11 +59,15 @@ class OwnedRange {
   const std::byte* begin_;
 };
 
-/// From the first call on, the framework's allocations that no source serves are counted: what the
-/// caller's own code takes. Blocks and what sources take from the system are not among them.
-const AllocationCounter& count_allocations();
-/// The peak of the counter is from now on that of what follows. Counts from now on if it did not.
-void reset_allocation_peak();
+struct AllocationCounters {
+  AllocationCounter taken;     ///< all that the system gives: blocks, and what sources take, too
+  AllocationCounter unserved;  ///< what no source serves: what the caller's own code takes
+};
+
+/// From the first call on, the framework's allocations are counted.
+const AllocationCounters& count_allocations();
+/// The peaks of the counters are from now on those of what follows. Counts from now on if it did not.
+void reset_allocation_peaks();
 
 /// The Release of memory that lives as long as its block.
 void keep(void* data);

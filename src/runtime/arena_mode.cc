@@ -41,7 +41,8 @@ class ArenaMode final : public MemoryMode {
             const BlockMap& map)
       : graph_(graph),
         block_(cpu_device().allocate_block(map.end)),
-        runner_(graph, plan, map, block_, {.reserve_bytes = reserve_of(options)}),
+        runner_(graph, plan, map, SectionAddresses(block_.get(), map.end),
+                {.reserve_bytes = reserve_of(options)}),
         timed_actions_(options.record_times ? plan.actions.size() : 0) {}
 
   const Graph& graph_;

@@ -13,16 +13,21 @@
 namespace lowtide {
 
 ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map,
-                         std::shared_ptr<std::byte> block, Beyond beyond)
+                         SectionAddresses block, Beyond beyond)
     : graph_(graph),
       device_(cpu_device()),
       map_(std::move(map)),
       block_(std::move(block)),
-      program_(compile(graph, plan, map_, block_.get(), device_.torch_device())),
-      source_({block_.get() + map_.reserve, beyond.reserve_bytes},
+      program_(compile(graph, plan, map_, block_, device_.torch_device())),
+      source_({block_.at(map_.reserve), beyond.reserve_bytes, map_.reserve},
               beyond.from_system ? &outside_ : nullptr),
-      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())),
-      primed_(program_->runs.size()) {}
+      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())) {}
+
+void ArenaRunner::move_to(const SectionAddresses& block) {
+  if (block == block_) return;
+  program_->move(map_, block_, block);
+  block_ = block;
+}
 
 void ArenaRunner::begin() {
   source_.reset();
@@ -34,8 +39,7 @@ void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& li
   const auto service = device_.serve(source_, outside_);
   for (std::size_t i = from; i < to; ++i) {
     const Program::Run& run = program_->runs[i];
-    if (!(primed_[i] && run.view && !run.outside)) execute(run, report, effects);
-    primed_[i] = true;
+    if (!has_its_views(run)) execute(run, report, effects);
     if (!listener) continue;
     for (const Program::Output& output : run.outputs) {
       listener(run.action, output.tensor, *output.value);
@@ -45,10 +49,9 @@ void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& li
 }
 
 void ArenaRunner::finish(StepReport& report) const {
-  const std::byte* const begin = block_.get() + map_.lead;
-  const std::byte* const held = block_.get() + map_.arena;
   report.outside_bytes = outside_.peak_bytes();
-  report.measured_peak_bytes = std::max(source_.highest(), held) - begin + report.outside_bytes;
+  report.measured_peak_bytes =
+      std::max(source_.highest(), map_.arena) - map_.lead + report.outside_bytes;
   report.allocations = source_.requests() + outside_.count();
 }
 
@@ -59,6 +62,12 @@ void ArenaRunner::forget_outside() {
   for (const Program::Output& output : program_->outputs) {
     if (output.outside) output.value->reset();
   }
+}
+
+/// Whether the run has nothing to do: it makes views, and made them in an earlier step.
+bool ArenaRunner::has_its_views(const Program::Run& run) {
+  return run.view && !run.outside &&
+         std::ranges::all_of(run.outputs, [](const auto& o) { return o.value->defined(); });
 }
 
 void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects effects) {
@@ -146,8 +155,7 @@ void ArenaRunner::check_elements(const Program::Run& run, const Program::Output&
 }
 
 bool ArenaRunner::in_block(const at::Tensor& tensor) const {
-  const auto* const data = static_cast<const std::byte*>(tensor.data_ptr());
-  return data >= block_.get() && data < block_.get() + map_.end;
+  return block_.contain(tensor.data_ptr());
 }
 
 void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {

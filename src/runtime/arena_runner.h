@@ -24,10 +24,14 @@ class ArenaRunner {
     bool from_system = false;   ///< where that is full: take them from the system, or stop
   };
 
-  /// The graph must outlive the runner. `block` has map.end bytes.
-  ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map,
-              std::shared_ptr<std::byte> block, Beyond beyond);
+  /// The graph must outlive the runner. `block` has map.end bytes, which must be there while it
+  /// runs.
+  ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
+              Beyond beyond);
 
+  /// The block lies elsewhere now, or some of its sections do; nothing that is needed may lie in
+  /// these. Not for a block with residents.
+  void move_to(const SectionAddresses& block);
   /// A step begins: its figures start anew.
   void begin();
   /// Executes program().runs[from, to) and waits for the device. The first time that a run is
@@ -46,6 +50,7 @@ class ArenaRunner {
   const BlockMap& map() const { return map_; }
 
  private:
+  static bool has_its_views(const Program::Run& run);
   void execute(const Program::Run& run, StepReport& report, Effects effects);
   bool is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const;
   void call(const Program::Run& run, bool withhold);
@@ -59,13 +64,12 @@ class ArenaRunner {
   const Graph& graph_;
   const ComputeDevice& device_;
   BlockMap map_;
-  std::shared_ptr<std::byte> block_;
+  SectionAddresses block_;
   std::unique_ptr<Program> program_;
   AllocationRecorder outside_;
   PlannedSource source_;
   std::vector<std::byte> present_state_;
   std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
-  std::vector<bool> primed_;         ///< by run: whether its values are filled
 };
 
 }  // namespace lowtide

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <utility>
@@ -14,15 +15,13 @@
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
 #include "runtime/replayed_draw.h"
+#include "runtime/sections.h"
 #include "runtime/tensors.h"
 
 namespace lowtide {
 namespace {
 
-/// What holds a block: its executor, and every result that was handed out.
-struct Tenancy {
-  std::shared_ptr<std::byte> block;
-};
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
 std::int64_t next_number() {
   static std::atomic<std::int64_t> last = 0;
@@ -102,9 +101,13 @@ struct AutogradExecutor::Impl {
         plan(plan),
         boundary(boundary_of(graph)),
         residents(storages(graph, Kind::resident)),
-        map(map_arena(graph, plan, cpu_device().generator_state_bytes())) {}
+        map(map_arena(graph, plan, cpu_device().generator_state_bytes())),
+        sections(map) {}
 
   void take_block();
+  void take_late_section();
+  void part_with_results();
+  void find_held_results();
   void begin(std::span<const at::Tensor> given);
   void put(TensorId id, const at::Tensor& tensor);
   const at::Tensor& result(TensorId id) const;
@@ -119,18 +122,48 @@ struct AutogradExecutor::Impl {
   OpId boundary;
   std::vector<TensorId> residents;
   BlockMap map;
-  std::shared_ptr<Tenancy> tenancy;
-  std::unique_ptr<ArenaRunner> runner;  ///< of the block that is held; null without
+  Sections sections;
+  std::unique_ptr<ArenaRunner> runner;  ///< of the sections' last addresses; null without
   std::shared_ptr<Flight> flight;
+  std::vector<WeakStorage> results;  ///< of the flight, as program().results
+  std::vector<TensorId> held_results;
   StepReport report;
 };
 
 void AutogradExecutor::Impl::take_block() {
-  if (runner != nullptr) return;
-  auto block = cpu_device().allocate_scratch(map.end);
+  sections.take();
+  const SectionAddresses block = sections.addresses();
+  if (runner != nullptr) return runner->move_to(block);
   runner = std::make_unique<ArenaRunner>(graph, plan, map, block,
                                          ArenaRunner::Beyond{.from_system = true});
-  tenancy = std::make_shared<Tenancy>(std::move(block));
+}
+
+/// Where results were that are gone.
+void AutogradExecutor::Impl::take_late_section() {
+  sections.take_late();
+  runner->move_to(sections.addresses());
+}
+
+/// From now on the caller alone holds the results that it is expected to drop.
+void AutogradExecutor::Impl::part_with_results() {
+  results.clear();
+  for (const Program::Result& result : runner->program().results) {
+    const auto made = std::ranges::find_if(result.values, [](auto* v) { return v->defined(); });
+    results.push_back((*made)->storage().getWeakStorageImpl());
+    if (!result.dropped) continue;
+    for (at::Tensor* value : result.values) value->reset();
+  }
+}
+
+void AutogradExecutor::Impl::find_held_results() {
+  held_results.clear();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const Program::Result& result = runner->program().results[i];
+    const auto own = std::ranges::count_if(result.values, [](auto* v) { return v->defined(); });
+    if (results[i].use_count() > static_cast<std::size_t>(own)) {
+      held_results.push_back(result.storage);
+    }
+  }
 }
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
@@ -140,6 +173,7 @@ void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
 
 /// A step begins with these residents.
 void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
+  sections.give_back_late();
   take_block();
   report = {};
   for (std::size_t i = 0; i < residents.size(); ++i) put(residents[i], given[i]);
@@ -154,21 +188,24 @@ void AutogradExecutor::Impl::run(std::size_t from, std::size_t to, Effects effec
 
 const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
   const at::Tensor* value = runner->program().ends.at(static_cast<std::size_t>(id));
+  if (value == nullptr) value = runner->program().handed.at(static_cast<std::size_t>(id));
   if (value != nullptr && value->defined()) return *value;
   throw std::logic_error(
       fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
 }
 
-/// Where it lies: in the caller's memory, or in the block, which it then holds.
+/// Where it lies: in the caller's memory, or in a section of the block, which it then holds.
 at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   const at::Tensor& value = result(id);
   const auto storage = static_cast<std::size_t>(graph.storage(id));
   if (runner->program().outside[storage] != nullptr) return value.tensor_data();
-  return tensor_over(static_cast<std::byte*>(value.data_ptr()), value, tenancy);
+  auto* const data = static_cast<std::byte*>(value.data_ptr());
+  return tensor_over(data, value, sections.owner_of(data));
 }
 
 std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at::Tensor> given,
                                                              std::span<const TensorId> wanted) {
+  take_late_section();
   for (std::size_t i = 0; i < tangents().size(); ++i) put(tangents()[i], given[i]);
   run(runner->program().boundary, runner->program().runs.size());
   std::vector<at::Tensor> results;
@@ -199,6 +236,7 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   impl.flight = flight;
   Forward answer{{}, ticket_of(std::move(flight))};
   for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
+  impl.part_with_results();
   return answer;
 }
 
@@ -208,6 +246,7 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   if (awaited() == 0) throw std::logic_error("backward() without a forward() before it");
   const at::NoGradGuard no_grad;
   impl.flight->open = false;
+  impl.find_held_results();
   return impl.run_backward(tangents, wanted);
 }
 
@@ -227,6 +266,7 @@ std::vector<at::Tensor> AutogradExecutor::again(const at::Tensor& ticket,
                             present.data());
     impl.run(0, impl.runner->program().boundary, Effects::left_out);
   }
+  impl.part_with_results();
   return impl.run_backward(tangents, wanted);
 }
 
@@ -235,8 +275,12 @@ std::int64_t AutogradExecutor::ticket_size() {
   return 1 + (cpu_device().generator_state_bytes() + kWord - 1) / kWord;
 }
 
+const std::vector<TensorId>& AutogradExecutor::held_results() const {
+  return impl_->held_results;
+}
+
 bool AutogradExecutor::idle() const {
-  return awaited() == 0 && (impl_->tenancy == nullptr || impl_->tenancy.use_count() == 1);
+  return awaited() == 0 && !impl_->sections.in_use();
 }
 
 std::int64_t AutogradExecutor::awaited() const {
@@ -254,17 +298,21 @@ void AutogradExecutor::give_up() {
 }
 
 bool AutogradExecutor::contains(const at::Tensor& tensor) const {
-  return impl_->runner != nullptr && impl_->runner->in_block(tensor);
+  return impl_->sections.owner_of(tensor.data_ptr()) != nullptr;
 }
 
 void AutogradExecutor::release() {
   impl_->runner.reset();
-  impl_->tenancy.reset();
+  impl_->sections.give_back();
+}
+
+void AutogradExecutor::release_unused() {
+  if (awaited() == 0) impl_->sections.give_back_unused();
 }
 
 Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
 
-Bytes AutogradExecutor::held_bytes() const { return impl_->tenancy ? impl_->map.end : 0; }
+Bytes AutogradExecutor::held_bytes() const { return impl_->sections.held_bytes(); }
 
 Bytes AutogradExecutor::used_bytes() const {
   return impl_->report.measured_peak_bytes - impl_->report.outside_bytes;

@@ -15,11 +15,16 @@ namespace lowtide {
 /// Runs the plan of a graph with a boundary in two halves, as autograd calls them: what the plan
 /// has before the boundary in forward(), the rest in backward(). Residents stay in the caller's
 /// memory; values and workspaces lie where the layout puts them, in one block of the framework's
-/// own allocator, which is taken by the first forward() and given back by release().
+/// own allocator, or in one for each section of the layout. They are taken by the first forward()
+/// and given back by release().
 ///
 /// Results of forward() lie in memory of their own (they are foreign: graph/boundary.h), so that a
 /// loss that somebody keeps holds nothing else. Gradients are handed out where they lie, and hold
 /// the block: as long as one of them lives, the executor is not idle, and must not begin again.
+///
+/// Where the graph counts results that the caller drops (graph/handed_out.h), a section of the block
+/// is taken only by backward(), in the place of these. If the caller holds them still, both are
+/// there at the same time.
 ///
 /// A flight is a forward() whose backward() is to come. Its ticket says all that is needed, beside
 /// the residents, to fly it again: so a flight may be given up, and used more than once.
@@ -61,6 +66,9 @@ class AutogradExecutor {
                                 std::span<const TensorId> wanted);
   static std::int64_t ticket_size();
 
+  /// Of the last flight: the storages of results that the caller still held when backward() began.
+  const std::vector<TensorId>& held_results() const;
+
   /// Whether no result lives and no backward() is to come, so that forward() may run.
   bool idle() const;
   /// The number of the flight; 0 for none. Later ones have higher numbers.
@@ -73,6 +81,9 @@ class AutogradExecutor {
   bool contains(const at::Tensor& tensor) const;
   /// Gives the block back; the next forward() takes another. What was handed out stays valid.
   void release();
+  /// Gives back the sections of the block in which nothing lies that was handed out and lives,
+  /// unless a backward() is to come; the next forward() takes them again.
+  void release_unused();
 
   Bytes block_bytes() const;  ///< that a step takes
   Bytes held_bytes() const;   ///< that are taken now

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "layout/layout.h"
+#include "layout/sections.h"
 
 namespace lowtide {
 namespace {
@@ -69,6 +70,12 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_b
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   place_rest(graph, plan, 0, generator_state_bytes, 0, map);
+  for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
+  if (end_of_results(graph, kArenaAlignment) > 0) {
+    map.late_begin = map.arena;
+    map.late_end = map.cuts.empty() ? map.end : map.cuts.front();
+    if (map.arena > 0) map.cuts.insert(map.cuts.begin(), map.arena);
+  }
   return map;
 }
 

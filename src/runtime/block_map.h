@@ -20,6 +20,10 @@ struct BlockMap {
   Bytes reserve = 0;
   Bytes arena = 0;
   Bytes end = 0;
+  std::vector<Bytes> cuts = {};  ///< ascending: where one section ends and the next begins
+  /// The section in whose place results lie in the caller's memory until they are dropped
+  /// (graph/handed_out.h); empty without any.
+  Bytes late_begin = 0, late_end = 0;
 };
 
 /// Places residents, the generator states of random ops that the plan runs more than once, the
@@ -27,7 +31,9 @@ struct BlockMap {
 BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
                    Bytes reserve_bytes);
 
-/// The same without residents and reserve, for a step whose residents are in the caller's memory.
+/// The same without residents and reserve, for a step whose residents are in the caller's memory,
+/// with the sections of the plan's layout. What comes before the arena belongs to the first one, if
+/// that is not the place of results.
 BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes);
 
 }  // namespace lowtide

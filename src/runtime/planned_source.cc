@@ -20,7 +20,7 @@ void PlannedSource::begin(std::span<const Slot> slots) {
 void PlannedSource::reset() {
   begin({});
   requests_ = 0;
-  highest_ = nullptr;
+  highest_ = 0;
 }
 
 MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
@@ -31,7 +31,7 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
   if (slot.beyond && beyond_ != nullptr) return beyond_->allocate(bytes);
   if (slot.scratch && wanted != slot.bytes) stray();
   if (strayed_ || wanted > slot.bytes) return overrun(wanted, slot.bytes);
-  highest_ = std::max<const std::byte*>(highest_, slot.data + wanted);
+  highest_ = std::max(highest_, slot.offset + wanted);
   return {slot.data, &keep};
 }
 
@@ -50,7 +50,7 @@ MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
                                   asked, taken, reserve_.bytes));
   }
   overrun_ = taken + bytes;
-  highest_ = std::max<const std::byte*>(highest_, reserve_.data + overrun_);
+  highest_ = std::max(highest_, reserve_.offset + overrun_);
   return {reserve_.data + taken, &keep};
 }
 

@@ -11,6 +11,7 @@ namespace lowtide {
 struct Slot {
   std::byte* data = nullptr;
   Bytes bytes = 0;
+  Bytes offset = 0;      ///< of the address, from the start of the block
   bool beyond = false;
   bool scratch = false;  ///< shares its address with requests that the profile saw at other times
 };
@@ -36,8 +37,8 @@ class PlannedSource final : public MemorySource {
   /// Bytes that the running op took beyond its slots.
   Bytes overrun_bytes() const { return overrun_ + beyond_bytes_; }
   std::int64_t requests() const { return requests_; }
-  /// End of the highest address served since reset().
-  const std::byte* highest() const { return highest_; }
+  /// The highest end, from the start of the block, of what was served from slots since reset().
+  Bytes highest() const { return highest_; }
   void reset();
 
  private:
@@ -51,7 +52,7 @@ class PlannedSource final : public MemorySource {
   Bytes overrun_ = 0;  ///< of the running op: also how much of the reserve is taken
   Bytes beyond_bytes_ = 0;  ///< of the running op
   std::int64_t requests_ = 0;
-  const std::byte* highest_ = nullptr;
+  Bytes highest_ = 0;
 };
 
 }  // namespace lowtide

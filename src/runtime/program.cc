@@ -32,14 +32,16 @@ struct Sizes {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map, std::byte* block)
+  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map,
+           const SectionAddresses& block)
       : graph_(graph),
         plan_(plan),
         map_(map),
         block_(block),
         program_(std::make_unique<Program>()),
-        address_(at(graph.num_tensors())),
+        offset_(at(graph.num_tensors())),
         executed_(at(graph.num_ops())),
+        counted_(counted_results(graph)),
         live_bytes_(graph.resident_bytes()) {}
 
   std::unique_ptr<Program> compile(c10::Device device) {
@@ -61,6 +63,7 @@ class Compiler {
     program_->outputs.reserve(sizes.outputs);
     program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs);
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
+    program_->handed = program_->ends;
     program_->outside.assign(at(graph_.num_tensors()), nullptr);
   }
 
@@ -75,8 +78,8 @@ class Compiler {
         program_->outside[at(id)] = &program_->values[at(id)];
         continue;
       }
-      address_[at(id)] = block_ + offset;
-      program_->values[at(id)] = tensor_over(block_ + offset, tensor, device);
+      offset_[at(id)] = offset;
+      program_->values[at(id)] = tensor_over(block_.at(offset), tensor, device);
     }
   }
 
@@ -93,12 +96,32 @@ class Compiler {
 
   /// The caller's code runs here, and what it makes stays in its memory.
   void cross(const Op& boundary) {
+    crossed_ = true;
     program_->boundary = program_->runs.size();
+    for (TensorId in : boundary.inputs) {
+      program_->handed[at(in)] = program_->ends[at(in)];
+      add_result(graph_.storage(in));
+    }
     for (TensorId out : boundary.outputs) {
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
       program_->outside[at(out)] = &program_->values.back();
     }
+  }
+
+  void add_result(TensorId storage) {
+    const auto known = [&](const Program::Result& result) { return result.storage == storage; };
+    if (!is_outside(storage) || std::ranges::any_of(program_->results, known)) return;
+    Program::Result result{storage, counted_[at(storage)], {}};
+    for (const Program::Output& output : program_->outputs) {
+      if (graph_.storage(output.tensor) == storage) result.values.push_back(output.value);
+    }
+    program_->results.push_back(std::move(result));
+  }
+
+  /// Whether this is a value in the caller's memory.
+  bool is_outside(TensorId storage) const {
+    return counted_[at(storage)] || is_foreign(graph_.tensor(storage));
   }
 
   void release(TensorId storage) {
@@ -121,7 +144,7 @@ class Compiler {
     run.withhold_mutated = executed_[at(action.index)] && !op.mutates.empty();
     bind_generator(run);
     run.inputs = bind_inputs(op);
-    const std::byte* const workspace = place(index, action, op);
+    const Bytes workspace = place(index, action, op);
     run.slots = bind_slots(op, workspace);
     run.outputs = bind_outputs(op, action);
     run.outside = std::ranges::any_of(run.outputs, &Program::Output::outside);
@@ -132,7 +155,7 @@ class Compiler {
   void bind_generator(Program::Run& run) const {
     const Bytes offset = map_.generator_states[at(run.op)];
     if (offset < 0) return;
-    run.generator_state = block_ + offset;
+    run.generator_state = block_.at(offset);
     run.draw = executed_[at(run.op)] ? Program::Draw::again : Program::Draw::first;
   }
 
@@ -144,46 +167,62 @@ class Compiler {
                                            "verified",
                                            op.name, graph_.tensor(in).name));
       }
+      if (crossed_ && counted_[at(graph_.storage(in))]) {
+        throw InputError(fmt::format("op \"{}\" runs behind the boundary and needs \"{}\", which "
+                                     "the caller is expected to drop before; plan again",
+                                     op.name, graph_.tensor(in).name));
+      }
       program_->inputs.push_back(program_->ends[at(in)]);
     }
     return std::span(program_->inputs).subspan(begin);
   }
 
-  /// Gives each output's storage its address, and returns that of the workspace.
-  std::byte* place(std::int32_t index, const Action& action, const Op& op) {
+  /// Gives each output's storage its offset in the block, and returns that of the workspace.
+  Bytes place(std::int32_t index, const Action& action, const Op& op) {
     for (int position : action.in_place) overwrite(op, position);
-    std::byte* workspace = nullptr;
+    Bytes workspace = 0;
     for (const Placement& placement : plan_.layout->placements[at(index)]) {
-      std::byte* const data = block_ + map_.arena + placement.offset;
-      if (placement.workspace) {
-        workspace = data;
-      } else {
-        address_[at(placement.index)] = data;
-      }
+      const Bytes offset = map_.arena + placement.offset;
+      require_free(op, placement, offset);
+      (placement.workspace ? workspace : offset_[at(placement.index)]) = offset;
     }
     for (TensorId out : op.outputs) live_bytes_ += graph_.tensor(out).bytes;
     return workspace;
   }
 
+  /// The place of results is the block's once they are handed over.
+  void require_free(const Op& op, const Placement& placement, Bytes offset) const {
+    const bool is_result = !placement.workspace && counted_[at(placement.index)];
+    const bool is_late = map_.late_begin <= offset && offset < map_.late_end;
+    if (is_result == is_late || (!is_result && crossed_)) return;
+    throw InputError(fmt::format("the layout has op \"{}\" write {} the place of results that the "
+                                 "caller drops; plan again",
+                                 op.name, is_result ? "a result outside" : "something into"));
+  }
+
   void overwrite(const Op& op, int position) {
     const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
     const TensorId source = graph_.storage(op.inputs[at(pair->input)]);
-    address_[at(op.outputs[at(position)])] = address_[at(source)];
+    offset_[at(op.outputs[at(position)])] = offset_[at(source)];
     release(source);
   }
 
-  std::span<const Slot> bind_slots(const Op& op, const std::byte* workspace) {
+  std::span<const Slot> bind_slots(const Op& op, Bytes workspace) {
     const std::size_t begin = program_->slots.size();
     for (const Allocation& allocation : op.allocations) {
-      if (allocation.output == kNone) {
-        program_->slots.push_back({.data = const_cast<std::byte*>(workspace) + allocation.offset,
-                                   .bytes = allocation.bytes,
-                                   .scratch = true});
+      const bool scratch = allocation.output == kNone;
+      Slot slot{.scratch = scratch};
+      if (scratch) {
+        slot.bytes = allocation.bytes;
+        slot.offset = workspace + allocation.offset;
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
-        const Tensor& tensor = graph_.tensor(out);
-        program_->slots.push_back({address_[at(out)], tensor.bytes, is_foreign(tensor)});
+        slot.bytes = graph_.tensor(out).bytes;
+        slot.offset = offset_[at(out)];
+        slot.beyond = is_outside(out);
       }
+      slot.data = block_.at(slot.offset);
+      program_->slots.push_back(slot);
     }
     return std::span(program_->slots).subspan(begin);
   }
@@ -194,13 +233,14 @@ class Compiler {
       const TensorId out = op.outputs[i];
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
-      if (is_foreign(graph_.tensor(out))) program_->outside[at(out)] = &program_->values.back();
+      if (is_outside(out)) program_->outside[at(out)] = &program_->values.back();
       const bool allocated =
           std::ranges::count(op.allocations, static_cast<int>(i), &Allocation::output) > 0;
       const TensorId storage = graph_.storage(out);
       const bool view = storage != out;
-      program_->outputs.push_back({out, &program_->values.back(),
-                                   view || program_->outside[at(out)] ? nullptr : address_[at(out)],
+      program_->outputs.push_back({out, &program_->values.back(), offset_[at(storage)],
+                                   view || program_->outside[at(out)] ? nullptr
+                                                                      : block_.at(offset_[at(out)]),
                                    view ? program_->ends[at(storage)] : nullptr, allocated,
                                    program_->outside[at(storage)] != nullptr,
                                    std::ranges::count(action.in_place, static_cast<int>(i)) > 0});
@@ -211,10 +251,12 @@ class Compiler {
   const Graph& graph_;
   const Plan& plan_;
   const BlockMap& map_;
-  std::byte* block_;
+  const SectionAddresses& block_;
   std::unique_ptr<Program> program_;
-  std::vector<std::byte*> address_;  ///< by storage
+  std::vector<Bytes> offset_;        ///< by storage, in the block
   std::vector<bool> executed_;       ///< by op
+  std::vector<bool> counted_;        ///< by tensor: whether it is a result that owns bytes
+  bool crossed_ = false;             ///< whether the boundary was met
   Bytes live_bytes_;
 };
 
@@ -252,8 +294,20 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
   return kernels;
 }
 
+void Program::move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to) {
+  for (Slot& slot : slots) slot.data = to.at(slot.offset);
+  for (Run& run : runs) {
+    if (run.generator_state != nullptr) run.generator_state = to.at(map.generator_states[at(run.op)]);
+  }
+  for (Output& output : outputs) {
+    if (output.outside || from.at(output.offset) == to.at(output.offset)) continue;
+    output.value->reset();
+    if (output.base == nullptr) output.data = to.at(output.offset);
+  }
+}
+
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
-                                 std::byte* block, c10::Device device) {
+                                 const SectionAddresses& block, c10::Device device) {
   check_profiled(graph, plan);
   return Compiler(graph, plan, map, block).compile(device);
 }

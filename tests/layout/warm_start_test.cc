@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "graph/handed_out.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
@@ -95,7 +96,8 @@ TEST(WarmStartProperty, LayoutsAreValidAndWithinTheCapacity) {
   int found = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
-    const Graph graph = testing::random_graph(seed);
+    const Graph drawn = testing::random_graph(seed);
+    const Graph graph = with_after_bytes(drawn, static_cast<Bytes>(seed % 3 * 2000));
     const Plan known = laid_out(graph, testing::random_executions(graph, seed));
     for (std::uint64_t other : {seed, seed + 1000}) {
       Plan plan = with_in_place(graph, lower(graph, testing::random_executions(graph, other)));

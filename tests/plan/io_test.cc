@@ -39,6 +39,8 @@ TEST(PlanIo, WhatIsWrittenIsRead) {
     Plan plan = with_in_place(graph, lower(graph, testing::random_executions(graph, seed)));
     expect_equal(parse_plan(format_plan(plan)), plan);
     plan.layout = assign_addresses(graph, plan);
+    expect_equal(parse_plan(format_plan(plan)), plan);
+    plan.layout->borders = {64, 4096};
     plan.strategy = "a \"strategy\" \\ with \n odd letters \u00e9";
     plan.budget_bytes = 1LL << 40;
     plan.lower_bound = 0.1 + 0.2;

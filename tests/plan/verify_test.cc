@@ -279,6 +279,15 @@ TEST_F(VerifyTest, OverlapWithAnInPlaceOutput) {
   expect(Rule::overlap, 6, "overlaps tensor 4 (\"c\")");
 }
 
+TEST_F(VerifyTest, AcrossABorder) {
+  plan.layout->borders = {address(2).offset, address(2).offset + 128};
+  EXPECT_FALSE(verify(graph, plan));
+  plan.layout->borders[1] -= 1;
+  expect(Rule::over_border, 2, "lies across the border at");
+  plan.layout->borders = {64, 0};
+  expect(Rule::over_border, kNone, "not in ascending order");
+}
+
 TEST_F(VerifyTest, ArenaOverBudget) {
   address(2).offset = 640;
   plan.layout->arena_bytes = 64 + 640 + 128;

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "graph/boundary.h"
+#include "graph/handed_out.h"
 #include "runtime/training_sample.h"
 
 namespace lowtide {
@@ -187,6 +188,66 @@ TEST(AutogradExecutor, GivesItsBlockBack) {
   executor.release();
   EXPECT_EQ(executor.held_bytes(), 0);
   run(executor, Inputs());
+}
+
+/// With gradients in a section of their own.
+Plan sectioned(Plan plan) {
+  const Graph graph = with_after_bytes(halves().graph, Bytes{1} << 40);
+  plan.layout = assign_addresses(graph, plan, {.capacity = Bytes{1} << 20});
+  if (plan.layout->borders.size() != 1 || verify(graph, plan)) {
+    throw std::logic_error("no good layout with a border");
+  }
+  return plan;
+}
+
+TEST(AutogradExecutor, GivesBackAllSectionsButThatOfTheGradients) {
+  const Bytes gradient_bytes = halves().graph.tensor(halves().gradient).bytes;
+  for (const Plan& plan : {sectioned(keep_all(halves().graph)), sectioned(recomputing())}) {
+    AutogradExecutor executor(halves().graph, plan);
+    const Bytes states = executor.block_bytes() -
+                         (plan.layout->arena_bytes - halves().graph.resident_bytes());
+    for (int step = 0; step < 3; ++step) {
+      const Inputs inputs;
+      at::manual_seed(static_cast<std::uint64_t>(step));
+      const Step expected = eager(inputs);
+      at::manual_seed(static_cast<std::uint64_t>(step));
+      Step got = run(executor, inputs);
+      EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
+      executor.release_unused();
+      EXPECT_EQ(executor.held_bytes(), states + gradient_bytes);
+      EXPECT_TRUE(executor.contains(got.gradient));
+      EXPECT_FALSE(executor.idle());
+      EXPECT_TRUE(at::equal(got.y, expected.y));
+      EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
+      got = {};
+      executor.release_unused();
+      EXPECT_EQ(executor.held_bytes(), 0);
+      EXPECT_TRUE(executor.idle());
+    }
+    const auto forward = executor.forward(Inputs().residents(), {});
+    executor.release_unused();  // the backward pass needs all of it
+    EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
+  }
+}
+
+/// Other allocations may have the addresses of the section that was given back.
+TEST(AutogradExecutor, TakesSectionsAtOtherAddresses) {
+  const Plan plan = sectioned(recomputing());
+  AutogradExecutor executor(halves().graph, plan);
+  std::vector<at::Tensor> others;
+  for (int step = 0; step < 4; ++step) {
+    const Inputs inputs;
+    at::manual_seed(3);
+    const Step expected = eager(inputs);
+    at::manual_seed(3);
+    const Step got = run(executor, inputs);
+    EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
+    executor.release_unused();
+    for (Bytes bytes : {plan.layout->arena_bytes - plan.layout->borders[0], Bytes{4096}}) {
+      others.push_back(at::zeros({bytes}, at::kByte));
+    }
+  }
+  for (const at::Tensor& other : others) EXPECT_EQ(other.sum().item<std::int64_t>(), 0);
 }
 
 TEST(AutogradExecutor, RefusesWhatDoesNotFit) {

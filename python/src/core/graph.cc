@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "bindings.h"
+#include "graph/handed_out.h"
 #include "graph/io.h"
 
 namespace lowtide::python {
@@ -82,6 +83,14 @@ void bind_graph(py::module_& module) {
       .def_property_readonly("ops", [](const Graph& g) { return handles(g, g.ops()); })
       .def_property_readonly("outputs", [](const Graph& g) { return g.data().outputs; })
       .def_property_readonly("resident_bytes", &Graph::resident_bytes)
+      .def_property_readonly("after_bytes", &Graph::after_bytes)
+      .def("with_after_bytes", &with_after_bytes, py::arg("bytes"))
+      .def("droppable_results", &droppable_results)
+      .def("with_results_dropped",
+           [](const Graph& graph, const std::vector<TensorId>& results) {
+             return with_results_dropped(graph, results);
+           },
+           py::arg("results"))
       .def_property_readonly("executable", &Graph::executable)
       .def(py::pickle(&format_graph, [](const std::string& text) { return parse_graph(text); }))
       .def("__repr__", [](const Graph& g) {

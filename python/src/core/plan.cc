@@ -52,6 +52,10 @@ void bind_plan_class(py::module_& module) {
       .def_readonly("cost", &Plan::cost)
       .def_readonly("peak_bytes", &Plan::peak_bytes)
       .def_property_readonly("arena_bytes", arena_bytes)
+      .def_property_readonly("borders",
+                             [](const Plan& plan) {
+                               return plan.layout ? plan.layout->borders : std::vector<Bytes>{};
+                             })
       .def_readonly("lower_bound", &Plan::lower_bound)
       .def_readonly("model", &Plan::model)
       .def_readonly("seconds", &Plan::seconds)

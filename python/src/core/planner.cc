@@ -89,6 +89,8 @@ void bind_planner(py::module_& module) {
       .def_readonly("keep_all_cost", &Planned::keep_all_cost)
       .def_readonly("keep_all_peak_bytes", &Planned::keep_all_peak_bytes)
       .def_readonly("smallest_budget", &Planned::smallest_budget)
+      .def_readonly("leanest", &Planned::leanest)
+      .def_readonly("why_not_less", &Planned::why_not_less)
       .def_property_readonly("certificate", certificate)
       .def_readonly("seconds", &Planned::seconds)
       .def_readonly("repeatable", &Planned::repeatable)

@@ -75,6 +75,7 @@ void bind_executor(py::module_& module) {
       .def("again", &again, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
            py::arg("wanted"))
       .def_static("ticket_size", &AutogradExecutor::ticket_size)
+      .def_property_readonly("held_results", &AutogradExecutor::held_results)
       .def_property_readonly("idle", &AutogradExecutor::idle)
       .def_property_readonly("awaited", &AutogradExecutor::awaited)
       .def("awaits",
@@ -87,6 +88,7 @@ void bind_executor(py::module_& module) {
              return e.contains(THPVariable_Unpack(tensor.ptr()));
            })
       .def("release", &AutogradExecutor::release)
+      .def("release_unused", &AutogradExecutor::release_unused)
       .def_property_readonly("block_bytes", &AutogradExecutor::block_bytes)
       .def_property_readonly("held_bytes", &AutogradExecutor::held_bytes)
       .def_property_readonly("used_bytes", &AutogradExecutor::used_bytes)

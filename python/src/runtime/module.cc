@@ -28,9 +28,11 @@ void bind_profile(py::module_& module) {
 }
 
 void bind_memory(py::module_& module) {
-  module.def("counted_bytes", [] { return count_allocations().now(); });
-  module.def("counted_peak_bytes", [] { return count_allocations().peak(); });
-  module.def("reset_counted_peak", &reset_allocation_peak);
+  module.def("taken_bytes", [] { return count_allocations().taken.now(); });
+  module.def("taken_peak_bytes", [] { return count_allocations().taken.peak(); });
+  module.def("unserved_bytes", [] { return count_allocations().unserved.now(); });
+  module.def("unserved_peak_bytes", [] { return count_allocations().unserved.peak(); });
+  module.def("reset_peaks", &reset_allocation_peaks);
 }
 
 }  // namespace

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "runtime/block_map.h"
+#include "runtime/device.h"
+
+namespace lowtide {
+
+/// Where the sections of a block lie. Offsets are those of a BlockMap.
+class SectionAddresses {
+ public:
+  struct Section {
+    Bytes begin = 0, end = 0;  ///< offsets
+    std::byte* data = nullptr;
+    bool operator==(const Section&) const = default;
+  };
+
+  /// In the order of their offsets, the first of which is 0.
+  explicit SectionAddresses(std::vector<Section> sections) : sections_(std::move(sections)) {}
+  /// A block in one piece.
+  SectionAddresses(std::byte* data, Bytes bytes) : sections_{{0, bytes, data}} {}
+
+  /// Null in a section that is not there.
+  std::byte* at(Bytes offset) const;
+  bool contain(const void* address) const;
+  bool operator==(const SectionAddresses&) const = default;
+
+ private:
+  std::vector<Section> sections_;
+};
+
+/// The memory of a block's sections, each an allocation of the framework's own allocator. A section
+/// is in use while anything but this holds it, such as a tensor that was handed out.
+class Sections {
+ public:
+  /// Takes nothing yet.
+  explicit Sections(const BlockMap& map);
+
+  /// Takes the sections that are not held, but not the one in whose place results lie. Throws
+  /// Error when the memory cannot be had.
+  void take();
+  /// Takes that one, when the results are gone.
+  void take_late();
+  void give_back();
+  void give_back_late();
+  void give_back_unused();
+
+  bool in_use() const;
+  Bytes held_bytes() const;
+  SectionAddresses addresses() const;
+  /// The section that has this address, to be held by what lies there; null for none.
+  std::shared_ptr<std::byte> owner_of(const void* address) const;
+
+ private:
+  struct Section {
+    Bytes begin, end;
+    bool late;
+    std::shared_ptr<std::byte> memory = nullptr;  // null: not held
+  };
+
+  void take(bool late);
+
+  std::vector<Section> sections_;
+};
+
+}  // namespace lowtide
