@@ -6,7 +6,7 @@
 .PHONY: demo test sanitize bench setup clean
 
 demo: setup
-	scripts/build.sh lowtide lowtide_python
+	scripts/build.sh lowtide lowtide_python lowtide_python_runtime
 	.venv/bin/python scripts/demo.py
 
 test: setup

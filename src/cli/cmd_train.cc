@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/progress.h"
 #include "cli/train_report.h"
+#include "train/checkpoint.h"
 #include "train/trainer.h"
 
 namespace lowtide::cli {
@@ -145,6 +146,7 @@ TrainOptions options_from(const Arguments& arguments) {
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");
   }
+  if (!options.save.empty()) require_can_save(options.save);
   return options;
 }
 

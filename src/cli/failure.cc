@@ -61,7 +61,11 @@ int report_failure(std::exception_ptr failure, bool json) {
   if (json) {
     f.more["error"] = f.message;
     f.more["status"] = f.status;
-    print_json(f.more);
+    try {
+      print_json(f.more);
+    } catch (const Error&) {
+      // The standard output may be what failed; the standard error has the message.
+    }
   }
   return f.exit;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstring>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -24,8 +26,15 @@ std::string bytes_or_dash(std::optional<Bytes> bytes) {
 }
 
 void print(std::string_view text) {
+  static bool is_unread = false;  // its reader has gone, and the command is to stop (signals.h)
+  if (is_unread) return;
+  errno = 0;
   std::cout << text << std::flush;
-  if (!std::cout) throw Error("cannot write to standard output.");
+  if (std::cout) return;
+  if (errno != EPIPE) {
+    throw Error(fmt::format("cannot write to standard output: {}", std::strerror(errno)));
+  }
+  is_unread = true;
 }
 
 void print_json(const nlohmann::json& document) {

@@ -15,13 +15,24 @@ extern "C" void on_stop_signal(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, std::strlen(kMessage));
 }
 
+/// Whoever read the output has gone, as `head` does. No message: it would go the same way.
+extern "C" void on_broken_pipe(int) { Control::request_stop(); }
+
 }  // namespace
 
 void install_stop_handlers() {
   struct sigaction action {};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
+  struct sigaction broken {};
+  broken.sa_handler = on_broken_pipe;
+  broken.sa_flags = SA_RESTART;
+  ::sigaction(SIGPIPE, &broken, nullptr);
+  // A write beyond the limit of a file's size then fails, which says more than the signal.
+  struct sigaction ignore {};
+  ignore.sa_handler = SIG_IGN;
+  ::sigaction(SIGXFSZ, &ignore, nullptr);
 }
 
 }  // namespace lowtide::cli

@@ -3,9 +3,10 @@
 import json
 import os
 import shutil
+import subprocess
 
 import pytest
-from conftest import TINY
+from conftest import BINARY, TINY
 
 
 @pytest.mark.parametrize("arguments, words", [
@@ -184,3 +185,18 @@ def test_an_unwritable_cache_is_no_obstacle(lowtide):
     lowtide.cache = "/dev/null"
     done = lowtide("train", *TINY, "--steps", "1")
     assert done.code == 0 and "could not be kept" in done.err
+
+
+def test_json_into_a_full_device_is_one_error(lowtide):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BINARY, "models", "--json"], stdout=full, stderr=subprocess.PIPE,
+                              text=True, env=lowtide.environment)
+    assert done.returncode == 1 and "cannot write to standard output" in done.stderr
+
+
+@pytest.mark.parametrize("target", ["folder", "folder/missing/run.ckpt"])
+def test_a_checkpoint_that_cannot_be_written_is_found_before_the_first_step(lowtide, tmp_path,
+                                                                           target):
+    (tmp_path / "folder").mkdir()
+    result = lowtide("train", *TINY, "--steps", "100000", "--save", tmp_path / target)
+    assert result.code != 0 and "cannot write" in result.err

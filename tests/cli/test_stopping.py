@@ -1,8 +1,9 @@
 """Ctrl-C in any phase ends with what was reached, and exit code 4."""
 
 import signal
+import subprocess
 
-from conftest import TINY
+from conftest import BINARY, TINY
 
 LARGE = ["--model", "resnet50", "--batch", "2", "--image", "64", "--threads", "1"]
 
@@ -38,3 +39,31 @@ def test_during_planning(lowtide, graph):
     assert done.code == 4, done.err
     assert done.json["status"] == "stopped"
     assert len(done.json["rows"]) < 400 * 5
+
+
+def test_when_nobody_reads_the_output_any_more(lowtide, tmp_path):
+    """As with `| head -1`: the run is saved."""
+    checkpoint = tmp_path / "run.ckpt"
+    command = [BINARY, "train", *TINY, "--steps", "100000", "--save", str(checkpoint)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=lowtide.environment)
+    _read_to_a_step(running)
+    running.stdout.close()
+    running.wait(timeout=120)
+    assert checkpoint.exists()
+
+
+def test_by_a_terminal_that_is_closed(lowtide, tmp_path):
+    checkpoint = tmp_path / "run.ckpt"
+    command = [BINARY, "train", *TINY, "--steps", "100000", "--save", str(checkpoint)]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                               env=lowtide.environment)
+    _read_to_a_step(running)
+    running.send_signal(signal.SIGHUP)
+    running.communicate(timeout=120)
+    assert checkpoint.exists()
+
+
+def _read_to_a_step(running):
+    while "step " not in running.stdout.readline():
+        assert running.poll() is None
