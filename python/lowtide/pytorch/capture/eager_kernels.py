@@ -2,8 +2,9 @@
 
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
-many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Nor
-does it lay all results out as the kernels do (kernel_layouts.py).
+many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Its
+dropout rounds otherwise (dropout.py). Nor does it lay all results out as the kernels do
+(kernel_layouts.py).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 
 import torch
 
+from .dropout import dropout
 from .kernel_layouts import kernel_layouts
 
 _KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
@@ -20,7 +22,7 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
     "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
     "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-    "gru", "lstm", "rnn_tanh", "rnn_relu"))
+    "dropout", "gru", "lstm", "rnn_tanh", "rnn_relu"))
 
 
 def _lstm(*args):
@@ -31,13 +33,18 @@ def _lstm(*args):
             torch._C.DispatchKey.CompositeImplicitAutograd, *args)
 
 
+#: What is traced in place of the C++ code of an op.
+_OURS = {torch.ops.aten.lstm.input: _lstm, torch.ops.aten.dropout.default: dropout}
+
+
 @contextlib.contextmanager
 def eager_kernels():
-    """While it lasts, AOTAutograd traces interpolation as eager PyTorch runs it, recurrent layers
-    by their cells, and results as the kernels lay them out."""
+    """While it lasts, AOTAutograd traces interpolation and dropout as eager PyTorch runs them,
+    recurrent layers by their cells, and results as the kernels lay them out."""
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
-    torch.ops.aten.lstm.input.py_kernels.update(dict.fromkeys(_KEYS, _lstm))
+    for op, kernel in _OURS.items():
+        op.py_kernels.update(dict.fromkeys(_KEYS, kernel))
     _forget_dispatch()
     try:
         with kernel_layouts(), _errors_unchecked():

@@ -1,0 +1,30 @@
+"""Dropout as eager PyTorch computes it on the CPU."""
+
+from __future__ import annotations
+
+import torch
+from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
+
+_HALF = (torch.bfloat16, torch.float16)
+
+
+def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
+    """Of half types, by ops that round where eager PyTorch's do: the scale 1 / (1 - p) becomes a
+    half number before anything is multiplied by it. The fused op that is traced otherwise holds a
+    mask of bytes and scales in float32; of other types it has the same bits. Where all is dropped
+    eager PyTorch draws nothing."""
+    if not train or p == 0 or input.numel() == 0:
+        return input.clone()
+    if p == 1:
+        return input * torch.zeros((), dtype=input.dtype, device=input.device)
+    if input.dtype not in _HALF:
+        return torch.ops.aten.native_dropout(input, p, train)[0]
+    return input * _drawn(input, 1 - p).div_(1 - p)
+
+
+def _drawn(input: torch.Tensor, p: float) -> torch.Tensor:
+    """Ones with the probability p, else zeros: laid out as the input is, and drawn in the order of
+    the addresses. The op that draws into memory of its own draws in the order of the indices."""
+    order, _ = compute_elementwise_output_logical_to_physical_perm(input)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return torch.ops.aten.bernoulli.p(input.detach().permute(order), p).permute(back)

@@ -1,0 +1,100 @@
+"""Attention masks of Hugging Face's transformers, chosen as they are without a trace.
+
+Its models look at the values of their inputs: where nothing is padded and nothing is packed they
+leave the mask away, and attention runs by another kernel call, whose gradients round otherwise when
+heads share keys. A trace sees no values, so there the mask would always be made. Here the values
+are looked at before each call, and the trace is one for what was found: Dynamo guards on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import inspect
+import sys
+import types
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+
+@dataclasses.dataclass
+class _Call:
+    """What is known of the call under way."""
+
+    unpadded: bool = False  # there is a padding mask, and nothing is masked
+    unpacked: bool = False  # positions are the model's own: they count up from 0
+
+
+_CALL = _Call()
+
+
+@contextlib.contextmanager
+def known_masks(forward: Callable, arguments: Sequence, named: Mapping):
+    """While it lasts, a trace of transformers' models is one for masks like those of this call of
+    ``forward``. Does nothing where transformers is not in use."""
+    if "transformers.masking_utils" not in sys.modules:
+        yield
+        return
+    _substitute()
+    given = {**dict(zip(_names(forward), arguments)), **named}
+    before = dataclasses.replace(_CALL)
+    mask = given.get("attention_mask")
+    _CALL.unpadded = _is_plain(mask) and mask.dim() == 2 and bool(mask.all())
+    _CALL.unpacked = ("input_ids" in given or "inputs_embeds" in given) \
+        and given.get("position_ids") is None
+    try:
+        yield
+    finally:
+        _CALL.unpadded, _CALL.unpacked = before.unpadded, before.unpacked
+
+
+def _is_plain(value) -> bool:
+    return isinstance(value, torch.Tensor) and not isinstance(
+        value, torch._subclasses.FakeTensor) and not value.is_meta
+
+
+def _names(forward: Callable) -> list[str]:
+    return [name for name, parameter in inspect.signature(forward).parameters.items()
+            if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
+
+
+@functools.cache
+def _substitute() -> None:
+    """Has Dynamo trace these functions in place of transformers' own: the same where no call is
+    known. Eager code runs transformers' as ever."""
+    masks = sys.modules["transformers.masking_utils"]
+    for name, wrapped in (("find_packed_sequence_indices", _packed),
+                          ("_ignore_causal_mask_sdpa", _ignoring),
+                          ("_ignore_bidirectional_mask_sdpa", _ignoring)):
+        original = getattr(masks, name, None)
+        if original is not None:  # of a version that has it
+            torch._dynamo.decorators.substitute_in_graph(original, skip_signature_check=True)(
+                wrapped(_copy(original)))
+
+
+def _packed(plain: Callable) -> Callable:
+    def find_packed_sequence_indices(position_ids):
+        if _CALL.unpacked:
+            return None
+        return plain(position_ids)
+
+    return find_packed_sequence_indices
+
+
+def _ignoring(plain: Callable) -> Callable:
+    def ignore_mask_sdpa(padding_mask, *arguments, **named):
+        if _CALL.unpadded:
+            return plain(None, *arguments, **named)
+        return plain(padding_mask, *arguments, **named)
+
+    return ignore_mask_sdpa
+
+
+def _copy(function: Callable) -> Callable:
+    """The same code as another function, which is not substituted."""
+    copied = types.FunctionType(function.__code__, function.__globals__, function.__name__,
+                                function.__defaults__, function.__closure__)
+    copied.__kwdefaults__ = function.__kwdefaults__
+    return copied

@@ -1,0 +1,158 @@
+"""Random modules, loops, types and budgets: trained beside eager PyTorch, compared bit for bit.
+
+    python tests/python/differential.py --seconds 3600 --seed 7
+
+What docs/concepts/exactness.md lists as rounded otherwise is not drawn.
+"""
+
+import argparse
+import contextlib
+import copy
+import random
+import time
+import warnings
+
+import lowtide
+import torch
+from torch import nn
+
+WIDTH, ROWS, LENGTH = 24, 6, 8
+
+
+class Residual(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+class Heads(nn.Module):
+    """Several results, of which a loss may use some."""
+
+    def __init__(self, body):
+        super().__init__()
+        self.body, self.first, self.second = body, nn.Linear(WIDTH, 5), nn.Linear(WIDTH, 7)
+
+    def forward(self, x):
+        x = self.body(x)
+        return self.first(x), self.second(x)
+
+
+class Attention(nn.Module):
+    def __init__(self, dropout):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(WIDTH, 4, 2 * WIDTH, dropout, batch_first=True)
+        self.layer.self_attn.dropout = 0.0
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+class Normalized(nn.Module):
+    """Batch norm over rows and positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x):
+        return self.norm(x.transpose(1, 2)).transpose(1, 2)
+
+
+PIECES = (
+    lambda draw: nn.Linear(WIDTH, WIDTH), lambda draw: nn.GELU(), lambda draw: nn.Tanh(),
+    lambda draw: nn.ReLU(), lambda draw: nn.LayerNorm(WIDTH),
+    lambda draw: nn.Dropout(draw.choice([0.1, 0.5])), lambda draw: Normalized(),
+    lambda draw: Attention(draw.choice([0.0, 0.2])),
+    lambda draw: Residual(nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.SiLU(),
+                                        nn.Linear(2 * WIDTH, WIDTH))))
+
+
+def module_from(draw):
+    body = [nn.Linear(WIDTH, WIDTH), *(draw.choice(PIECES)(draw) for _ in range(draw.randint(2, 7)))]
+    return Heads(nn.Sequential(*body))
+
+
+def trained(model, case, seed):
+    """All that a few steps leave behind."""
+    torch.manual_seed(seed)
+    optimizer = case.optimizer(model.parameters())
+    left = []
+    for step in range(3):
+        if step == 1 and case.late_hook:
+            model.body[0].register_forward_hook(lambda module, given, result: result * 0.5)
+        for _ in range(case.flights):
+            x = torch.randn(case.rows[step], LENGTH, WIDTH, dtype=case.dtype)
+            with case.context():
+                results = model(x)
+            loss = sum(results[position].float().pow(2).mean() for position in case.used)
+            loss.backward()
+            left.append(loss.detach())
+        left += [torch.zeros(()) if p.grad is None else p.grad.clone() for p in model.parameters()]
+        left += [torch.tensor(p.grad is None) for p in model.parameters()]
+        optimizer.step()
+        optimizer.zero_grad()
+    return [*left, *(value.clone() for value in model.state_dict().values()), torch.get_rng_state()]
+
+
+class Case:
+    """What is drawn besides the module."""
+
+    def __init__(self, draw):
+        self.dtype = draw.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
+        half = draw.choice([torch.bfloat16, torch.float16])
+        autocast = self.dtype == torch.float32 and draw.random() < 0.3
+        self.context = (lambda: torch.autocast("cpu", half)) if autocast else contextlib.nullcontext
+        self.flights = draw.choice([1, 1, 2])
+        self.rows = draw.choice([[ROWS] * 3, [ROWS, ROWS - 2, ROWS]])
+        self.used = draw.choice([(0, 1), (0,), (1,)])
+        self.late_hook = draw.random() < 0.2
+        self.budget = draw.choice([None, "90%", "70%"])
+        self.optimizer = draw.choice([torch.optim.AdamW, lambda p: torch.optim.SGD(p, 0.1, 0.9)])
+
+    def __str__(self):
+        return str(vars(self))
+
+
+def differs(seed):
+    """What the seed drew, where it is not trained as eager PyTorch does; else None."""
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    case = Case(draw)
+    plain = module_from(draw).to(case.dtype)
+    wrapped = lowtide.wrap(copy.deepcopy(plain), budget=case.budget, time_limit=0.3, cache=False,
+                           when_infeasible="warn")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got, expected = trained(wrapped, case, seed), trained(plain, case, seed)
+    if len(got) == len(expected) and all(map(torch.equal, got, expected)):
+        return None
+    return f"seed {seed}: {case}\n{plain}"
+
+
+def run(seconds, seed):
+    """How many cases were tried, and the first that differs."""
+    end, tried = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        found = differs(seed + tried)
+        tried += 1
+        if found is not None:
+            return tried, found
+    return tried, None
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=600)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    tried, found = run(arguments.seconds, arguments.seed)
+    print(f"{tried} trainings, " + ("all as eager to the bit" if found is None else found))
+    raise SystemExit(found is not None)
+
+
+if __name__ == "__main__":
+    main()
