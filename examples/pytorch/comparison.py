@@ -85,14 +85,14 @@ def trained(make, prepare, steps):
     losses, seconds, peak = [], [], 0
     for step in range(WARM_UP + steps):
         torch.manual_seed(step)
-        base = _runtime.counted_bytes()
-        _runtime.reset_counted_peak()
+        base = _runtime.taken_bytes()
+        _runtime.reset_peaks()
         begin = time.perf_counter()
         loss = model(*example.inputs)
         loss.backward()
         optimizer.step()
         seconds.append(time.perf_counter() - begin)
-        peak = _runtime.counted_peak_bytes() - base
+        peak = _runtime.taken_peak_bytes() - base
         optimizer.zero_grad(set_to_none=True)
         losses.append(float(loss.detach()))
     if hasattr(model, "memory"):

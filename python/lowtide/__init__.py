@@ -65,6 +65,7 @@ _WITH_TORCH = {
     "capture": ".pytorch.capture",
     "compile_within": ".pytorch.inductor",
     "max_batch": ".pytorch.max_batch",
+    "memory": ".pytorch.explanation",
     "wrap": ".pytorch.wrap",
 }
 

@@ -75,13 +75,23 @@ def losses(log):
 def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_path):
     plain, plain_log = train(make(attention), tmp_path)
     model = make(attention)
-    state, log = train(model, tmp_path, [huggingface.MemoryBudget("80%")])
+    budgets = []
+
+    class Noting(huggingface.MemoryBudget):
+        def on_log(self, *given, **named):
+            super().on_log(*given, **named)
+            budgets.append(self._in_place.memory.budget)
+
+    state, log = train(model, tmp_path, [Noting("80%")])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__
     figures = [entry for entry in log if "loss" in entry]
-    assert all(0 < entry["lowtide_peak_bytes"] <= entry["lowtide_planned_bytes"]
-               for entry in figures)
+    # A better plan may come between a step and its figures, so the budget is what holds.
+    assert all(0 < entry["lowtide_peak_bytes"] <= budget
+               for entry, budget in zip(figures, budgets))
+    assert all(0 < entry["lowtide_planned_bytes"] <= budget
+               for entry, budget in zip(figures, budgets))
 
 
 @pytest.mark.parametrize("make", [bert, gpt2])

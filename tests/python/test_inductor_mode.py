@@ -182,7 +182,7 @@ def test_nothing_is_held_for_a_function_that_is_forgotten():
     """Autograd keeps the number that a tensor is multiplied by, as Dynamo traces it."""
     def counted():
         gc.collect()
-        return _runtime.counted_bytes()
+        return _runtime.taken_bytes()
 
     layer, x = nn.Linear(4, 4), torch.randn(2, 4)
     before = counted()

@@ -41,11 +41,12 @@ def trained(model, sizes):
     return [*losses, *(p.detach() for p in model.parameters()), torch.get_rng_state()]
 
 
-def wrapped_for(size, share=0.8):
+def wrapped_for(size, share=0.8, **settings):
     """Within a share of what a step of that size takes; budgets are in bytes, as sizes differ."""
     x = torch.randn(size, 32)
     whole = lowtide.wrap(built(), x, budget="100%", time_limit=1)
-    return lowtide.wrap(built(), x, budget=int(share * whole.memory.budget), time_limit=1.5)
+    return lowtide.wrap(built(), x, budget=int(share * whole.memory.budget), time_limit=1.5,
+                        **settings)
 
 
 @pytest.fixture
@@ -88,7 +89,7 @@ def test_every_size_is_within_the_budget():
 
 
 def test_a_size_that_does_not_fit_is_refused_and_the_others_go_on():
-    wrapped = wrapped_for(256)
+    wrapped = wrapped_for(256, when_infeasible="error")
     trained(wrapped, [256, 100])
     with pytest.raises(lowtide.InfeasibleError, match="smallest budget|down to"):
         wrapped(torch.randn(4096, 32))

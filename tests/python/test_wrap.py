@@ -41,7 +41,8 @@ def test_training_is_eager_training_to_the_bit(case, budget):
                else leanest(model, inputs_of()))
     assert same(train(wrapped, inputs_of), expected)
     memory = wrapped.memory
-    assert memory.measured_peak - memory.outside <= memory.planned_peak
+    next_batch = sum(x.nbytes for x in inputs_of())  # made while the block is there
+    assert memory.measured_peak - memory.outside <= memory.planned_peak + next_batch
     assert memory.budget is None or memory.planned_peak <= memory.budget
 
 

@@ -64,6 +64,7 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
         session.evaluate()
         return run(*arguments)
 
+    session.begin_capture()
     full = trace_joint(graph, inputs, name, evaluate)
     if not isinstance(full, JointTrace):
         return full

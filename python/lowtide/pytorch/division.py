@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from .. import InfeasibleError, _core, format_bytes
-from .budget import Need, shares
+from .. import InfeasibleError, format_bytes
+from .budget import Need, resolved, shares
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
+from .optimizer_step import step_bytes
 from .region import Region
 from .settings import UNLIMITED, Settings
 from .steps import Steps
@@ -18,6 +19,8 @@ from .steps import Steps
 #: worked out outside of the model, results in the caller's memory.
 _SHARE_OUTSIDE = 0.001
 _MOST_OUTSIDE = 1 << 16
+#: And when the optimizer steps.
+_LOSS_BYTES = 4096
 
 
 class Division:
@@ -26,19 +29,21 @@ class Division:
     Worked out once, and again after ``changed()``: when there is another graph, when it is learnt
     which run together, when more gradients are kept.
 
-    ``parameters``: those of the whole model, where it is known; else those that the graphs use.
+    ``parameters``: gives those of the whole model, as it is now; none where it is not known, and
+    those that the graphs use count.
     ``regions``: all there are, a list that its owner changes.
     """
 
-    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor],
+    def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
                  regions: Sequence[Region], steps: Steps):
         self.settings = settings
         self.held_bytes = 0
         self.outside_bytes = 0
-        self._parameters = list(parameters)
+        self._parameters = parameters
         self._traced: list[torch.Tensor] = []
         self._regions, self._steps = regions, steps
         self._optimizer_state: int | None = None
+        self._optimizer_step: int | None = None
         self._fixed: int | None = None
         self._shares: dict[Region, int | None] = {}
         self._rooms: dict[Region, int | None] = {}
@@ -63,20 +68,31 @@ class Division:
 
     def trace(self, trained: Sequence[torch.Tensor]) -> None:
         """Parameters that a graph trains: they stand for the model's where those are not known."""
-        if not self._parameters:
-            self._traced = list(trained)
+        self._traced = list(trained)
 
     def share(self, region: Region) -> int | None:
         """Bytes for a plan of the graph, its residents included; None without a limit. Raises
         InfeasibleError when the graphs of its step do not fit together."""
         if region not in self._shares:
-            self._shares[region] = self._share(region)
+            total = self.budget_bytes
+            self._shares[region] = None if total is None else self._share(region, total)
         return self._shares[region]
+
+    def enough(self, needs: Mapping[Region, int]) -> int:
+        """The smallest budget by which each of these graphs has so many bytes as its share."""
+        low, high = 0, 1
+        while not self._has_enough(high, needs):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._has_enough(middle, needs) else (middle, high)
+        return high
 
     def room_bytes(self, region: Region) -> int | None:
         """What the blocks of all graphs of a step may take together; None without a limit."""
         if region not in self._rooms:
-            self._rooms[region] = self._room(region)
+            total = self.budget_bytes
+            self._rooms[region] = None if total is None else self._room(region, total)
         return self._rooms[region]
 
     @property
@@ -86,7 +102,7 @@ class Division:
             return None
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._keep_all_bytes(step) for step in steps), default=0)
-        return _core.resolve_budget(str(self.settings.budget), largest)
+        return resolved(self.settings.budget, largest)
 
     @property
     def fixed_bytes(self) -> int:
@@ -94,9 +110,26 @@ class Division:
         those of the largest are subtracted."""
         if self._fixed is None:
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
-            unused = max(0, storage_bytes(self._parameters) - planned)
-            self._fixed = self._optimizer_bytes() + unused
+            unused = max(0, storage_bytes(self._parameters()) - planned)
+            self._fixed = self.state_bytes + unused
         return self._fixed
+
+    @property
+    def state_bytes(self) -> int:
+        """What the optimizer holds or will hold. Worked out once: plans stay as they are when it
+        has made its state."""
+        if self._optimizer_state is None:
+            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, self._trained())
+        return self._optimizer_state
+
+    @property
+    def optimizer_step_bytes(self) -> int:
+        """What the optimizer takes for a while in its own step beside what is left to other code:
+        of that little is there then, such as the loss."""
+        if self._optimizer_step is None:
+            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained())
+        free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
+        return max(0, self._optimizer_step - free)
 
     def what_else(self) -> str:
         """What the budget holds beside the graphs, for messages."""
@@ -108,57 +141,66 @@ class Division:
         return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state and "
                 f"unused parameters{held}{outside}.)")
 
-    def _share(self, region: Region) -> int | None:
-        total = self._for_steps(region)
-        if total is None:
-            return None
-        self._require_room(total)
-        flights = [other for other in self._steps.of(region)
-                   for _ in range(self._steps.flights(other))]
-        share = shares(total, [_need(other) for other in flights])[flights.index(region)]
+    def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
+        try:
+            return all(self._share(region, total) >= need for region, need in needs.items())
+        except InfeasibleError:
+            return False
+
+    def _share(self, region: Region, total: int) -> int:
+        left = self._for_steps(region, total)
+        self._require_room(left)
+        step = self._steps.of(region)
+        flights = [other for other, count in step.items() for _ in range(count)]
+        again = max((other.priced.beside_bytes for other, count in step.items() if count > 1),
+                    default=0)
+        share = shares(left, [_need(other) for other in flights], again)[flights.index(region)]
         return share - region.beside_bytes
 
-    def _room(self, region: Region) -> int | None:
-        total = self._for_steps(region)
-        if total is None:
-            return None
-        return total - max(other.priced.resident_bytes for other in self._steps.of(region))
+    def _room(self, region: Region, total: int) -> int:
+        return (self._for_steps(region, total)
+                - max(other.priced.resident_bytes for other in self._steps.of(region)))
 
-    def _for_steps(self, region: Region) -> int | None:
-        """What is left for the graphs of a step with their residents; None without a limit."""
-        total = self.budget_bytes
-        if total is None:
-            return None
-        outside = max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
-        return total - self.fixed_bytes - self.held_bytes - outside - self._more_inputs(region)
+    def _for_steps(self, region: Region, total: int) -> int:
+        """What a budget leaves for the graphs of a step with their residents."""
+        return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
+                - self._more_inputs(region))
+
+    def _outside(self, total: int) -> int:
+        return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
 
     def _more_inputs(self, region: Region) -> int:
         """Bytes of the inputs of a step's flights but the first of each graph: those are among its
         residents."""
-        return sum((self._steps.flights(other) - 1) * other.priced.input_bytes
-                   for other in self._steps.of(region))
+        return sum((flights - 1) * other.priced.input_bytes
+                   for other, flights in self._steps.of(region).items())
 
-    def _keep_all_bytes(self, step: Sequence[Region]) -> int:
-        needs = [_need(region) for region in step]
-        blocks = sum(need.keep_all_bytes - need.resident_bytes for need in needs)
-        return self.fixed_bytes + max(need.resident_bytes for need in needs) + blocks
+    def _keep_all_bytes(self, step: Mapping[Region, int]) -> int:
+        """What a step takes when all values are kept, with the gradients that it is added to."""
+        residents = max(region.priced.resident_bytes for region in step)
+        blocks = sum(flights * (region.keep_all_bytes - region.priced.resident_bytes)
+                     for region, flights in step.items())
+        return self.fixed_bytes + self.held_bytes + residents + blocks
 
     def _require_room(self, left_bytes: int) -> None:
         residents = max((region.priced.resident_bytes for region in self._regions), default=0)
         if left_bytes > residents:
             return
         raise InfeasibleError(
-            f"infeasible: parameters, optimizer state and inputs alone exceed the budget of "
-            f"{self.settings.budget} by {format_bytes(residents - left_bytes)}; the smallest "
-            f"budget is larger.")
+            f"parameters, optimizer state and inputs alone exceed the budget of "
+            f"{self.settings.budget} by {format_bytes(residents - left_bytes)}"
+            f"{_if_a_share_was_meant(self.settings.budget)}.")
 
-    def _optimizer_bytes(self) -> int:
-        """Worked out once: plans stay as they are when the optimizer has made its state."""
-        if self._optimizer_state is None:
-            trained = [parameter for parameter in self._parameters or self._traced
-                       if parameter.requires_grad]
-            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, trained)
-        return self._optimizer_state
+    def _trained(self) -> list[torch.Tensor]:
+        return [parameter for parameter in list(self._parameters()) or self._traced
+                if parameter.requires_grad]
+
+
+def _if_a_share_was_meant(budget) -> str:
+    """A number without a unit is one of bytes."""
+    text = str(budget)
+    is_small = text.replace(".", "", 1).isdigit() and float(text) <= 100
+    return f" (which are bytes; for a share, write \"{text}%\")" if is_small else ""
 
 
 def _need(region: Region) -> Need:

@@ -14,21 +14,20 @@ class Executors:
     something of an earlier step is still held where it was made, or when a plan has changed.
     """
 
-    def __init__(self, graph: Graph):
-        self._graph = graph
+    def __init__(self):
         self._by_plan: dict[Plan, list] = {}
 
     def __iter__(self) -> Iterator:
         return (executor for some in self._by_plan.values() for executor in some)
 
-    def idle(self, plan: Plan):
-        """An executor of the plan that may begin. Blocks that nobody needs are given back before
+    def idle(self, plan: Plan, graph: Graph):
+        """An executor of the plan for the graph that may begin. Blocks that nobody needs are given back before
         it takes one."""
         self._forget_other_plans(plan)
         executors = self._by_plan.setdefault(plan, [])
         found = next((executor for executor in executors if executor.idle), None)
         if found is None:
-            found = _runtime.Executor(self._graph, plan)
+            found = _runtime.Executor(graph, plan)
             executors.append(found)
         if not found.held_bytes:
             self.release_idle()
@@ -43,6 +42,13 @@ class Executors:
         for executor in self:
             if executor.idle:
                 executor.release()
+
+    def release_unused(self) -> None:
+        """Of blocks that their plans divide: gives back the sections that no flight needs and in
+        which no gradient lies."""
+        for plan, executors in self._by_plan.items():
+            for executor in executors if plan.borders else ():
+                executor.release_unused()
 
     def _forget_other_plans(self, plan: Plan) -> None:
         for other in [other for other in self._by_plan if other is not plan]:

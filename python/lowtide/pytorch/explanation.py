@@ -1,9 +1,10 @@
-"""What is kept and what runs again in a wrapped module, in words."""
+"""What is kept and what runs again in a wrapped module, in words; and its memory."""
 
 from __future__ import annotations
 
 import torch
 
+from .memory import Memory
 from .wrap import session_of
 
 
@@ -13,3 +14,11 @@ def explanation(model: torch.nn.Module, most: int) -> str:
     Raises InputError for a module that is not wrapped.
     """
     return session_of(model).explanation(most)
+
+
+def memory(model: torch.nn.Module) -> Memory:
+    """What a step of a wrapped module was planned to take and took, in bytes.
+
+    Raises InputError for a module that is not wrapped.
+    """
+    return session_of(model).memory()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 
 import torch
 
@@ -12,21 +12,20 @@ import torch
 class KeptGradients:
     """Moves what ``.grad`` still holds out of the blocks where it was made.
 
-    ``parameters``: those of the model, where it is known; else those that are met.
+    ``parameters``: those of the model, where it is known. What graphs are run with joins them:
+    inputs that need gradients, parameters that took the place of others.
     """
 
-    def __init__(self, parameters: Sequence[torch.Tensor]):
-        self._parameters = list(parameters)
+    def __init__(self, parameters: Iterable[torch.Tensor]):
         self._met: dict[int, weakref.ref] = {}  # by identity: tensors are not compared
+        self.meet(parameters)
 
-    def meet(self, primals: Sequence, inputs: Sequence[int]) -> None:
-        """Notes what a graph is run with and may get a gradient. ``inputs``: positions of those
-        that are no parameters."""
-        for position in inputs if self._parameters else range(len(primals)):
-            tensor = primals[position]
-            if not isinstance(tensor, torch.Tensor) or not tensor.requires_grad:
+    def meet(self, tensors: Iterable) -> None:
+        """Notes what may get a gradient."""
+        for tensor in tensors:
+            if id(tensor) in self._met or not isinstance(tensor, torch.Tensor):
                 continue
-            if tensor.is_leaf and id(tensor) not in self._met:
+            if tensor.requires_grad and tensor.is_leaf:
                 forget = lambda _, key=id(tensor): self._met.pop(key, None)  # noqa: E731
                 self._met[id(tensor)] = weakref.ref(tensor, forget)
 
@@ -56,11 +55,6 @@ class KeptGradients:
                 leaf.grad = gradient
 
     def _with_gradients(self) -> list[torch.Tensor]:
-        return [leaf for leaf in self._leaves() if leaf.is_leaf and leaf.grad is not None]
-
-    def _leaves(self) -> Iterator[torch.Tensor]:
-        yield from self._parameters
-        for reference in list(self._met.values()):
-            tensor = reference()
-            if tensor is not None:
-                yield tensor
+        leaves = [reference() for reference in list(self._met.values())]
+        return [leaf for leaf in leaves
+                if leaf is not None and leaf.is_leaf and leaf.grad is not None]

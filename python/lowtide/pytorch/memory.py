@@ -18,9 +18,11 @@ class Memory:
     ``budget``: None for no limit. ``existing``: what is there before the step: parameters, buffers,
     inputs, gradients that are kept from before, and the optimizer's state (as the optimizer holds
     it, or what it will hold). ``planned_peak`` and ``measured_peak`` contain it; ``measured_peak``
-    is that of the last step, and also contains ``outside``, the most that other code of the process
-    took of the framework's memory meanwhile: the first step's plan knows nothing of it, later ones
-    leave it room. 0 before the first step.
+    is the most that was there at one time: blocks, results in the caller's memory, what other code
+    of the process took of the framework's memory, measuring where a graph was captured; and, once
+    the next step has begun, what came between them, such as the optimizer's step. ``outside``: the
+    most that other code took until the backward pass was over: the first step's plan knows nothing
+    of it, later ones leave it room. Both are 0 before the first step.
     """
 
     budget: int | None
@@ -47,33 +49,85 @@ class Memory:
 
 
 class Meter:
-    """Reads off what a step takes, in bytes: the highest use of its blocks, and the most that other
-    code of the process took meanwhile. 0 before the first step.
+    """Reads off what a step takes of the framework's memory, in bytes, from its first forward pass,
+    or what is captured before it, until the next step begins.
 
-    ``regions``: those whose blocks count, a list that its owner changes.
+    ``regions``: those whose blocks count as taken by a step though they are kept between steps, a
+    list that its owner changes.
     """
 
     def __init__(self, regions: Sequence[Region]):
-        self.block_bytes = 0
         self.outside_bytes = 0
+        #: By how much the step took more than its plans count.
+        self.unforeseen_bytes = 0
         self._regions = regions
-        self._counted_before = 0
+        self._is_capturing = False
+        self._is_open = False
+        self._before = self._unserved_before = 0
+        self._until_backward = self._after_backward = 0
+
+    def capture(self) -> None:
+        """A graph is to be captured for the step that comes: it begins with this."""
+        if not self._is_capturing:
+            self._open()
+            self._is_capturing = True
 
     def begin(self) -> None:
-        _runtime.reset_counted_peak()
-        self._counted_before = _runtime.counted_bytes()
+        """The first forward pass of a step comes."""
+        if not self._is_capturing:
+            self._open()
+        self._before = _runtime.taken_bytes() - self._held_bytes()
+        self._unserved_before = _runtime.unserved_bytes()
+        self._is_capturing = False
 
     def read(self) -> None:
-        self.outside_bytes = _runtime.counted_peak_bytes() - self._counted_before
-        self.block_bytes = sum(executor.used_bytes for region in self._regions
-                               for executor in region.executors if executor.held_bytes)
+        """A backward pass has ended."""
+        if self._is_open:
+            self.outside_bytes = max(self.outside_bytes,
+                                     _runtime.unserved_peak_bytes() - self._unserved_before)
+            self._until_backward = max(self._until_backward, _runtime.taken_peak_bytes())
+            unforeseen = self._until_backward - self._before - self._foreseen_bytes()
+            self.unforeseen_bytes = max(self.unforeseen_bytes, unforeseen)
+            _runtime.reset_peaks()
+
+    def end(self) -> None:
+        """What follows is no part of the step."""
+        if self._is_open and not self._is_capturing:
+            self._after_backward = _runtime.taken_peak_bytes() - self._made_bytes() - self._before
+            self._is_open = False
+
+    @property
+    def taken_bytes(self) -> int:
+        """The most that a step took, beside what existed before it: the last one until its
+        backward pass was over, and afterwards the last one that another one followed."""
+        if not self._until_backward:
+            return 0
+        return max(self._until_backward - self._before, self._after_backward)
+
+    def _open(self) -> None:
+        _runtime.reset_peaks()
+        self._until_backward = self.outside_bytes = self.unforeseen_bytes = 0
+        self._is_open = True
+
+    def _made_bytes(self) -> int:
+        """What was made since the step began and lasts: the optimizer's state in its first step,
+        which counts among what exists, and what the caller keeps for other ends."""
+        return max(0, _runtime.taken_bytes() - self._held_bytes() - self._before)
+
+    def _foreseen_bytes(self) -> int:
+        return sum(executor.block_bytes + region.beside_bytes for region in self._regions
+                   for executor in region.executors if executor.held_bytes)
+
+    def _held_bytes(self) -> int:
+        return sum(executor.held_bytes for region in self._regions for executor in region.executors)
 
 
 def outside_room(outside_bytes: int) -> int:
     """Bytes to leave where so many were taken: some more, as that differs a little from step to
     step, and each change asks for other plans."""
-    unit = max(4096, 1 << max(0, outside_bytes.bit_length() - 3))
-    return -(-outside_bytes // unit) * unit
+    taken = max(0, outside_bytes)
+    unit = max(4096, 1 << max(0, taken.bit_length() - 3))
+    return -(-taken // unit) * unit
 
 
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:

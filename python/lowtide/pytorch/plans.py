@@ -6,8 +6,17 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 
-from .. import InfeasibleError, Plan, keep_all
-from .planning import Priced, kept, least_bytes, planned, transferred
+from .. import InfeasibleError, Plan, format_bytes, keep_all
+from .planning import (
+    NoPlan,
+    Priced,
+    Refusal,
+    leanest_plan,
+    planned,
+    store_for,
+    stored,
+    transferred,
+)
 from .settings import Settings
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
@@ -28,7 +37,10 @@ class Plans:
         self.priced = priced
         self._settings = settings
         self._relatives = relatives
+        self._store = store_for(priced, settings)
         self._found: dict[int | None, Plan] = {}
+        self._refusals: dict[int | None, Refusal] = {}
+        self._leanest: Plan | None = None
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
         """The plan for so many bytes, residents included. Raises InfeasibleError.
@@ -36,31 +48,63 @@ class Plans:
         With ``soon``, one that is at hand or takes a second, and a better one later, when a thread
         has found it.
         """
+        if budget_bytes in self._refusals:
+            raise NoPlan(self._refusals[budget_bytes])
         if budget_bytes not in self._found:
             make = self._soon if soon else self._now
-            self._found[budget_bytes] = make(budget_bytes)
+            try:
+                self._found[budget_bytes] = make(budget_bytes)
+            except NoPlan as error:
+                self._refusals[budget_bytes] = error.refusal
+                raise
         return self._found[budget_bytes]
 
-    def least_bytes(self) -> int:
-        """About the fewest bytes that there is a plan for, residents included."""
-        return least_bytes(self.priced, self._settings)
+    def leanest(self) -> Plan:
+        """The plan of the fewest bytes that is found, residents included."""
+        if self._leanest is None:
+            tried = [refusal.leanest for refusal in self._refusals.values()
+                     if refusal.leanest is not None]
+            self._leanest = min(tried, key=lambda plan: plan.arena_bytes, default=None) \
+                or leanest_plan(self.priced, self._settings)
+        return self._leanest
 
     def _now(self, budget_bytes: int | None) -> Plan:
-        return planned(self.priced, budget_bytes, self._settings)
+        found, searched = stored(budget_bytes, self._store, self._settings)
+        if found is not None and self._is_final(found, searched):
+            self._settings.say(f"planned before: {format_bytes(found.arena_bytes)}")
+            return found
+        if found is not None and searched is not None:  # the clock cut it, or a shorter limit
+            self._improve_in_background(budget_bytes, found)
+            return found
+        found = self._planned(budget_bytes, self._settings)
+        at_hand = [plan for plan in self._fitting(budget_bytes) if plan.cost < found.cost]
+        return min(at_hand, key=lambda plan: plan.cost, default=found)
 
     def _soon(self, budget_bytes: int | None) -> Plan:
-        found = kept(self.priced, budget_bytes, self._settings)
-        if found is not None:
+        found, searched = stored(budget_bytes, self._store, self._settings)
+        if found is not None and self._is_final(found, searched):
             return found
-        found = self._at_hand(budget_bytes)
+        if found is None:
+            found = self._at_hand(budget_bytes)
         if found is None and self._settings.time_limit <= _SOON:
             return self._now(budget_bytes)
         if found is None:
             found = self._in_haste(budget_bytes)
-        if found.cost > self.priced.keep_all_cost:
-            threading.Thread(target=self._improve, args=(budget_bytes, found),
-                             name="lowtide-improve").start()
+        self._improve_in_background(budget_bytes, found)
         return found
+
+    def _is_final(self, found: Plan, searched_seconds: float | None) -> bool:
+        """Whether another search in the time limit would find nothing better."""
+        return (found.cost <= self.priced.keep_all_cost
+                or (searched_seconds or 0.0) >= self._settings.time_limit)
+
+    def _planned(self, budget_bytes: int | None, settings: Settings) -> Plan:
+        return planned(self.priced, budget_bytes, settings, self._store)
+
+    def _fitting(self, budget_bytes: int | None) -> list[Plan]:
+        """The plans for other budgets that fit this one."""
+        return [plan for plan in tuple(self._found.values())
+                if budget_bytes is None or plan.arena_bytes <= budget_bytes]
 
     def _at_hand(self, budget_bytes: int | None) -> Plan | None:
         """The best that fits of what needs no search: everything is kept, a plan for less memory,
@@ -71,8 +115,7 @@ class Plans:
         laid_out = transferred(self.priced, self.priced, all_kept, budget_bytes)
         if laid_out is not None:
             return laid_out
-        fitting = [plan for plan in tuple(self._found.values()) if plan.arena_bytes <= budget_bytes]
-        fitting += self._of_the_nearest(budget_bytes)
+        fitting = self._fitting(budget_bytes) + self._of_the_nearest(budget_bytes)
         return min(fitting, key=lambda plan: plan.cost, default=None)
 
     def _of_the_nearest(self, budget_bytes: int) -> list[Plan]:
@@ -90,11 +133,15 @@ class Plans:
         return []
 
     def _in_haste(self, budget_bytes: int | None) -> Plan:
-        quick = dataclasses.replace(self._settings, time_limit=_SOON)
         try:
-            return planned(self.priced, budget_bytes, quick)
+            return self._planned(budget_bytes, dataclasses.replace(self._settings, time_limit=_SOON))
         except InfeasibleError:
             return self._now(budget_bytes)
+
+    def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
+        if first.cost > self.priced.keep_all_cost:
+            threading.Thread(target=self._improve, args=(budget_bytes, first),
+                             name="lowtide-improve").start()
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:
         """Replaces a plan that was made in haste; the next forward pass takes the new one.
@@ -106,9 +153,28 @@ class Plans:
             if not threading.main_thread().is_alive():
                 return
             try:
-                better = planned(self.priced, budget_bytes,
-                                 dataclasses.replace(self._settings, report=None))
+                better = self._planned(budget_bytes,
+                                       dataclasses.replace(self._settings, report=None))
             except InfeasibleError:
                 return  # the first one holds
         if better.cost < first.cost:
             self._found[budget_bytes] = better
+
+
+class SectionedPlans(Plans):
+    """Those whose block may be given back in part after the backward pass, so that the budget has
+    room for the optimizer's ``after_bytes`` beside the gradients; where none fits, others."""
+
+    def __init__(self, priced: Priced, settings: Settings, relatives: Iterable[Plans] = (),
+                 after_bytes: int = 0):
+        super().__init__(priced, settings, relatives)
+        sectioned = dataclasses.replace(priced, graph=priced.graph.with_after_bytes(after_bytes))
+        self._sectioned = Plans(sectioned, settings, relatives) if after_bytes else None
+
+    def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
+        if self._sectioned and budget_bytes is not None:
+            try:
+                return self._sectioned.within(budget_bytes, soon=soon)
+            except InfeasibleError:
+                pass
+        return super().within(budget_bytes, soon=soon)

@@ -11,9 +11,10 @@ from .. import Error, Plan
 from .again import why_not_again
 from .capture import Captured, Output, storages_of
 from .capture.primals import placeholders
+from .dropped_results import DroppedResults
 from .executors import Executors
-from .planning import Priced, priced
-from .plans import Plans
+from .planning import Priced, keep_all_bytes, measured_graph, priced
+from .plans import Plans, SectionedPlans
 from .saved import saved_of
 from .settings import Settings
 
@@ -27,13 +28,22 @@ class Region:
 
     A ticket is flown once. ``backward_again`` runs both halves for one that was flown already, or
     that was given up to have its memory for something else.
+
+    ``after_bytes``: what the optimizer takes for a while in its own step.
     """
 
-    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[Plans] = ()):
+    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[Plans] = (),
+                 after_bytes: int = 0):
         self.captured = captured
-        self.priced: Priced = priced(captured.graph, settings)
-        self.plans = Plans(self.priced, settings, relatives)
-        self.executors = Executors(self.priced.graph)
+        self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
+        measured = measured_graph(captured.graph, settings)
+        self._results = DroppedResults(captured, measured, keep_all_bytes(measured))
+        self._measured = measured
+        self._known: dict[frozenset[int], tuple[Priced, SectionedPlans]] = {}
+        #: What is taken when all values are kept, with results as expected before the first step:
+        #: a budget that is a share of it does not change when they turn out to be held.
+        self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.beside_bytes
+        self.executors = Executors()
         self.why_not_again = why_not_again(captured)
         self.saved = saved_of(captured)
         self._residents = _resident_sources(captured)
@@ -51,6 +61,30 @@ class Region:
         return self.captured.graph.name
 
     @property
+    def priced(self) -> Priced:
+        """The graph as plans are made for it now, by which results the caller drops."""
+        return self._now()[0]
+
+    @property
+    def plans(self) -> SectionedPlans:
+        return self._now()[1]
+
+    def _now(self) -> tuple[Priced, SectionedPlans]:
+        dropped = self._results.now
+        if dropped not in self._known:
+            known = priced(self._measured.with_results_dropped(sorted(dropped)))
+            # What no plan counts is gone when the optimizer steps.
+            after_bytes = max(0, self._after_bytes - known.beside_bytes)
+            plans = SectionedPlans(known, self._settings, self._relatives, after_bytes)
+            self._known[dropped] = known, plans
+        return self._known[dropped]
+
+    def see_results(self, executor) -> bool:
+        """Takes in what the caller held at the executor's backward pass; whether plans are to be
+        made for other results from now on."""
+        return self._results.see(executor.held_results)
+
+    @property
     def apart_bytes(self) -> int:
         """What gradients take beside the block where they were made."""
         return self._gradient_bytes if self.all_apart else 0
@@ -59,6 +93,11 @@ class Region:
     def beside_bytes(self) -> int:
         """What a step takes that no plan counts."""
         return self.priced.beside_bytes + self.apart_bytes
+
+    @property
+    def keep_all_bytes(self) -> int:
+        """What a step takes when all values are kept, residents included."""
+        return self._kept_bytes + self.apart_bytes
 
     def block_bytes(self, plan: Plan) -> int:
         """What a flight by the plan takes beside the residents."""
@@ -79,7 +118,7 @@ class Region:
         with _ONE_AT_A_TIME:
             residents = [primals[position] if constant is None else constant
                          for position, constant in self._residents]
-            found, ticket = self.executors.idle(plan).forward(residents, self._forward_wanted)
+            found, ticket = self._idle(plan).forward(residents, self._forward_wanted)
         return _filled(self._forward_results, found), ticket
 
     def backward(self, executor, tangents: Sequence[torch.Tensor], apart: bool = False) -> list:
@@ -104,8 +143,7 @@ class Region:
                       in self._residents if constant is None and position not in known}
             residents = [known[position] if constant is None else constant
                          for position, constant in self._residents]
-            found = self.executors.idle(plan).again(ticket, residents, tangents,
-                                                    self._backward_wanted)
+            found = self._idle(plan).again(ticket, residents, tangents, self._backward_wanted)
         return self._gradients(found, True)
 
     def require_again(self) -> None:
@@ -122,6 +160,9 @@ class Region:
         with _ONE_AT_A_TIME:
             executor.give_up()
             executor.release()
+
+    def _idle(self, plan: Plan):
+        return self.executors.idle(plan, self.priced.graph)
 
     def _unsaved(self, position: int) -> torch.Tensor:
         """Stands for a primal that nothing reads which matters; takes no memory."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import InfeasibleError, Plan, format_bytes
+from .. import Plan, format_bytes
 from .division import Division
+from .planning import NoPlan, Refusal
 from .region import Region
 
 
@@ -23,7 +24,7 @@ class Room:
     def plan_that_fits(self, region: Region, plan: Plan, beside_bytes: int = 0) -> Plan:
         """``plan``, that of the region's share, when there is room for it or can be made. Others
         took more than theirs when it was not known that this flight would come; then theirs are
-        given up. Where they cannot be, a plan for what is left. Raises InfeasibleError.
+        given up. Where they cannot be, a plan for what is left. Raises NoPlan.
 
         ``beside_bytes``: what the flight takes beside what is counted for one.
         """
@@ -40,8 +41,9 @@ class Room:
         budget = left - beside_bytes - region.beside_bytes + region.priced.resident_bytes
         try:
             return region.plans.within(budget, soon=True)
-        except InfeasibleError as error:
-            raise InfeasibleError(f"{error} {self._what_is_taken(region)}") from None
+        except NoPlan as error:
+            why = f"{error.refusal.why_not_less} {self._what_is_taken(region)}"
+            raise NoPlan(Refusal(why, why, error.refusal.leanest)) from None
 
     def has(self, region: Region, kept_bytes: int) -> bool:
         """Whether so many bytes of gradients may be kept beside all blocks that are there, before a

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from .. import Op
 from .capture import Captured
 
 
@@ -21,18 +23,19 @@ class Saved:
 
 def saved_of(captured: Captured) -> Saved:
     """All primals that ops read, but for what the module itself overwrites; of the outputs, which
-    lie where the caller could change them, those that ops read."""
-    read = _read(captured)
+    lie where the caller could change them, those that ops behind the boundary may read."""
+    ops = captured.graph.ops
+    before, behind = ops[:captured.boundary], ops[captured.boundary + 1:]
+    read = _read(captured, [*before, *behind])
     primals = [position for position, index in enumerate(captured.primals)
                if index in read and position not in captured.updated]
-    made = read - set(captured.primals)
+    made = _read(captured, behind) - set(captured.primals)
     results = {output.tensor: position for position, output in enumerate(captured.forward_outputs)}
     return Saved(primals, [position for index, position in results.items() if index in made])
 
 
-def _read(captured: Captured) -> set[int]:
+def _read(captured: Captured, ops: Sequence[Op]) -> set[int]:
     """Tensors that ops read, and the storages of the views that they read."""
     tensors = captured.graph.tensors
-    read = {index for number, op in enumerate(captured.graph.ops) if number != captured.boundary
-            for index in op.inputs}
+    read = {index for op in ops for index in op.inputs}
     return (read | {tensors[index].alias_of for index in read}) - {None}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -12,7 +11,8 @@ from .capture import Captured
 from .division import Division
 from .kept_gradients import KeptGradients
 from .memory import Memory, Meter, outside_room
-from .planning import no_plan
+from .notices import Notices, warn
+from .planning import NoPlan, Refusal
 from .plans import Plans
 from .region import Region
 from .room import Room
@@ -27,13 +27,13 @@ class Prepared(Exception):
 class Session:
     """Plans and runs the graphs of one model within one budget.
 
-    ``parameters``: those of the whole model, where it is known; else those that the graphs use.
+    ``parameters``: gives those of the whole model, as it is now; none where it is not known.
     ``name``: what the graphs are called in reports.
     While ``preparing``, a graph raises Prepared instead of running.
     """
 
-    def __init__(self, settings: Settings, parameters: Sequence[torch.Tensor] = (),
-                 name: str = "graph"):
+    def __init__(self, settings: Settings,
+                 parameters: Callable[[], Iterable[torch.Tensor]] = tuple, name: str = "graph"):
         self.settings = settings
         self.name = name
         self.regions: list[Region] = []
@@ -42,15 +42,19 @@ class Session:
         self.options: Mapping | None = None
         #: How often a captured graph was called; each call of the model should come to one.
         self.runs = 0
+        #: Why a call ran without a plan, when one did; "" otherwise.
+        self.why_unplanned = ""
         self._plans: list[Plans] = []
         self._steps = Steps(self.regions)
         self._division = Division(settings, parameters, self.regions, self._steps)
         self._room = Room(self.regions, self._division)
-        self._gradients = KeptGradients(parameters)
+        self._gradients = KeptGradients(parameters())
         self._meter = Meter(self.regions)
+        self._notices = Notices()
         self._kept_bytes = 0
         self._ran = False
-        self._met_graph = False
+        self._trained = False
+        self._tells = True
         self._leaves_room = True
         self._last: Region | None = None
 
@@ -60,11 +64,11 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
-        region = Region(captured, self.settings, self._plans)
         self._division.trace(trained)
+        region = Region(captured, self.settings, self._plans, self._division.optimizer_step_bytes)
         self.regions.append(region)
         self._steps.meet(region)
-        self._met_graph = True
+        self._tells = False
         self._division.changed()
         try:
             self.plan_for(region)
@@ -76,20 +80,60 @@ class Session:
         self._plans.append(region.plans)
         return region
 
+    @property
+    def has_plans(self) -> bool:
+        return bool(self.regions)
+
+    def note_unplanned(self, message: str, why: str) -> None:
+        """A call ran, or would have run, without a plan. Warned of once for each cause."""
+        self.why_unplanned = why
+        if not self.preparing:
+            self._notices.warn_once(why, message)
+
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
         return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
 
+    def begin_capture(self) -> None:
+        """A graph is about to be captured and its ops measured: blocks that nobody needs make room,
+        and what that takes counts as of the step that comes."""
+        if self.preparing or any(region.open_flights for region in self.regions):
+            return
+        self._meter.end()
+        self._release_idle()
+        self._meter.capture()
+
     def plan_for(self, region: Region) -> Plan:
         """The plan of a region as things are: how many graphs there are, which gradients live."""
         try:
-            share = self._division.share(region)
-            return region.plans.within(share, soon=self._in_haste())
+            return self._plan_within_share(region)
         except InfeasibleError as error:
-            enough = getattr(error, "smallest_budget", None)
-            if enough is not None:
-                enough += self.budget_bytes - share
-            raise no_plan(f"{error} {self._division.what_else()}", enough) from None
+            return self._leanest_plan(region, error)
+
+    def _plan_within_share(self, region: Region) -> Plan:
+        return region.plans.within(self._division.share(region), soon=self._in_haste())
+
+    def _leanest_plan(self, region: Region, error: InfeasibleError) -> Plan:
+        """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
+        chosen = self.settings.when_infeasible
+        if chosen == "error" or (chosen is None and not self._trained):
+            raise self._explained(region, error) from None
+        plan = region.plans.leanest()
+        self._notices.warn_once(
+            f"infeasible {region.name}",
+            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, so "
+            f"that steps exceed it: it runs by the plan that needs the least. "
+            f"{self._explained(region, error)}")
+        return plan
+
+    def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
+        """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
+        needs = {other: other.plans.leanest().arena_bytes for other in self._steps.of(region)}
+        enough = self._division.enough(needs)
+        why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
+        message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
+                   f"({enough} bytes). {why} {self._division.what_else()}")
+        return NoPlan(Refusal(message), enough)
 
     def _in_haste(self) -> bool:
         """Whether a run waits for the plan, or a plan for other sizes is there already."""
@@ -104,11 +148,10 @@ class Session:
             raise Prepared
         if not any(other.open_flights for other in self.regions):
             self._begin_step(region)
-        self._gradients.meet(primals, region.inputs)
+        self._gradients.meet(primals)
         if self._steps.meet(region):
             self._division.changed()
-        plan = self._room.plan_that_fits(region, self.plan_for(region))
-        result = region.forward(plan, primals)
+        result = region.forward(self._plan_that_fits(region), primals)
         self._ran = True
         return result
 
@@ -121,14 +164,18 @@ class Session:
         executor = region.executors.awaiting(ticket)
         if executor is not None:
             gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
+            if region.see_results(executor):
+                self._division.changed()
+                self._tells = False
         else:
             region.require_again()
             self._clear_blocks(region)
-            plan = self._room.plan_that_fits(region, self.plan_for(region),
-                                             region.priced.beside_bytes)
+            plan = self._plan_that_fits(region, region.priced.beside_bytes)
             gradients = region.backward_again(plan, ticket, saved, tangents)
         self._meter.read()
+        region.executors.release_unused()
         self._last = region
+        self._trained = True
         return gradients
 
     def evaluate(self) -> None:
@@ -136,9 +183,19 @@ class Session:
         self.runs += 1
         if self.preparing:
             raise Prepared
+        self._meter.end()
         self._release_idle()
 
+    def _plan_that_fits(self, region: Region, beside_bytes: int = 0) -> Plan:
+        """``beside_bytes``: as of ``Room.plan_that_fits``."""
+        plan = self.plan_for(region)
+        try:
+            return self._room.plan_that_fits(region, plan, beside_bytes)
+        except InfeasibleError as error:
+            return self._leanest_plan(region, error)
+
     def _begin_step(self, region: Region) -> None:
+        self._meter.end()
         self._clear_blocks(region)
         self._leave_room_outside(region)
         self._room.gave_up = False
@@ -149,27 +206,26 @@ class Session:
         self._meter.begin()
 
     def _leave_room_outside(self, region: Region) -> None:
-        """The most that other code took during a step counts from then on, where plans can do with
-        what is left. A step in which a graph was captured tells nothing: ops were measured then."""
+        """What a step took more than its plans count, for other code, counts from then on, where
+        plans can do with what is left. A step in which a graph was captured tells nothing, as ops were measured then;
+        nor does one whose plan was for results that turned out to be held or dropped."""
         step = self._steps.of(region)
-        foreseen = sum(other.beside_bytes for other in step)
-        seen = outside_room(max(0, self._meter.outside_bytes - foreseen))
+        seen = outside_room(self._meter.unforeseen_bytes)
         before = self._division.outside_bytes
-        tells, self._met_graph = not self._met_graph, False
+        tells, self._tells = self._tells, True
         if not tells or not self._leaves_room or seen <= before or self.budget_bytes is None:
             return
         self._division.leave(seen)
         try:
             for other in step:
-                self.plan_for(other)
+                self._plan_within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
+            reason = self._explained(region, error)
             self._division.leave(before)
-            warnings.warn(
-                f"other code of this process took {format_bytes(seen)} during the last step, which "
-                f"the budget of {self.settings.budget} has no room for, so that steps exceed it: "
-                f"{error} Put the loss into the module, so that it is planned, or allow more.",
-                stacklevel=5)
+            warn(f"other code of this process took {format_bytes(seen)} during the last step, which "
+                 f"the budget of {self.settings.budget} has no room for, so that steps exceed it. "
+                 f"Put the loss into the module, so that it is planned, or allow more. {reason}")
 
     def _clear_blocks(self, region: Region) -> None:
         """Moves gradients out of the blocks before a flight of this region. Where somebody keeps
@@ -216,28 +272,27 @@ class Session:
         """What a step was planned to take and took, in bytes."""
         fixed = self._division.fixed_bytes
         if not self.regions:
-            return Memory(None, fixed, fixed)
+            share = str(self.settings.budget).strip().endswith("%")
+            return Memory(None if share else self.budget_bytes, fixed, fixed)
         step = self._steps.of(self._last or self.regions[0])
         existing = fixed + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(self.plan_for(region)) for region in step)
-        taken, outside = self._meter.block_bytes, self._meter.outside_bytes
-        return Memory(self.budget_bytes, existing, existing + blocks,
-                      existing + taken + outside if taken else 0, outside)
+        taken = self._meter.taken_bytes
+        return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
+                      self._meter.outside_bytes)
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
-        blocks = sum(region.plans.least_bytes() - region.priced.resident_bytes
-                     + region.beside_bytes for region in step)
+        blocks = sum(region.block_bytes(region.plans.leanest()) for region in step)
         return self._division.fixed_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""
         if not self.regions:
-            return ("Nothing is planned yet: the model was wrapped without example inputs and did "
-                    "not run.")
+            return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
         for region in self.regions:
             graph = region.priced.graph

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from .. import InputError
+from .. import InputError, default_strategy, strategies
+from .budget import resolved
+from .optimizer_state import optimizer_state_bytes
 
 #: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
 MODES = ("executor", "inductor")
@@ -26,8 +28,11 @@ class Settings:
     """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
     kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
     ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
-    planning for each graph at most; most end before. ``report``: gets one line for each stage of
-    the work; None is silent. ``mode``: one of ``MODES``.
+    planning for each graph at most; most end before. ``cache``: whether plans are kept for later
+    runs; ``"refresh"``: they are, and none of an earlier run is used. ``report``: gets one line for
+    each stage of the work; None is silent. ``mode``: one of ``MODES``. ``when_infeasible``: whether
+    a step that no plan fits raises InfeasibleError, or runs by the plan that needs the least, with
+    a warning; None raises until a step was run to its end, and warns from then on.
     """
 
     budget: int | str | None = None
@@ -35,13 +40,22 @@ class Settings:
     strategy: str | None = None
     options: Mapping[str, float] = dataclasses.field(default_factory=dict)
     time_limit: float = 30.0
-    cache: bool = True
+    cache: bool | str = True
     report: Callable[[str], None] | None = None
     mode: str = "executor"
+    when_infeasible: str | None = None
 
     def __post_init__(self):
-        if self.mode not in MODES:
-            raise InputError(f"unknown mode {self.mode!r}: choose from {', '.join(MODES)}")
+        _require_choice("mode", self.mode, MODES)
+        _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
+        _require_choice("cache", self.cache, (True, False, "refresh"))
+        _require_budget(self.budget)
+        _require_planning(self.strategy, self.options)
+        _require_seconds(self.time_limit)
+        if self.report is not None and not callable(self.report):
+            raise InputError(f"report must be a function that gets a line of text, or None, not "
+                             f"{self.report!r}")
+        optimizer_state_bytes(self.optimizer, ())
 
     @property
     def planning_options(self) -> dict[str, float]:
@@ -51,6 +65,46 @@ class Settings:
     def say(self, message: str) -> None:
         if self.report is not None:
             self.report(message)
+
+
+def _require_choice(name: str, value, choices: Sequence) -> None:
+    if not any(value is choice or (isinstance(choice, str) and value == choice)
+               for choice in choices):
+        raise InputError(f"unknown {name} {value!r}: choose from {', '.join(map(str, choices))}")
+
+
+def _require_budget(budget) -> None:
+    if budget is None or isinstance(budget, (str, float)) and budget in UNLIMITED:
+        return
+    if isinstance(budget, (bool, torch.Tensor)) or not isinstance(budget, (int, float, str)):
+        raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", or "
+                         f"None, not {budget!r}")
+    if isinstance(budget, float) and 0 < budget <= 1:
+        raise InputError(f"a budget of {budget!r} bytes is too small for anything; for a share of "
+                         f"what a step takes when all values are kept, write \"{budget:.0%}\"")
+    resolved(budget, 1)
+
+
+def _require_planning(strategy, options) -> None:
+    known = {found.name: found for found in strategies()}
+    if strategy is not None and strategy not in known:
+        raise InputError(f"unknown strategy {strategy!r}: choose from {', '.join(known)}")
+    if not isinstance(options, Mapping):
+        raise InputError(f"options must be a dict from names to numbers, not {options!r}")
+    chosen = known[strategy] if strategy else default_strategy()
+    allowed = {option.name for option in chosen.options}
+    for name, value in options.items():
+        if name not in allowed:
+            raise InputError(f"the strategy {chosen.name} has no option {name!r}; it has "
+                             f"{', '.join(sorted(allowed)) or 'none'}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"the option {name!r} must be a number, not {value!r}")
+
+
+def _require_seconds(time_limit) -> None:
+    if (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))
+            or not time_limit > 0):
+        raise InputError(f"time_limit must be seconds of planning above 0, not {time_limit!r}")
 
 
 def to_stderr(message: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from .region import Region
 
@@ -12,36 +12,40 @@ class Steps:
     the same time hold their values at the same time. Graphs that never do are the same code for
     other sizes, and each may have all of the memory.
 
-    ``regions``: all there are, a list that its owner changes.
+    ``regions``: all there are, oldest first, a list that its owner changes.
     """
 
     def __init__(self, regions: Sequence[Region]):
         self._regions = regions
-        self._company: dict[Region, set[Region]] = {}
-        self._flights: dict[Region, int] = {}
+        #: Of what was seen to wait at one time: how many forward passes of each region. None is
+        #: part of another.
+        self._seen: list[dict[Region, int]] = []
 
     def meet(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
-        company = self._company.setdefault(region, set())
-        flights = region.open_flights + 1
-        strangers = [other for other in self._regions
-                     if other is not region and other.open_flights and other not in company]
-        is_new = bool(strangers) or flights > self.flights(region)
-        self._flights[region] = max(self.flights(region), flights)
-        for other in strangers:
-            company.add(other)
-            self._company[other].add(region)
-        return is_new
+        waiting = {other: other.open_flights + (other is region) for other in self._regions}
+        waiting = {other: flights for other, flights in waiting.items() if flights}
+        if any(_contains(seen, waiting) for seen in self._seen):
+            return False
+        self._seen = [seen for seen in self._seen if not _contains(waiting, seen)] + [waiting]
+        return True
 
     def forget(self, region: Region) -> None:
-        for other in self._company.pop(region):
-            self._company[other].discard(region)
+        self._seen = [{other: flights for other, flights in seen.items() if other is not region}
+                      for seen in self._seen]
 
-    def of(self, region: Region) -> list[Region]:
-        """The regions of the step that this one belongs to, oldest first."""
-        return [other for other in self._regions
-                if other is region or other in self._company[region]]
+    def of(self, region: Region) -> Mapping[Region, int]:
+        """The regions of the largest step that this one belongs to, oldest first, and how many
+        forward passes of each wait at one time."""
+        steps = [seen for seen in self._seen if region in seen]
+        return max(steps, key=_block_bytes, default={region: 1})
 
-    def flights(self, region: Region) -> int:
-        """How many of its forward passes waited at most at one time."""
-        return self._flights.get(region, 1)
+
+def _contains(step: Mapping[Region, int], other: Mapping[Region, int]) -> bool:
+    return all(flights <= step.get(region, 0) for region, flights in other.items())
+
+
+def _block_bytes(step: Mapping[Region, int]) -> int:
+    """What all need beside parameters and inputs, at least."""
+    return sum(flights * (region.priced.floor_bytes - region.priced.resident_bytes)
+               for region, flights in step.items())

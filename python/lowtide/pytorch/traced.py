@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import logging
+import os
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -14,6 +17,8 @@ from .own_code import with_own_code
 #: How often one function is traced at most, for each kind of call that it meets.
 MOST_TRACES = 64
 
+_CHATTY = ("torch._dynamo", "torch._functorch", "torch._subclasses", "torch.fx.experimental")
+
 
 def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
@@ -22,8 +27,8 @@ def tracing_patiently():
     later has the model traced again."""
     config = torch._dynamo.config
     return config.patch(
-        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES, fail_on_recompile_limit_hit=True, allow_rnn=True,
-        trace_autograd_ops=True,
+        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES,
+        fail_on_recompile_limit_hit=True, allow_rnn=True, trace_autograd_ops=True,
         ignore_logging_functions=config.ignore_logging_functions | logging_functions())
 
 
@@ -41,7 +46,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
 
     @functools.wraps(trace)
     def trace_patiently(*arguments, **named):
-        with tracing_patiently(), _shapes(fixed_shapes):
+        with tracing_patiently(), _shapes(fixed_shapes), _quietly():
             return trace(*arguments, **named)
 
     def let_go():
@@ -66,6 +71,26 @@ def forget(function: Callable) -> None:
     dynamo = torch._dynamo.eval_frame
     dynamo.reset_code(dynamo.innermost_fn(function).__code__)
     function._lowtide_let_go()
+
+
+@contextlib.contextmanager
+def _quietly():
+    """What PyTorch's tracers log and warn of on their own behalf is left out, unless TORCH_LOGS
+    asks for it: what concerns the user is said by us, or raised."""
+    if os.environ.get("TORCH_LOGS"):
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [logger.level for logger in loggers]
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"torch\._(dynamo|functorch|subclasses)")
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
 
 
 def _shapes(fixed):

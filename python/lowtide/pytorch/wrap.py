@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import functools
-import warnings
+import inspect
+import types
 import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -16,9 +17,19 @@ from .. import Error, InputError
 from .backend import compiled
 from .inputs import arguments_of, require_one_device
 from .memory import Memory
+from .notices import warn
 from .session import Prepared, Session
 from .settings import Settings
-from .traced import MOST_TRACES, forget, traced
+from .traced import forget, traced
+from .transformers_masks import known_masks
+from .unchanged import unchanged
+from .unplanned import (
+    Unplanned,
+    graph_breaks,
+    in_a_transform,
+    nothing_captured,
+    traced_too_often,
+)
 
 if TYPE_CHECKING:
     from .inductor.mode import InductorMode
@@ -33,9 +44,10 @@ def wrap(
     strategy: str | None = None,
     options: Mapping[str, float] | None = None,
     time_limit: float = 30.0,
-    cache: bool = True,
+    cache: bool | str = True,
     report: Callable[[str], None] | None = None,
     mode: str = "executor",
+    when_infeasible: str | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -50,25 +62,27 @@ def wrap(
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
     ``time_limit``: seconds of planning at most, spent by work that is counted, so that the plan is
     the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are
-    kept for later runs; ``report``: is called with a line for each stage. ``mode``: ``"executor"`` runs PyTorch's own
-    kernels at planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which
-    rounds and draws as ``torch.compile`` does, and measures a few steps with the example inputs.
+    kept for later runs, and ``"refresh"`` uses none of an earlier run; ``report``: is called with a
+    line for each stage. ``mode``: ``"executor"`` runs PyTorch's own kernels at planned addresses;
+    ``"inductor"`` compiles forward and backward with Inductor, which rounds and draws as
+    ``torch.compile`` does, and measures a few steps with the example inputs.
+    ``when_infeasible``: whether a step that no plan fits raises InfeasibleError (``"error"``) or
+    runs by the plan that needs the least, with a warning (``"warn"``); None raises until a step was
+    run to its end, so that a training goes on once it has begun.
 
-    ``.memory`` of the result says what was planned and measured, ``lowtide.explain`` what is kept
-    and what runs again. Raises InputError for what cannot be captured, with the line of the model's
+    ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
+    name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again. Raises InputError for what cannot be captured, with the line of the model's
     code, and InfeasibleError for a budget below what the step needs at least; ``model`` is then as
     it was.
     """
-    if not isinstance(model, torch.nn.Module):
-        raise InputError(f"wrap() wants a torch.nn.Module, not {type(model).__name__}; for a "
-                         f"function use torch.compile(function, backend=\"lowtide\")")
-    settings = Settings(budget, optimizer, strategy, dict(options or {}), time_limit, cache, report,
-                        mode)
+    _refuse_unplannable(model)
+    settings = Settings(budget, optimizer, strategy, {} if options is None else options, time_limit,
+                        cache, report, mode, when_infeasible)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, run, session)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
-        _prepare(planned, example_inputs)
+        _prepare(model, planned, example_inputs)
     return planned
 
 
@@ -84,52 +98,48 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
 def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of all that was traced."""
-    def run(*arguments, **named):
-        return model.forward(*arguments, **named)
-
     if settings.mode == "inductor":
         from .inductor.mode import InductorMode
 
-        session = InductorMode(model, run, settings)
+        session = InductorMode(model, lambda *given, **named: model.forward(*given, **named),
+                               settings)
         return session, session, session.forget
-    session = Session(settings, list(model.parameters()), type(model).__name__)
+    session = Session(settings, model.parameters, type(model).__name__)
+
+    def run(*arguments, **named):
+        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, and has no guard
+        # on what comes second.
+        if not torch.compiler.is_compiling() and session.preparing:
+            raise Prepared
+        return model.forward(*arguments, **named)
+
     planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
+    unplanned = Unplanned(model, session)
 
     def run_planned(*arguments, **named):
-        if _in_a_transform():
-            warnings.warn(_transformed(model), stacklevel=5)
-            session.evaluate()
-            return run(*arguments, **named)
-        runs = session.runs
-        result = planned(*arguments, **named)
+        if in_a_transform():
+            return unplanned.run("it was called within a transform of torch.func, such as grad or "
+                                 "vmap, and plans are for loss.backward()", arguments, named)
+        runs, breaks = session.runs, graph_breaks()
+        try:
+            with known_masks(model.forward, arguments, named):
+                result = planned(*arguments, **named)
+        except FailOnRecompileLimitHit as failure:
+            return unplanned.run(traced_too_often(failure), arguments, named)
         if session.runs == runs:
-            warnings.warn(_nothing_captured(model), stacklevel=5)
+            unplanned.note(nothing_captured(graph_breaks() - breaks))
         return result
 
     return run_planned, session, functools.partial(forget, planned)
 
 
-def _nothing_captured(model: torch.nn.Module) -> str:
-    return (f"{type(model).__name__} ran without a plan: torch.compile captured nothing of it. It "
-            f"gives up a whole function when something that it cannot trace lies within a loop or "
-            f"a with block; TORCH_LOGS=graph_breaks shows the line. Move that out of the loop, or "
-            f"wrap the modules that the loop calls one by one")
-
-
-def _in_a_transform() -> bool:
-    """Whether a transform of ``torch.func`` is under way. Dynamo would give the function up, for
-    all later calls too."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
-
-
-def _transformed(model: torch.nn.Module) -> str:
-    return (f"{type(model).__name__} ran without a plan: it was called within a transform of "
-            f"torch.func, such as grad or vmap, and plans are for loss.backward()")
-
-
 def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
                          session: Session | InductorMode) -> torch.nn.Module:
-    """An object of a class derived from the model's, over the same attributes."""
+    """An object of a class derived from the model's, over the same attributes.
+
+    ``forward`` is no attribute that the two share: what is set on the planned object, as Accelerate
+    does, is its own and may call what was there before; what is set on the model is planned.
+    """
     plain = type(model)
 
     def forward(self, *arguments, **named):
@@ -139,12 +149,23 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
             if isinstance(failure.inner_exception, Error):
                 raise failure.inner_exception.with_traceback(None) from None
             raise
-        except FailOnRecompileLimitHit as failure:
-            raise Error(f"{plain.__name__} was traced {MOST_TRACES} times and "
-                        f"still meets calls that fit none of its plans: {failure}") from None
         except RuntimeError:
             require_one_device(self, arguments, named)
             raise
+
+    forward.__doc__ = model.forward.__doc__
+    forward.__signature__ = _signature_with_self(model)
+    others: dict = {}
+
+    def get_forward(self):
+        return others.get("forward") or types.MethodType(forward, self)
+
+    def set_forward(self, other):
+        others["forward"] = other
+
+    def delete_forward(self):
+        if others.pop("forward", None) is None:
+            raise AttributeError("forward")
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
@@ -156,14 +177,34 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
     def deepcopy(self, memo):
         return copy.deepcopy(model, memo)
 
-    planned_class = type(plain.__name__, (plain,), {
-        "__doc__": plain.__doc__, "__module__": plain.__module__, "forward": forward,
-        "memory": property(memory), "__reduce_ex__": reduce, "__deepcopy__": deepcopy,
-        "_lowtide_session": session,
-    })
+    body = {
+        "__doc__": plain.__doc__, "__module__": plain.__module__,
+        "forward": property(get_forward, set_forward, delete_forward),
+        "__reduce_ex__": reduce, "__deepcopy__": deepcopy, "_lowtide_session": session,
+    }
+    if not hasattr(model, "memory"):
+        body["memory"] = property(memory)
+    planned_class = types.new_class(plain.__name__, (_Planned, plain),
+                                    exec_body=lambda namespace: namespace.update(body))
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned
+
+
+class _Planned:
+    """The first base of all planned classes: these are no subclasses for a model's own registry."""
+
+    def __init_subclass__(cls, **_):
+        pass
+
+
+def _signature_with_self(model: torch.nn.Module) -> inspect.Signature:
+    known = inspect.signature(model.forward)
+    self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+    parameters = [parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD)
+                  if parameter.kind is parameter.POSITIONAL_ONLY else parameter
+                  for parameter in known.parameters.values()]
+    return known.replace(parameters=[self, *parameters])
 
 
 def _itself(model):
@@ -171,14 +212,48 @@ def _itself(model):
     return model
 
 
-def _prepare(planned: torch.nn.Module, example_inputs) -> None:
+def _refuse_unplannable(model) -> None:
+    """Raises InputError for what is no module of Python code."""
+    if not isinstance(model, torch.nn.Module):
+        raise InputError(f"wrap() wants a torch.nn.Module, not {type(model).__name__}; for a "
+                         f"function use torch.compile(function, backend=\"lowtide\")")
+    name = type(model).__name__
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError(f"{name} is compiled by TorchScript, which cannot be traced: wrap the "
+                         f"module that it was made of")
+    if isinstance(model, torch._dynamo.eval_frame.OptimizedModule):
+        raise InputError(f"{name} is the result of torch.compile: wrap the module that you "
+                         f"compiled instead (with mode=\"inductor\" for compiled code)")
+    if any(base.__name__ == "FSDPModule" for base in type(model).__mro__):
+        raise InputError(f"{name} was prepared by fully_shard: its parameters are shards, and the "
+                         f"hooks that gather them cannot be traced. Wrap the module before "
+                         f"fully_shard, or train it without Lowtide")
+
+
+def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:
     """Captures and plans what one call runs, and runs nothing."""
     session = session_of(planned)
     arguments, named = arguments_of(example_inputs)
     session.preparing = True
     try:
-        planned(*arguments, **named)
+        with unchanged(model):
+            planned(*arguments, **named)
     except Prepared:
         pass
     finally:
         session.preparing = False
+    _say_what_was_not_planned(model, session)
+
+
+def _say_what_was_not_planned(model: torch.nn.Module, session: Session | InductorMode) -> None:
+    name = type(model).__name__
+    if not torch.is_grad_enabled():
+        warn(f"nothing of {name} was planned: wrap() was called under torch.no_grad(), where there "
+             f"is no backward pass to plan; call it outside")
+    elif not session.has_plans:
+        why = session.why_unplanned or "no tensor that needs a gradient was captured"
+        warn(f"nothing of {name} was planned by wrap(): {why}. What a step meets that can be "
+             f"traced is planned then")
+    elif not model.training:
+        warn(f"{name} is in eval mode, and its step was planned as such; call {name}.train() "
+             f"before wrap() to plan a step of training")

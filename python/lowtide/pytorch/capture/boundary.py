@@ -61,6 +61,7 @@ def hold_results_outside(document: Document, boundary: Boundary) -> None:
     for index in held:
         if document.records[index]["kind"] == "value":
             document.records[index]["bytes"] = 0
+    _read_once(document, boundary, held)
     for op in document.ops:
         if held.intersection(op["outputs"]):
             op["recomputable"] = False
@@ -68,6 +69,25 @@ def hold_results_outside(document: Document, boundary: Boundary) -> None:
             op["inplace"] = [(output, source) for output, source in op["inplace"]
                              if not held.intersection({op["outputs"][output],
                                                        op["inputs"][source]})]
+
+
+def _read_once(document: Document, boundary: Boundary, results: set[int]) -> None:
+    """Results that no gradient reads are read by nothing that runs again for one: the caller may
+    drop them, and then nothing of them is left."""
+    behind = {document.storage(index) for op in document.ops[boundary.op + 1:]
+              if not _only_views(document, op) for index in op["inputs"]}
+    results = {index for index in results - behind
+               if document.records[index]["kind"] == "value"}
+    for op in document.ops[:boundary.op]:
+        read = {document.storage(index) for index in op["inputs"]}
+        if results & read and not _only_views(document, op):
+            op["recomputable"] = False
+
+
+def _only_views(document: Document, op: dict) -> bool:
+    """Whether the op reads no bytes; the readers of its views do."""
+    return bool(op["outputs"]) and all("alias_of" in document.records[made]
+                                       for made in op["outputs"])
 
 
 def refuse_stale_reads(document: Document, boundary: Boundary) -> None:
@@ -79,9 +99,8 @@ def refuse_stale_reads(document: Document, boundary: Boundary) -> None:
     overwritten = {op["inputs"][position] for position in op.get("mutates", ())}
     for index in range(boundary.op + 1, len(document.ops)):
         reader = document.ops[index]
-        if reader["outputs"] and all("alias_of" in document.records[made]
-                                     for made in reader["outputs"]):
-            continue  # reads no bytes; the readers of the views are looked at in turn
+        if _only_views(document, reader):
+            continue  # the readers of the views are looked at in turn
         for storage in map(document.storage, reader["inputs"]):
             if storage in overwritten:
                 raise InputError(

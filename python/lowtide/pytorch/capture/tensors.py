@@ -29,7 +29,7 @@ class Tensors:
         storage = _storage(tensor)
         known = storage in self._owners
         index = self._add(node, tensor, name, kind="resident", role=role,
-                          bytes=0 if known else tensor.untyped_storage().nbytes())
+                          bytes=0 if known else _storage_bytes(tensor))
         self._owners.setdefault(storage, index)
         return index
 
@@ -41,7 +41,7 @@ class Tensors:
         if owner in near:
             return self._add(node, tensor, name, kind="value", alias_of=owner, bytes=0)
         index = self._add(node, tensor, name, kind="value",
-                          bytes=tensor.untyped_storage().nbytes())
+                          bytes=_storage_bytes(tensor))
         self._owners[_storage(tensor)] = index
         return index
 
@@ -97,3 +97,9 @@ def _contiguous(shape):
         strides.append(expected)
         expected *= max(size, 1)
     return strides[::-1]
+
+
+def _storage_bytes(tensor: torch.Tensor) -> int:
+    """Dynamo may leave the size of a storage open though that of the tensor is not: of an input
+    that is expanded. This graph is for the one at hand."""
+    return int(tensor.untyped_storage().nbytes())

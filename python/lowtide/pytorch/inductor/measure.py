@@ -30,14 +30,14 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
         _step(run, *_copies((arguments, named)))
         model.zero_grad(set_to_none=True)
         with _no_collection():
-            _runtime.reset_counted_peak()
+            _runtime.reset_peaks()
             _step(run, *given)
-            return _runtime.counted_peak_bytes() - before
+            return _runtime.taken_peak_bytes() - before
 
 
 def _counted_bytes() -> int:
     gc.collect()
-    return _runtime.counted_bytes()
+    return _runtime.taken_bytes()
 
 
 def _step(run, arguments, named):

@@ -56,6 +56,12 @@ class InductorMode:
         self._last = key
         return self._fits[key][0]
 
+    @property
+    def has_plans(self) -> bool:
+        return bool(self._fits)
+
+    why_unplanned = ""
+
     def forget(self) -> None:
         """Lets go of what was compiled; no call may follow."""
         forget(self._plain)

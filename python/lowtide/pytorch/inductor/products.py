@@ -95,10 +95,10 @@ def _now() -> float:
 
 
 def _scratch_bytes(op, given, named):
-    before = _runtime.counted_bytes()
-    _runtime.reset_counted_peak()
+    before = _runtime.taken_bytes()
+    _runtime.reset_peaks()
     results = op(*given, **named)
-    peak, after = _runtime.counted_peak_bytes(), _runtime.counted_bytes()
+    peak, after = _runtime.taken_peak_bytes(), _runtime.taken_bytes()
     del results
     return max(0, peak - max(before, after))
 

@@ -10,8 +10,6 @@ For loops of one's own: ``enable_memory_budget(model, "6GiB", batch)``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import torch
 
 from ... import InputError
@@ -32,11 +30,10 @@ def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, examp
     """Trains a model within ``budget`` wherever it is called from, as ``lowtide.wrap`` does.
 
     ``example_inputs`` (such as a batch, a dict): the step is planned now, and InfeasibleError says
-    now that the budget is too small; without them, at the first call. Where the model gives a loss,
-    its other outputs are detached: they have no gradients, which would take as much memory again.
-    Returns the switch that takes the budget off; it is a context manager as well.
+    now that the budget is too small; without them, at the first call. Returns the switch that takes
+    the budget off; it is a context manager as well.
     """
-    return InPlace(model, budget, example_inputs, results=_gradients_of_the_loss_alone, **settings)
+    return InPlace(model, budget, example_inputs, **settings)
 
 
 class MemoryBudget(TrainerCallback):
@@ -77,10 +74,3 @@ def _plain(optimizer):
     """The optimizer inside Accelerate's wrapper, whose class says nothing of its state."""
     return getattr(optimizer, "optimizer", optimizer)
 
-
-def _gradients_of_the_loss_alone(outputs):
-    if not isinstance(outputs, Mapping) or outputs.get("loss") is None:
-        return outputs
-    return type(outputs)(**{
-        name: value.detach() if name != "loss" and isinstance(value, torch.Tensor) else value
-        for name, value in outputs.items()})

@@ -18,18 +18,16 @@ class InPlace:
     A deep copy or a pickle of the module computes as the plain one.
     """
 
-    def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None, *,
-                 results: Callable | None = None, **settings):
-        """``results``: is given what the module returns, and gives what the calls return; it is
-        planned too. ``settings``: those of ``lowtide.wrap``; its errors are raised."""
+    def __init__(self, module: torch.nn.Module, budget: int | str | None, example_inputs=None,
+                 **settings):
+        """``settings``: those of ``lowtide.wrap``; its errors are raised."""
         if getattr(module.forward, "_lowtide_in_place", False):
             raise InputError(
                 f"{type(module).__name__} has a memory budget already: disable that one first")
         self.module = module
         self._before = module.__dict__.get("forward")
         plain = getattr(module.forward, "__func__", type(module).forward)
-        call = module.forward if results is None else _with_results(module.forward, results)
-        self.planned = wrap(_Calls(module, call), example_inputs, budget, **settings)
+        self.planned = wrap(_Calls(module, module.forward), example_inputs, budget, **settings)
         module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
 
     @property
@@ -71,10 +69,6 @@ class _Calls(torch.nn.Module):
 
     def forward(self, *arguments, **named):
         return self.call(*arguments, **named)
-
-
-def _with_results(forward: Callable, results: Callable) -> Callable:
-    return lambda *arguments, **named: results(forward(*arguments, **named))
 
 
 def _exchanged(module: torch.nn.Module, planned: torch.nn.Module, plain: Callable) -> Callable:

@@ -1,0 +1,110 @@
+"""The measured peak is what somebody else counts: here PyTorch's profiler."""
+
+import contextlib
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.wrap import session_of
+from torch import nn
+from torch.nn import functional as F
+from torch_memory import profiled
+from wrap_cases import built
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+ROWS, WIDTH, CLASSES = 128, 96, 400
+
+
+class Classifier(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(*[layer for _ in range(6) for layer in (
+            nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Dropout(0.1))])
+        self.head = nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+class WithLoss(Classifier):
+    def forward(self, x):
+        scores = super().forward(x)
+        return F.cross_entropy(scores, x.argmax(1)), scores
+
+
+def loss_of(result, x):
+    return result[0] if isinstance(result, tuple) else F.cross_entropy(result, x.argmax(1))
+
+
+OPTIMIZERS = {"adamw": torch.optim.AdamW,
+              "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1)}
+
+
+@pytest.mark.parametrize("make", [Classifier, WithLoss])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("budget", [None, "90%"])
+def test_the_measured_peak_is_the_counted_one(make, optimizer, budget):
+    model = built(make)
+    trained_by = OPTIMIZERS[optimizer](model.parameters())
+    wrapped = lowtide.wrap(model, torch.randn(ROWS, WIDTH), budget=budget, optimizer=trained_by,
+                           time_limit=1)
+    x = torch.randn(ROWS, WIDTH)
+
+    def step():
+        loss_of(wrapped(x), x).backward()
+        trained_by.step()
+        trained_by.zero_grad()
+
+    for _ in range(4):
+        step()
+    for region in session_of(wrapped).regions:
+        region.executors.release_idle()  # the profiler sees no end of what began before it
+    state = [value for state in trained_by.state.values() for value in state.values()]
+    existing = sum(tensor.nbytes for tensor in [*model.parameters(), *state, x])
+    counted = existing + profiled(step)[0]
+    step()
+    assert abs(wrapped.memory.measured_peak - counted) <= 64
+
+
+@pytest.mark.parametrize("budget", ["5%", "30%", 1000])
+def test_the_smallest_budget_that_an_error_names_does(budget):
+    x = torch.randn(ROWS, WIDTH)
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        lowtide.wrap(built(Classifier), x, budget=budget, time_limit=1)
+    enough = refused.value.smallest_budget
+    assert f"({enough} bytes)" in str(refused.value)
+    wrapped = lowtide.wrap(built(Classifier), x, budget=enough, time_limit=1)
+    assert wrapped.memory.planned_peak <= enough
+    with pytest.raises(lowtide.InfeasibleError):
+        lowtide.wrap(built(Classifier), x, budget=enough * 98 // 100, time_limit=1)
+
+
+def test_a_step_that_fits_no_plan_does_not_end_a_training():
+    x = torch.randn(16, WIDTH)
+    budget = lowtide.wrap(built(WithLoss), x, optimizer="none").memory.planned_peak + (64 << 10)
+    wrapped = lowtide.wrap(built(WithLoss), x, budget=budget, optimizer="none", time_limit=1)
+    plain = built(WithLoss)
+    for rows in (16, 400):
+        found = []
+        for model in (wrapped, plain):
+            torch.manual_seed(3)
+            x = torch.randn(rows, WIDTH)
+            model.zero_grad()
+            with _warns_of_budget(model is wrapped and rows == 400):
+                loss_of(model(x), x).backward()
+            found.append([p.grad.clone() for p in model.parameters()])
+        assert all(map(torch.equal, *found))
+
+
+def _warns_of_budget(expected):
+    return (pytest.warns(UserWarning, match="no plan within its part of the budget") if expected
+            else contextlib.nullcontext())
+
+
+@pytest.mark.parametrize("chosen", ["error", "warn"])
+def test_the_user_says_whether_a_step_that_fits_no_plan_runs(chosen):
+    wrapped = lowtide.wrap(built(WithLoss), budget=1 << 19, time_limit=1, when_infeasible=chosen)
+    x = torch.randn(ROWS, WIDTH)
+    with (_warns_of_budget(True) if chosen == "warn" else pytest.raises(lowtide.InfeasibleError)):
+        wrapped(x)[0].backward()

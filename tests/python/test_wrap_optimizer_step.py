@@ -1,0 +1,136 @@
+"""What an optimizer takes in its step is beside the gradients alone."""
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.optimizer_step import step_bytes
+from lowtide.pytorch.wrap import session_of
+from torch import nn
+from torch.nn import functional as F
+from torch_memory import profiled
+from wrap_cases import built, same
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+ROWS, WIDTH, WORDS = 2048, 48, 3000
+
+
+class Language(nn.Module):
+    """Most of its parameters in one table, whose temporaries are larger than any activation."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(WORDS, WIDTH)
+        self.body = nn.Sequential(*[layer for _ in range(12)
+                                    for layer in (nn.Linear(WIDTH, WIDTH), nn.Tanh())])
+
+    def forward(self, x):
+        return self.body(self.table(x)).pow(2).mean()
+
+
+class Dropping(nn.Module):
+    """Many small parameters, normalization and dropout."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, 8 * WIDTH)
+        self.body = nn.Sequential(*[layer for _ in range(4) for layer in (
+            nn.Linear(8 * WIDTH, WIDTH), nn.LayerNorm(WIDTH), nn.GELU(), nn.Dropout(0.2),
+            nn.Linear(WIDTH, 8 * WIDTH))])
+
+    def forward(self, x):
+        return F.cross_entropy(self.body(self.first(x)), x.argmax(1))
+
+
+MODELS = {"language": (Language, lambda: torch.randint(0, WORDS, (ROWS,))),
+          "dropping": (Dropping, lambda: torch.randn(ROWS, WIDTH))}
+OPTIMIZERS = {
+    "adamw": torch.optim.AdamW,
+    "adam of all at once": lambda p: torch.optim.Adam(p, foreach=True, amsgrad=True),
+    "sgd with decay": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1),
+    "rmsprop": torch.optim.RMSprop,
+}
+
+
+def step(model, optimizer, x):
+    optimizer.zero_grad()
+    model(x).backward()
+    left = [p.grad.clone() for p in model.parameters()]
+    del x
+    optimizer.step()
+    return left
+
+
+def held_bytes(tensors):
+    return sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes()
+                for t in tensors}.values())
+
+
+def peak_of_step(model, optimizer, x):
+    """All bytes that PyTorch's allocator has handed out, at the peak of a step."""
+    def run():
+        model(x).backward()
+        optimizer.step()
+
+    blocks = sum(executor.held_bytes for region in session_of(model).regions
+                 for executor in region.executors)
+    state = [value for state in optimizer.state.values() for value in state.values()]
+    existing = held_bytes([*model.parameters(), *state, x])
+    return existing + blocks + profiled(run)[0]
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("case", MODELS)
+@pytest.mark.parametrize("percent", [60, 75])
+def test_a_whole_step_is_within_the_budget(case, optimizer, percent):
+    make, inputs_of = MODELS[case]
+    model, plain = built(make), built(make)
+    torch.manual_seed(1)
+    optimizers = [OPTIMIZERS[optimizer](m.parameters()) for m in (model, plain)]
+    wrapped = lowtide.wrap(model, inputs_of(), budget=f"{percent}%", optimizer=optimizers[0],
+                           time_limit=2)
+    for _ in range(3):
+        x = inputs_of()
+        torch.manual_seed(5)
+        got = step(wrapped, optimizers[0], x)
+        torch.manual_seed(5)
+        assert same(got, step(plain, optimizers[1], x))
+    optimizers[0].zero_grad()
+    assert peak_of_step(wrapped, optimizers[0], x) <= wrapped.memory.budget
+
+
+def test_blocks_stay_where_the_optimizer_has_room():
+    model = built(Dropping)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    wrapped = lowtide.wrap(model, torch.randn(ROWS, WIDTH), budget="60%", optimizer=optimizer,
+                           time_limit=1)
+    wrapped(torch.randn(ROWS, WIDTH)).backward()
+    [executor] = session_of(wrapped).regions[0].executors
+    assert executor.held_bytes == executor.block_bytes
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_foresees_what_a_step_takes(optimizer):
+    parameters = [nn.Parameter(torch.ones(size)) for size in (3000, 70000, 70000, 500)]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    real = OPTIMIZERS[optimizer](parameters)
+    foreseen = step_bytes(real, parameters)
+    real.step()
+    taken, left, _ = profiled(real.step)
+    assert left == 0
+    assert taken <= foreseen + 4096 and foreseen <= 1.05 * taken
+
+
+def test_optimizers_by_name_or_of_other_classes_are_foreseen():
+    class Own(torch.optim.Optimizer):
+        def __init__(self, parameters, important):
+            super().__init__(parameters, {"important": important})
+
+    parameters = [nn.Parameter(torch.ones(100))]
+    adam = step_bytes(None, parameters)
+    assert adam > 0
+    assert step_bytes(torch.optim.Adam, parameters) == step_bytes("adam", parameters) == adam
+    assert step_bytes(Own(parameters, 1), parameters) == adam
+    assert step_bytes("none", parameters) == step_bytes("sgd", parameters) == 0
+    assert step_bytes(torch.optim.AdamW, []) == 0
