@@ -50,9 +50,17 @@ def test_a_forward_that_is_exchanged_on_the_object_is_planned(when):
     assert wrapped.memory.measured_peak > 0
 
 
+@pytest.fixture
+def accelerate():
+    """Accelerate without the precision that other tests of the process asked for."""
+    module = pytest.importorskip("accelerate")
+    module.state.AcceleratorState._reset_state(reset_partial_state=True)
+    yield module
+    module.state.AcceleratorState._reset_state(reset_partial_state=True)
+
+
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_accelerate_with_mixed_precision(when):
-    accelerate = pytest.importorskip("accelerate")
+def test_accelerate_with_mixed_precision(accelerate, when):
     accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
     plain = accelerator.prepare(nn.Sequential(*[layer for layer in layers()
                                                 if not isinstance(layer, nn.Dropout)]))

@@ -21,8 +21,8 @@ class Executors:
         return (executor for some in self._by_plan.values() for executor in some)
 
     def idle(self, plan: Plan, graph: Graph):
-        """An executor of the plan for the graph that may begin. Blocks that nobody needs are given back before
-        it takes one."""
+        """An executor of the plan for the graph that may begin. Blocks that nobody needs are given
+        back before it takes one."""
         self._forget_other_plans(plan)
         executors = self._by_plan.setdefault(plan, [])
         found = next((executor for executor in executors if executor.idle), None)

@@ -134,7 +134,8 @@ class Plans:
 
     def _in_haste(self, budget_bytes: int | None) -> Plan:
         try:
-            return self._planned(budget_bytes, dataclasses.replace(self._settings, time_limit=_SOON))
+            quick = dataclasses.replace(self._settings, time_limit=_SOON)
+            return self._planned(budget_bytes, quick)
         except InfeasibleError:
             return self._now(budget_bytes)
 

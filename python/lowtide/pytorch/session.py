@@ -207,8 +207,8 @@ class Session:
 
     def _leave_room_outside(self, region: Region) -> None:
         """What a step took more than its plans count, for other code, counts from then on, where
-        plans can do with what is left. A step in which a graph was captured tells nothing, as ops were measured then;
-        nor does one whose plan was for results that turned out to be held or dropped."""
+        plans can do with what is left. A step in which a graph was captured tells nothing, as ops
+        were measured then; nor does one whose plan was for results that turned out to be held or dropped."""
         step = self._steps.of(region)
         seen = outside_room(self._meter.unforeseen_bytes)
         before = self._division.outside_bytes

@@ -71,9 +71,9 @@ def wrap(
     run to its end, so that a training goes on once it has begun.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
-    name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again. Raises InputError for what cannot be captured, with the line of the model's
-    code, and InfeasibleError for a budget below what the step needs at least; ``model`` is then as
-    it was.
+    name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
+    Raises InputError for what cannot be captured, with the line of the model's code, and
+    InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
     _refuse_unplannable(model)
     settings = Settings(budget, optimizer, strategy, {} if options is None else options, time_limit,
@@ -97,7 +97,7 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
 
 def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
-    """What computes the model's forward, what knows how, and what lets go of all that was traced."""
+    """What computes the model's forward, what knows how, and what lets go of what was traced."""
     if settings.mode == "inductor":
         from .inductor.mode import InductorMode
 
@@ -107,7 +107,7 @@ def _runner(model: torch.nn.Module,
     session = Session(settings, model.parameters, type(model).__name__)
 
     def run(*arguments, **named):
-        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, and has no guard
+        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a guard
         # on what comes second.
         if not torch.compiler.is_compiling() and session.preparing:
             raise Prepared
