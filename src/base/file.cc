@@ -2,14 +2,19 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <fstream>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "base/bytes.h"
+#include "base/control.h"
 #include "base/error.h"
 
 namespace lowtide {
@@ -48,6 +53,19 @@ class Descriptor {
                            ? " Free some space there or choose another place."
                            : "";
   throw Error(fmt::format("cannot write {}: {}.{}", path.string(), reason(error), advice));
+}
+
+/// Most bytes of what is no file, such as a pipe: a device may never end.
+constexpr std::size_t kLargestStream = std::size_t{1} << 30;
+
+/// Until there is something to read, or the end; a stop is noticed meanwhile.
+void wait_for_input(const fs::path& path, int descriptor) {
+  constexpr int kMilliseconds = 100;
+  struct pollfd waiting {.fd = descriptor, .events = POLLIN, .revents = 0};
+  while (::poll(&waiting, 1, kMilliseconds) <= 0) {
+    if (!Control::stop_requested()) continue;
+    throw StoppedError(fmt::format("stopped while waiting for {}.", path.string()));
+  }
 }
 
 /// Returns 0 or the error number.
@@ -95,9 +113,14 @@ void sync_directory(const fs::path& path) {
   if (directory) ::fsync(directory.get());
 }
 
-void replace_file(const fs::path& path, std::span<const std::string_view> parts) {
+fs::path partial_of(const fs::path& path) {
   fs::path partial = path;
   partial += ".partial";
+  return partial;
+}
+
+void replace_file(const fs::path& path, std::span<const std::string_view> parts) {
+  const fs::path partial = partial_of(path);
   const Descriptor file = claim_partial(path, partial);
   int error = ::ftruncate(file.get(), 0) == 0 ? 0 : errno;
   if (error == 0) error = write_all(file.get(), parts);
@@ -110,6 +133,16 @@ void replace_file(const fs::path& path, std::span<const std::string_view> parts)
   sync_directory(path);
 }
 
+/// A pipe may have a link to it, such as /dev/stdout, and no path of its own.
+bool is_stream(const fs::file_status& status) {
+  return fs::exists(status) && !fs::is_regular_file(status);
+}
+
+fs::path followed(const fs::path& path) {
+  std::error_code error;
+  return fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
+}
+
 void write_directly(const fs::path& path, std::span<const std::string_view> parts) {
   const Descriptor file(path, O_WRONLY);
   if (!file) cannot_open_for_writing(path, errno);
@@ -119,19 +152,25 @@ void write_directly(const fs::path& path, std::span<const std::string_view> part
 }  // namespace
 
 std::string read_file(const fs::path& path) {
-  const Descriptor file(path, O_RDONLY);
+  const Descriptor file(path, O_RDONLY | O_NONBLOCK);  // opening a pipe would wait for its writer
   if (!file) cannot_read(path, errno);
   struct stat status;
   if (::fstat(file.get(), &status) != 0) cannot_read(path, errno);
   if (S_ISDIR(status.st_mode)) cannot_read(path, EISDIR);
+  const std::size_t most = S_ISREG(status.st_mode) ? std::string().max_size() : kLargestStream;
   std::string content;
   std::size_t size = 0;
   // One byte more than expected, so that the end is seen without growing.
   content.resize(S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : 1 << 16);
   while (true) {
+    if (size > most) {
+      throw InputError(fmt::format("cannot read {}: it is no file, and goes on beyond {}.",
+                                   path.string(), format_bytes(kLargestStream)));
+    }
     if (size == content.size()) content.resize(2 * size);
+    wait_for_input(path, file.get());
     const ssize_t got = ::read(file.get(), content.data() + size, content.size() - size);
-    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (got < 0) cannot_read(path, errno);
     if (got == 0) break;
     size += static_cast<std::size_t>(got);
@@ -140,11 +179,14 @@ std::string read_file(const fs::path& path) {
   return content;
 }
 
-std::ifstream open_for_reading(const fs::path& path) {
+std::unique_ptr<std::istream> open_for_reading(const fs::path& path) {
   std::error_code error;
   if (fs::is_directory(path, error)) cannot_read(path, EISDIR);
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) cannot_read(path, errno);
+  if (is_stream(fs::status(path, error))) {
+    return std::make_unique<std::istringstream>(read_file(path));
+  }
+  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
+  if (!*stream) cannot_read(path, errno);
   return stream;
 }
 
@@ -156,9 +198,24 @@ void write_file(const fs::path& path, std::span<const std::string_view> parts) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
-  // A pipe may have a link to it, such as /dev/stdout, and no path of its own.
-  if (fs::exists(status) && !fs::is_regular_file(status)) return write_directly(path, parts);
-  replace_file(fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path, parts);
+  if (is_stream(status)) return write_directly(path, parts);
+  replace_file(followed(path), parts);
+}
+
+void require_can_write(const fs::path& path) {
+  if (path.empty()) return;
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
+  if (is_stream(status)) return;
+  const fs::path folder = path.parent_path();
+  if (!folder.empty() && !fs::is_directory(folder, error)) {
+    throw InputError(
+        fmt::format("cannot write {}: there is no folder {}.", path.string(), folder.string()));
+  }
+  const fs::path partial = partial_of(followed(path));
+  const Descriptor file = claim_partial(path, partial);
+  ::unlink(partial.c_str());
 }
 
 }  // namespace lowtide

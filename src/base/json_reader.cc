@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <unordered_set>
 #include <utility>
 
 #include "base/error.h"
@@ -77,7 +78,7 @@ class Handler {
       tape_.add_text(name);
       return true;
     }
-    if (std::ranges::find(keys_, name) != keys_.end()) {
+    if (!known_.insert(name).second) {
       throw InputError(fmt::format("the key \"{}\" appears twice", name));
     }
     keys_.push_back(name);
@@ -147,6 +148,7 @@ class Handler {
   JsonTape tape_;
   std::size_t depth_ = 0;          // of brackets that are open
   std::vector<std::string> keys_;  // of the root; the last is the current one
+  std::unordered_set<std::string> known_;  // the same
   bool in_stream_ = false;
   std::size_t element_ = 0;
 };
@@ -284,9 +286,9 @@ nlohmann::ordered_json JsonValue::to_json() const {
     case Kind::text: return std::string(text());
     case Kind::array: break;
     case Kind::object: {
-      auto object = nlohmann::ordered_json::object();
+      nlohmann::ordered_json::object_t object;  // takes members without looking for their keys
       for (const Member& member : members()) {
-        object[std::string(member.key)] = member.value.to_json();
+        object.push_back({std::string(member.key), member.value.to_json()});
       }
       return object;
     }

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 
 #include "base/error.h"
 #include "base/json_reader.h"
@@ -50,7 +51,7 @@ class Record {
         throw InputError(fmt::format("the key \"{}\" is missing", fields_[i].key));
       }
     }
-    return extra_.empty() ? "" : extra_.dump();
+    return extra_.empty() ? "" : nlohmann::ordered_json(extra_).dump();
   }
 
  private:
@@ -61,11 +62,18 @@ class Record {
     return nullptr;
   }
 
-  void keep(std::string_view key, JsonValue value) { extra_[std::string(key)] = value.to_json(); }
+  /// To add a member by its key, an ordered_json looks through all that it has.
+  void keep(std::string_view key, JsonValue value) {
+    if (!kept_.emplace(key).second) {
+      throw InputError(fmt::format("the key \"{}\" appears twice", key));
+    }
+    extra_.push_back({std::string(key), value.to_json()});
+  }
 
   std::span<const Field<T>> fields_;
   std::uint32_t seen_ = 0;
-  nlohmann::ordered_json extra_;
+  nlohmann::ordered_json::object_t extra_;
+  std::unordered_set<std::string> kept_;  // the keys of extra_
 };
 
 /// Reads the version of a format that has had only one.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/control.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "ops/shapes.h"
@@ -122,6 +123,12 @@ Value Builder::buffer(std::string name, Shape shape, Initializer init, DType dty
 }
 
 std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> args) {
+  if (Control::stop_requested()) throw StoppedError("stopped while the graph was built.");
+  if (data_.ops.size() == kMostOps) {
+    throw InputError(fmt::format("The graph would have more than {} ops. Choose fewer layers or a "
+                                 "shorter sequence.",
+                                 kMostOps));
+  }
   const OpDef& def = known_op(type);
   Op op;
   op.type = type;

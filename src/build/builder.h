@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,6 +42,10 @@ class Value {
 using CallArg = std::variant<NoneArg, Value, std::vector<Value>, bool, std::int64_t, int, double,
                              std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
 
+/// Most ops of a graph that is built: such a graph takes gigabytes itself, and no planner gets
+/// through it in a day.
+inline constexpr std::size_t kMostOps = 1'000'000;
+
 /// Builds a graph op by op, in the order of the calls. Types are inferred as it goes, so a mistake
 /// is reported at the call that makes it.
 ///
@@ -62,8 +67,8 @@ class Builder {
 
   /// Appends an op with the arguments of its ATen schema in order; trailing ones that keep their
   /// defaults may be left out. Results in the order of its outputs (none for an op that only
-  /// mutates). Throws InputError for an op that the library does not know (with the nearest names)
-  /// and for arguments that do not fit.
+  /// mutates). Throws InputError for an op that the library does not know (with the nearest names),
+  /// for arguments that do not fit and beyond kMostOps; StoppedError when the user asks to stop.
   std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
   /// The same for an op with one output.
   Value call1(std::string_view type, std::vector<CallArg> args);

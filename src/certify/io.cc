@@ -193,8 +193,8 @@ std::string split_text(const Certificate::Split& split) {
 }  // namespace
 
 Certificate read_certificate(const std::filesystem::path& path) {
-  std::ifstream stream = open_for_reading(path);
-  return read_stream(stream, path.string());
+  const std::unique_ptr<std::istream> stream = open_for_reading(path);
+  return read_stream(*stream, path.string());
 }
 
 Certificate parse_certificate(std::string_view text, const std::string& source) {

@@ -70,6 +70,18 @@ CLI::Validator in_range(double low, double high) {
       "");
 }
 
+CLI::Validator whole_number() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        std::uint64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        if (!text.empty() && stop == end && error == std::errc()) return std::string();
+        return fmt::format("\"{}\" is no whole number from 0 to 2^64 - 1", text);
+      },
+      "");
+}
+
 void add_recipe_options(CLI::App& app, Edits& edits) {
   add_edit<std::string>(app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
                         [](TrainOptions& o, const std::string& name) { o.recipe.model = name; })

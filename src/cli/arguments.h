@@ -33,6 +33,8 @@ inline constexpr double kLargest = 1e12;  ///< of any number on the command line
 
 /// A check without the noise in --help that CLI11's own description of a range makes.
 CLI::Validator in_range(double low, double high);
+/// From 0 to 2^64 - 1; CLI11 alone would take -1 as the largest.
+CLI::Validator whole_number();
 
 /// --model and its sizes, --optimizer and its numbers.
 void add_recipe_options(CLI::App& app, Edits& edits);

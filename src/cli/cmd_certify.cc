@@ -33,6 +33,20 @@ int report(const Refused& refused, bool json) {
   return kBadInput;
 }
 
+/// Bounds that differ by a smaller share are the same, but for rounding.
+constexpr double kSameBound = 1e-6;
+
+/// A plan may claim more than the certificate beside it shows.
+void remark_on_claim(const Plan& plan, const Certified& certified) {
+  const double claimed = plan.lower_bound.value_or(0);
+  if (claimed * (1 - kSameBound) <= certified.lower_bound) return;
+  std::cerr << fmt::format(
+                   "note: the plan itself claims that none costs less than {:.9g}; the certificate "
+                   "proves {:.9g} of that",
+                   claimed, certified.lower_bound)
+            << std::endl;
+}
+
 int report(const Graph& graph, const Certified& certified, bool json) {
   if (json) {
     print_json({{"valid", true},
@@ -63,6 +77,7 @@ int certify_files(const Arguments& arguments) {
   if (const Refused* refused = std::get_if<Refused>(&verdict)) {
     return report(*refused, arguments.json);
   }
+  remark_on_claim(plan, std::get<Certified>(verdict));
   return report(graph, std::get<Certified>(verdict), arguments.json);
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -26,6 +27,7 @@ int write_training_graph(const Arguments& arguments) {
   const Recipe& recipe = options.recipe;
   if (recipe.model.empty())
     throw InputError("which model? Give --model; `lowtide models` lists them.");
+  require_can_write(arguments.output);
   const Graph graph =
       roofline_priced(training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer));
   write_graph(graph, arguments.output);

@@ -149,6 +149,10 @@ int plan(const Arguments& arguments) {
   for (const auto& edit : arguments.edits) edit(options);
   const Strategy& strategy = find_strategy_or_default(options.fitting.strategy);
   const Budget asked = parse_budget(arguments.budget);
+  for (const std::string& file :
+       {arguments.output, arguments.certificate, arguments.picture, arguments.model}) {
+    require_can_write(file);
+  }
   const Graph graph = read_graph(arguments.graph);
   const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);

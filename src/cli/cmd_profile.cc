@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -35,6 +36,7 @@ void require_executable(const Graph& graph, const std::string& file) {
 
 int profile(const Arguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+  require_can_write(arguments.output);
   const Graph graph = read_graph(arguments.graph);
   require_executable(graph, arguments.graph);
   Progress progress;

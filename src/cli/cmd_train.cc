@@ -68,6 +68,7 @@ void add_run_options(CLI::App& app, Edits& edits) {
       ->group(group);
   add_edit<std::uint64_t>(app, edits, "--seed", "Of parameters, dropout and batches [0]",
                           [](TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
+      ->check(whole_number())
       ->type_name("N")
       ->group(group);
   add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
@@ -146,7 +147,9 @@ TrainOptions options_from(const Arguments& arguments) {
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");
   }
-  if (!options.save.empty()) require_can_save(options.save);
+  if (options.fitting.overrun == Overrun::reserve && options.fitting.reserve_bytes == 0) {
+    throw InputError("--overrun reserve needs --reserve BYTES.");
+  }
   return options;
 }
 

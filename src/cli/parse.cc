@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -71,7 +72,10 @@ int parse_and_run(std::span<const Command> commands, int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help) {
-    return app.exit(help);
+    std::ostringstream text;
+    const int code = app.exit(help, text);
+    print(text.str());
+    return code;
   } catch (const CLI::ParseError& e) {
     refuse_unknown(app, chosen_in(app), commands);
     throw InputError(e.what());

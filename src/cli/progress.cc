@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 namespace lowtide::cli {
 namespace {
@@ -14,9 +16,15 @@ std::string line(const StepProgress& p) {
                      format_bytes(p.memory_peak_bytes), format_bytes(p.memory_now_bytes));
 }
 
+/// Whether lines can be written over.
+bool is_terminal() {
+  const char* kind = std::getenv("TERM");
+  return ::isatty(STDERR_FILENO) && kind != nullptr && std::string_view(kind) != "dumb";
+}
+
 }  // namespace
 
-Progress::Progress() : terminal_(::isatty(STDERR_FILENO)) {}
+Progress::Progress() : terminal_(is_terminal()) {}
 
 Progress::~Progress() { clear(); }
 

@@ -101,7 +101,8 @@ Profile parse_profile(std::string_view text, const std::string& source) {
 }
 
 Profile read_profile(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return {};
+  std::error_code error;
+  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return {};
   return parse_profile(read_file(path), path.string());
 }
 

@@ -272,8 +272,8 @@ Graph read_stream(std::istream& stream, const std::string& source) {
 }  // namespace
 
 Graph read_graph(const std::filesystem::path& path) {
-  std::ifstream stream = open_for_reading(path);
-  return read_stream(stream, path.string());
+  const std::unique_ptr<std::istream> stream = open_for_reading(path);
+  return read_stream(*stream, path.string());
 }
 
 Graph parse_graph(std::string_view text, const std::string& source) {

@@ -213,8 +213,8 @@ Json header_json(const Plan& plan) {
 }  // namespace
 
 Plan read_plan(const std::filesystem::path& path) {
-  std::ifstream stream = open_for_reading(path);
-  return read_stream(stream, path.string());
+  const std::unique_ptr<std::istream> stream = open_for_reading(path);
+  return read_stream(*stream, path.string());
 }
 
 Plan parse_plan(std::string_view text, const std::string& source) {

@@ -14,8 +14,15 @@ namespace lowtide {
 namespace {
 
 [[noreturn]] void refused(Bytes bytes) {
-  throw Error(fmt::format("the system refuses a block of {}: {}; take a smaller budget",
+  throw Error(fmt::format("the system refuses a block of {}: {}; take a smaller budget, or lift the "
+                          "process's own limit (ulimit -v)",
                           format_bytes(bytes), std::strerror(errno)));
+}
+
+[[noreturn]] void too_large(Bytes bytes, Bytes most) {
+  throw Error(fmt::format("an op needs {} at once, and this process can take {} at most; choose "
+                          "smaller sizes, or lift the process's own limit (ulimit -v)",
+                          format_bytes(bytes), format_bytes(most)));
 }
 
 }  // namespace
@@ -38,8 +45,8 @@ Block::~Block() { munmap(data_, static_cast<std::size_t>(bytes_)); }
 void Block::open_to(Bytes bytes) {
   if (bytes <= open_) return;
   const Bytes target = align_up(bytes, sysconf(_SC_PAGESIZE));
-  if (target > bytes_ ||
-      mprotect(data_ + open_, static_cast<std::size_t>(target - open_), PROT_READ | PROT_WRITE)) {
+  if (target > bytes_) too_large(bytes, bytes_);
+  if (mprotect(data_ + open_, static_cast<std::size_t>(target - open_), PROT_READ | PROT_WRITE)) {
     refused(bytes);
   }
   open_ = target;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/machine_memory.h"
 #include "layout/layout.h"
 #include "runtime/allocation_recorder.h"
 #include "runtime/kernel.h"
@@ -178,7 +179,7 @@ std::size_t cache_bytes() {
 }  // namespace
 
 TrialRoom::TrialRoom()
-    : block_(Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE), Block::Access::none),
+    : block_(addressable_memory(), Block::Access::none),
       range_(block_.data(), block_.bytes(), &keep),
       other_(cache_bytes()) {}
 

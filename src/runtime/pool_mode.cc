@@ -1,10 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "ops/op_def.h"
 #include "runtime/allocation_recorder.h"
 #include "runtime/memory_mode.h"
@@ -19,8 +19,6 @@ namespace {
 
 std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-Bytes physical_memory() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
-
 class PoolMode final : public MemoryMode {
  public:
   PoolMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
@@ -29,7 +27,7 @@ class PoolMode final : public MemoryMode {
         options_(options),
         device_(cpu_device()),
         kernels_(bind_kernels(graph, plan)),
-        pool_(physical_memory()),
+        pool_(addressable_memory()),
         values_(index(graph.num_tensors())),
         states_(index(graph.num_ops())),
         executed_(index(graph.num_ops())) {

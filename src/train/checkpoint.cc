@@ -112,20 +112,6 @@ void set_generator_state(const at::Tensor& state) {
   generator.set_state(state);
 }
 
-void require_can_save(const fs::path& path) {
-  std::error_code ignored;
-  const fs::path target = fs::is_symlink(path, ignored) ? fs::weakly_canonical(path) : path;
-  if (fs::is_directory(target, ignored)) {
-    throw InputError(fmt::format("cannot write {}: it is a directory; give the name of a file.",
-                                 path.string()));
-  }
-  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) return;
-  fs::path probe = target;
-  probe += ".probe";
-  write_file(probe, std::string_view());
-  fs::remove(probe, ignored);
-}
-
 void save_checkpoint(const fs::path& path, const RunState& state,
                      const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> all = tensors;

@@ -29,10 +29,6 @@ struct NamedTensor {
 /// Residents that make up the state of a run: parameters, buffers, optimizer state.
 bool is_state(const Tensor& tensor);
 
-/// Throws InputError or Error where a checkpoint could not be written: to be known before the first
-/// step. What is at the path stays.
-void require_can_save(const std::filesystem::path& path);
-
 /// Writes a safetensors file: the tensors, the state of the framework's random generator, and the
 /// run's options in the metadata, with a hash over all of it. Written beside and renamed, so the
 /// last checkpoint survives whatever happens meanwhile. Throws Error when the disk is full.

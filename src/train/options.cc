@@ -40,14 +40,31 @@ Data parse_kind(std::string_view text) {
                   text, did_you_mean(text, kind_names())));
 }
 
+/// JSON is UTF-8, and a path is any bytes: one that is no UTF-8 is a list of them.
+json path_to_json(const std::filesystem::path& path) {
+  const std::string bytes = path.string();
+  try {
+    static_cast<void>(json(bytes).dump());
+    return bytes;
+  } catch (const json::type_error&) {
+    return std::vector<std::uint8_t>(bytes.begin(), bytes.end());
+  }
+}
+
 json to_json(const Recipe& recipe) {
   return {{"model", recipe.model},
           {"sizes", recipe.sizes},
           {"optimizer", recipe.optimizer},
           {"data", name(recipe.data.kind)},
-          {"data_path", recipe.data.path.string()},
+          {"data_path", path_to_json(recipe.data.path)},
           {"seed", recipe.seed},
           {"threads", recipe.threads}};
+}
+
+std::filesystem::path path_from(const json& j) {
+  if (j.is_string()) return j.get<std::string>();
+  const auto bytes = j.get<std::vector<std::uint8_t>>();
+  return std::string(bytes.begin(), bytes.end());
 }
 
 Recipe recipe_from(const json& j) {
@@ -55,7 +72,7 @@ Recipe recipe_from(const json& j) {
   j.at("model").get_to(recipe.model);
   j.at("sizes").get_to(recipe.sizes);
   j.at("optimizer").get_to(recipe.optimizer);
-  recipe.data = {parse_kind(j.at("data").get<std::string>()), j.at("data_path").get<std::string>()};
+  recipe.data = {parse_kind(j.at("data").get<std::string>()), path_from(j.at("data_path"))};
   j.at("seed").get_to(recipe.seed);
   j.at("threads").get_to(recipe.threads);
   return recipe;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/machine_memory.h"
 #include "runtime/executor.h"
 #include "strategy/bound/budget_floor.h"
 #include "train/profile_cache.h"
@@ -17,6 +18,28 @@ constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max() / 4;
 Bytes executor_bytes(const Graph& graph, const Fitting& fitting) {
   const bool reserve = fitting.overrun == ExecutorOptions::Overrun::reserve;
   return generator_state_bytes(graph) + (reserve ? fitting.reserve_bytes : 0);
+}
+
+void require_keep_all_fits(const Graph& graph) {
+  const Bytes peak = keep_all_reference(graph).peak_bytes;
+  if (peak <= memory_and_swap()) return;
+  throw InfeasibleError(fmt::format(
+      "without a budget everything is kept: that takes {}, and this machine has {}. Give --budget.",
+      format_bytes(peak), format_bytes(memory_and_swap())));
+}
+
+/// To be known before anything is measured: measuring an op takes its inputs and results.
+void require_room(const Graph& graph, const Fitting& fitting) {
+  if (fitting.budget.empty() && fitting.strategy.empty()) return require_keep_all_fits(graph);
+  if (fitting.budget.empty()) return;
+  const Budget asked = parse_budget(fitting.budget);
+  const Bytes* budget = std::get_if<Bytes>(&asked.value);
+  if (budget == nullptr) return;  // a share of a peak that is yet to be measured
+  const Division division{*budget, executor_bytes(graph, fitting)};
+  if (budget_floor(graph) <= division.plan_bytes()) return;
+  Control control;
+  throw DoesNotFit(
+      graph, plan_within(graph, default_strategy(), division.plan_bytes(), {}, control), division);
 }
 
 Fitted plan_step(const Step& step, const Strategy& strategy, const Division& division,
@@ -32,11 +55,13 @@ Fitted plan_step(const Step& step, const Strategy& strategy, const Division& div
 Step prepare_step(const TrainOptions& options, const Control& control) {
   const Recipe& recipe = options.recipe;
   const Graph graph = training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer);
+  require_room(graph, options.fitting);
   Profiled profiled = profile_here(graph, options.profile, control,
                                    options.measure_again ? Measure::again : Measure::lacking);
   if (profiled.measured > 0) {
-    control.report(fmt::format("note: measured {} ops in {:.1f} s, kept in {}", profiled.measured,
-                               control.elapsed_seconds(), profiled.file.string()));
+    control.report(fmt::format(
+        "note: measured {} ops in {:.1f} s{}", profiled.measured, control.elapsed_seconds(),
+        profiled.is_kept ? ", kept in " + profiled.file.string() : std::string()));
   }
   const KeepAll reference = keep_all_reference(profiled.graph);
   return {std::move(profiled.graph), reference};

@@ -14,8 +14,9 @@ struct Step {
   KeepAll keep_all;
 };
 
-/// Builds the training graph of the options' recipe and profiles it. Throws StoppedError on a stop
-/// request.
+/// Builds the training graph of the options' recipe and profiles it. Throws InfeasibleError before
+/// anything is measured when it is plain that the budget or the machine's memory is too small, and
+/// StoppedError on a stop request.
 Step prepare_step(const TrainOptions& options, const Control& control);
 
 /// How a budget is divided.

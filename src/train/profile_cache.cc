@@ -18,8 +18,20 @@ fs::path cache_folder() {
   return fs::temp_directory_path();
 }
 
-Profile read_own_profile(const fs::path& file, const std::string& device) {
-  Profile profile = read_profile(file);
+/// The default file is ours alone, so one that cannot be read is measured again and replaced.
+Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& control) {
+  try {
+    return read_profile(file);
+  } catch (const InputError& error) {
+    if (!is_ours) throw;
+    control.report(fmt::format("note: measuring again, because {}", error.what()));
+    return {};
+  }
+}
+
+Profile read_own_profile(const fs::path& file, const std::string& device, bool is_ours,
+                         const Control& control) {
+  Profile profile = read_or_begin_again(file, is_ours, control);
   if (profile.device.empty()) profile.device = device;
   if (profile.device != device) {
     throw InputError(
@@ -30,14 +42,17 @@ Profile read_own_profile(const fs::path& file, const std::string& device) {
   return profile;
 }
 
-void keep(const Profile& profile, const fs::path& file, const Control& control) {
+/// Whether that was possible.
+bool keep(const Profile& profile, const fs::path& file, const Control& control) {
   try {
     if (file.has_parent_path()) fs::create_directories(file.parent_path());
     write_profile(profile, file);
+    return true;
   } catch (const std::exception&) {
     control.report(fmt::format("note: the measurements could not be kept in {}; the next run will "
                                "measure again.",
                                file.string()));
+    return false;
   }
 }
 
@@ -51,14 +66,16 @@ Profiled profile_here(const Graph& graph, const fs::path& given, const Control& 
                       Measure measure) {
   const std::string device = device_name();
   const fs::path file = given.empty() ? default_profile_path(device) : given;
-  Profile profile = read_own_profile(file, device);
+  Profile profile = read_own_profile(file, device, given.empty(), control);
   const int measured = profile_ops(graph, profile, control, measure);
-  if (measured > 0) keep(profile, file, control);
+  const bool is_kept = measured == 0 || keep(profile, file, control);
   if (Control::stop_requested()) {
-    throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",
-                                   file.string()));
+    throw StoppedError(is_kept ? fmt::format("stopped while profiling; what was measured is kept in "
+                                             "{}.",
+                                             file.string())
+                               : "stopped while profiling.");
   }
-  return {priced(graph, profile), file, measured};
+  return {priced(graph, profile), file, measured, is_kept};
 }
 
 }  // namespace lowtide

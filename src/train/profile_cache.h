@@ -17,7 +17,8 @@ std::filesystem::path default_profile_path(const std::string& device);
 struct Profiled {
   Graph graph;
   std::filesystem::path file;
-  int measured = 0;  ///< ops that had to be run; the others were in the file
+  int measured = 0;     ///< ops that had to be run; the others were in the file
+  bool is_kept = true;  ///< whether the file has them now
 };
 
 /// Measures what `file` (empty: the default one) lacks of `graph` on this machine, or all of it

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "report/trace.h"
@@ -18,18 +19,11 @@ namespace lowtide {
 namespace fs = std::filesystem;
 namespace {
 
-/// Finding out after hours of training that the result has no place would be too late.
-void require_folder(const fs::path& file) {
-  const fs::path folder = file.parent_path();
-  if (file.empty() || folder.empty() || fs::is_directory(folder)) return;
-  throw InputError(
-      fmt::format("cannot write {}: there is no folder {}.", file.string(), folder.string()));
-}
-
-void require_folders(const TrainOptions& options) {
+/// Finding out after hours of training that a result has no place would be too late.
+void require_can_write_results(const TrainOptions& options) {
   for (const fs::path& file :
        {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
-    require_folder(file);
+    require_can_write(file);
   }
 }
 
@@ -139,7 +133,7 @@ TrainOptions resumed_options(const fs::path& checkpoint) {
 
 TrainResult train(TrainOptions options, const TrainListener& listener) {
   TrainResult result;
-  require_folders(options);
+  require_can_write_results(options);
   if (!options.resume.empty()) {
     const RunState saved = read_run_state(options.resume);
     require_same_recipe(saved, options);

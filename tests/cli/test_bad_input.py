@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 
@@ -32,7 +33,15 @@ from conftest import BINARY, TINY
     (["train", *TINY, "--data", "mnist:none"], ["none/train-images-idx3-ubyte"]),
     (["train", *TINY, "--data", "cifar10:none"], ["data_batch_1.bin"]),
     (["train", *TINY, "--text", "none.txt"], ["learns from images"]),
+    (["train", *TINY, "--overrun", "reserve"], ["--reserve"]),
+    (["train", *TINY, "--seed", "-1"], ["--seed", "-1"]),
+    (["train", *TINY, "--seed", "18446744073709551616"], ["--seed"]),
     (["train", *TINY, "--save-every", "2"], ["--save"]),
+    (["train", *TINY, "--trace", "none/x"], ["no folder none"]),
+    (["train", *TINY, "--plan-out", "none/x"], ["no folder none"]),
+    (["train", *TINY, "--graph-out", "/"], ["directory"]),
+    (["train", *TINY, "--dump-gradients", "none/x"], ["no folder none"]),
+    (["train", "--model", "mlp", "--layers", "1000000", "--width", "64"], ["ops", "layers"]),
     (["train", *TINY, "--save", "none/run.ckpt"], ["none"]),
     (["train", *TINY, "--strategy", "chen-sqr", "--budget", "80%"], ['"chen-sqrt"']),
     (["train", *TINY, "--strategy", "segments", "-O", "segmets=3"], ['"segments"']),
@@ -200,3 +209,79 @@ def test_a_checkpoint_that_cannot_be_written_is_found_before_the_first_step(lowt
     (tmp_path / "folder").mkdir()
     result = lowtide("train", *TINY, "--steps", "100000", "--save", tmp_path / target)
     assert result.code != 0 and "cannot write" in result.err
+
+
+def test_sizes_beyond_the_budget_are_refused_before_anything_is_measured(lowtide):
+    """One activation alone is 1.5 GiB."""
+    large = ["--model", "mlp", "--width", "20000", "--layers", "2", "--batch", "20000"]
+    done = lowtide("train", *large, "--budget", "200MiB").fails(3, "3.16 GiB")
+    assert "measured" not in done.err
+
+
+def test_sizes_beyond_the_machine_are_refused(lowtide):
+    huge = ["--model", "mlp", "--width", "2147483647", "--layers", "2", "--batch", "4"]
+    lowtide("train", *huge, "--steps", "1").fails(3, "this machine has", "--budget")
+
+
+@pytest.mark.parametrize("memory", ["static", "pool"])
+def test_address_space_may_be_limited(lowtide, memory):
+    """As by `ulimit -v`, far below the machine's memory."""
+    limit = 8_000_000_000
+    done = lowtide("train", *TINY, "--steps", "1", "--memory", memory, "--measure-again",
+                   preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)))
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("damage", ["text", "loop"])
+def test_a_damaged_cache_is_measured_again(lowtide, tmp_path, damage):
+    lowtide.cache = tmp_path
+    lowtide("train", *TINY, "--steps", "1")
+    (file,) = (tmp_path / "lowtide").glob("profile-*.json")
+    if damage == "text":
+        file.write_text('{"format"')
+    else:
+        file.unlink()
+        file.symlink_to(file)
+    done = lowtide("train", *TINY, "--steps", "1")
+    assert done.code == 0 and "measuring again" in done.err
+
+
+def test_a_cache_that_cannot_be_kept_is_not_said_to_be(lowtide):
+    lowtide.cache = "/dev/null"
+    assert "kept in" not in lowtide("train", *TINY, "--steps", "1").err.replace("be kept in", "")
+
+
+def test_a_text_whose_name_is_no_utf8_is_trained_on_again(lowtide):
+    name = os.path.join(os.fsencode(lowtide.folder), b"t\xe9xt")
+    with open(name, "wb") as text:
+        text.write(b"abcdefgh" * 100)
+    model = ["--model", "gpt", "--layers", "1", "--width", "16", "--heads", "2", "--sequence", "8",
+             "--vocabulary", "256", "--batch", "2", "--text", os.fsdecode(name)]
+    assert lowtide("train", *model, "--steps", "2", "--save", "run.ckpt").code == 0
+    assert lowtide("train", "--resume", "run.ckpt", "--steps", "4", "--json").json["steps_done"] == 4
+
+
+def test_reading_takes_time_linear_in_the_keys(lowtide, graph):
+    """A quadratic reader takes half a minute."""
+    document = json.loads(graph.read_text())
+    for folder in (document, document.setdefault("more", {})):
+        folder.update({f"key {i}": 0 for i in range(200_000)})
+    (lowtide.folder / "keys.json").write_text(json.dumps(document))
+    assert lowtide("order", "keys.json", "--json").code == 0
+
+
+def test_a_device_that_never_ends_is_refused(lowtide):
+    lowtide("layout", "/dev/zero").fails(2, "goes on beyond")
+
+
+def test_help_into_a_full_device_fails(lowtide):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([BINARY, "--help"], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "cannot write to standard output" in done.stderr
+
+
+def test_solutions_without_numbers_are_refused(lowtide, graph):
+    lowtide("plan", graph, "--budget", "90%", "--export-mps", "model.mps")
+    solution = lowtide.folder / "model.sol"
+    solution.write_text("R_0_0 nan\n")
+    lowtide("plan", graph, "--budget", "90%", "--import-solution", solution).fails(2, "R_0_0")

@@ -1,8 +1,10 @@
 """Ctrl-C in any phase ends with what was reached, and exit code 4."""
 
+import os
 import signal
 import subprocess
 
+import pytest
 from conftest import BINARY, TINY
 
 LARGE = ["--model", "resnet50", "--batch", "2", "--image", "64", "--threads", "1"]
@@ -67,3 +69,14 @@ def test_by_a_terminal_that_is_closed(lowtide, tmp_path):
 def _read_to_a_step(running):
     while "step " not in running.stdout.readline():
         assert running.poll() is None
+
+
+def test_while_waiting_for_a_pipe(lowtide):
+    os.mkfifo(lowtide.folder / "pipe")
+    waiting = subprocess.Popen([BINARY, "order", str(lowtide.folder / "pipe")],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=2)
+    waiting.terminate()
+    _, err = waiting.communicate(timeout=60)
+    assert waiting.returncode == 4 and "stopped while waiting" in err
