@@ -123,11 +123,13 @@ Planned asked(const Graph& graph, Bytes budget) {
 /// Asks a strategy until a plan with addresses fits.
 class Attempts {
  public:
-  Attempts(const Graph& graph, const Strategy& strategy, Bytes budget, StrategyOptions options,
-           Control& control)
+  /// `is_hopeless`: it is known that no plan of any kind is within the budget.
+  Attempts(const Graph& graph, const Strategy& strategy, Bytes budget, bool is_hopeless,
+           StrategyOptions options, Control& control)
       : graph_(graph),
         strategy_(strategy),
         budget_(budget),
+        is_hopeless_(is_hopeless),
         options_(std::move(options)),
         control_(control) {}
 
@@ -159,7 +161,6 @@ class Attempts {
   /// and up again when that was too much.
   bool ask_within_budget() {
     std::optional<Bytes> asked;
-    is_hopeless_ = proved_hopeless();
     if (!is_hopeless_) asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
       std::optional<Found> found = decide(*asked);
@@ -176,11 +177,6 @@ class Attempts {
     }
     if (best_) return accept(std::move(*best_));
     return !control_.should_stop() && accept_leanest();
-  }
-
-  /// Whether it is known at once that no plan of any kind is within the budget.
-  bool proved_hopeless() const {
-    return budget_ < planned_.keep_all_peak_bytes && budget_ < budget_floor(graph_);
   }
 
   std::optional<Bytes> after_infeasible(Bytes asked) {
@@ -413,6 +409,7 @@ class Attempts {
   const Graph& graph_;
   const Strategy& strategy_;
   const Bytes budget_;
+  const bool is_hopeless_;
   const StrategyOptions options_;
   Control& control_;
   const Control clock_;
@@ -429,8 +426,38 @@ class Attempts {
   double too_large_cost_ = 0;
   Bytes lower_ = -1;            // the most asked for in vain, or whose layout did fit
   bool stopped_ = false;
-  bool is_hopeless_ = false;
 };
+
+/// The option of strategies whose answers depend on random numbers.
+constexpr const char* kSeed = "seed";
+
+bool may_gain(const Planned& best) {
+  if (Control::stop_requested()) return false;
+  if (!best.plan) return true;
+  const double least = std::max(best.plan->lower_bound.value_or(0), best.keep_all_cost);
+  return best.outcome != Outcome::optimal && best.plan->cost > kGoodEnough * least;
+}
+
+/// The cheaper plan, and the higher bound where it is about the same plans; or where there is none,
+/// the smaller budget.
+Planned better_of(Planned a, Planned b) {
+  if (!a.plan || !b.plan) {
+    const bool takes_b = b.plan || (!a.plan && b.smallest_budget &&
+                                    (!a.smallest_budget || *b.smallest_budget < *a.smallest_budget));
+    return takes_b ? std::move(b) : std::move(a);
+  }
+  Planned& best = a.plan->cost <= b.plan->cost ? a : b;
+  Planned& other = &best == &a ? b : a;
+  const bool is_higher = other.plan->lower_bound && best.plan->lower_bound &&
+                         other.plan->model == best.plan->model &&
+                         *other.plan->lower_bound > *best.plan->lower_bound &&
+                         *other.plan->lower_bound <= best.plan->cost * (1 + 1e-9);
+  if (is_higher) {
+    best.plan->lower_bound = other.plan->lower_bound;
+    best.certificate = std::move(other.certificate);
+  }
+  return std::move(best);
+}
 
 }  // namespace
 
@@ -453,7 +480,24 @@ std::optional<double> Planned::gap() const {
 
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
                     const StrategyOptions& options, Control& control) {
-  return Attempts(graph, strategy, budget_bytes, completed(strategy, options), control).run();
+  StrategyOptions complete = completed(strategy, options);
+  const Control clock;
+  const bool is_hopeless = budget_bytes < keep_all_reference(graph).peak_bytes &&
+                           budget_bytes < budget_floor(graph);
+  const bool searches = !is_hopeless && strategy.may_lose_reruns &&
+                        control.limit_seconds() > 0 && find_option(strategy, kSeed) != nullptr;
+  Planned best = Attempts(graph, strategy, budget_bytes, is_hopeless, complete, control).run();
+  while (searches && may_gain(best) && control.used_share() < kLateShare) {
+    complete[kSeed] += 1;
+    Control rest = share_of_time(control, 1);
+    best = better_of(
+        std::move(best),
+        Attempts(graph, strategy, budget_bytes, is_hopeless, complete, rest).run());
+  }
+  best.seconds = clock.elapsed_seconds();
+  best.repeatable = !control.is_behind();
+  if (best.plan) best.plan->seconds = best.seconds;
+  return best;
 }
 
 Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,

@@ -82,6 +82,35 @@ TEST(PlanWithin, KeepAllWithinItsOwnPeakOnEveryGraphWithoutWorkspaces) {
   }
 }
 
+TEST(PlanWithin, MoreMemoryOrWorkIsNotWorse) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/torch-mobilenetv2.json");
+  const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);
+  constexpr double kSame = 0.005;  // of keep-all's cost: answers of a search differ by luck
+  double without_more = std::numeric_limits<double>::infinity();  // for less memory, with any work
+  for (double share : {0.35, 0.5, 0.65}) {
+    double least = without_more;
+    for (double seconds : {0.5, 2.0}) {
+      Control control = Control::by_work(seconds);
+      const Planned planned = plan_within(graph, find_strategy("search"),
+                                          static_cast<Bytes>(share * peak), {}, control);
+      ASSERT_TRUE(planned.plan) << share << ": " << planned.message;
+      EXPECT_LE(planned.overhead(), least + kSame) << share << ", " << seconds << " s";
+      least = std::min(least, planned.overhead());
+    }
+    without_more = least;
+  }
+}
+
+TEST(PlanWithin, WhatIsLeftOfTheTimeIsUsedWhileMoreMayBeFound) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/torch-mobilenetv2.json");
+  const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);
+  Control control = Control::by_work(1);
+  const Planned planned = plan_within(graph, find_strategy("search"),
+                                      static_cast<Bytes>(0.36 * peak), {}, control);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_TRUE(planned.gap() < 0.001 || control.used_share() > 0.85) << control.used_share();
+}
+
 // ---- When nothing fits -------------------------------------------------------------------------
 
 TEST(PlanWithin, ARefusalNamesTheSmallestBudgetAndWhatTakesIt) {

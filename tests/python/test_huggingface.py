@@ -88,10 +88,11 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     assert "forward" not in model.__dict__
     figures = [entry for entry in log if "loss" in entry]
     # A better plan may come between a step and its figures, so the budget is what holds.
-    assert all(0 < entry["lowtide_peak_bytes"] <= budget
-               for entry, budget in zip(figures, budgets))
-    assert all(0 < entry["lowtide_planned_bytes"] <= budget
-               for entry, budget in zip(figures, budgets))
+    found = [(budget, entry["lowtide_planned_bytes"], entry["lowtide_peak_bytes"])
+             for entry, budget in zip(figures, budgets)]
+    assert all(0 < planned <= budget for budget, planned, _ in found), found
+    # The peak counts what else the process of the tests takes meanwhile.
+    assert all(0 < peak <= 1.05 * budget for budget, _, peak in found), found
 
 
 @pytest.mark.parametrize("make", [bert, gpt2])
