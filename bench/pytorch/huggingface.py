@@ -45,7 +45,7 @@ def row(arguments, model, door):
                 return None
             found.append(figures)
     eager, peer, ours = rounds.values()
-    seconds = [min(figures["step_cpu_s"] for figures in found) for found in rounds.values()]
+    seconds = [min(figures["step_s"] for figures in found) for found in rounds.values()]
     return (model, door, eager[0]["peak_bytes"], peer[0]["peak_bytes"], seconds[1] / seconds[0],
             max(figures["peak_bytes"] for figures in ours),
             max(figures["first_peak_bytes"] for figures in ours), seconds[2] / seconds[0],

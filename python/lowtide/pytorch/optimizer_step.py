@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 import torch
@@ -69,11 +70,13 @@ def _taken(kind: type, groups: Sequence[_Group], factor: int) -> int:
         return _runtime.taken_peak_bytes() - before
 
 
-def _smaller(parameter: torch.Tensor, factor: int) -> torch.nn.Parameter:
+def _smaller(parameter: torch.Tensor, factor: float) -> torch.nn.Parameter:
     """With a gradient."""
     shape = list(parameter.shape)
-    if shape:
-        shape[0] = -(-shape[0] // factor)
+    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
+        smaller = math.ceil(shape[dim] / factor)
+        factor = max(1, factor * smaller / max(1, shape[dim]))
+        shape[dim] = smaller
     made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype))
     made.grad = torch.ones_like(made)
     return made

@@ -6,7 +6,8 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 
-from .. import InfeasibleError, Plan, format_bytes, keep_all
+from .. import Graph, InfeasibleError, Plan, format_bytes, keep_all
+from .notices import Notices
 from .planning import (
     NoPlan,
     Priced,
@@ -18,6 +19,13 @@ from .planning import (
     transferred,
 )
 from .settings import Settings
+
+#: Of addresses in a block, in bytes.
+_ALIGNMENT = 64
+
+_NO_ROOM_AFTERWARDS = (
+    "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
+    "it takes beside the gradients: up to {} beyond the budget, while optimizer.step() runs.")
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
 _SOON = 1.0
@@ -164,18 +172,40 @@ class Plans:
 
 class SectionedPlans(Plans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
-    room for the optimizer's ``after_bytes`` beside the gradients; where none fits, others."""
+    room for the optimizer's ``after_bytes`` beside the gradients, or for as much of them as it can
+    hold; where none fits, others."""
 
     def __init__(self, priced: Priced, settings: Settings, relatives: Iterable[Plans] = (),
                  after_bytes: int = 0):
         super().__init__(priced, settings, relatives)
-        sectioned = dataclasses.replace(priced, graph=priced.graph.with_after_bytes(after_bytes))
-        self._sectioned = Plans(sectioned, settings, relatives) if after_bytes else None
+        self._after_bytes, self._notices = after_bytes, Notices()
+        self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
+        self._sectioned: dict[int, Plans] = {}
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
-        if self._sectioned and budget_bytes is not None:
+        if budget_bytes is None:
+            return super().within(budget_bytes, soon=soon)
+        after_bytes = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
+        if after_bytes:
             try:
-                return self._sectioned.within(budget_bytes, soon=soon)
+                return self._leaving(after_bytes).within(budget_bytes, soon=soon)
             except InfeasibleError:
-                pass
+                self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(
+                    format_bytes(self._after_bytes)))
         return super().within(budget_bytes, soon=soon)
+
+    def _leaving(self, after_bytes: int) -> Plans:
+        if after_bytes not in self._sectioned:
+            graph = self.priced.graph.with_after_bytes(after_bytes)
+            priced = dataclasses.replace(self.priced, graph=graph)
+            self._sectioned[after_bytes] = Plans(priced, self._settings, self._relatives)
+        return self._sectioned[after_bytes]
+
+
+def _output_bytes(graph: Graph) -> int:
+    """Of the values that are there at the end, at the addresses of a block."""
+    tensors = graph.tensors
+    storages = {output if tensors[output].alias_of is None else tensors[output].alias_of
+                for output in graph.outputs}
+    return sum(-(-tensors[storage].bytes // _ALIGNMENT) * _ALIGNMENT
+               for storage in storages if tensors[storage].kind != "resident")
