@@ -122,6 +122,19 @@ def test_foresees_what_a_step_takes(optimizer):
     assert taken <= foreseen + 4096 and foreseen <= 1.05 * taken
 
 
+@pytest.mark.parametrize("shape", [(4, 300, 200), (2, 2, 2, 90_000), (1_000_000,), (3, 400_000)])
+def test_temporaries_of_any_shape_are_foreseen(shape):
+    """As of expert layers, whose first dimension is small."""
+    parameters = [nn.Parameter(torch.ones(shape)), nn.Parameter(torch.ones(7))]
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    real = torch.optim.AdamW(parameters)
+    foreseen = step_bytes(real, parameters)
+    real.step()
+    taken, _, _ = profiled(real.step)
+    assert taken <= 1.02 * foreseen and foreseen <= 1.1 * taken
+
+
 def test_optimizers_by_name_or_of_other_classes_are_foreseen():
     class Own(torch.optim.Optimizer):
         def __init__(self, parameters, important):
