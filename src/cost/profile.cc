@@ -101,8 +101,9 @@ Profile parse_profile(std::string_view text, const std::string& source) {
 }
 
 Profile read_profile(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  if (std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found) return {};
+  if (fs::status(path, error).type() == fs::file_type::not_found) return {};
   return parse_profile(read_file(path), path.string());
 }
 

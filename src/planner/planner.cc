@@ -442,9 +442,9 @@ bool may_gain(const Planned& best) {
 /// the smaller budget.
 Planned better_of(Planned a, Planned b) {
   if (!a.plan || !b.plan) {
-    const bool takes_b = b.plan || (!a.plan && b.smallest_budget &&
-                                    (!a.smallest_budget || *b.smallest_budget < *a.smallest_budget));
-    return takes_b ? std::move(b) : std::move(a);
+    constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+    const bool is_smaller = b.smallest_budget.value_or(kMost) < a.smallest_budget.value_or(kMost);
+    return b.plan || (!a.plan && is_smaller) ? std::move(b) : std::move(a);
   }
   Planned& best = a.plan->cost <= b.plan->cost ? a : b;
   Planned& other = &best == &a ? b : a;

@@ -14,8 +14,8 @@ namespace lowtide {
 namespace {
 
 [[noreturn]] void refused(Bytes bytes) {
-  throw Error(fmt::format("the system refuses a block of {}: {}; take a smaller budget, or lift the "
-                          "process's own limit (ulimit -v)",
+  throw Error(fmt::format("the system refuses a block of {}: {}; take a smaller budget, or lift "
+                          "the process's own limit (ulimit -v)",
                           format_bytes(bytes), std::strerror(errno)));
 }
 

@@ -70,10 +70,9 @@ Profiled profile_here(const Graph& graph, const fs::path& given, const Control& 
   const int measured = profile_ops(graph, profile, control, measure);
   const bool is_kept = measured == 0 || keep(profile, file, control);
   if (Control::stop_requested()) {
-    throw StoppedError(is_kept ? fmt::format("stopped while profiling; what was measured is kept in "
-                                             "{}.",
-                                             file.string())
-                               : "stopped while profiling.");
+    if (!is_kept) throw StoppedError("stopped while profiling.");
+    throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",
+                                   file.string()));
   }
   return {priced(graph, profile), file, measured, is_kept};
 }

@@ -258,7 +258,8 @@ def test_a_text_whose_name_is_no_utf8_is_trained_on_again(lowtide):
     model = ["--model", "gpt", "--layers", "1", "--width", "16", "--heads", "2", "--sequence", "8",
              "--vocabulary", "256", "--batch", "2", "--text", os.fsdecode(name)]
     assert lowtide("train", *model, "--steps", "2", "--save", "run.ckpt").code == 0
-    assert lowtide("train", "--resume", "run.ckpt", "--steps", "4", "--json").json["steps_done"] == 4
+    resumed = lowtide("train", "--resume", "run.ckpt", "--steps", "4", "--json")
+    assert resumed.json["steps_done"] == 4
 
 
 def test_reading_takes_time_linear_in_the_keys(lowtide, graph):

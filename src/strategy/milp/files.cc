@@ -181,8 +181,8 @@ std::vector<Event> parse_solution(const StageModel& model, std::string_view text
           source, number, entry.name, entry.value));
     }
     if (!std::isfinite(value)) {
-      throw InputError(fmt::format("{}, line {}: {} is \"{}\", and a run is between 0 and 1.", source,
-                                   number, entry.name, entry.value));
+      throw InputError(fmt::format("{}, line {}: {} is \"{}\", and a run is between 0 and 1.",
+                                   source, number, entry.name, entry.value));
     }
     values[*column] = value;
     listed[*column] = true;
