@@ -140,8 +140,6 @@ class Attempts {
     if (!planned_.repeatable) {
       control_.report("the clock cut the planning short: another run may find another plan");
     }
-    planned_.seconds = clock_.elapsed_seconds();
-    if (planned_.plan) planned_.plan->seconds = planned_.seconds;
     return std::move(planned_);
   }
 
@@ -412,7 +410,6 @@ class Attempts {
   const bool is_hopeless_;
   const StrategyOptions options_;
   Control& control_;
-  const Control clock_;
   Planned planned_;
   KnownOrder known_order_;
   std::vector<double> prices_;  ///< of the last answer's bound: see PlanRequest

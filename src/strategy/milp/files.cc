@@ -133,14 +133,6 @@ Entry run_entry(std::string_view line) {
   return {};
 }
 
-/// Some solvers leave out what is 0, but no solution runs nothing.
-void require_solution(const std::vector<bool>& listed, std::string_view source) {
-  if (std::ranges::find(listed, true) != listed.end()) return;
-  throw InputError(fmt::format("{} lists no variable R_..., so it is no solution of a model that "
-                               "lowtide plan --export-mps wrote.",
-                               source));
-}
-
 }  // namespace
 
 std::string format_mps(const StageModel& model, std::string_view name) {
@@ -159,7 +151,7 @@ std::string format_mps(const StageModel& model, std::string_view name) {
 std::vector<Event> parse_solution(const StageModel& model, std::string_view text,
                                   std::string_view source) {
   std::vector<double> values(model.program().num_columns());
-  std::vector<bool> listed(values.size());
+  bool any = false;
   int number = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -185,9 +177,13 @@ std::vector<Event> parse_solution(const StageModel& model, std::string_view text
                                    source, number, entry.name, entry.value));
     }
     values[*column] = value;
-    listed[*column] = true;
+    any = true;
   }
-  require_solution(listed, source);
+  if (!any) {
+    throw InputError(fmt::format("{} lists no variable R_..., so it is no solution of a model that "
+                                 "lowtide plan --export-mps wrote.",
+                                 source));
+  }
   return model.events_of(values);
 }
 
