@@ -203,6 +203,15 @@ def test_a_number_that_changes_in_each_step_does_not_end_the_training(monkeypatc
     assert len(session_of(wrapped).regions) == 4
 
 
+def test_the_guard_that_has_a_model_traced_again_and_again_is_named():
+    wrapped = lowtide.wrap(layers(), rows(), time_limit=1)
+    with pytest.warns(UserWarning, match=r"traced 6 times.*changed: .*\bp\b.*== 0\.") as caught:
+        for number in range(7):
+            wrapped[2].p = 0.1 + number / 100
+            step(wrapped, rows())
+    assert [warning.filename for warning in caught] == [__file__]
+
+
 def test_inputs_of_any_layout():
     wrapped = lowtide.wrap(layers().eval(), rows(), time_limit=1)
     plain = layers().eval()

@@ -27,6 +27,9 @@ _NO_ROOM_AFTERWARDS = (
     "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
     "it takes beside the gradients: up to {} beyond the budget, while optimizer.step() runs.")
 
+#: Of the bytes that the optimizer takes in its own step; the first that a plan leaves it counts.
+_SHARES_LEFT = (1.0, 0.75, 0.5, 0.25)
+
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
 _SOON = 1.0
 
@@ -172,8 +175,8 @@ class Plans:
 
 class SectionedPlans(Plans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
-    room for the optimizer's ``after_bytes`` beside the gradients, or for as much of them as it can
-    hold; where none fits, others."""
+    room for the optimizer's ``after_bytes`` beside the gradients, or for the largest share of them
+    that a plan is found for."""
 
     def __init__(self, priced: Priced, settings: Settings, relatives: Iterable[Plans] = (),
                  after_bytes: int = 0):
@@ -185,14 +188,21 @@ class SectionedPlans(Plans):
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
         if budget_bytes is None:
             return super().within(budget_bytes, soon=soon)
-        after_bytes = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
-        if after_bytes:
+        wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
+        for after_bytes in (int(share * wanted) for share in _SHARES_LEFT if wanted):
             try:
-                return self._leaving(after_bytes).within(budget_bytes, soon=soon)
+                plan = self._leaving(after_bytes).within(budget_bytes, soon=soon)
             except InfeasibleError:
-                self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(
-                    format_bytes(self._after_bytes)))
+                continue
+            if after_bytes < wanted:
+                self._warn_of(self._after_bytes - after_bytes)
+            return plan
+        if wanted:
+            self._warn_of(self._after_bytes)
         return super().within(budget_bytes, soon=soon)
+
+    def _warn_of(self, excess_bytes: int) -> None:
+        self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
 
     def _leaving(self, after_bytes: int) -> Plans:
         if after_bytes not in self._sectioned:

@@ -13,6 +13,7 @@ import torch
 
 from .capture.tracing import logging_functions
 from .own_code import with_own_code
+from .retraced import Retraced
 
 #: How often one function is traced at most, for each kind of call that it meets.
 MOST_TRACES = 64
@@ -33,21 +34,25 @@ def tracing_patiently():
 
 
 def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = False,
-           fixed_shapes: bool = False) -> Callable:
+           fixed_shapes: bool = False, name: str = "the model") -> Callable:
     """``torch.compile(function, backend=backend)`` with these settings, and none that other
     functions were traced by.
 
     ``fullgraph``: what is no single graph is refused; ``fixed_shapes``: other sizes are traced anew
-    and none is left open. The settings hold while something is traced and not around each call:
+    and none is left open; ``name``: of the model, for warnings. The settings hold while something is traced and not around each call:
     there they would take longer than a small model's forward pass.
     """
-    context = torch._dynamo.optimize(backend, nopython=fullgraph)
+    retraced = Retraced(name)
+    context = torch._dynamo.optimize(backend, nopython=fullgraph,
+                                     guard_fail_fn=retraced.see_failed_guard)
     trace = context.callback
 
     @functools.wraps(trace)
-    def trace_patiently(*arguments, **named):
+    def trace_patiently(frame, *arguments, **named):
         with tracing_patiently(), _shapes(fixed_shapes), _quietly():
-            return trace(*arguments, **named)
+            found = trace(frame, *arguments, **named)
+        retraced.see_trace(frame.f_code)
+        return found
 
     def let_go():
         nonlocal trace

@@ -113,7 +113,8 @@ def _runner(model: torch.nn.Module,
             raise Prepared
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session))
+    planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session),
+                     name=session.name)
     unplanned = Unplanned(model, session)
 
     def run_planned(*arguments, **named):
