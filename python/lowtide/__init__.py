@@ -23,6 +23,7 @@ that cannot be trained within its budget is an ``InfeasibleError``.
 from __future__ import annotations
 
 import importlib
+import weakref
 from collections.abc import Mapping
 
 from . import _core
@@ -83,15 +84,29 @@ def plan(
     *,
     options: Mapping[str, float] | None = None,
     time_limit: float = 0.0,
+    cache: bool = True,
 ) -> Planned:
     """Plans within a budget: bytes (``800_000_000``), ``"1.5GiB"`` or ``"60%"`` of keep-all's peak.
 
     ``strategy`` is a name of ``strategies()``; the default one when it is None. ``time_limit`` is
-    in seconds; 0 is none. Other threads run meanwhile. Ctrl-C ends the search and raises
-    KeyboardInterrupt.
+    in seconds; 0 is none. ``cache``: whether a cheaper plan that fits is the answer when an earlier
+    call found one for this graph object, strategy and options: then more memory or time is never
+    answered by a worse plan than less was. Other threads run meanwhile. Ctrl-C ends the search and
+    raises KeyboardInterrupt.
     """
-    arguments = (graph, str(budget), strategy, dict(options or {}), time_limit)
+    chosen = dict(options or {})
+    known = _known_plans(graph, strategy, chosen) if cache else None
+    arguments = (graph, str(budget), strategy, chosen, time_limit, known)
     return interruptible(lambda: _core.plan(*arguments), _core)
+
+
+#: By graph, as long as it lives, then by strategy and options.
+_KNOWN: weakref.WeakKeyDictionary[Graph, dict] = weakref.WeakKeyDictionary()
+
+
+def _known_plans(graph: Graph, strategy: str | None, options: Mapping[str, float]):
+    by_search = _KNOWN.setdefault(graph, {})
+    return by_search.setdefault((strategy, *sorted(options.items())), _core.KnownPlans())
 
 
 def frontier(

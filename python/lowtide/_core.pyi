@@ -186,6 +186,9 @@ class Planned:
     @property
     def gap(self) -> Optional[float]: ...
 
+class KnownPlans:
+    def __init__(self) -> None: ...
+
 class Frontier:
     @property
     def points(self) -> list[Planned]: ...
@@ -206,6 +209,7 @@ def plan(
     strategy: Optional[str],
     options: Mapping[str, float],
     time_limit: float,
+    known: Optional[KnownPlans],
 ) -> Planned: ...
 def transferred(
     graph: Graph, from_graph: Graph, plan: Plan, budget_bytes: int

@@ -7,6 +7,7 @@
 
 #include "base/time_share.h"
 #include "plan/replay.h"
+#include "planner/known_plans.h"
 #include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
@@ -70,23 +71,6 @@ class Walk {
     found_.smallest_budget = points.back().budget_bytes;
     for (std::size_t i = points.size() - 1; i > 0; --i) take_plan(points[i], points[i - 1]);
     for (std::size_t i = 1; i < points.size(); ++i) take_bound(points[i - 1], points[i]);
-  }
-
-  /// A bound for plans in the graph's order says nothing of a plan in another that costs less.
-  static bool may_bound(const std::optional<double>& bound, const Plan& plan) {
-    return bound && *bound <= plan.cost * (1 + 1e-9);
-  }
-
-  /// What is within less is within more.
-  static void take_plan(const Planned& less, Planned& more) {
-    if (less.plan->cost >= more.plan->cost) return;
-    Plan plan = *less.plan;
-    plan.budget_bytes = more.budget_bytes;
-    plan.lower_bound = more.plan->lower_bound;
-    plan.model = more.plan->model;
-    if (!may_bound(plan.lower_bound, plan)) plan.lower_bound.reset();
-    more.plan = std::move(plan);
-    more.outcome = Outcome::feasible;
   }
 
   /// What costs so much within more costs so much within less.

@@ -128,6 +128,15 @@ def test_the_frontier_is_monotone():
         assert lowtide.verify(graph, less.plan, less.budget_bytes) is None
 
 
+def test_more_work_or_memory_is_never_answered_by_a_worse_plan():
+    graph = lowtide.Graph.load(LAYERED)
+    lean = lowtide.plan(graph, "70%", time_limit=2).plan.cost
+    for budget in ("70%", "71%", "75%"):
+        alone = lowtide.plan(graph, budget, time_limit=0.01, cache=False).plan
+        assert alone is None or alone.cost > lean
+        assert lowtide.plan(graph, budget, time_limit=0.01).plan.cost <= lean
+
+
 def test_an_infeasible_budget_names_the_smallest():
     graph = lowtide.Graph.load(LAYERED)
     found = lowtide.plan(graph, lowtide.structural_floor_bytes(graph) - 1, "keep-all")

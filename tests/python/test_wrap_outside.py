@@ -56,6 +56,13 @@ def unlimited():
     return memories[-1]
 
 
+def test_batches_that_the_loader_holds_count():
+    x = inputs()
+    existing = [lowtide.wrap(built(Classifier), x, optimizer="none", time_limit=1,
+                             batches_ahead=count).memory.existing for count in (0, 1, 3)]
+    assert [more - existing[0] for more in existing[1:]] == [x.nbytes, 3 * x.nbytes]
+
+
 def test_later_steps_leave_room_for_what_the_first_was_seen_to_take(unlimited):
     scores = 4 * ROWS * CLASSES
     assert unlimited.outside >= scores

@@ -111,7 +111,8 @@ class Division:
         if self._fixed is None:
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
             unused = max(0, storage_bytes(self._parameters()) - planned)
-            self._fixed = self.state_bytes + unused
+            inputs = max((region.priced.input_bytes for region in self._regions), default=0)
+            self._fixed = self.state_bytes + unused + self.settings.batches_ahead * inputs
         return self._fixed
 
     @property
@@ -138,8 +139,9 @@ class Division:
         held = f", {format_bytes(kept)} of gradients that are kept" if kept else ""
         outside = (f", {format_bytes(self.outside_bytes)} that other code was seen to take in a "
                    f"step" if self.outside_bytes else "")
-        return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state and "
-                f"unused parameters{held}{outside}.)")
+        ahead = ", batches ahead" if self.settings.batches_ahead else ""
+        return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state, "
+                f"unused parameters{ahead}{held}{outside}.)")
 
     def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
         try:

@@ -44,7 +44,9 @@ class Refusal:
 
 class NoPlan(InfeasibleError):
     """An error for a refusal. It holds no more than that: whoever keeps an error keeps all frames
-    that it went through, and the tensors in them."""
+    that it went through, and the tensors in them. Users see the name that they can catch."""
+
+    __module__, __qualname__ = "lowtide", InfeasibleError.__qualname__
 
     def __init__(self, refusal: Refusal, smallest_budget: int | None = None):
         super().__init__(refusal.message)

@@ -33,6 +33,7 @@ class Settings:
     each stage of the work; None is silent. ``mode``: one of ``MODES``. ``when_infeasible``: whether
     a step that no plan fits raises InfeasibleError, or runs by the plan that needs the least, with
     a warning; None raises until a step was run to its end, and warns from then on.
+    ``batches_ahead``: how many batches the data loader holds beside the one in use.
     """
 
     budget: int | str | None = None
@@ -44,6 +45,7 @@ class Settings:
     report: Callable[[str], None] | None = None
     mode: str = "executor"
     when_infeasible: str | None = None
+    batches_ahead: int = 0
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -52,6 +54,7 @@ class Settings:
         _require_budget(self.budget)
         _require_planning(self.strategy, self.options)
         _require_seconds(self.time_limit)
+        _require_count("batches_ahead", self.batches_ahead)
         if self.report is not None and not callable(self.report):
             raise InputError(f"report must be a function that gets a line of text, or None, not "
                              f"{self.report!r}")
@@ -105,6 +108,11 @@ def _require_seconds(time_limit) -> None:
     if (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))
             or not time_limit > 0):
         raise InputError(f"time_limit must be seconds of planning above 0, not {time_limit!r}")
+
+
+def _require_count(name: str, value) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} must be a whole number, at least 0, not {value!r}")
 
 
 def to_stderr(message: str) -> None:

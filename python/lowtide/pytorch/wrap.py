@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
+from torch.nn.parallel import DistributedDataParallel
 
 from .. import Error, InputError
 from .backend import compiled
@@ -48,11 +49,13 @@ def wrap(
     report: Callable[[str], None] | None = None,
     mode: str = "executor",
     when_infeasible: str | None = None,
+    batches_ahead: int = 0,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
     It shares everything with ``model``: parameters, buffers, hooks, mode, the keys of its state.
-    A copy or a pickle of it is the plain model. ``example_inputs``: a tensor, or a tuple or dict of
+    A copy or a pickle of it is the plain model. Of DistributedDataParallel the module within is
+    planned. ``example_inputs``: a tensor, or a tuple or dict of
     what the model is called with; the step is captured and planned at once, and the model is left
     as it was. Without them that happens at the first call.
 
@@ -68,7 +71,8 @@ def wrap(
     ``torch.compile`` does, and measures a few steps with the example inputs.
     ``when_infeasible``: whether a step that no plan fits raises InfeasibleError (``"error"``) or
     runs by the plan that needs the least, with a warning (``"warn"``); None raises until a step was
-    run to its end, so that a training goes on once it has begun.
+    run to its end, so that a training goes on once it has begun. ``batches_ahead``: how many
+    batches the data loader holds beside the one in use (Accelerate's: 1); the budget counts them.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -76,10 +80,16 @@ def wrap(
     InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
     _refuse_unplannable(model)
+    if isinstance(model, DistributedDataParallel):
+        module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
+                      options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
+                      when_infeasible=when_infeasible, batches_ahead=batches_ahead)
+        return _in_class_of_its_own(model, session_of(module),
+                                    {"module": property(lambda self: module)})
     settings = Settings(budget, optimizer, strategy, {} if options is None else options, time_limit,
-                        cache, report, mode, when_infeasible)
+                        cache, report, mode, when_infeasible, batches_ahead)
     run, session, let_go = _runner(model, settings)
-    planned = _in_class_of_its_own(model, run, session)
+    planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(model, planned, example_inputs)
@@ -134,15 +144,10 @@ def _runner(model: torch.nn.Module,
     return run_planned, session, functools.partial(forget, planned)
 
 
-def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
-                         session: Session | InductorMode) -> torch.nn.Module:
-    """An object of a class derived from the model's, over the same attributes.
-
-    ``forward`` is no attribute that the two share: what is set on the planned object, as Accelerate
-    does, is its own and may call what was there before; what is set on the model is planned.
-    """
-    plain = type(model)
-
+def _forward_of(model: torch.nn.Module, run: Callable) -> property:
+    """``forward`` of a planned object, which is no attribute that it shares with the model: what is
+    set on the planned object, as Accelerate does, is its own and may call what was there before;
+    what is set on the model is planned."""
     def forward(self, *arguments, **named):
         try:
             return run(*arguments, **named)
@@ -168,6 +173,15 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
         if others.pop("forward", None) is None:
             raise AttributeError("forward")
 
+    return property(get_forward, set_forward, delete_forward)
+
+
+def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
+                         exchanged: Mapping[str, property]) -> torch.nn.Module:
+    """An object of a class derived from the model's, over the same attributes but those that are
+    ``exchanged``."""
+    plain = type(model)
+
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
         return session.memory()
@@ -179,8 +193,7 @@ def _in_class_of_its_own(model: torch.nn.Module, run: Callable,
         return copy.deepcopy(model, memo)
 
     body = {
-        "__doc__": plain.__doc__, "__module__": plain.__module__,
-        "forward": property(get_forward, set_forward, delete_forward),
+        "__doc__": plain.__doc__, "__module__": plain.__module__, **exchanged,
         "__reduce_ex__": reduce, "__deepcopy__": deepcopy, "_lowtide_session": session,
     }
     if not hasattr(model, "memory"):

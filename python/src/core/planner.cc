@@ -7,6 +7,7 @@
 #include "certify/io.h"
 #include "plan/replay.h"
 #include "planner/frontier.h"
+#include "planner/known_plans.h"
 #include "planner/transfer.h"
 #include "strategy/intervals/cp_sat.h"
 
@@ -14,12 +15,13 @@ namespace lowtide::python {
 namespace {
 
 Planned plan(const Graph& graph, std::string_view budget, std::optional<std::string> strategy,
-             const StrategyOptions& options, double time_limit) {
+             const StrategyOptions& options, double time_limit, KnownPlans* known) {
   const Budget parsed = parse_budget(budget);
   const Strategy& chosen = strategy ? find_strategy(*strategy) : default_strategy();
   const Bytes bytes = parsed.resolve(keep_all_reference(graph).peak_bytes);
   Control control(time_limit);
-  return plan_within(graph, chosen, bytes, options, control);
+  Planned found = plan_within(graph, chosen, bytes, options, control);
+  return known == nullptr ? found : known->best(std::move(found));
 }
 
 /// The text of the proof of the plan's lower bound.
@@ -104,8 +106,11 @@ void bind_planner(py::module_& module) {
         return fmt::format("<lowtide.Planned within {}: {}>", format_bytes(p.budget_bytes),
                            name(p.outcome));
       });
+  py::class_<KnownPlans>(module, "KnownPlans", "The plans found for one graph and strategy.")
+      .def(py::init<>());
   module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
-             py::arg("options"), py::arg("time_limit"), py::call_guard<py::gil_scoped_release>());
+             py::arg("options"), py::arg("time_limit"), py::arg("known"),
+             py::call_guard<py::gil_scoped_release>());
   module.def("transferred", &transferred, py::arg("graph"), py::arg("from_graph"), py::arg("plan"),
              py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);

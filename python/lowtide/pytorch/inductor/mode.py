@@ -121,22 +121,27 @@ class InductorMode:
     def _existing_bytes(self, arguments, named) -> int:
         """All that is there before a step, and what the optimizer holds or will hold."""
         trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
+        batch = storage_bytes(_tensors((arguments, named)))
         return (self._seen_bytes(arguments, named) + self._gradient_bytes()
+                + self._settings.batches_ahead * batch
                 + optimizer_state_bytes(self._settings.optimizer, trained))
 
     def _seen_bytes(self, arguments, named) -> int:
         """Of parameters, buffers and inputs, each storage once."""
-        leaves = pytree.tree_leaves((arguments, named))
         return storage_bytes([*self._model.parameters(), *self._model.buffers(),
-                              *(leaf for leaf in leaves if isinstance(leaf, torch.Tensor))])
+                              *_tensors((arguments, named))])
 
     def _is_trained(self, arguments, named) -> bool:
-        leaves = [*self._model.parameters(), *pytree.tree_leaves((arguments, named))]
-        return any(leaf.requires_grad for leaf in leaves if isinstance(leaf, torch.Tensor))
+        tensors = [*self._model.parameters(), *_tensors((arguments, named))]
+        return any(tensor.requires_grad for tensor in tensors)
 
     def _gradient_bytes(self) -> int:
         return sum(parameter.grad.nbytes for parameter in self._model.parameters()
                    if parameter.grad is not None)
+
+
+def _tensors(inputs) -> list[torch.Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
 
 
 def _kind_of(leaf):

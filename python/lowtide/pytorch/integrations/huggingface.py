@@ -39,7 +39,8 @@ def enable_memory_budget(model: torch.nn.Module, budget: int | str | None, examp
 class MemoryBudget(TrainerCallback):
     """Takes the budget at the beginning of the training and gives it up at its end.
 
-    ``budget`` and ``settings`` as in ``lowtide.wrap``; the trainer's optimizer is counted. The
+    ``budget`` and ``settings`` as in ``lowtide.wrap``; the trainer's optimizer is counted, and the
+    batch after the one in use, which Accelerate's data loader holds already. The
     first batch is planned for when it comes, so that the data are drawn as without a budget. Logs
     gain ``lowtide_planned_bytes`` and ``lowtide_peak_bytes``: what a step takes by its plan and
     what the last one took, existing tensors included.
@@ -50,7 +51,7 @@ class MemoryBudget(TrainerCallback):
         self._in_place: InPlace | None = None
 
     def on_train_begin(self, args, state, control, model=None, optimizer=None, **others):
-        settings = {"optimizer": _plain(optimizer), **self._settings}
+        settings = {"optimizer": _plain(optimizer), "batches_ahead": 1, **self._settings}
         self._in_place = enable_memory_budget(model, self._budget, **settings)
 
     def on_log(self, args, state, control, logs=None, **others):

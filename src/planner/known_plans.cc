@@ -1,0 +1,69 @@
+#include "planner/known_plans.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide {
+namespace {
+
+Bytes arena_bytes(const Plan& plan) { return plan.layout->arena_bytes; }
+
+bool beats(const Plan& a, const Plan& b) {
+  return a.cost <= b.cost && arena_bytes(a) <= arena_bytes(b);
+}
+
+/// Where a search found nothing, `found` has no bound.
+void exchange_plan(Plan plan, Planned& found) {
+  plan.budget_bytes = found.budget_bytes;
+  plan.lower_bound = found.plan ? found.plan->lower_bound : std::nullopt;
+  if (found.plan) plan.model = found.plan->model;
+  if (!may_bound(plan.lower_bound, plan)) {
+    plan.lower_bound.reset();
+    found.certificate.reset();
+  }
+  const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
+  found.outcome = closed ? Outcome::optimal : Outcome::feasible;
+  found.plan = std::move(plan);
+}
+
+}  // namespace
+
+bool may_bound(const std::optional<double>& bound, const Plan& plan) {
+  return bound && *bound <= plan.cost * (1 + 1e-9);
+}
+
+void take_plan(const Planned& less, Planned& more) {
+  if (less.plan->cost < more.plan->cost) exchange_plan(*less.plan, more);
+}
+
+Planned KnownPlans::best(Planned found) {
+  const std::lock_guard lock(mutex_);
+  if (found.plan) keep(*found.plan);
+  if (found.leanest) keep(*found.leanest);
+  const Plan* known = cheapest(found.budget_bytes);
+  if (known == nullptr || (found.plan && found.plan->cost <= known->cost)) return found;
+  exchange_plan(*known, found);
+  found.smallest_budget.reset();
+  found.leanest.reset();
+  found.message.clear();
+  found.why_not_less.clear();
+  return found;
+}
+
+void KnownPlans::keep(const Plan& plan) {
+  if (!plan.layout) return;
+  if (std::ranges::any_of(plans_, [&](const Plan& other) { return beats(other, plan); })) return;
+  std::erase_if(plans_, [&](const Plan& other) { return beats(plan, other); });
+  plans_.push_back(plan);
+}
+
+const Plan* KnownPlans::cheapest(Bytes budget_bytes) const {
+  const Plan* best = nullptr;
+  for (const Plan& plan : plans_) {
+    if (arena_bytes(plan) > budget_bytes) continue;
+    if (best == nullptr || plan.cost < best->cost) best = &plan;
+  }
+  return best;
+}
+
+}  // namespace lowtide
