@@ -54,13 +54,13 @@ def batch_of(rows):
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-def train(model, folder, callbacks=()):
+def train(model, folder, callbacks=(), **options):
     """Parameters after three steps of the Trainer, and its log."""
     from transformers import Trainer, TrainingArguments
 
     arguments = TrainingArguments(
         output_dir=folder, max_steps=3, per_device_train_batch_size=8, logging_steps=1,
-        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=5)
+        save_strategy="no", report_to=[], use_cpu=True, disable_tqdm=True, seed=5, **options)
     trainer = Trainer(model=model, args=arguments, train_dataset=examples(40),
                       callbacks=list(callbacks))
     trainer.train()
@@ -93,6 +93,27 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
     assert all(0 < planned <= budget for budget, planned, _ in found), found
     # The peak counts what else the process of the tests takes meanwhile.
     assert all(0 < peak <= 1.05 * budget for budget, _, peak in found), found
+
+
+@pytest.mark.parametrize("options", [{}, {"bf16": True}, {"gradient_checkpointing": True}],
+                         ids=["plain", "bf16", "checkpointing"])
+def test_the_trainer_takes_a_wrapped_model(huggingface, options, tmp_path):
+    plain, plain_log = train(gpt2("sdpa"), tmp_path, **options)
+    model = lowtide.wrap(gpt2("sdpa"), batch_of(examples(8)), budget="85%", time_limit=1)
+    state, log = train(model, tmp_path, **options)
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert losses(log) == losses(plain_log)
+    assert model.memory.measured_peak > 0
+
+
+@pytest.mark.parametrize("options", [{"optim": "adafactor"}, {"gradient_checkpointing": True}],
+                         ids=["adafactor", "checkpointing"])
+def test_the_callback_beside_other_options(huggingface, options, tmp_path):
+    plain, _ = train(gpt2("sdpa"), tmp_path, **options)
+    state, log = train(gpt2("sdpa"), tmp_path, [huggingface.MemoryBudget("85%", time_limit=1)],
+                       **options)
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert any(entry.get("lowtide_peak_bytes", 0) > 0 for entry in log)
 
 
 @pytest.mark.parametrize("make", [bert, gpt2])

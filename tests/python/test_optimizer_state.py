@@ -50,6 +50,34 @@ def test_without_an_optimizer_adam_is_assumed():
     assert optimizer_state_bytes(None, parameters) == 2 * 400 + 4
 
 
+class Averaging(torch.optim.SGD):
+    """One of somebody else's, with a state that no table knows."""
+
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                state = self.state[parameter]
+                state.setdefault("rows", parameter.detach().clone())
+                state.setdefault("average", parameter.detach().clone())
+
+
+class Wanting(Averaging):
+    def __init__(self, parameters, needed):
+        super().__init__(parameters)
+
+
+def test_a_class_that_is_not_known_is_tried():
+    before, after, parameters = before_and_after(lambda p: Averaging(p, lr=0.1))
+    assert before == after == optimizer_state_bytes(Averaging, parameters)
+    assert optimizer_state_bytes(Averaging, []) == 0
+
+
+def test_a_class_that_cannot_be_tried_counts_as_adam():
+    parameters = [torch.zeros(100, requires_grad=True)]
+    with pytest.warns(UserWarning, match="could not be tried"):
+        assert optimizer_state_bytes(Wanting(parameters, 3), parameters) == 2 * 400
+
+
 def test_an_unknown_name():
     with pytest.raises(lowtide.InputError, match="sgd-momentum"):
         optimizer_state_bytes("adm", [])

@@ -56,6 +56,15 @@ def unlimited():
     return memories[-1]
 
 
+def test_measuring_a_size_that_is_new_is_not_taken_for_the_work_of_other_code():
+    model = wrapped_within("95%")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (ROWS, ROWS // 2, ROWS // 2, ROWS // 4, ROWS // 4):
+            model.zero_grad()
+            model(torch.randn(rows, WIDTH)).sum().backward()
+
+
 def test_batches_that_the_loader_holds_count():
     x = inputs()
     existing = [lowtide.wrap(built(Classifier), x, optimizer="none", time_limit=1,

@@ -74,7 +74,10 @@ class Meter:
 
     def begin(self) -> None:
         """The first forward pass of a step comes."""
-        if not self._is_capturing:
+        if self._is_capturing:
+            self._until_backward = _runtime.taken_peak_bytes()
+            _runtime.reset_peaks()
+        else:
             self._open()
         self._before = _runtime.taken_bytes() - self._held_bytes()
         self._unserved_before = _runtime.unserved_bytes()
@@ -85,9 +88,10 @@ class Meter:
         if self._is_open:
             self.outside_bytes = max(self.outside_bytes,
                                      _runtime.unserved_peak_bytes() - self._unserved_before)
-            self._until_backward = max(self._until_backward, _runtime.taken_peak_bytes())
-            unforeseen = self._until_backward - self._before - self._foreseen_bytes()
-            self.unforeseen_bytes = max(self.unforeseen_bytes, unforeseen)
+            peak = _runtime.taken_peak_bytes()
+            self._until_backward = max(self._until_backward, peak)
+            self.unforeseen_bytes = max(self.unforeseen_bytes,
+                                        peak - self._before - self._foreseen_bytes())
             _runtime.reset_peaks()
 
     def end(self) -> None:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import torch
 
 from .. import InputError
+from .notices import warn
+from .optimizer_trial import groups_of, state_bytes, trial
 
 #: How many tensors as large as a parameter each optimizer keeps. Those of torch.optim by the name
 #: of their class in lower case; options that add some are in `_copies`.
@@ -27,25 +29,43 @@ def optimizer_state_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
     """Bytes of the state for ``parameters`` (those that are trained).
 
     ``optimizer``: an instance (its own options count, and what it holds already), a class, a name
-    of ``STATES``, or None for Adam. Raises InputError for an unknown one.
+    of ``STATES``, or None for Adam. A class that is not among ``STATES`` is tried on small
+    parameters; one that cannot be tried counts as Adam, with a warning. Raises InputError for what
+    is no optimizer.
     """
     parameters = list(parameters)
-    size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    size = sum(parameter.nbytes for parameter in parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
-        return _held(optimizer) or (
-            size * _copies(optimizer) + _counters(_name(type(optimizer)), len(parameters)))
+        return state_bytes(optimizer) or _state_to_come(optimizer, size, len(parameters))
+    if _is_unknown_class(optimizer):
+        return _tried(optimizer, [(parameters, {})], size) if parameters else 0
     name = _name(optimizer)
     return size * STATES[name] + _counters(name, len(parameters))
 
 
+def _state_to_come(optimizer: torch.optim.Optimizer, size: int, parameters: int) -> int:
+    if _is_unknown_class(type(optimizer)):
+        return _tried(type(optimizer), groups_of(optimizer), size)
+    return size * _copies(optimizer) + _counters(_name(type(optimizer)), parameters)
+
+
+def _is_unknown_class(optimizer) -> bool:
+    return (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)
+            and optimizer.__name__.lower() not in STATES)
+
+
+def _tried(kind: type, groups, size: int) -> int:
+    try:
+        return trial(kind, groups).state_bytes
+    except Exception as error:
+        warn(f"{kind.__name__} could not be tried on small parameters ({error}), so the budget "
+             f"counts what {ASSUMED} would hold. Name the one that it is like, as in "
+             f"optimizer=\"sgd-momentum\"")
+        return size * STATES[ASSUMED]
+
+
 def _counters(name: str, parameters: int) -> int:
     return 0 if name in _UNCOUNTED else _COUNTER_BYTES * parameters
-
-
-def _held(optimizer: torch.optim.Optimizer) -> int:
-    tensors = [value for state in optimizer.state.values() for value in state.values()
-               if isinstance(value, torch.Tensor)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def _copies(optimizer: torch.optim.Optimizer) -> int:

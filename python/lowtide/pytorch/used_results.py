@@ -29,16 +29,12 @@ def likely_used(results: Sequence[torch.Tensor]) -> Used:
 
 def detached(graph: fx.GraphModule, positions: Sequence[int]) -> fx.GraphModule:
     """A copy of a traced graph in which nothing is differentiated through these outputs."""
-    copy = fx.GraphModule(graph, fx.Graph())
-    copy.graph.output(copy.graph.graph_copy(graph.graph, {}))
-    copied = copy.graph.output_node()
-    results = list(copied.args[0])
-    with copy.graph.inserting_before(copied):
-        for position in positions:
-            results[position] = copy.graph.call_method("detach", (results[position],))
-    copied.args = (tuple(results),)
-    copy.recompile()
-    return copy
+    copy = fx.Graph()
+    results = list(copy.graph_copy(graph.graph, {}))
+    for position in positions:
+        results[position] = copy.call_method("detach", (results[position],))
+    copy.output(tuple(results))
+    return fx.GraphModule(graph, copy)
 
 
 def tangents_of_gradients(joint: fx.GraphModule, num_fwd_outputs: int) -> list[frozenset[int]]:

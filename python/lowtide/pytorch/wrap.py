@@ -144,10 +144,29 @@ def _runner(model: torch.nn.Module,
     return run_planned, session, functools.partial(forget, planned)
 
 
-def _forward_of(model: torch.nn.Module, run: Callable) -> property:
+class _OwnForward:
     """``forward`` of a planned object, which is no attribute that it shares with the model: what is
     set on the planned object, as Accelerate does, is its own and may call what was there before;
     what is set on the model is planned."""
+
+    def __init__(self, planned: Callable):
+        self._planned, self._other = planned, None
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self._planned
+        return self._other or types.MethodType(self._planned, instance)
+
+    def __set__(self, instance, other):
+        self._other = other
+
+    def __delete__(self, instance):
+        if self._other is None:
+            raise AttributeError("forward")
+        self._other = None
+
+
+def _forward_of(model: torch.nn.Module, run: Callable) -> _OwnForward:
     def forward(self, *arguments, **named):
         try:
             return run(*arguments, **named)
@@ -161,23 +180,11 @@ def _forward_of(model: torch.nn.Module, run: Callable) -> property:
 
     forward.__doc__ = model.forward.__doc__
     forward.__signature__ = _signature_with_self(model)
-    others: dict = {}
-
-    def get_forward(self):
-        return others.get("forward") or types.MethodType(forward, self)
-
-    def set_forward(self, other):
-        others["forward"] = other
-
-    def delete_forward(self):
-        if others.pop("forward", None) is None:
-            raise AttributeError("forward")
-
-    return property(get_forward, set_forward, delete_forward)
+    return _OwnForward(forward)
 
 
 def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
-                         exchanged: Mapping[str, property]) -> torch.nn.Module:
+                         exchanged: Mapping[str, object]) -> torch.nn.Module:
     """An object of a class derived from the model's, over the same attributes but those that are
     ``exchanged``."""
     plain = type(model)
