@@ -287,9 +287,8 @@ def test_a_measure_without_a_step_is_refused():
 
 def test_a_backend_refuses_a_budget_that_no_plan_keeps():
     compiled = torch.compile(Chain(), backend=backend(1000, time_limit=0.5), dynamic=False)
-    with pytest.raises(BackendCompilerFailed) as error:
+    with pytest.raises(lowtide.InfeasibleError):
         step(compiled, torch.randn(64, 32))
-    assert isinstance(error.value.inner_exception, lowtide.InfeasibleError)
 
 
 def test_dynamic_shapes_are_refused():

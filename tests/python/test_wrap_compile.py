@@ -1,5 +1,6 @@
 """The backend of torch.compile: eager's bits within the budget."""
 
+import lowtide
 import pytest
 import torch
 from wrap_cases import IMAGES, ROWS, Convolutions, Randomly, built, loss_of, same, train
@@ -29,5 +30,16 @@ def test_gradients_accumulate_by_torch_compile():
 
 def test_an_unknown_option_of_torch_compile():
     compiled = torch.compile(built(Randomly), backend="lowtide", options={"bugdet": "2MB"})
-    with pytest.raises(torch._dynamo.exc.BackendCompilerFailed, match="no option 'bugdet'"):
+    with pytest.raises(lowtide.InputError, match="no option 'bugdet'"):
         compiled(*ROWS())
+
+
+def test_a_budget_that_nothing_fits_says_which_one_does():
+    def compiled(budget):
+        torch._dynamo.reset()
+        return torch.compile(built(Randomly), backend="lowtide",
+                             options={"budget": budget, "time_limit": 1.0})
+
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        compiled("1KiB")(*ROWS())
+    compiled(error.value.smallest_budget)(*ROWS())

@@ -13,6 +13,7 @@ from .capture import describe_inputs
 from .direct import differentiable_results
 from .joint_trace import JointTrace, trace_joint
 from .optimizer_state import optimizer_state_bytes
+from .own_errors import with_own_errors
 from .session import Session
 from .settings import UNLIMITED, Settings, settings_from
 from .shapes import is_symbolic, PerShape
@@ -20,6 +21,7 @@ from .used_results import Used, detached
 from .variants import Variants
 
 
+@with_own_errors
 def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | None = None,
                     **_) -> Callable:
     """A graph of dynamo as a callable that trains within ``options["budget"]``.

@@ -13,6 +13,7 @@ import torch
 
 from .capture.tracing import logging_functions
 from .own_code import with_own_code
+from .own_errors import with_own_errors
 from .retraced import Retraced
 
 #: How often one function is traced at most, for each kind of call that it meets.
@@ -38,11 +39,13 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     """``torch.compile(function, backend=backend)`` with these settings, and none that other
     functions were traced by.
 
-    ``fullgraph``: what is no single graph is refused; ``fixed_shapes``: other sizes are traced anew
+    Errors of Lowtide in the backend are raised as they are. ``fullgraph``: what is no single graph is refused; ``fixed_shapes``: other sizes are traced anew
     and none is left open; ``name``: of the model, for warnings. The settings hold while something is traced and not around each call:
     there they would take longer than a small model's forward pass.
     """
     retraced = Retraced(name)
+    if callable(backend):
+        backend = with_own_errors(backend)
     context = torch._dynamo.optimize(backend, nopython=fullgraph,
                                      guard_fail_fn=retraced.see_failed_guard)
     trace = context.callback

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed, FailOnRecompileLimitHit
+from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch.nn.parallel import DistributedDataParallel
 
-from .. import Error, InputError
+from .. import InputError
 from .backend import compiled
 from .inputs import arguments_of, require_one_device
 from .memory import Memory
@@ -170,10 +170,6 @@ def _forward_of(model: torch.nn.Module, run: Callable) -> _OwnForward:
     def forward(self, *arguments, **named):
         try:
             return run(*arguments, **named)
-        except BackendCompilerFailed as failure:
-            if isinstance(failure.inner_exception, Error):
-                raise failure.inner_exception.with_traceback(None) from None
-            raise
         except RuntimeError:
             require_one_device(self, arguments, named)
             raise

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from torch._functorch import config as functorch_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+from ..own_errors import with_own_errors
 from .fusion import fusion
 from .partition import PlannedPartition
 from .saved_inputs import save_inputs_as_they_are
@@ -24,7 +25,7 @@ def backend(
     before it generates code; ``compile_within`` keeps it by measurement.
 
     While compiling InfeasibleError is raised when no split is within the budget, InputError for
-    graphs that cannot be planned; Dynamo wraps both (``BackendCompilerFailed.inner_exception``).
+    graphs that cannot be planned.
     """
     return compiler(PlannedPartition(budget, strategy=strategy, options=options,
                                      time_limit=time_limit, beside_bytes=beside_bytes))
@@ -42,6 +43,7 @@ def compiler(partition: PlannedPartition) -> Callable:
         with fusion(near):
             return compile_fx_inner(half, inputs, **settings)
 
+    @with_own_errors
     def compile_graph(graph, inputs):
         with functorch_config.patch(enable_autograd_cache=False):
             return compile_fx(graph, inputs, inner_compile=compile_half,

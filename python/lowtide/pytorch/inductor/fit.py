@@ -16,7 +16,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-from torch._dynamo.exc import BackendCompilerFailed
 
 from ... import InfeasibleError, InputError
 from ..traced import forget, traced
@@ -127,12 +126,7 @@ class _Fit:
         partition = self._partition_within(budget, beside_bytes=beside_bytes, **given)
         compiled = traced(lambda *arguments, **named: self._model(*arguments, **named),
                           compiler(partition), fullgraph=True, fixed_shapes=True)
-        try:
-            measured = self._measure(compiled)
-        except BackendCompilerFailed as failure:
-            if isinstance(failure.inner_exception, InfeasibleError):
-                raise failure.inner_exception.with_traceback(None) from None
-            raise
+        measured = self._measure(compiled)
         if partition.found is None:
             raise InputError("measure() compiled no training step; it must run the model that it "
                              "is given forward and backward")
