@@ -5,4 +5,4 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 ctest --test-dir build --output-on-failure -j "$(nproc)"
-python -m pytest -q tests/python tests/cli
+python -m pytest -q -n "$(nproc)" --dist worksteal tests/python tests/cli

@@ -17,7 +17,7 @@
 namespace lowtide {
 namespace {
 
-constexpr Bytes kTileBytes = Bytes{1} << 18;
+constexpr Bytes kTileBytes = Bytes{1} << 18;  ///< at most
 constexpr std::int64_t kRun = 32;  ///< equal neighbours; divides the elements of a tile
 
 Shape strides_of(const Tensor& tensor) {
@@ -141,15 +141,20 @@ at::Tensor uniform(std::int64_t count) {
   return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
 }
 
-/// A small piece of random data of a dtype, repeated over every input of that dtype. Values and
-/// masks come in runs, as after an activation or under a causal mask: kernels that branch on each
-/// element would be mispredicted on pure noise, and timed far too slow.
-at::Tensor tile(DType dtype, std::optional<std::int64_t> limit, std::int64_t integer) {
-  const auto count = kTileBytes / element_bytes(dtype);
-  if (limit) return (uniform(count) * *limit).floor().to(scalar_type(dtype));
-  const at::Tensor runs = uniform(count / kRun).repeat_interleave(kRun);
-  if (is_floating(dtype) || is_complex(dtype)) return (runs * 0.9 + 0.1).to(scalar_type(dtype));
-  if (dtype == DType::boolean) return runs < 0.5;
+/// A small piece of random data of a dtype, repeated over the bytes of an input. Values and masks
+/// come in runs, as after an activation or under a causal mask: kernels that branch on each element
+/// would be mispredicted on pure noise, and timed far too slow. It takes little memory: the budget
+/// of a step may have no more.
+at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit,
+                std::int64_t integer) {
+  const Bytes element = element_bytes(dtype);
+  const std::int64_t count = align_up(std::min(bytes, kTileBytes), kRun * element) / element;
+  if (limit) return uniform(count).mul_(*limit).floor_().to(scalar_type(dtype));
+  const at::Tensor each = uniform(count / kRun);
+  if (is_floating(dtype) || is_complex(dtype)) {
+    return (each * 0.9 + 0.1).to(scalar_type(dtype)).repeat_interleave(kRun);
+  }
+  if (dtype == DType::boolean) return (each < 0.5).repeat_interleave(kRun);
   return at::full({count}, integer, scalar_type(dtype));
 }
 
@@ -183,7 +188,7 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     const Tensor& tensor = graph.tensor(id);
     const Bytes bytes = extent_bytes(tensor);
     const std::optional<at::Tensor> ends = group_ends(graph, op, id);
-    repeat(ends ? *ends : tile(tensor.dtype.value(), limit_of(graph, op, id),
+    repeat(ends ? *ends : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
                                plain_integer(graph, op, id)),
            data, bytes);
     made[id] = marked(tensor_over(data, tensor, device), marks_of(graph, id));

@@ -71,8 +71,8 @@ PIECES = (
 
 
 def module_from(draw):
-    body = [nn.Linear(WIDTH, WIDTH), *(draw.choice(PIECES)(draw) for _ in range(draw.randint(2, 7)))]
-    return Heads(nn.Sequential(*body))
+    pieces = [draw.choice(PIECES)(draw) for _ in range(draw.randint(2, 7))]
+    return Heads(nn.Sequential(nn.Linear(WIDTH, WIDTH), *pieces))
 
 
 def trained(model, case, seed):

@@ -13,7 +13,8 @@ class Chain(torch.nn.Module):
     def __init__(self):
         super().__init__()
         layers = [torch.nn.Linear(32, 32) for _ in range(6)]
-        self.layers = torch.nn.Sequential(*(m for layer in layers for m in (layer, torch.nn.GELU())))
+        self.layers = torch.nn.Sequential(*(part for layer in layers
+                                            for part in (layer, torch.nn.GELU())))
 
     def forward(self, x):
         """The sum of squares."""

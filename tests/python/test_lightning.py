@@ -23,8 +23,8 @@ def integration(one_thread):
     return importlib.import_module("lowtide.pytorch.integrations.lightning")
 
 
-def classifier():
-    """A LightningModule whose step calls `self.net`, and never itself."""
+def classifier(validated=False):
+    """A LightningModule whose steps call `self.net`, and never itself."""
     from lightning.pytorch import LightningModule
 
     class Classifier(LightningModule):
@@ -42,8 +42,14 @@ def classifier():
         def configure_optimizers(self):
             return torch.optim.AdamW(self.parameters(), lr=1e-3)
 
+    class Validated(Classifier):
+        is_validated = True
+
+        def validation_step(self, batch, index):
+            self.log("validation", self.training_step(batch, index))
+
     torch.manual_seed(0)
-    return Classifier()
+    return (Validated if validated else Classifier)()
 
 
 def fit(model, folder, callbacks=()):
@@ -57,13 +63,15 @@ def fit(model, folder, callbacks=()):
                       enable_progress_bar=False, enable_model_summary=False,
                       default_root_dir=folder, callbacks=list(callbacks))
     torch.manual_seed(2)
-    trainer.fit(model, torch.utils.data.DataLoader(data, batch_size=64))
+    loader = torch.utils.data.DataLoader(data, batch_size=64)
+    trainer.fit(model, loader, loader if hasattr(model, "is_validated") else None)
     return model.state_dict(), trainer.callback_metrics
 
 
-def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
-    plain, _ = fit(classifier(), tmp_path)
-    model = classifier()
+@pytest.mark.parametrize("validated", [False, True])
+def test_the_trainer_trains_to_the_same_bits(integration, validated, tmp_path):
+    plain, _ = fit(classifier(validated), tmp_path)
+    model = classifier(validated)
     state, logged = fit(model, tmp_path, [integration.MemoryBudget("90%", module="net")])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     loss = outside_room(1)  # worked out outside of the planned module
@@ -74,6 +82,8 @@ def test_the_trainer_trains_to_the_same_bits(integration, tmp_path):
 def test_a_budget_that_nothing_uses_is_an_error(integration, tmp_path):
     with pytest.raises(lowtide.InputError, match="name the module"):
         fit(classifier(), tmp_path, [integration.MemoryBudget("90%")])
+    with pytest.raises(lowtide.InputError, match="name the module"):  # only validation calls it
+        fit(classifier(validated=True), tmp_path, [integration.MemoryBudget("90%")])
 
 
 def test_an_unknown_module_is_an_error(integration, tmp_path):

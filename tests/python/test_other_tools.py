@@ -185,4 +185,5 @@ def test_a_wrapped_module_within_lightnings(tmp_path):
     planned = wrapped(layers(), rows()[:16])
     assert same(fit(planned), fit(layers()))
     assert lowtide.memory(planned).measured_peak > 0
-    assert same(list(copy.deepcopy(planned).state_dict().values()), list(planned.state_dict().values()))
+    assert same(list(copy.deepcopy(planned).state_dict().values()),
+                list(planned.state_dict().values()))

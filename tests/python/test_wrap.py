@@ -6,6 +6,7 @@ import io
 import pickle
 import multiprocessing
 import threading
+import warnings
 
 import lowtide
 import pytest
@@ -155,6 +156,33 @@ def test_sizes_may_change():
     wrapped = lowtide.wrap(built(Randomly), ROWS(), budget=alone.memory.budget, time_limit=1)
     assert same(each(wrapped), each(built(Randomly)))
     assert 0 < wrapped.memory.measured_peak - wrapped.memory.outside <= wrapped.memory.budget
+
+
+def test_wrapping_again_wraps_the_plain_model():
+    model = built(Convolutions)
+    first = lowtide.wrap(model, IMAGES())
+    again = lowtide.wrap(first, IMAGES(), budget="90%", time_limit=1)
+    assert same(train(again, IMAGES), train(built(Convolutions), IMAGES))
+    assert type(again).__mro__.count(type(model)) == 1 and again.memory.budget is not None
+
+
+def test_a_wrapped_module_within_a_wrapped_one_is_a_part_of_its_plan():
+    make = lambda: nn.Sequential(Randomly(), nn.Tanh())  # noqa: E731
+    model = built(make)
+    model[0] = inner = lowtide.wrap(model[0], time_limit=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        outer = lowtide.wrap(model, ROWS(), budget="100%", time_limit=1)
+        assert same(train(outer, ROWS), train(built(make), ROWS))
+    assert len(session_of(outer).regions) == 1 and not session_of(inner).regions
+
+
+def test_a_wrapped_module_within_torch_compile_runs_by_its_plan():
+    wrapped = lowtide.wrap(built(Randomly), ROWS())
+    runs = session_of(wrapped).runs
+    compiled = torch.compile(nn.Sequential(wrapped, nn.Identity()), backend="eager")
+    assert same(train(compiled, ROWS, steps=1), train(built(Randomly), ROWS, steps=1))
+    assert session_of(wrapped).runs == runs + 1
 
 
 def test_a_copy_is_the_plain_model():

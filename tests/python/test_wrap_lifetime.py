@@ -37,6 +37,27 @@ def trained(model, inputs_of):
     return model
 
 
+class Breaking(nn.Module):
+    """Its graph breaks in the middle of a function that is not the outermost one."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.inner = layers(), Doubling()
+
+    def forward(self, x):
+        return self.inner(self.first(x))
+
+
+class Doubling(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(20, 20)
+
+    def forward(self, x):
+        x = self.linear(x)
+        return 2 * x if x.sum().item() > 1e9 else x
+
+
 @pytest.mark.parametrize("door", [wrapped, wrapped_within_a_budget, compiled])
 @pytest.mark.parametrize("make, inputs_of", [(layers, ROWS), (Twice, ROWS), (Convolutions, IMAGES)])
 def test_a_dropped_model_holds_no_memory(door, make, inputs_of):
@@ -47,6 +68,41 @@ def test_a_dropped_model_holds_no_memory(door, make, inputs_of):
         trained(door(make, inputs_of), inputs_of)
         gc.collect()
         assert _runtime.taken_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore:within this budget:UserWarning")
+def test_a_dropped_model_whose_graph_breaks_holds_no_memory():
+    trained(wrapped(Breaking, ROWS), ROWS)
+    gc.collect()
+    before = _runtime.taken_bytes()
+    for _ in range(3):
+        trained(wrapped(Breaking, ROWS), ROWS)
+        gc.collect()
+        assert _runtime.taken_bytes() == before
+
+
+def test_a_kept_loss_holds_no_block():
+    held = []
+    for make in (lambda: built(layers), lambda: lowtide.wrap(built(layers), ROWS())):
+        model, before = make(), _runtime.taken_bytes()
+        loss = model(*ROWS()).pow(2).mean()
+        loss.backward()
+        model.zero_grad()
+        del model
+        gc.collect()
+        held.append(_runtime.taken_bytes() - before)
+        assert loss.grad_fn is not None
+        del loss
+    assert held[0] == held[1]
+
+
+def test_another_model_of_the_same_class_stays_planned():
+    kept = trained(wrapped(Breaking, ROWS), ROWS)
+    trained(wrapped(Breaking, ROWS), ROWS)
+    gc.collect()
+    runs, regions = session_of(kept).runs, len(session_of(kept).regions)
+    kept(*ROWS()).sum().backward()
+    assert session_of(kept).runs == runs + 2 and len(session_of(kept).regions) == regions
 
 
 def test_a_backward_pass_that_is_to_come_keeps_what_it_needs():

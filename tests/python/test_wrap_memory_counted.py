@@ -97,6 +97,37 @@ def test_a_step_that_fits_no_plan_does_not_end_a_training():
         assert all(map(torch.equal, *found))
 
 
+def test_figures_stay_until_the_next_step_has_some():
+    x = torch.randn(ROWS, WIDTH)
+    wrapped = lowtide.wrap(built(Classifier), x)
+
+    def step():
+        result = wrapped(x)
+        loss_of(result, x).backward()
+        wrapped.zero_grad()
+
+    step(), step()
+    measured = wrapped.memory.measured_peak
+    with torch.no_grad():
+        wrapped(x)
+    assert wrapped.memory.measured_peak == measured > 0
+    waiting = wrapped(x)
+    assert wrapped.memory.measured_peak == measured
+    del waiting
+
+
+def test_figures_can_be_read_where_a_step_fits_no_plan():
+    x = torch.randn(ROWS, WIDTH)
+    least = lowtide.wrap(built(Classifier), x, budget="100%", optimizer="none", time_limit=1)
+    budget = least.memory.planned_peak
+    wrapped = lowtide.wrap(built(Classifier), x, budget=budget, optimizer="none", time_limit=1)
+    first = wrapped(x)
+    with pytest.raises(lowtide.InfeasibleError, match="as far as the first step is known"):
+        for _ in range(8):
+            first = first + wrapped(x)
+    assert wrapped.memory.planned_peak > 0 and lowtide.explain(wrapped)
+
+
 def _warns_of_budget(expected):
     return (pytest.warns(UserWarning, match="no plan within its part of the budget") if expected
             else contextlib.nullcontext())

@@ -227,7 +227,8 @@ def test_inputs_of_any_layout():
     ({"budget": torch.tensor(8)}, "a budget is"), ({"budget": True}, "a budget is"),
     ({"budget": 0.6}, 'write "60%"'), ({"budget": "6G"}, "unknown unit"),
     ({"strategy": "best"}, "unknown strategy"), ({"when_infeasible": "stop"}, "when_infeasible"),
-    ({"batches_ahead": -1}, "batches_ahead must be"), ({"cache": "new"}, "unknown cache"), ({"optimizer": "best"}, "unknown optimizer")])
+    ({"batches_ahead": -1}, "batches_ahead must be"), ({"cache": "new"}, "unknown cache"),
+    ({"optimizer": "best"}, "unknown optimizer")])
 def test_settings_are_refused_by_wrap(settings, why):
     with pytest.raises(lowtide.InputError, match=why):
         lowtide.wrap(layers(), **settings)

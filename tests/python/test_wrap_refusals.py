@@ -53,6 +53,39 @@ def test_changing_a_result_in_between_is_noticed():
         loss.backward()
 
 
+def test_gradients_of_gradients_are_refused_however_they_are_asked_for():
+    model = nn.Sequential(nn.Linear(20, 30), nn.Tanh(), nn.Linear(30, 1))
+    wrapped = lowtide.wrap(model, ROWS(), budget=None)
+    x = ROWS()[0].requires_grad_()
+    gradient, = torch.autograd.grad(wrapped(x).sum(), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="gradients of gradients"):
+        torch.autograd.grad(gradient.pow(2).sum(), list(model.parameters()), allow_unused=True)
+    with pytest.raises(RuntimeError, match="gradients of gradients"):
+        torch.autograd.functional.hvp(lambda x: wrapped(x).sum(), x.detach(), x.detach())
+    with pytest.raises(RuntimeError, match="gradients of gradients"):
+        torch.autograd.functional.jvp(wrapped, x.detach(), x.detach())
+
+
+def test_a_batch_of_gradients_is_refused():
+    wrapped = lowtide.wrap(nn.Sequential(nn.Linear(20, 4), nn.Tanh()), ROWS(), budget=None)
+    with pytest.raises(RuntimeError, match="one gradient for each result"):
+        torch.autograd.functional.jacobian(wrapped, ROWS()[0], vectorize=True)
+    assert torch.autograd.functional.jacobian(wrapped, ROWS()[0]).shape == (16, 4, 16, 20)
+
+
+@pytest.mark.parametrize("budget", [float("nan"), True, torch.tensor(10**8), 1j, "6G"])
+def test_budgets_that_mean_nothing_are_refused_at_once(budget):
+    with pytest.raises(lowtide.InputError, match="budget"):
+        lowtide.wrap(built(Randomly), budget=budget)
+
+
+def test_a_call_with_another_type_is_pytorchs_own_kind_of_error():
+    wrapped = lowtide.wrap(built(Randomly), ROWS())
+    with pytest.raises(RuntimeError):
+        wrapped(ROWS()[0].double())
+    loss_of(wrapped(*ROWS())).backward()
+
+
 def test_misuse_is_named():
     with pytest.raises(lowtide.InputError, match="torch.nn.Module"):
         lowtide.wrap(lambda x: x)

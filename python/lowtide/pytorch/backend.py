@@ -66,10 +66,10 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
         session.evaluate()
         return run(*arguments)
 
-    session.begin_capture()
     full = trace_joint(graph, inputs, name, evaluate)
     if not isinstance(full, JointTrace):
         return full
+    session.begin_capture()
     # Under no_grad, what needs gradients is connected within the graph.
     results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
     if results is None:

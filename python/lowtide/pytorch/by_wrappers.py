@@ -1,4 +1,4 @@
-"""A region behind AOTAutograd's own wrappers: for results that are views, inputs that are written."""
+"""A region behind AOTAutograd's wrappers: for results that are views, inputs that are written."""
 
 from __future__ import annotations
 

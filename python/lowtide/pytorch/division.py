@@ -134,14 +134,16 @@ class Division:
 
     def what_else(self) -> str:
         """What the budget holds beside the graphs, for messages."""
-        state = format_bytes(self.fixed_bytes)
         kept = self.held_bytes + sum(region.apart_bytes for region in self._regions)
-        held = f", {format_bytes(kept)} of gradients that are kept" if kept else ""
-        outside = (f", {format_bytes(self.outside_bytes)} that other code was seen to take in a "
-                   f"step" if self.outside_bytes else "")
-        ahead = ", batches ahead" if self.settings.batches_ahead else ""
-        return (f"(The budget of {self.settings.budget} also holds {state} of optimizer state, "
-                f"unused parameters{ahead}{held}{outside}.)")
+        parts = {
+            "of optimizer state": self.state_bytes,
+            "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
+            "of gradients that are kept": kept,
+            "that other code was seen to take in a step": self.outside_bytes,
+        }
+        held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
+        budget = f"The budget of {self.settings.budget}"
+        return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
 
     def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
         try:

@@ -43,6 +43,12 @@ class Executors:
             if executor.idle:
                 executor.release()
 
+    def forget_all_but_awaited(self) -> None:
+        """Lets go of the executors that no backward pass is to come for, and of the tensors that
+        they last ran with. Gradients hold the block where they lie."""
+        for plan, executors in self._by_plan.items():
+            self._by_plan[plan] = [executor for executor in executors if executor.awaited]
+
     def release_unused(self) -> None:
         """Of blocks that their plans divide: gives back the sections that no flight needs and in
         which no gradient lies."""

@@ -11,6 +11,7 @@ from functorch.compile import make_boxed_func
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import InputError, _runtime
 from .capture import (
@@ -30,7 +31,7 @@ from .saved import Saved, saved_of
 class JointTrace:
     """One joint graph, captured; ``metadata`` is what AOTAutograd found out about it.
 
-    ``trained``: the parameters among the inputs. ``function``: AOTAutograd's own wrapper around
+    ``trained``: the parameters among the inputs, without their elements. ``function``: AOTAutograd's own wrapper around
     both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
     ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
     """
@@ -93,8 +94,16 @@ def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule
     roles, names = describe_primals(joint, described)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
                           primal_names=names, updated=mutated_primals(joint))
-    trained = [value for value, (role, _) in zip(inputs, described) if role == "parameter"]
+    trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
+               if role == "parameter"]
     return JointTrace(joint, captured, saved_of(captured), trained)
+
+
+def _without_elements(parameter: torch.Tensor) -> torch.Tensor:
+    """A trace is not to keep a model alive."""
+    with _disable_current_modes():
+        found = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
+        return found.requires_grad_(parameter.requires_grad)
 
 
 def _require_cpu(primals: Sequence[fx.Node]) -> None:

@@ -57,6 +57,7 @@ class Meter:
     """
 
     def __init__(self, regions: Sequence[Region]):
+        #: The most that other code took in the last step whose backward pass was read.
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
         self.unforeseen_bytes = 0
@@ -64,7 +65,9 @@ class Meter:
         self._is_capturing = False
         self._is_open = False
         self._before = self._unserved_before = 0
-        self._until_backward = self._after_backward = 0
+        self._outside = self._until_backward = self._after_backward = 0
+        self._is_read = False
+        self._taken_before = 0
 
     def capture(self) -> None:
         """A graph is to be captured for the step that comes: it begins with this."""
@@ -86,8 +89,10 @@ class Meter:
     def read(self) -> None:
         """A backward pass has ended."""
         if self._is_open:
-            self.outside_bytes = max(self.outside_bytes,
-                                     _runtime.unserved_peak_bytes() - self._unserved_before)
+            self._is_read = True
+            self._outside = max(self._outside,
+                                _runtime.unserved_peak_bytes() - self._unserved_before)
+            self.outside_bytes = self._outside
             peak = _runtime.taken_peak_bytes()
             self._until_backward = max(self._until_backward, peak)
             self.unforeseen_bytes = max(self.unforeseen_bytes,
@@ -102,15 +107,16 @@ class Meter:
 
     @property
     def taken_bytes(self) -> int:
-        """The most that a step took, beside what existed before it: the last one until its
-        backward pass was over, and afterwards the last one that another one followed."""
-        if not self._until_backward:
-            return 0
+        """The most that a step took, beside what existed before it: the last one whose backward
+        pass was read until that was over, and afterwards the last one that another one followed."""
+        if not self._is_read:
+            return self._taken_before
         return max(self._until_backward - self._before, self._after_backward)
 
     def _open(self) -> None:
+        self._taken_before, self._is_read = self.taken_bytes, False
         _runtime.reset_peaks()
-        self._until_backward = self.outside_bytes = self.unforeseen_bytes = 0
+        self._until_backward = self._outside = self.unforeseen_bytes = 0
         self._is_open = True
 
     def _made_bytes(self) -> int:

@@ -44,9 +44,10 @@ class Session:
         self.runs = 0
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
+        self._parameters = parameters
         self._plans: list[Plans] = []
         self._steps = Steps(self.regions)
-        self._division = Division(settings, parameters, self.regions, self._steps)
+        self._division = Division(settings, lambda: self._parameters(), self.regions, self._steps)
         self._room = Room(self.regions, self._division)
         self._gradients = KeptGradients(parameters())
         self._meter = Meter(self.regions)
@@ -121,8 +122,8 @@ class Session:
         plan = region.plans.leanest()
         self._notices.warn_once(
             f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, so "
-            f"that steps exceed it: it runs by the plan that needs the least. "
+            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, "
+            f"so that steps exceed it: it runs by the plan that needs the least. "
             f"{self._explained(region, error)}")
         return plan
 
@@ -131,8 +132,11 @@ class Session:
         needs = {other: other.plans.leanest().arena_bytes for other in self._steps.of(region)}
         enough = self._division.enough(needs)
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
+        known = "" if self._trained else (
+            ", as far as the first step is known (graphs behind a break and further forward passes "
+            "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes). {why} {self._division.what_else()}")
+                   f"({enough} bytes){known}. {why} {self._division.what_else()}")
         return NoPlan(Refusal(message), enough)
 
     def _in_haste(self) -> bool:
@@ -183,6 +187,19 @@ class Session:
         self.runs += 1
         if self.preparing:
             raise Prepared
+        self.release()
+
+    def forget(self) -> None:
+        """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
+        it compiled as long as the process runs. So the model, its tensors and the blocks are let go
+        of; a backward pass that is to come finds what it needs."""
+        self.release()
+        for region in self.regions:
+            region.executors.forget_all_but_awaited()
+        self._parameters = tuple
+
+    def release(self) -> None:
+        """Gives back the blocks that no forward pass waits in; a later step takes them again."""
         self._meter.end()
         self._release_idle()
 
@@ -208,7 +225,8 @@ class Session:
     def _leave_room_outside(self, region: Region) -> None:
         """What a step took more than its plans count, for other code, counts from then on, where
         plans can do with what is left. A step in which a graph was captured tells nothing, as ops
-        were measured then; nor does one whose plan was for results that turned out to be held or dropped."""
+        were measured then; nor does one whose plan was for results that turned out to be held or
+        dropped."""
         step = self._steps.of(region)
         seen = outside_room(self._meter.unforeseen_bytes)
         before = self._division.outside_bytes
@@ -223,8 +241,8 @@ class Session:
             self._leaves_room = False
             reason = self._explained(region, error)
             self._division.leave(before)
-            warn(f"other code of this process took {format_bytes(seen)} during the last step, which "
-                 f"the budget of {self.settings.budget} has no room for, so that steps exceed it. "
+            warn(f"other code of this process took {format_bytes(seen)} during the last step, "
+                 f"which the budget of {self.settings.budget} has no room for, so that steps exceed it. "
                  f"Put the loss into the module, so that it is planned, or allow more. {reason}")
 
     def _clear_blocks(self, region: Region) -> None:
@@ -277,10 +295,17 @@ class Session:
         step = self._steps.of(self._last or self.regions[0])
         existing = fixed + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
-        blocks = sum(region.block_bytes(self.plan_for(region)) for region in step)
+        blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
                       self._meter.outside_bytes)
+
+    def _known_plan(self, region: Region) -> Plan:
+        """What runs, or what would where there is no plan within the budget."""
+        try:
+            return self._plan_within_share(region)
+        except InfeasibleError:
+            return region.plans.leanest()
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
@@ -297,5 +322,5 @@ class Session:
         for region in self.regions:
             graph = region.priced.graph
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
-                         + _core.explain(graph, self.plan_for(region), most))
+                         + _core.explain(graph, self._known_plan(region), most))
         return "\n\n".join(parts)

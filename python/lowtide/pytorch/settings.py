@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
@@ -79,7 +80,8 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
 def _require_budget(budget) -> None:
     if budget is None or isinstance(budget, (str, float)) and budget in UNLIMITED:
         return
-    if isinstance(budget, (bool, torch.Tensor)) or not isinstance(budget, (int, float, str)):
+    is_number = isinstance(budget, (numbers.Integral, float)) and not isinstance(budget, bool)
+    if not (is_number and budget == budget or isinstance(budget, str)):
         raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", or "
                          f"None, not {budget!r}")
     if isinstance(budget, float) and 0 < budget <= 1:

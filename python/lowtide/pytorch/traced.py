@@ -6,10 +6,13 @@ import contextlib
 import functools
 import logging
 import os
+import threading
+import types
 import warnings
 from collections.abc import Callable
 
 import torch
+from torch._dynamo.guards import DeletedGuardManagerWrapper
 
 from .capture.tracing import logging_functions
 from .own_code import with_own_code
@@ -19,14 +22,16 @@ from .retraced import Retraced
 #: How often one function is traced at most, for each kind of call that it meets.
 MOST_TRACES = 64
 
+_here = threading.local()
+
 _CHATTY = ("torch._dynamo", "torch._functorch", "torch._subclasses", "torch.fx.experimental")
 
 
 def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
-    traced through; what is logged is left out, as it would split the step; a hook that is registered
-    later has the model traced again."""
+    traced through; what is logged is left out, as it would split the step; a hook that is
+    registered later has the model traced again."""
     config = torch._dynamo.config
     return config.patch(
         skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES,
@@ -39,8 +44,9 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     """``torch.compile(function, backend=backend)`` with these settings, and none that other
     functions were traced by.
 
-    Errors of Lowtide in the backend are raised as they are. ``fullgraph``: what is no single graph is refused; ``fixed_shapes``: other sizes are traced anew
-    and none is left open; ``name``: of the model, for warnings. The settings hold while something is traced and not around each call:
+    Errors of Lowtide in the backend are raised as they are. ``fullgraph``: what is no single graph
+    is refused; ``fixed_shapes``: other sizes are traced anew and none is left open; ``name``: of
+    the model, for warnings. The settings hold while something is traced and not around each call:
     there they would take longer than a small model's forward pass.
     """
     retraced = Retraced(name)
@@ -49,10 +55,13 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     context = torch._dynamo.optimize(backend, nopython=fullgraph,
                                      guard_fail_fn=retraced.see_failed_guard)
     trace = context.callback
+    own_backend = torch._dynamo.eval_frame.innermost_backend(trace)
+    codes: dict[int, types.CodeType] = {}
 
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
-        with tracing_patiently(), _shapes(fixed_shapes), _quietly():
+        codes[id(frame.f_code)] = frame.f_code
+        with tracing_patiently(), _shapes(fixed_shapes), _quietly(), _tracing_here():
             found = trace(frame, *arguments, **named)
         retraced.see_trace(frame.f_code)
         return found
@@ -62,6 +71,8 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         trace = None
         trace_patiently.__dict__.clear()
         torch._dynamo.eval_frame.cached_backends.pop(id(backend), None)
+        while codes:
+            _forget_compiled(codes.popitem()[1], own_backend)
 
     context.callback = trace_patiently
     found = context(with_own_code(function))
@@ -79,6 +90,32 @@ def forget(function: Callable) -> None:
     dynamo = torch._dynamo.eval_frame
     dynamo.reset_code(dynamo.innermost_fn(function).__code__)
     function._lowtide_let_go()
+
+
+@torch._dynamo.assume_constant_result
+def is_traced_here() -> bool:
+    """Whether the trace that comes by is one of ``traced``. Dynamo makes no guard of the answer."""
+    return getattr(_here, "is_tracing", False)
+
+
+@contextlib.contextmanager
+def _tracing_here():
+    before = is_traced_here()
+    _here.is_tracing = True
+    try:
+        yield
+    finally:
+        _here.is_tracing = before
+
+
+def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
+    """Lets go of what the backend compiled for a function. Where a graph breaks, Dynamo compiles
+    the user's own functions and what is left of them behind the break, which it puts among the
+    globals of their modules; these may be compiled for others too."""
+    for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
+        state = entry.guard_manager.extra_state
+        if entry.backend is backend and state is not None:
+            state.invalidate(entry, DeletedGuardManagerWrapper("its model was dropped"))
 
 
 @contextlib.contextmanager

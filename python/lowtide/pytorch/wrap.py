@@ -21,7 +21,7 @@ from .memory import Memory
 from .notices import warn
 from .session import Prepared, Session
 from .settings import Settings
-from .traced import forget, traced
+from .traced import forget, is_traced_here, traced
 from .transformers_masks import known_masks
 from .unchanged import unchanged
 from .unplanned import (
@@ -53,11 +53,11 @@ def wrap(
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
-    It shares everything with ``model``: parameters, buffers, hooks, mode, the keys of its state.
-    A copy or a pickle of it is the plain model. Of DistributedDataParallel the module within is
-    planned. ``example_inputs``: a tensor, or a tuple or dict of
-    what the model is called with; the step is captured and planned at once, and the model is left
-    as it was. Without them that happens at the first call.
+    It shares everything with ``model``: parameters, buffers, hooks, mode, the keys of its state. A
+    copy or a pickle of it is the plain model, and wrapped again it is planned anew. Of
+    DistributedDataParallel the module within is planned. ``example_inputs``: a tensor, or a tuple
+    or dict of what the model is called with; the step is captured and planned at once, and the
+    model is left as it was. Without them that happens at the first call.
 
     ``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when every value is kept,
     or None for no limit. It counts parameters, gradients, what the optimizer holds (``optimizer``:
@@ -79,6 +79,7 @@ def wrap(
     Raises InputError for what cannot be captured, with the line of the model's code, and
     InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
+    model = _plain(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
@@ -117,8 +118,8 @@ def _runner(model: torch.nn.Module,
     session = Session(settings, model.parameters, type(model).__name__)
 
     def run(*arguments, **named):
-        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a guard
-        # on what comes second.
+        # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
+        # guard on what comes second.
         if not torch.compiler.is_compiling() and session.preparing:
             raise Prepared
         return model.forward(*arguments, **named)
@@ -128,6 +129,9 @@ def _runner(model: torch.nn.Module,
     unplanned = Unplanned(model, session)
 
     def run_planned(*arguments, **named):
+        if torch.compiler.is_compiling():
+            # Within another wrapped module it is a part of that one's plan.
+            return (model.forward if is_traced_here() else run_apart)(*arguments, **named)
         if in_a_transform():
             return unplanned.run("it was called within a transform of torch.func, such as grad or "
                                  "vmap, and plans are for loss.backward()", arguments, named)
@@ -141,7 +145,14 @@ def _runner(model: torch.nn.Module,
             unplanned.note(nothing_captured(graph_breaks() - breaks))
         return result
 
-    return run_planned, session, functools.partial(forget, planned)
+    run_apart = torch._dynamo.disable(
+        run_planned, reason="a module that lowtide.wrap planned runs by its own plan")
+
+    def let_go():
+        forget(planned)
+        session.forget()
+
+    return run_planned, session, let_go
 
 
 class _OwnForward:
@@ -151,6 +162,10 @@ class _OwnForward:
 
     def __init__(self, planned: Callable):
         self._planned, self._other = planned, None
+
+    @property
+    def is_exchanged(self) -> bool:
+        return self._other is not None
 
     def __get__(self, instance, owner=None):
         if instance is None:
@@ -198,6 +213,7 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
     body = {
         "__doc__": plain.__doc__, "__module__": plain.__module__, **exchanged,
         "__reduce_ex__": reduce, "__deepcopy__": deepcopy, "_lowtide_session": session,
+        "_lowtide_plain": model,
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)
@@ -222,6 +238,20 @@ def _signature_with_self(model: torch.nn.Module) -> inspect.Signature:
                   if parameter.kind is parameter.POSITIONAL_ONLY else parameter
                   for parameter in known.parameters.values()]
     return known.replace(parameters=[self, *parameters])
+
+
+def _plain(model):
+    """What a wrapped module was made of, whose block is given back; any other as it is. Raises
+    InputError where another tool has exchanged the wrapped one's forward, which would be lost."""
+    if getattr(type(model), "_lowtide_session", None) is None:
+        return model
+    forward = vars(type(model)).get("forward")
+    if isinstance(forward, _OwnForward) and forward.is_exchanged:
+        raise InputError(f"{type(model).__name__} is wrapped already, and its forward was "
+                         f"exchanged since, as accelerator.prepare does: wrap the plain module, "
+                         f"and prepare that again")
+    session_of(model).release()
+    return type(model)._lowtide_plain
 
 
 def _itself(model):

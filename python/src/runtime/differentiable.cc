@@ -60,14 +60,24 @@ struct Halves {
   }
 };
 
-/// A gradient that says, when it is derived itself, that it cannot be.
-Variable without_gradient(const Variable& gradient) {
+/// A gradient that says, when it is derived itself, that it cannot be. The edges lead to all that
+/// it depends on, so that autograd comes by whatever it is derived by.
+Variable without_gradient(const Variable& gradient, torch::autograd::edge_list edges) {
   static const std::string kWhy =
       "Lowtide plans one backward pass, so gradients of gradients cannot be computed: run this "
       "model without Lowtide where it is called with create_graph=True";
   Variable result = gradient.tensor_data();
-  torch::autograd::set_history(result, c10::make_intrusive<torch::autograd::Error>(kWhy));
+  torch::autograd::set_history(
+      result, c10::make_intrusive<torch::autograd::Error>(kWhy, std::move(edges)));
   return result;
+}
+
+/// Kernels read the elements of a tangent where they lie.
+void require_elements(const Variable& tangent) {
+  if (!tangent.defined() || tangent.has_storage()) return;
+  throw InputError("Lowtide's backward pass takes one gradient for each result, and not a batch of "
+                   "them (vectorize=True, is_grads_batched=True, vmap): call it once for each, or "
+                   "run this model without Lowtide there");
 }
 
 void append(py::list& list, Variable tensor) {
@@ -88,6 +98,7 @@ variable_list gradients(const Halves& halves, const variable_list& tangents,
   for (const Variable& tensor : saved) append(kept, tensor);
   py::list given;
   for (std::size_t i = 0; i < tangents.size(); ++i) {
+    require_elements(tangents[i]);
     append(given, tangent(halves.derived[i], tangents[i]));
   }
   const py::object ticket = kept[kept.size() - 1];
@@ -97,7 +108,8 @@ variable_list gradients(const Halves& halves, const variable_list& tangents,
     const py::object gradient = by_primal[position];
     list.push_back(gradient.is_none() ? Variable() : THPVariable_Unpack(gradient.ptr()));
     if (at::GradMode::is_enabled() && list.back().defined()) {
-      list.back() = without_gradient(list.back());
+      list.back() = without_gradient(list.back(),
+                                     torch::autograd::collect_next_edges(tangents, saved));
     }
   }
   return list;
@@ -114,8 +126,9 @@ class Flown final : public torch::autograd::Node {
 
   variable_list apply(variable_list&& tangents) override {
     const py::gil_scoped_acquire locked;
+    const variable_list saved = unpacked();  // throws when it was released
     try {
-      return gradients(*halves_, tangents, unpacked());
+      return gradients(*halves_, tangents, saved);
     } catch (py::error_already_set& error) {
       error.restore();
       python_error known_to_autograd;
@@ -147,8 +160,10 @@ class Flown final : public torch::autograd::Node {
     return derived;
   }
 
+  /// Whoever keeps a result keeps this node, which is to hold nothing of the model any more.
   void release_variables() override {
     for (SavedVariable& tensor : saved_) tensor.reset_data();
+    halves_.reset();
   }
 
  private:

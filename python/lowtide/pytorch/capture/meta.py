@@ -55,6 +55,6 @@ def _copied(model, copies):
     try:
         return copy.deepcopy(model, copies)
     except Exception as error:
-        raise InputError(f"{type(model).__name__} is on the device meta, and cannot be copied to be "
-                         f"traced as on the CPU ({type(error).__name__}: {error}): make it on the "
+        raise InputError(f"{type(model).__name__} is on the device meta, and cannot be copied to "
+                         f"be traced as on the CPU ({type(error).__name__}: {error}): make it on the "
                          f"CPU") from error

@@ -69,6 +69,9 @@ class InductorMode:
             forget(fitted.model)
         self._fits.clear()
 
+    def release(self) -> None:
+        """Nothing is held between two steps."""
+
     # ---- Figures
 
     def memory(self) -> Memory:

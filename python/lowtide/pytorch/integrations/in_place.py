@@ -25,10 +25,12 @@ class InPlace:
             raise InputError(
                 f"{type(module).__name__} has a memory budget already: disable that one first")
         self.module = module
+        #: Whether the module was called since it has the budget.
+        self.was_called = False
         self._before = module.__dict__.get("forward")
         plain = getattr(module.forward, "__func__", type(module).forward)
         self.planned = wrap(_Calls(module, module.forward), example_inputs, budget, **settings)
-        module.forward = types.MethodType(_exchanged(module, self.planned, plain), module)
+        module.forward = types.MethodType(_exchanged(self, plain), module)
 
     @property
     def memory(self):
@@ -71,13 +73,16 @@ class _Calls(torch.nn.Module):
         return self.call(*arguments, **named)
 
 
-def _exchanged(module: torch.nn.Module, planned: torch.nn.Module, plain: Callable) -> Callable:
+def _exchanged(switch: InPlace, plain: Callable) -> Callable:
     """A function to be bound as ``forward``; its signature and name are those of ``plain``."""
+    module, planned = switch.module, switch.planned
+
     @functools.wraps(plain)
     def forward(self, *arguments, **named):
         # A copy of the module brings this method with it.
         if self is not module:
             return plain(self, *arguments, **named)
+        switch.was_called = True
         return planned(*arguments, **named)
 
     forward._lowtide_in_place = True

@@ -52,13 +52,15 @@ class MemoryBudget(Callback):
             for optimizer in trainer.optimizers:
                 optimizer.zero_grad()
 
-    def on_train_epoch_end(self, trainer, pl_module):
-        memory = self._in_place.memory
-        if memory.measured_peak == 0:
+    def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
+        if not self._in_place.was_called:
             raise InputError(
-                f"the budget of {self._budget} was never used: no training step calls "
+                f"the budget of {self._budget} was not used: the training step does not call "
                 f"{self._path or 'the LightningModule itself'}; name the module that it calls, as "
                 f"in MemoryBudget({self._budget!r}, module=\"net\")")
+
+    def on_train_epoch_end(self, trainer, pl_module):
+        memory = self._in_place.memory
         pl_module.log_dict({"lowtide_planned_bytes": float(memory.planned_peak),
                             "lowtide_peak_bytes": float(memory.measured_peak)})
 
