@@ -107,6 +107,7 @@ def test_a_broken_plan_is_named(lowtide, graph):
 @pytest.mark.parametrize("command", ["train", "plan"])
 def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
     arguments = ["train", *TINY] if command == "train" else ["plan", graph]
+    arguments += ["--time-limit", 3]
     done = lowtide(*arguments, "--budget", "1000", "--json").fails(3, "smallest budget", "bytes")
     assert done.json["status"] == "infeasible"
     smallest = done.json["smallest_budget_bytes"]

@@ -91,7 +91,7 @@ def test_layout_gives_offsets_and_says_what_is_proven(lowtide):
 
 def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
     command = ("plan", graph, "--budget", "80%", "-O", "prove=0", "-o", "p.json", "--certificate",
-               "c.json", "--json")
+               "c.json", "--json", "--time-limit", 4)
     done = lowtide(*command)
     assert done.code == 0, done.err
     plan = done.json
@@ -106,7 +106,7 @@ def test_a_certificate_proves_the_bound_of_its_plan(lowtide, graph):
 
 def test_a_certificate_that_proves_less_than_the_plan_claims_says_so(lowtide, graph):
     done = lowtide("plan", graph, "--budget", "80%", "-o", "p.json", "--certificate", "c.json",
-                   "--json")
+                   "--json", "--time-limit", 4)
     assert done.code == 0, done.err
     verdict = lowtide("certify", graph, "p.json", "c.json", "--json")
     assert verdict.code == 0, verdict.err

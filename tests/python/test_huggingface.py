@@ -82,7 +82,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
             super().on_log(*given, **named)
             budgets.append(self._in_place.memory.budget)
 
-    state, log = train(model, tmp_path, [Noting("80%")])
+    state, log = train(model, tmp_path, [Noting("80%", time_limit=2)])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__

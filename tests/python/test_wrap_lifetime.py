@@ -1,5 +1,6 @@
 """A model that is dropped takes its plans, compiled code and memory with it."""
 
+import functools
 import gc
 import weakref
 
@@ -22,8 +23,14 @@ def wrapped(make, inputs_of):
     return lowtide.wrap(built(make), inputs_of())
 
 
+@functools.cache
+def least_budget(make, inputs_of):
+    return leanest(built(make), inputs_of()).memory.budget
+
+
 def wrapped_within_a_budget(make, inputs_of):
-    return leanest(built(make), inputs_of())
+    return lowtide.wrap(built(make), inputs_of(), budget=least_budget(make, inputs_of),
+                        time_limit=1)
 
 
 def compiled(make, inputs_of):

@@ -27,9 +27,9 @@ def test_a_budget_that_cannot_be_met_leaves_the_model():
     model = built(Convolutions)
     inputs = IMAGES()
     with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
-        lowtide.wrap(model, inputs, budget=1000)
+        lowtide.wrap(model, inputs, budget=1000, time_limit=1)
     with pytest.raises(lowtide.InfeasibleError, match="No plan of any kind"):
-        lowtide.wrap(model, inputs, budget="50%")
+        lowtide.wrap(model, inputs, budget="50%", time_limit=1)
     assert type(model) is Convolutions
     assert same(train(model, IMAGES), train(built(Convolutions), IMAGES))
 
