@@ -1,9 +1,10 @@
 # make demo      installs, builds, trains ResNet-50 and a GPT within 60% and 40% of their memory
 # make test      installs, builds, runs every test
+# make test-all  the same, then random trainings and damaged files for half an hour
 # make sanitize  the core's tests again under the address and undefined-behaviour sanitizers
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test sanitize bench setup clean
+.PHONY: demo test test-all sanitize bench setup clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime
@@ -12,6 +13,11 @@ demo: setup
 test: setup
 	scripts/build.sh
 	scripts/test.sh
+
+test-all: test
+	.venv/bin/python tests/python/differential.py --seconds 1200 --seed 1000
+	build/tests/fuzz_graph 300 1
+	build/tests/fuzz_layout 300 1
 
 sanitize: setup
 	scripts/sanitize.sh

@@ -56,8 +56,16 @@ nlohmann::json json_of(const Graph& graph, const Strategy& strategy, const Front
           {"points", points}};
 }
 
+/// Throws InputError where there is none and none can be made.
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (std::filesystem::is_directory(folder)) return;
+  throw InputError(fmt::format("cannot write plans to {}: {}.", folder.string(),
+                               error ? error.message() : "it is no folder"));
+}
+
 void write_plans(const Frontier& found, const std::filesystem::path& folder) {
-  std::filesystem::create_directories(folder);
   for (const Planned& point : found.points) {
     write_plan(*point.plan, folder / fmt::format("{}.json", point.budget_bytes));
   }
@@ -78,6 +86,7 @@ int walk(const Arguments& arguments) {
   const Fitting& fitting = options.fitting;
   const Strategy& strategy = find_strategy_or_default(fitting.strategy);
   const Graph graph = read_graph(arguments.graph);
+  if (!arguments.plans.empty()) make_folder(arguments.plans);
   Progress progress;
   Control control(fitting.planning_seconds, progress.messages());
   const Frontier found =

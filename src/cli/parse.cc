@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <string>
@@ -41,6 +42,15 @@ void refuse_unknown(const CLI::App& app, const CLI::App* chosen,
   }
   throw InputError(fmt::format("unknown option \"{}\".{} See `{} --help`.", name,
                                did_you_mean(name, option_names(chosen ? *chosen : app)), help));
+}
+
+/// Throws when an option was given as "", as by a script whose variable is not set.
+void refuse_empty(const CLI::App& chosen) {
+  for (const CLI::Option* option : chosen.get_options()) {
+    if (option->count() == 0 || !std::ranges::count(option->results(), "")) continue;
+    throw InputError(fmt::format("{} was given an empty value. See `lowtide {} --help`.",
+                                 option->get_name(), chosen.get_name()));
+  }
 }
 
 const CLI::App* chosen_in(const CLI::App& app) {
@@ -83,6 +93,7 @@ int parse_and_run(std::span<const Command> commands, int argc, char** argv) {
   const CLI::App* chosen = chosen_in(app);
   refuse_unknown(app, chosen, commands);
   if (!chosen) throw InputError("which command? `lowtide --help` lists them.");
+  refuse_empty(*chosen);
   return actions.at(chosen)();
 }
 

@@ -117,6 +117,16 @@ def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
     assert again.json["arena_bytes"] <= smallest
 
 
+@pytest.mark.parametrize("option", ["--save", "--trace", "--plan-out", "--graph-out"])
+def test_an_output_without_a_name_is_refused(lowtide, option):
+    lowtide("train", *TINY, option, "").fails(2, option, "empty value")
+
+
+def test_a_folder_for_plans_that_cannot_be_made(lowtide, graph):
+    lowtide("frontier", graph, "--points", 2, "--plans", "/dev/full").fails(
+        2, "cannot write plans to /dev/full")
+
+
 def test_short_text(lowtide):
     (lowtide.folder / "t.txt").write_text("short")
     lowtide("train", "--model", "gpt", "--layers", "1", "--width", "16", "--heads", "1",

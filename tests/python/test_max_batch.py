@@ -14,6 +14,24 @@ def make(size):
     return nn.Sequential(*layers), torch.randn(size, 64)
 
 
+@pytest.mark.parametrize("budget", [None, "inf", float("inf"), "60%"])
+def test_budgets_that_every_batch_fits_are_refused(budget):
+    with pytest.raises(lowtide.InputError, match="wants a budget in bytes"):
+        lowtide.max_batch(lambda size: (torch.nn.Linear(8, 8), torch.randn(size, 8)), budget)
+
+
+def test_a_model_that_is_made_once_is_tried_as_one_made_anew():
+    def layers():
+        return torch.nn.Sequential(torch.nn.Linear(16, 64), torch.nn.Tanh(), torch.nn.Linear(64, 8))
+
+    kept = layers()
+    found = [lowtide.max_batch(lambda size: (make(), torch.randn(size, 16)), 120_000,
+                               optimizer="sgd", time_limit=1, limit=64)
+             for make in (layers, lambda: kept)]
+    assert found[0].size == found[1].size
+    assert all(parameter.grad is None for parameter in kept.parameters())
+
+
 def test_the_largest_batch_fits_and_the_next_does_not():
     found = lowtide.max_batch(make, 400_000, time_limit=1)
     assert found.too_large == found.size + 1

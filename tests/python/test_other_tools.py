@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn, update_bn
 from wrap_cases import same
@@ -144,6 +146,14 @@ def test_data_parallel(one_rank, when, unused):
         model = parallel(planned)
     assert same(trained(model), plain)
     assert lowtide.memory(planned).measured_peak > 0
+
+
+@pytest.mark.parametrize("part", ["the whole", "a layer"])
+def test_sharded_parameters_are_refused(one_rank, part):
+    model = layers()
+    fully_shard(model if part == "the whole" else model[0], mesh=init_device_mesh("cpu", (1,)))
+    with pytest.raises(lowtide.InputError, match="prepared by fully_shard"):
+        wrapped(model, rows())
 
 
 def test_gradients_of_several_passes_without_communication(one_rank):

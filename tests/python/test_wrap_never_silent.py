@@ -121,8 +121,14 @@ def test_a_class_that_wants_arguments_of_its_subclasses():
     assert isinstance(wrapped, Named) and Base.known == ["named"]
 
 
+def compiled_in_place(model):
+    model.compile(backend="eager")
+    return model
+
+
 @pytest.mark.parametrize("make, why", [
-    (lambda: torch.compile(layers()), "result of torch.compile"),
+    (lambda: torch.compile(layers()), "compiled by torch.compile"),
+    (lambda: compiled_in_place(layers()), "compiled by torch.compile"),
     (lambda: torch.jit.trace(layers().eval(), rows()), "compiled by TorchScript")])
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_compiled_modules_are_refused(make, why):

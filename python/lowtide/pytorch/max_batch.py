@@ -12,6 +12,7 @@ from .. import InfeasibleError, InputError
 from .inputs import arguments_of
 from .memory import Memory
 from .session import Session
+from .settings import UNLIMITED
 from .wrap import session_of, wrap
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.
@@ -49,6 +50,8 @@ def max_batch(
 
     Raises InfeasibleError when not even ``start`` fits.
     """
+    if budget in UNLIMITED:
+        raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
     if isinstance(budget, str) and budget.strip().endswith("%"):
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
@@ -128,6 +131,7 @@ class _Search:
         arguments, named = arguments_of(inputs)
         _total(wrapped(*arguments, **named)).backward()
         memory = wrapped.memory
+        wrapped.zero_grad()  # the next trial may be of this model again
         if memory.measured_peak - memory.outside > memory.budget:
             raise InfeasibleError(f"a step with a batch of {size} took {memory}")
         session = session_of(wrapped)

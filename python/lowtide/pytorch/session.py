@@ -85,11 +85,11 @@ class Session:
     def has_plans(self) -> bool:
         return bool(self.regions)
 
-    def note_unplanned(self, message: str, why: str) -> None:
+    def note_unplanned(self, message: str, why: str, cause: str) -> None:
         """A call ran, or would have run, without a plan. Warned of once for each cause."""
         self.why_unplanned = why
         if not self.preparing:
-            self._notices.warn_once(why, message)
+            self._notices.warn_once(cause, message)
 
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""

@@ -23,9 +23,11 @@ class Unplanned:
         self._session.evaluate()
         return self._model.forward(*arguments, **named)
 
-    def note(self, why: str) -> None:
-        """That a call ran without a plan."""
-        self._session.note_unplanned(f"{type(self._model).__name__} ran without a plan: {why}", why)
+    def note(self, why: str, cause: str | None = None) -> None:
+        """That a call ran without a plan. ``cause``: of the warning, which comes once for each;
+        None where the reason is the same each time."""
+        message = f"{type(self._model).__name__} ran without a plan: {why}"
+        self._session.note_unplanned(message, why, cause or why)
 
 
 def graph_breaks() -> Counter:

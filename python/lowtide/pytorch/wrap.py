@@ -142,7 +142,7 @@ def _runner(model: torch.nn.Module,
         except FailOnRecompileLimitHit as failure:
             return unplanned.run(traced_too_often(failure), arguments, named)
         if session.runs == runs:
-            unplanned.note(nothing_captured(graph_breaks() - breaks))
+            unplanned.note(nothing_captured(graph_breaks() - breaks), "nothing captured")
         return result
 
     run_apart = torch._dynamo.disable(
@@ -268,11 +268,13 @@ def _refuse_unplannable(model) -> None:
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError(f"{name} is compiled by TorchScript, which cannot be traced: wrap the "
                          f"module that it was made of")
-    if isinstance(model, torch._dynamo.eval_frame.OptimizedModule):
-        raise InputError(f"{name} is the result of torch.compile: wrap the module that you "
+    if (isinstance(model, torch._dynamo.eval_frame.OptimizedModule)
+            or model._compiled_call_impl is not None):
+        raise InputError(f"{name} was compiled by torch.compile: wrap the module that you "
                          f"compiled instead (with mode=\"inductor\" for compiled code)")
-    if any(base.__name__ == "FSDPModule" for base in type(model).__mro__):
-        raise InputError(f"{name} was prepared by fully_shard: its parameters are shards, and the "
+    if any(base.__name__ == "FSDPModule"
+           for module in model.modules() for base in type(module).__mro__):
+        raise InputError(f"{name} was prepared by fully_shard: parameters of it are shards, and the "
                          f"hooks that gather them cannot be traced. Wrap the module before "
                          f"fully_shard, or train it without Lowtide")
 
