@@ -118,8 +118,8 @@ Action define_frontier(CLI::App& app) {
   add_json_flag(app, arguments->json);
   add_help(app,
            "What every budget costs, from keep-all's peak down to the smallest budget that the\n"
-           "strategy reaches. --time-limit is for all points together [120]. The curve is monotone:\n"
-           "a plan for less is also one for more, and a bound for more is also one for less.",
+           "strategy reaches. --time-limit is for all points together [120]. The curve is\n"
+           "monotone: a plan for less is also one for more, and a bound for more is one for less.",
            "  lowtide frontier unet.json\n"
            "  lowtide frontier unet.json --points 20 --plans plans/ --json\n");
   return [arguments] { return walk(*arguments); };

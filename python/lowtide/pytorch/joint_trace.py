@@ -31,8 +31,8 @@ from .saved import Saved, saved_of
 class JointTrace:
     """One joint graph, captured; ``metadata`` is what AOTAutograd found out about it.
 
-    ``trained``: the parameters among the inputs, without their elements. ``function``: AOTAutograd's own wrapper around
-    both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
+    ``trained``: the parameters among the inputs, without their elements. ``function``: the wrapper
+    of AOTAutograd around both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
     ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
     """
 

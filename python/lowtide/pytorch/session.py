@@ -242,8 +242,9 @@ class Session:
             reason = self._explained(region, error)
             self._division.leave(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
-                 f"which the budget of {self.settings.budget} has no room for, so that steps exceed it. "
-                 f"Put the loss into the module, so that it is planned, or allow more. {reason}")
+                 f"which the budget of {self.settings.budget} has no room for, so that steps "
+                 f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
+                 f"{reason}")
 
     def _clear_blocks(self, region: Region) -> None:
         """Moves gradients out of the blocks before a flight of this region. Where somebody keeps

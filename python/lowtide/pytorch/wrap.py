@@ -274,8 +274,8 @@ def _refuse_unplannable(model) -> None:
                          f"compiled instead (with mode=\"inductor\" for compiled code)")
     if any(base.__name__ == "FSDPModule"
            for module in model.modules() for base in type(module).__mro__):
-        raise InputError(f"{name} was prepared by fully_shard: parameters of it are shards, and the "
-                         f"hooks that gather them cannot be traced. Wrap the module before "
+        raise InputError(f"{name} was prepared by fully_shard: parameters of it are shards, and "
+                         f"the hooks that gather them cannot be traced. Wrap the module before "
                          f"fully_shard, or train it without Lowtide")
 
 

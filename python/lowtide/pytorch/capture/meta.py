@@ -56,5 +56,5 @@ def _copied(model, copies):
         return copy.deepcopy(model, copies)
     except Exception as error:
         raise InputError(f"{type(model).__name__} is on the device meta, and cannot be copied to "
-                         f"be traced as on the CPU ({type(error).__name__}: {error}): make it on the "
-                         f"CPU") from error
+                         f"be traced as on the CPU ({type(error).__name__}: {error}): make it on "
+                         f"the CPU") from error

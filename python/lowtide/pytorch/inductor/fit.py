@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import torch
 
-from ... import InfeasibleError, InputError
+from ... import InputError
 from ..traced import forget, traced
 from .backend import compiler
 from .choice import Choice, too_small
