@@ -55,6 +55,11 @@ constexpr Bytes kLeastMissing = 2000;
 constexpr double kGoodEnough = 1.0005;
 /// One part in so many of the budget is not worth another attempt.
 constexpr Bytes kWorthATry = 250;
+/// Searches go on in rounds of so many seconds, each so many times as long as the one before, and
+/// the last as long as there is time. So a longer limit begins with the work of a shorter one, and
+/// its answer is no worse.
+constexpr double kFirstRound = 5;
+constexpr double kRoundGrowth = 5;
 
 const StrategyOption* find_option(const Strategy& strategy, std::string_view name) {
   const auto found = std::ranges::find(strategy.options, name, &StrategyOption::name);
@@ -123,14 +128,16 @@ Planned asked(const Graph& graph, Bytes budget) {
 /// Asks a strategy until a plan with addresses fits.
 class Attempts {
  public:
-  /// `is_hopeless`: it is known that no plan of any kind is within the budget.
+  /// `is_hopeless`: it is known that no plan of any kind is within the budget. `limit_seconds`:
+  /// the time limit that the user gave, of which `control` may be a part.
   Attempts(const Graph& graph, const Strategy& strategy, Bytes budget, bool is_hopeless,
-           StrategyOptions options, Control& control)
+           StrategyOptions options, double limit_seconds, Control& control)
       : graph_(graph),
         strategy_(strategy),
         budget_(budget),
         is_hopeless_(is_hopeless),
         options_(std::move(options)),
+        limit_seconds_(limit_seconds),
         control_(control) {}
 
   Planned run() {
@@ -388,7 +395,7 @@ class Attempts {
       return fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
     }
     const std::string so_far =
-        stopped_ ? fmt::format(" in the time limit of {} s", control_.limit_seconds()) : "";
+        stopped_ ? fmt::format(" in the time limit of {} s", limit_seconds_) : "";
     return fmt::format("the smallest budget that {} reaches{} is {}", strategy_.name, so_far,
                        in_full(*planned_.smallest_budget));
   }
@@ -401,7 +408,7 @@ class Attempts {
     const std::string reached =
         smallest_peak_ ? fmt::format(" It came down to {}.", in_full(*smallest_peak_)) : "";
     return fmt::format("{} found no plan within {} in the time limit of {} s.{} More time may do.",
-                       strategy_.name, in_full(budget_), control_.limit_seconds(), reached);
+                       strategy_.name, in_full(budget_), limit_seconds_, reached);
   }
 
   const Graph& graph_;
@@ -409,6 +416,7 @@ class Attempts {
   const Bytes budget_;
   const bool is_hopeless_;
   const StrategyOptions options_;
+  const double limit_seconds_;
   Control& control_;
   Planned planned_;
   KnownOrder known_order_;
@@ -428,7 +436,7 @@ class Attempts {
 /// The option of strategies whose answers depend on random numbers.
 constexpr const char* kSeed = "seed";
 
-bool may_gain(const Planned& best) {
+bool is_improvable(const Planned& best) {
   if (Control::stop_requested()) return false;
   if (!best.plan) return true;
   const double least = std::max(best.plan->lower_bound.value_or(0), best.keep_all_cost);
@@ -456,6 +464,53 @@ Planned better_of(Planned a, Planned b) {
   return std::move(best);
 }
 
+/// Searches for one budget, one after another, and the best of their plans.
+class Searches {
+ public:
+  Searches(const Graph& graph, const Strategy& strategy, Bytes budget, StrategyOptions options,
+           double limit_seconds)
+      : graph_(graph),
+        strategy_(strategy),
+        budget_(budget),
+        options_(std::move(options)),
+        limit_seconds_(limit_seconds),
+        is_hopeless_(budget < keep_all_reference(graph).peak_bytes && budget < budget_floor(graph)),
+        has_luck_(strategy.may_lose_reruns && find_option(strategy, kSeed) != nullptr) {}
+
+  /// Whether another search may find a better plan.
+  bool may_gain() const {
+    return has_luck_ && !is_hopeless_ && (!best_ || is_improvable(*best_));
+  }
+
+  /// Uses up the limit of `control` where that may find better plans.
+  void search_for(Control& control) {
+    if (!best_) search_once(control);
+    while (may_gain() && control.limit_seconds() > 0 && control.used_share() < kLateShare) {
+      options_[kSeed] += 1;
+      Control rest = share_of_time(control, 1);
+      search_once(rest);
+    }
+  }
+
+  Planned best() { return std::move(*best_); }
+
+ private:
+  void search_once(Control& control) {
+    Attempts attempts(graph_, strategy_, budget_, is_hopeless_, options_, limit_seconds_, control);
+    Planned next = attempts.run();
+    best_ = best_ ? better_of(std::move(*best_), std::move(next)) : std::move(next);
+  }
+
+  const Graph& graph_;
+  const Strategy& strategy_;
+  const Bytes budget_;
+  StrategyOptions options_;
+  const double limit_seconds_;
+  const bool is_hopeless_;
+  const bool has_luck_;
+  std::optional<Planned> best_;
+};
+
 }  // namespace
 
 double Planned::overhead() const {
@@ -477,20 +532,16 @@ std::optional<double> Planned::gap() const {
 
 Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
                     const StrategyOptions& options, Control& control) {
-  StrategyOptions complete = completed(strategy, options);
   const Control clock;
-  const bool is_hopeless = budget_bytes < keep_all_reference(graph).peak_bytes &&
-                           budget_bytes < budget_floor(graph);
-  const bool searches = !is_hopeless && strategy.may_lose_reruns &&
-                        control.limit_seconds() > 0 && find_option(strategy, kSeed) != nullptr;
-  Planned best = Attempts(graph, strategy, budget_bytes, is_hopeless, complete, control).run();
-  while (searches && may_gain(best) && control.used_share() < kLateShare) {
-    complete[kSeed] += 1;
-    Control rest = share_of_time(control, 1);
-    best = better_of(
-        std::move(best),
-        Attempts(graph, strategy, budget_bytes, is_hopeless, complete, rest).run());
+  Searches searches(graph, strategy, budget_bytes, completed(strategy, options),
+                    control.limit_seconds());
+  double round = kFirstRound;
+  for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
+    Control part(control, round, [&](const std::string& message) { control.report(message); });
+    searches.search_for(part);
   }
+  searches.search_for(control);
+  Planned best = searches.best();
   best.seconds = clock.elapsed_seconds();
   best.repeatable = !control.is_behind();
   if (best.plan) best.plan->seconds = best.seconds;

@@ -111,6 +111,18 @@ TEST(PlanWithin, WhatIsLeftOfTheTimeIsUsedWhileMoreMayBeFound) {
   EXPECT_TRUE(planned.gap() < 0.001 || control.used_share() > 0.85) << control.used_share();
 }
 
+TEST(PlanWithin, ALongerLimitBeginsWithTheWorkOfAShorterOne) {
+  const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/layered-100.json");
+  const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);
+  const auto cost = [&](double seconds) {
+    Control control = Control::by_work(seconds);
+    const Planned planned = plan_within(graph, find_strategy("search"),
+                                        static_cast<Bytes>(0.61 * peak), {}, control);
+    return planned.plan ? planned.plan->cost : std::numeric_limits<double>::infinity();
+  };
+  EXPECT_LE(cost(7), cost(5));
+}
+
 // ---- When nothing fits -------------------------------------------------------------------------
 
 TEST(PlanWithin, ARefusalNamesTheSmallestBudgetAndWhatTakesIt) {
