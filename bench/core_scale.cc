@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "bounds/certificate.h"
 #include "certify/check.h"
 #include "graph/io.h"
 #include "graph/validate.h"
@@ -14,7 +15,6 @@
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "step_graph.h"
-#include "strategy/bound/certificate.h"
 
 namespace lowtide {
 namespace {

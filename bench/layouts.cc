@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "bench_main.h"
-#include "layout/csv.h"
-#include "layout/solve.h"
+#include "packing/csv.h"
+#include "packing/solve.h"
 
 namespace lowtide {
 namespace {

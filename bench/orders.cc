@@ -14,11 +14,11 @@
 #include "graph/io.h"
 #include "layout/layout.h"
 #include "models/model.h"
+#include "ordering/least_peak.h"
+#include "ordering/schedule.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
-#include "strategy/order/least_peak.h"
-#include "strategy/order/schedule.h"
 
 namespace lowtide {
 namespace {

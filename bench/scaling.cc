@@ -12,14 +12,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/process_memory.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/replay.h"
 #include "planner/planner.h"
+#include "remat/stage_graph.h"
 #include "repeated_graph.h"
 #include "step_graph.h"
-#include "strategy/stage_graph.h"
-#include "train/process_memory.h"
 
 namespace lowtide {
 namespace {

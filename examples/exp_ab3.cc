@@ -9,14 +9,14 @@
 #include <string>
 
 #include "autodiff/gradient.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "cost/profile.h"
 #include "layout/layout.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
+#include "profile/profiler.h"
 #include "runtime/executor.h"
-#include "runtime/profiler.h"
 
 namespace {
 

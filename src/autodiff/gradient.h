@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "build/builder.h"
+#include "builder/builder.h"
 
 namespace lowtide {
 

@@ -6,7 +6,7 @@
 
 #include "autodiff/rule.h"
 #include "base/error.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 
 namespace lowtide {
 namespace {

@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "build/builder.h"
+#include "builder/builder.h"
 
 namespace lowtide {
 

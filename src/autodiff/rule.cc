@@ -8,7 +8,7 @@
 
 #include "autodiff/reverse.h"
 #include "base/error.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 
 namespace lowtide {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "build/builder.h"
+#include "builder/builder.h"
 
 namespace lowtide {
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "bounds/budget_floor.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
@@ -13,7 +14,6 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 #include "report/table.h"
-#include "strategy/bound/budget_floor.h"
 
 namespace lowtide::cli {
 namespace {

@@ -16,7 +16,7 @@
 #include "cli/or_null.h"
 #include "cli/output.h"
 #include "cli/pool_table.h"
-#include "layout/solve.h"
+#include "packing/solve.h"
 #include "plan/replay.h"
 #include "report/layout_boxes.h"
 #include "report/layout_plot.h"

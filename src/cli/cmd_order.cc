@@ -9,11 +9,11 @@
 #include "cli/command.h"
 #include "cli/output.h"
 #include "graph/io.h"
+#include "ordering/least_peak.h"
+#include "ordering/schedule.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "report/table.h"
-#include "strategy/order/least_peak.h"
-#include "strategy/order/schedule.h"
 
 namespace lowtide::cli {
 namespace {

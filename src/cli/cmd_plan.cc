@@ -20,9 +20,9 @@
 #include "report/explain.h"
 #include "report/memory_plot.h"
 #include "report/table.h"
-#include "strategy/milp/files.h"
-#include "strategy/milp/incumbent.h"
-#include "strategy/milp/options.h"
+#include "strategy/checkmate/files.h"
+#include "strategy/checkmate/incumbent.h"
+#include "strategy/checkmate/options.h"
 #include "train/prepare.h"
 
 namespace lowtide::cli {

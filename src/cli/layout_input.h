@@ -4,8 +4,8 @@
 #include <string>
 
 #include "graph/graph.h"
-#include "layout/csv.h"
 #include "layout/plan_buffers.h"
+#include "packing/csv.h"
 #include "plan/plan.h"
 
 namespace lowtide::cli {

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "cli/output.h"
-#include "pool/requests.h"
+#include "packing/allocators/requests.h"
 #include "report/table.h"
 
 namespace lowtide::cli {

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "layout/solve.h"
-#include "pool/pool.h"
+#include "packing/allocators/pool.h"
+#include "packing/solve.h"
 
 namespace lowtide::cli {
 

@@ -5,7 +5,7 @@
 #include "layout/layout.h"
 #include "layout/repair.h"
 #include "layout/sections.h"
-#include "layout/solve.h"
+#include "packing/solve.h"
 
 namespace lowtide {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "layout/ejection_search.h"
-#include "layout/instance.h"
+#include "packing/ejection_search.h"
+#include "packing/instance.h"
 
 namespace lowtide {
 

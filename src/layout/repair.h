@@ -9,7 +9,7 @@
 
 namespace lowtide {
 
-/// A layout by local search (layout/ejection_search.h) from offsets that are known for some.
+/// A layout by local search (packing/ejection_search.h) from offsets that are known for some.
 struct Repair {
   std::optional<Layout> layout;  ///< nothing when the work did not get there
   std::int64_t work = 0;         ///< what it took

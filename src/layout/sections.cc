@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "graph/boundary.h"
-#include "layout/ejection_search.h"
+#include "packing/ejection_search.h"
 
 namespace lowtide {
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "layout/ejection_search.h"
+#include "packing/ejection_search.h"
 
 namespace lowtide {
 namespace {

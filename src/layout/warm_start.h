@@ -11,7 +11,7 @@
 namespace lowtide {
 
 /// Addresses for plans that differ in few runs from one that has addresses. What such a plan needs
-/// no longer than that one did stays where it was, and local search (layout/ejection_search.h)
+/// no longer than that one did stays where it was, and local search (packing/ejection_search.h)
 /// finds room for the rest: where there is a hole, or else by moving others.
 class WarmStart {
  public:

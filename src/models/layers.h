@@ -3,7 +3,7 @@
 #include <functional>
 #include <string_view>
 
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "models/model.h"
 
 /// What the models of the zoo are built from. Each layer defines its parameters in a scope of its

@@ -1,7 +1,7 @@
 #include <fmt/format.h>
 
 #include "autodiff/gradient.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "models/model.h"
 
 namespace lowtide {

@@ -6,9 +6,9 @@
 #include <stdexcept>
 
 #include "base/time_share.h"
+#include "bounds/budget_floor.h"
 #include "plan/replay.h"
 #include "planner/known_plans.h"
-#include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
 namespace {

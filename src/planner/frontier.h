@@ -13,7 +13,7 @@ struct Frontier {
   std::vector<Planned> points;
   /// The smallest budget within which a plan was found: that of the last point.
   std::optional<Bytes> smallest_budget;
-  /// No plan needs less (strategy/bound/budget_floor.h).
+  /// No plan needs less (bounds/budget_floor.h).
   Bytes floor_bytes = 0;
   /// Whether Ctrl-C ended it before all points were planned.
   bool stopped = false;

@@ -11,16 +11,16 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/time_share.h"
+#include "bounds/budget_floor.h"
+#include "bounds/certificate.h"
+#include "bounds/raised.h"
+#include "ordering/known_order.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "planner/spare_room.h"
 #include "planner/why_not_less.h"
-#include "strategy/bound/budget_floor.h"
-#include "strategy/bound/certificate.h"
-#include "strategy/bound/raised.h"
-#include "strategy/order/known_order.h"
 
 namespace lowtide {
 namespace {

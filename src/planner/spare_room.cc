@@ -9,10 +9,10 @@
 
 #include "graph/permuted.h"
 #include "layout/warm_start.h"
+#include "ordering/leaner_order.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
-#include "strategy/order/leaner_order.h"
-#include "strategy/search/moves.h"
+#include "remat/moves.h"
 
 namespace lowtide {
 namespace {

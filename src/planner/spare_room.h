@@ -18,7 +18,7 @@ struct LaidOut {
 /// one by one with those that then serve nothing, as long as the rest has addresses within the
 /// capacity of the goal, which must be given. Never dearer than what it is given, which must be
 /// within that capacity; the same where its executions are no set of events
-/// (strategy/stage_graph.h). Until nothing more can go or the work is used up; deterministic but
+/// (remat/stage_graph.h). Until nothing more can go or the work is used up; deterministic but
 /// for time limits.
 LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const PackingGoal& goal,
                                 const Control& control);

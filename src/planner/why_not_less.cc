@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "bounds/budget_floor.h"
 #include "graph/residents.h"
 #include "plan/replay.h"
-#include "strategy/bound/budget_floor.h"
 
 namespace lowtide {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "layout/holes.h"
+#include "packing/holes.h"
 #include "runtime/allocation.h"
 
 namespace lowtide {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strategy/stage_graph.h"
+#include "remat/stage_graph.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {

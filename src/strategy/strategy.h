@@ -35,7 +35,7 @@ struct PlanRequest {
   /// The answer to a request for a little more, if there was one: a strategy that can may go on
   /// from there, which takes less time than to begin again. May be empty.
   std::span<const OpId> start = {};
-  /// What earlier requests about the same graph found out (strategy/order/known_order.h), and this
+  /// What earlier requests about the same graph found out (ordering/known_order.h), and this
   /// one may add to. May be null.
   KnownOrder* known_order = nullptr;
   /// What a byte was worth while each op first ran, in an earlier answer; then until the end. May

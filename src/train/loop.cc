@@ -7,7 +7,7 @@
 
 #include "base/control.h"
 #include "base/error.h"
-#include "train/process_memory.h"
+#include "base/process_memory.h"
 
 namespace lowtide {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/error.h"
 #include "base/machine_memory.h"
+#include "bounds/budget_floor.h"
 #include "runtime/executor.h"
-#include "strategy/bound/budget_floor.h"
 #include "train/profile_cache.h"
 
 namespace lowtide {

@@ -4,7 +4,7 @@
 
 #include "base/control.h"
 #include "cost/profile.h"
-#include "runtime/profiler.h"
+#include "profile/profiler.h"
 
 namespace lowtide {
 

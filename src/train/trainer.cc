@@ -5,13 +5,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process_memory.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "report/trace.h"
 #include "train/checkpoint.h"
 #include "train/loop.h"
 #include "train/prepare.h"
-#include "train/process_memory.h"
 #include "train/record.h"
 #include "train/run.h"
 

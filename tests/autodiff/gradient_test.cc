@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "support/interpret.h"
 
 namespace lowtide {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "autodiff/gradient.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "support/interpret.h"
 
 // Random expressions, built in Lowtide and in LibTorch side by side: gradients must agree.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "build/functions.h"
+#include "builder/functions.h"
 
 namespace lowtide::testing {
 

@@ -10,7 +10,7 @@
 
 #include "autodiff/gradient.h"
 #include "autodiff/rule_case.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "support/interpret.h"
 
 // A case of a rule computed twice: by a graph and its gradients, and by LibTorch's autograd.

@@ -10,7 +10,7 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
+#include "support/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 #include "support/recurrent_step.h"

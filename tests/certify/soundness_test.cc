@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "bounds/split.h"
 #include "certify/accept.h"
 #include "certify/digest.h"
 #include "plan/replay.h"
-#include "strategy/bound/split.h"
 #include "support/brute_force.h"
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"

@@ -18,7 +18,7 @@
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
+#include "support/ask.h"
 
 namespace lowtide::testing {
 namespace {

@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "fuzz/fault.h"
-#include "layout/csv.h"
-#include "layout/packing_check.h"
-#include "layout/solve.h"
+#include "packing/csv.h"
+#include "packing/packing_check.h"
+#include "packing/solve.h"
 
 namespace lowtide::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "build/functions.h"
+#include "builder/functions.h"
 #include "eager.h"
 #include "operands.h"
 

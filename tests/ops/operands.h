@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "build/functions.h"
+#include "builder/functions.h"
 
 namespace lowtide::testing {
 

@@ -2,13 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include "bounds/budget_floor.h"
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
-#include "strategy/bound/budget_floor.h"
-#include "strategy/ask.h"
-#include "strategy/tiny_graphs.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
+#include "support/tiny_graphs.h"
 #include "support/two_branches.h"
 
 namespace lowtide {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/error.h"
+#include "bounds/budget_floor.h"
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
-#include "strategy/bound/budget_floor.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 

@@ -10,9 +10,9 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "profile/profiler.h"
 #include "runtime/executor.h"
 #include "runtime/graph_maker.h"
-#include "runtime/profiler.h"
 
 namespace lowtide {
 

@@ -5,10 +5,10 @@
 #include "base/error.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
-#include "strategy/known_optimum.h"
-#include "strategy/stopping.h"
+#include "support/ask.h"
+#include "support/known_optimum.h"
 #include "support/random_graph.h"
+#include "support/stopping.h"
 
 namespace lowtide {
 namespace {

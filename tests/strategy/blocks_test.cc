@@ -6,8 +6,8 @@
 
 #include "graph/io.h"
 #include "plan/lower.h"
-#include "strategy/ask.h"
 #include "strategy/chain/block_chain.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

@@ -13,16 +13,16 @@
 #include "graph/io.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
-#include "strategy/ask.h"
-#include "strategy/milp/files.h"
-#include "strategy/milp/highs.h"
-#include "strategy/milp/incumbent.h"
-#include "strategy/milp/rounding.h"
-#include "strategy/some_plans.h"
-#include "strategy/tiny_graphs.h"
+#include "solver/highs.h"
+#include "strategy/checkmate/files.h"
+#include "strategy/checkmate/incumbent.h"
+#include "strategy/checkmate/rounding.h"
+#include "support/ask.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
+#include "support/some_plans.h"
 #include "support/throws.h"
+#include "support/tiny_graphs.h"
 
 namespace lowtide {
 namespace {

@@ -8,8 +8,8 @@
 #include <map>
 
 #include "plan/lower.h"
-#include "strategy/ask.h"
-#include "strategy/binomial.h"
+#include "strategy/checkpoints/binomial.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
-#include "strategy/ask.h"
+#include "support/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 

@@ -9,9 +9,9 @@
 
 #include "plan/in_place.h"
 #include "plan/lower.h"
-#include "strategy/ask.h"
 #include "strategy/dtr/rerun_cost.h"
 #include "strategy/dtr/simulation.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

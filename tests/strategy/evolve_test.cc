@@ -8,11 +8,11 @@
 #include "graph/io.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
 #include "strategy/evolve/breeding.h"
-#include "strategy/known_optimum.h"
-#include "strategy/stopping.h"
+#include "support/ask.h"
+#include "support/known_optimum.h"
 #include "support/random_graph.h"
+#include "support/stopping.h"
 
 namespace lowtide {
 namespace {

@@ -8,15 +8,15 @@
 #include <map>
 #include <string>
 
+#include "bounds/budget_floor.h"
+#include "bounds/price_bound.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
-#include "strategy/ask.h"
-#include "strategy/bound/budget_floor.h"
-#include "strategy/bound/price_bound.h"
-#include "strategy/small_graphs.h"
+#include "support/ask.h"
 #include "support/brute_force.h"
 #include "support/cheapest_sequence.h"
+#include "support/small_graphs.h"
 
 namespace lowtide {
 namespace {

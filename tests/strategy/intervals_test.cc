@@ -11,11 +11,11 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
 #include "strategy/intervals/branch_and_bound.h"
-#include "strategy/stopping.h"
+#include "support/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
+#include "support/stopping.h"
 
 namespace lowtide {
 namespace {

@@ -11,7 +11,7 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "planner/planner.h"
-#include "strategy/ask.h"
+#include "support/ask.h"
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
 

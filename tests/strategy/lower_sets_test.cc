@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "plan/lower.h"
-#include "strategy/ask.h"
 #include "strategy/lower_sets/family.h"
 #include "strategy/lower_sets/program.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

@@ -7,11 +7,11 @@
 #include <random>
 
 #include "plan/lower.h"
-#include "strategy/ask.h"
+#include "solver/knapsack.h"
+#include "solver/max_flow.h"
 #include "strategy/checkpointing.h"
-#include "strategy/cut/knapsack.h"
-#include "strategy/cut/max_flow.h"
-#include "strategy/cut/saved_values.h"
+#include "strategy/min_cut/saved_values.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "strategy/some_plans.h"
 #include "support/random_graph.h"
+#include "support/some_plans.h"
 
 namespace lowtide {
 namespace {

@@ -7,16 +7,16 @@
 #include <variant>
 #include <vector>
 
+#include "bounds/certificate.h"
+#include "bounds/price_bound.h"
+#include "bounds/raised.h"
 #include "certify/check.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
-#include "strategy/ask.h"
-#include "strategy/bound/certificate.h"
-#include "strategy/bound/price_bound.h"
-#include "strategy/bound/raised.h"
-#include "strategy/tiny_graphs.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
+#include "support/tiny_graphs.h"
 
 namespace lowtide {
 namespace {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "strategy/search/priced_descent.h"
-#include "strategy/some_plans.h"
 #include "support/random_graph.h"
+#include "support/some_plans.h"
 
 namespace lowtide {
 namespace {

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "plan/lower.h"
-#include "strategy/ask.h"
 #include "strategy/chain/block_chain.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 
 namespace lowtide {

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "strategy/ask.h"
-#include "strategy/search/answer.h"
+#include "strategy/answer.h"
 #include "strategy/search/descent.h"
 #include "strategy/search/evictions.h"
 #include "strategy/search/mixture.h"
@@ -20,6 +19,7 @@
 #include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
 #include "strategy/search/starts.h"
+#include "support/ask.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 

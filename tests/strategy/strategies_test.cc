@@ -11,7 +11,7 @@
 #include "graph/io.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
-#include "strategy/ask.h"
+#include "support/ask.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <vector>
 
-#include "strategy/search/event_plan.h"
+#include "remat/event_plan.h"
 
 namespace lowtide::testing {
 

@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "bindings.h"
+#include "profile/profiler.h"
 #include "runtime/allocation.h"
-#include "runtime/profiler.h"
 #include "tensors.h"
 #include "train/profile_cache.h"
 

@@ -2,8 +2,8 @@
 #include <numbers>
 
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Activations and their backward ops. First derivatives call LibTorch's own backward kernels and
 // save what they save: the output of relu, tanh and sigmoid, the input of the others.

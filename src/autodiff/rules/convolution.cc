@@ -1,8 +1,8 @@
 #include <array>
 
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Convolution and its backward op, which are closed under differentiation.
 namespace lowtide {

@@ -1,7 +1,7 @@
 #include "autodiff/rule.h"
-#include "build/apply.h"
 #include "base/error.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Joining, padding and looking up.
 namespace lowtide {

@@ -1,6 +1,6 @@
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Losses. Reductions are LibTorch's: 0 none, 1 mean, 2 sum.
 namespace lowtide {

@@ -1,6 +1,6 @@
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Matrix products.
 namespace lowtide {

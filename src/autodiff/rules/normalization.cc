@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "autodiff/rule.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 
 // Batch and layer normalization: y = (x - mean) * scale * weight + bias, where mean and
 // scale = 1 / sqrt(variance + epsilon) are taken over `dims` of x and saved as outputs 1 and 2.

@@ -1,8 +1,8 @@
 #include <numbers>
 
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Arithmetic and elementary functions. The formulas and the order of their operations are those of
 // LibTorch's autograd, so that gradients agree with it to the last bit.

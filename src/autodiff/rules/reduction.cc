@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Sums, means, maxima and the softmax family.
 namespace lowtide {

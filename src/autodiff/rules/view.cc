@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "autodiff/rule.h"
-#include "build/apply.h"
-#include "build/functions.h"
+#include "builder/apply.h"
+#include "builder/functions.h"
 
 // Views: the adjoint of a view goes back to the tensor that it views.
 namespace lowtide {

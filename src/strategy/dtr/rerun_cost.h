@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "strategy/stage_graph.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide {
 

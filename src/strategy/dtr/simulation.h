@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/stage_graph.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide {
 

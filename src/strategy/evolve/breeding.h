@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/search/moves.h"
+#include "remat/moves.h"
 
 namespace lowtide {
 

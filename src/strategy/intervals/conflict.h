@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strategy/search/event_plan.h"
+#include "remat/event_plan.h"
 
 namespace lowtide {
 

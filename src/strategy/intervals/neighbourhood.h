@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "remat/moves.h"
 #include "strategy/intervals/branch_and_bound.h"
-#include "strategy/search/moves.h"
 
 namespace lowtide {
 

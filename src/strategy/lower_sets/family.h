@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-#include "strategy/stage_graph.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide {
 

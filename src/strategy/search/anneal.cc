@@ -1,251 +1,111 @@
-#include "strategy/search/anneal.h"
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <span>
+
+#include "base/error.h"
+#include "strategy/answer.h"
+#include "strategy/search/annealer.h"
+#include "strategy/search/descent.h"
+#include "strategy/strategy.h"
 
 namespace lowtide {
 namespace {
 
-constexpr int kTries = 12;
+/// Temperatures from the first to the last, each for as many moves.
+constexpr int kTemperatures = 100;
+/// From so far down the schedule, a plan that is good in most places is not spoilt any more.
+constexpr double kColdShare = 0.6;
+/// Of the time limit: so much more than planned may go before temperatures are left out, so that
+/// they do not depend on the clock while there is time enough.
+constexpr double kHeadStart = 0.05;
+/// Of the time limit: set aside for the way down as long as nothing fits.
+constexpr double kForDescent = 0.3;
 
-/// How often what is made from one value is dropped, or held, together.
-constexpr double kTogether = 0.2;
+/// Simulated annealing and nothing else: from the plan that keeps everything, at temperatures that
+/// fall by the same factor each time.
+class Annealing {
+ public:
+  explicit Annealing(const PlanRequest& request)
+      : request_(request),
+        graph_(request.graph),
+        annealer_(graph_, request.budget_bytes, typical_price(graph_),
+                  static_cast<std::uint64_t>(request.options.at("seed"))) {
+    const double first = request.options.at("first");
+    const double last = request.options.at("last");
+    if (last > first) {
+      throw InputError(fmt::format("the last temperature of anneal ({}) must not be above the "
+                                   "first ({}): set -O first or -O last",
+                                   last, first));
+    }
+  }
+
+  Decision decide() {
+    if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
+    annealer_.load(events_of(graph_, request_.start));
+    cool(request_.start.empty() ? 0 : kColdShare);
+    if (annealer_.any_fits()) return answer();
+    const Descent leanest = descend(graph_, request_.budget_bytes, request_.control);
+    if (leanest.peak > request_.budget_bytes) {
+      return nothing_fits(leanest.peak, "annealing", request_.control);
+    }
+    annealer_.load(leanest.events);
+    cool(kColdShare);
+    return answer();
+  }
+
+ private:
+  /// From so far down the schedule. A time limit that is too short lets temperatures out.
+  void cool(double share) {
+    const double first = request_.options.at("first");
+    const double ratio = request_.options.at("last") / first;
+    const double unit = graph_.required_cost() / graph_.num_stages();
+    const auto moves =
+        static_cast<std::int64_t>(1000 * request_.options.at("moves") / kTemperatures);
+    const Control& control = request_.control;
+    for (; share < 1 && !control.should_stop(); share += 1.0 / kTemperatures) {
+      const double gone = control.used_share();
+      if (gone > 1 - kForDescent && !annealer_.any_fits()) break;
+      share = std::max(share, std::min(1.0, gone - kHeadStart));
+      const double temperature = first * std::pow(ratio, share) * unit;
+      annealer_.run({moves, temperature, temperature}, control);
+      report(share);
+    }
+  }
+
+  void report(double share) const {
+    if (!annealer_.any_fits()) return;
+    const double overhead = annealer_.best_cost() / graph_.required_cost() - 1;
+    request_.control.report(
+        fmt::format("{:.0f}%: plan {:.3f}%", 100 * share, 100 * overhead));
+  }
+
+  Decision answer() const {
+    Decision result;
+    result.outcome = Outcome::feasible;
+    result.executions = executions_of(graph_, annealer_.best());
+    return result;
+  }
+
+  const PlanRequest& request_;
+  StageGraph graph_;
+  Annealer annealer_;
+};
+
+Decision decide(const PlanRequest& request) { return Annealing(request).decide(); }
 
 }  // namespace
 
-double typical_price(const StageGraph& graph) {
-  double byte_stages = 1;
-  for (const StageValue& value : graph.values()) {
-    byte_stages += static_cast<double>(value.bytes) * (value.last_reader() - value.producer);
-  }
-  return graph.required_cost() / byte_stages;
-}
-
-Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
-    : graph_(graph),
-      limit_(limit),
-      plan_(graph, limit),
-      moves_(graph, plan_),
-      choices_(movable_values(graph)),
-      byte_price_(byte_price),
-      random_(seed) {
-  Bytes largest = 0;
-  for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
-  step_bytes_ = 1 + largest / 100;
-}
-
-double Annealer::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
-
-Bytes Annealer::bytes_over() const {
-  const Timeline& memory = plan_.memory();
-  return memory.excess() + step_bytes_ * memory.stages_over();
-}
-
-double Annealer::rating() const {
-  return plan_.cost() + byte_price_ * static_cast<double>(bytes_over());
-}
-
-void Annealer::load(const std::vector<Event>& events) {
-  while (!plan_.events().empty()) plan_.remove(plan_.events().back());
-  for (Event event : events) plan_.add(event);
-  for (auto event = events.rbegin(); event != events.rend(); ++event) moves_.prune(*event);
-  moves_.keep();
-  over_ = bytes_over();
-  remember();
-}
-
-/// Gives the event's op its own run; each input that would have to be held for it alone is made
-/// again too, with probability `deep`.
-void Annealer::drop(Event event, double deep) {
-  moves_.drop(event, most_cost_, [&](Event, int) { return chance(deep); });
-}
-
-/// Of a drop: mostly a part of what is there for nothing else runs again too; at times all of it,
-/// which is what it takes where memory is so short that hardly anything can be held.
-double Annealer::depth() {
-  const int kind = pick(10);
-  return kind < 2 ? 0.3 : kind < 8 ? 0.9 : 1;
-}
-
-/// A use of a value, at random, gets its own run of the value's op.
-void Annealer::drop_random() {
-  const StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
-  const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
-  const std::vector<int>& runs = plan_.runs(reader);
-  const int stage = runs[pick(static_cast<int>(runs.size()))];
-  drop({stage, value.producer}, depth());
-}
-
-void Annealer::hold_random() {
-  const auto& events = plan_.events();
-  if (events.empty()) return;
-  const Event event = events[pick(static_cast<int>(events.size()))];
-  if (chance(kTogether)) {
-    moves_.hold_with_readers(event);
-  } else {
-    moves_.hold(event);
-  }
-}
-
-/// An event moves to another stage nearby.
-void Annealer::shift_random() {
-  constexpr int kFar = 8;
-  const auto& events = plan_.events();
-  if (events.empty()) return;
-  const Event event = events[pick(static_cast<int>(events.size()))];
-  const Event moved{event.stage + pick(2 * kFar + 1) - kFar, event.op};
-  if (moved.stage == event.stage || moved.stage >= graph_.num_stages()) return;
-  if (!graph_.may_rerun(moved.op, moved.stage) || plan_.contains(moved)) return;
-  moves_.hold(event);
-  drop(moved, 0.5);
-}
-
-/// Drops what a few ops make from the value and is held over the stage.
-bool Annealer::drop_together(int value, int stage) {
-  constexpr int kMost = 8;
-  const std::vector<int>& readers = graph_.value(value).readers;
-  const int count = static_cast<int>(readers.size());
-  if (count < 2) return false;
-  const bool all = count <= kMost && chance(0.5);
-  const int first = all ? 0 : pick(count - 1);
-  const int end = all ? count : first + 2 + pick(std::min(count - first - 1, kMost - 1));
-  std::vector<Event> events;
-  for (int reader : std::span(readers).subspan(first, end - first)) {
-    for (int v : graph_.stage(reader).outputs) {
-      const int use = next_use_behind(graph_, plan_, v, stage);
-      if (use != kNone) events.push_back({use, reader});
-    }
-  }
-  if (events.size() < 2) return false;
-  std::ranges::sort(events);
-  const double deep = depth();
-  for (std::size_t i = 0; i < events.size() && !is_too_dear(); ++i) drop(events[i], deep);
-  return true;
-}
-
-/// Drops some value that is held over the stage until its next use.
-void Annealer::relieve(int stage) {
-  const bool together = chance(kTogether);
-  for (int i = 0; i < kTries; ++i) {
-    const int v = choices_[pick(static_cast<int>(choices_.size()))];
-    if (together && drop_together(v, stage)) return;
-    const int use = next_use_behind(graph_, plan_, v, stage);
-    if (use == kNone) continue;
-    return drop({use, graph_.value(v).producer}, depth());
-  }
-}
-
-/// One value is held instead of another.
-void Annealer::exchange_random() {
-  hold_random();
-  for (int i = 0; i < 2 && !is_too_dear() && !plan_.fits(); ++i) {
-    relieve(plan_.memory().over_after(pick(graph_.num_stages())));
-  }
-}
-
-void Annealer::change_something() {
-  if (over_ > 0 && chance(0.4)) {
-    return relieve(plan_.memory().over_after(pick(graph_.num_stages())));
-  }
-  const int kind = pick(10);
-  if (kind < 3) return drop_random();
-  if (kind < 6) return hold_random();
-  if (kind < 8) return exchange_random();
-  shift_random();
-}
-
-/// One move, taken back unless the Metropolis rule takes it.
-void Annealer::move(double temperature) {
-  const double before = plan_.cost() + byte_price_ * static_cast<double>(over_);
-  const double most = before - temperature * std::log1p(-uniform());
-  most_cost_ = most;
-  change_something();
-  if (!is_too_dear()) {
-    const Bytes over = bytes_over();
-    if (plan_.cost() + byte_price_ * static_cast<double>(over) <= most) {
-      over_ = over;
-      if (over == 0 && moves_.any()) remember();
-      moves_.keep();
-      return;
-    }
-  }
-  moves_.undo();
-}
-
-void Annealer::remember() {
-  if (plan_.memory().limit() != limit_) return;  // on the way down
-  if (!plan_.fits() || (best_ && plan_.cost() >= best_cost_)) return;
-  best_ = plan_.events();
-  best_cost_ = plan_.cost();
-}
-
-/// Keeps what the search is at when it is the cheapest since `others_` had `before` entries.
-void Annealer::sample(std::size_t before) {
-  if (over_ > 0 || plan_.memory().limit() != limit_) return;
-  if (others_.size() == before) {
-    others_.push_back({plan_.cost(), plan_.events()});
-  } else if (plan_.cost() < others_.back().cost) {
-    others_.back() = {plan_.cost(), plan_.events()};
-  }
-}
-
-/// Keeps the search near the limit: now within it, now above.
-void Annealer::adapt_weight(int moves, int fitting) {
-  if (fitting * 5 < moves) byte_price_ *= 1.1;
-  if (fitting * 5 > moves * 3) byte_price_ /= 1.1;
-}
-
-std::int64_t Annealer::run(const Cooling& cooling, const Control& control) {
-  constexpr int kBatch = 256;
-  constexpr int kParts = 6;  // each gives one of others()
-  int part = 0;
-  std::size_t before = others_.size();
-  if (choices_.empty()) return 0;
-  const double ratio = cooling.last_temperature / cooling.first_temperature;
-  std::int64_t done = 0;
-  for (; done < cooling.moves && !control.should_stop(); done += kBatch) {
-    const double share = std::max(static_cast<double>(done) / static_cast<double>(cooling.moves),
-                                  control.used_share());
-    const double temperature = cooling.first_temperature * std::pow(ratio, share);
-    plan_.take_work();
-    int fitting = 0;
-    for (int i = 0; i < kBatch; ++i) {
-      move(temperature);
-      fitting += over_ == 0;
-    }
-    adapt_weight(kBatch, fitting);
-    control.count(plan_.take_work());
-    if (share >= (part + 1.0) / kParts) {
-      ++part;
-      before = others_.size();
-    }
-    sample(before);
-  }
-  return done;
-}
-
-void Annealer::descend(std::int64_t moves, const Control& control) {
-  Bytes peak = plan_.memory().peak();
-  std::int64_t idle = 0;
-  plan_.take_work();
-  while (peak > limit_ && idle < moves && !choices_.empty()) {
-    if (idle == 0) {
-      plan_.set_limit(peak - 1 - peak / 256);
-      over_ = bytes_over();
-    }
-    if (idle % 256 == 0) {
-      control.count(plan_.take_work());
-      if (control.should_stop()) break;
-    }
-    move(0);
-    const Bytes now = plan_.memory().peak();
-    idle = now < peak ? 0 : idle + 1;
-    peak = std::min(peak, now);
-  }
-  plan_.set_limit(limit_);
-  over_ = bytes_over();
-  remember();
+Strategy anneal_strategy() {
+  return {.name = "anneal",
+          .summary = "simulated annealing of retention intervals, from keeping everything",
+          .guarantee = "any graph; the same plan for the same seed and moves; no bound",
+          .paper = "Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 1983",
+          .options = {{"moves", "in thousands", 3000, 0.1, 1e9},
+                      {"seed", "of the random numbers", 1, 0, 1e9},
+                      {"first", "temperature, times the cost of the average op", 3, 1e-9, 1e6},
+                      {"last", "temperature, likewise", 0.002, 1e-9, 1e6}},
+          .decide = decide};
 }
 
 }  // namespace lowtide

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/time_share.h"
-#include "strategy/search/anneal.h"
+#include "strategy/search/annealer.h"
 #include "strategy/search/evictions.h"
 #include "strategy/search/priced_descent.h"
 #include "strategy/search/relief.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/search/event_plan.h"
+#include "remat/event_plan.h"
 
 namespace lowtide {
 

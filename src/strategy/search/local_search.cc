@@ -7,17 +7,17 @@
 #include <iterator>
 
 #include "base/time_share.h"
+#include "bounds/certificate.h"
 #include "plan/lower.h"
-#include "strategy/bound/certificate.h"
-#include "strategy/milp/ends_proof.h"
-#include "strategy/search/anneal.h"
-#include "strategy/search/answer.h"
+#include "remat/stage_graph.h"
+#include "strategy/answer.h"
+#include "strategy/search/annealer.h"
 #include "strategy/search/descent.h"
+#include "strategy/search/ends_proof.h"
 #include "strategy/search/proof.h"
 #include "strategy/search/relief.h"
 #include "strategy/search/start_finder.h"
 #include "strategy/search/starts.h"
-#include "strategy/stage_graph.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {

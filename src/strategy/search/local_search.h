@@ -2,8 +2,8 @@
 
 #include <cstdint>
 
-#include "strategy/bound/price_bound.h"
-#include "strategy/stage_graph.h"
+#include "bounds/price_bound.h"
+#include "remat/stage_graph.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {

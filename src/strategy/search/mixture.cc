@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "strategy/search/moves.h"
+#include "remat/moves.h"
 
 namespace lowtide {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "strategy/search/event_plan.h"
+#include "remat/event_plan.h"
 
 namespace lowtide {
 

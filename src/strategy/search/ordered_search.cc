@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "graph/permuted.h"
+#include "ordering/leaner_order.h"
 #include "plan/lower.h"
-#include "strategy/order/leaner_order.h"
 
 namespace lowtide {
 namespace {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "bounds/held_sets.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
-#include "strategy/exact/held_sets.h"
 
 namespace lowtide {
 namespace {

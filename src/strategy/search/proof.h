@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "strategy/bound/price_bound.h"
+#include "bounds/price_bound.h"
 #include "strategy/strategy.h"
 
 namespace lowtide {

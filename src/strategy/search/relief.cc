@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "strategy/search/anneal.h"
+#include "strategy/search/annealer.h"
 
 namespace lowtide {
 namespace {

@@ -3,8 +3,8 @@
 #include <optional>
 #include <vector>
 
-#include "strategy/bound/price_bound.h"
-#include "strategy/search/event_plan.h"
+#include "bounds/price_bound.h"
+#include "remat/event_plan.h"
 
 namespace lowtide {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/control.h"
-#include "strategy/bound/price_bound.h"
-#include "strategy/search/anneal.h"
+#include "bounds/price_bound.h"
+#include "strategy/search/annealer.h"
 #include "strategy/search/starts.h"
 
 namespace lowtide {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "autodiff/rule_case.h"
-#include "build/functions.h"
+#include "builder/functions.h"
 
 namespace lowtide::testing::activation {
 

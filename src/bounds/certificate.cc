@@ -1,0 +1,89 @@
+#include "bounds/certificate.h"
+
+#include <algorithm>
+#include <map>
+
+#include "certify/digest.h"
+
+namespace lowtide {
+namespace {
+
+/// The op to which `op`'s stage was glued, and so on back to the first; then that op itself.
+std::vector<OpId> chain_of(const StageGraph& stages, const std::map<int, int>& maker_of_glued,
+                           const BoundOp& op) {
+  std::vector<OpId> chain;
+  for (int stage = op.stage;;) {
+    chain.push_back(stages.stage(stage).op);
+    const auto maker = maker_of_glued.find(stage);
+    if (maker == maker_of_glued.end()) break;
+    stage = maker->second;
+  }
+  std::ranges::reverse(chain);
+  return chain;
+}
+
+/// As certificates number what a stage ends with: the end of the sequence, and a run again that a
+/// case has a stage for, come behind all ops.
+OpId priced_op(const Graph& graph, const StageGraph& stages, int t) {
+  if (t == stages.end()) return graph.num_ops();
+  const OpId op = stages.stage(t).op;
+  return op == kNone ? graph.num_ops() + 1 : op;
+}
+
+}  // namespace
+
+Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages,
+                            const PriceBound& bound) {
+  Certificate::Proof proof;
+  for (int t = 0; t < stages.num_stages(); ++t) {
+    const double price = bound.prices().each()[t];
+    if (price > 0) proof.prices.push_back({priced_op(graph, stages, t), price});
+  }
+  std::map<int, int> maker_of_glued;  // by the stage that reads the value
+  for (int v : bound.glued()) {
+    maker_of_glued[stages.value(v).last_reader()] = stages.value(v).producer;
+  }
+  for (const std::vector<BoundOp>& ops : bound.clusters()) {
+    Certificate::Cluster& cluster = proof.clusters.emplace_back();
+    for (const BoundOp& op : ops) {
+      cluster.push_back({chain_of(stages, maker_of_glued, op), {}});
+      for (int v : op.outputs) cluster.back().values.push_back(stages.value(v).tensor);
+    }
+  }
+  return proof;
+}
+
+Certificate certificate_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound,
+                           Bytes budget) {
+  return {.graph = graph.name(),
+          .num_ops = graph.num_ops(),
+          .num_tensors = graph.num_tensors(),
+          .digest = digest(graph),
+          .budget_bytes = budget,
+          .lower_bound = bound.value(),
+          .proof = proof_of(graph, stages, bound)};
+}
+
+std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
+                                                      const StageGraph& stages,
+                                                      const PriceBound& bound, Bytes budget) {
+  return std::make_shared<const Certificate>(certificate_of(graph, stages, bound, budget));
+}
+
+std::vector<double> op_prices(const Certificate& certificate) {
+  std::vector<double> prices(static_cast<std::size_t>(certificate.num_ops) + 1);
+  for (const auto& [op, price] : certificate.proof.prices) {
+    prices[static_cast<std::size_t>(op)] = price;
+  }
+  return prices;
+}
+
+std::vector<double> stage_prices(const StageGraph& stages, std::span<const double> op_prices) {
+  std::vector<double> prices(stages.num_stages(), op_prices.back());
+  for (int t = 0; t < stages.end(); ++t) {
+    prices[t] = op_prices[static_cast<std::size_t>(stages.stage(t).op)];
+  }
+  return prices;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,223 @@
+#include "bounds/cluster.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <utility>
+
+namespace lowtide {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+/// All subsets of `set`, the largest first.
+template <class Visit>
+void for_each_subset(unsigned set, const Visit& visit) {
+  for (unsigned s = set;; s = (s - 1) & set) {
+    visit(s);
+    if (s == 0) return;
+  }
+}
+
+}  // namespace
+
+Cluster::Cluster(const StageGraph& graph, std::span<const BoundOp> ops) {
+  for (const BoundOp& op : ops) {
+    values_.insert(values_.end(), op.outputs.begin(), op.outputs.end());
+  }
+  for (int v : values_) bytes_.push_back(static_cast<double>(graph.value(v).bytes));
+  for (const BoundOp& op : ops) {
+    runs_.push_back({subset(op.inputs), subset(op.outputs), op.deadline, op.cost});
+  }
+  int before = kNone;
+  for (int stage : touching_stages(graph, ops)) {
+    if (before != kNone) add_gap(graph, before, stage);
+    add_first_run(graph, stage);
+    before = stage;
+  }
+  steps_.shrink_to_fit();
+}
+
+/// Stages that make or read a value of the cluster, and those after which one of its ops may not
+/// run again.
+std::vector<int> Cluster::touching_stages(const StageGraph& graph,
+                                          std::span<const BoundOp> ops) const {
+  std::vector<int> touching;
+  int last = 0;
+  for (int v : values_) {
+    const StageValue& value = graph.value(v);
+    touching.push_back(value.producer);
+    touching.insert(touching.end(), value.readers.begin(), value.readers.end());
+    last = std::max(last, value.last_reader());
+  }
+  for (const BoundOp& op : ops) {
+    if (op.deadline > op.stage && op.deadline < last) touching.push_back(op.deadline);
+  }
+  std::ranges::sort(touching);
+  const auto repeated = std::ranges::unique(touching);
+  touching.erase(repeated.begin(), repeated.end());
+  return touching;
+}
+
+Cluster::Values Cluster::subset(std::span<const int> values) const {
+  Values result = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    if (std::ranges::find(values, values_[bit]) != values.end()) result |= Values(1u << bit);
+  }
+  return result;
+}
+
+/// What the stage's first run reads.
+Cluster::Values Cluster::read_by(const StageGraph& graph, int stage) const {
+  Values result = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    const std::vector<int>& readers = graph.value(values_[bit]).readers;
+    if (std::ranges::binary_search(readers, stage)) result |= Values(1u << bit);
+  }
+  return result;
+}
+
+/// What later first runs read, and what running those values' ops again takes.
+Cluster::Values Cluster::useful_after(const StageGraph& graph, int stage) const {
+  Values useful = 0;
+  for (std::size_t bit = 0; bit < values_.size(); ++bit) {
+    if (graph.value(values_[bit]).last_reader() > stage) useful |= Values(1u << bit);
+  }
+  for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
+    if (run->out & useful) useful |= run->in;
+  }
+  return useful;
+}
+
+/// Between the first runs of two neighbouring touching stages: what runs again right after the one
+/// is held, what runs again right before the other is not.
+void Cluster::add_gap(const StageGraph& graph, int before, int after) {
+  const auto useless = static_cast<Values>(~useful_after(graph, before));
+  steps_.push_back({Kind::close, useless});
+  if (before + 1 == after) return;
+  steps_.push_back({Kind::choose, 0, before + 1, after});
+  steps_.push_back({Kind::pay, 0, before + 1, after});
+}
+
+void Cluster::add_first_run(const StageGraph& graph, int stage) {
+  const Values in = read_by(graph, stage);
+  const Values out = subset(graph.stage(stage).outputs);
+  const auto given = static_cast<Values>(in | out);
+  steps_.push_back({Kind::choose, given, stage, stage + 1});
+  if (in != 0) steps_.push_back({Kind::need, in});
+  if (out != 0) steps_.push_back({Kind::make, out});
+  steps_.push_back({Kind::pay, given, stage, stage + 1});
+}
+
+double Cluster::solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const {
+  table.reset(bytes_);
+  bool after_price = false;
+  for (const Step& step : steps_) {
+    const double price = prices.over(step.begin, step.end);
+    switch (step.kind) {
+      case Kind::make: table.make(step.values); break;
+      case Kind::need: table.need(step.values); break;
+      case Kind::choose: choose(step, after_price, price, table); break;
+      case Kind::pay:
+        table.pay(step.values, price, step.begin, step.end);
+        after_price = price > 0;
+        break;
+      case Kind::close: table.close(step.values); break;
+    }
+  }
+  table.trace([&](int index, int begin, int end, bool is_given) {
+    holds.push_back({values_[static_cast<std::size_t>(index)], begin, end, is_given});
+  });
+  return table.least();
+}
+
+/// A run where holding was free until now would have been as good before. A drop where holding is
+/// free from now on can wait.
+void Cluster::choose(const Step& step, bool after_price, double price, SubsetTable& table) const {
+  if (after_price) {
+    for (const Run& run : runs_) {
+      if (step.begin <= run.deadline) table.run(run.in, run.out, run.cost);
+    }
+  }
+  if (price > 0) table.drop(static_cast<Values>(~step.values));
+}
+
+/// Per step: values that are made before it, and not closed.
+std::vector<Cluster::Values> Cluster::open_before_steps() const {
+  std::vector<Values> result;
+  Values open = 0;
+  for (const Step& step : steps_) {
+    result.push_back(open);
+    if (step.kind == Kind::make) open |= step.values;
+    if (step.kind == Kind::close) open &= static_cast<Values>(~step.values);
+  }
+  return result;
+}
+
+/// From the least costs behind a step to those before it, for the subsets of what is open there.
+void Cluster::take_back(const Step& step, Values open, double price,
+                        std::vector<double>& least) const {
+  switch (step.kind) {
+    case Kind::make:
+      for_each_subset(open, [&](unsigned s) { least[s] = least[s | step.values]; });
+      break;
+    case Kind::need:
+      for_each_subset(open, [&](unsigned s) {
+        if ((s & step.values) != step.values) least[s] = kNever;
+      });
+      break;
+    case Kind::choose: choose_back(step, open, least); break;
+    case Kind::pay: pay_back(open, step.values, price, least); break;
+    case Kind::close:
+      for_each_subset(open, [&](unsigned s) { least[s] = least[s & ~unsigned{step.values}]; });
+      break;
+  }
+}
+
+void Cluster::choose_back(const Step& step, Values open, std::vector<double>& least) const {
+  for (unsigned left = open & ~unsigned{step.values}; left != 0; left &= left - 1) {
+    const unsigned value = left & -left;
+    for_each_subset(open & ~value, [&](unsigned s) {
+      least[s | value] = std::min(least[s | value], least[s]);
+    });
+  }
+  for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
+    const unsigned out = run->out & open;
+    if (out == 0 || (run->in & ~open) != 0 || step.begin > run->deadline) continue;
+    for_each_subset(open & ~unsigned{run->in}, [&](unsigned rest) {
+      const unsigned s = rest | run->in;
+      least[s] = std::min(least[s], least[s | out] + run->cost);
+    });
+  }
+}
+
+void Cluster::pay_back(Values open, Values given, double price, std::vector<double>& least) const {
+  for_each_subset(open, [&](unsigned s) {
+    for (unsigned left = s & ~unsigned{given}; left != 0; left &= left - 1) {
+      least[s] += price * bytes_[static_cast<std::size_t>(std::countr_zero(left))];
+    }
+  });
+}
+
+std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int num_stages) const {
+  std::vector<Completion> result(static_cast<std::size_t>(num_stages), {0, {0}});
+  const std::vector<Values> open = open_before_steps();
+  std::vector<double> least(std::size_t{1} << values_.size());
+  for (std::size_t k = steps_.size(); k-- > 0;) {
+    const Step& step = steps_[k];
+    take_back(step, open[k], prices.over(step.begin, step.end), least);
+    if (step.kind != Kind::choose) continue;
+    result[static_cast<std::size_t>(step.begin)] = {open[k], least};
+    // Within a gap, as if it began there: the same choices, and to pay from there on.
+    for (int t = step.begin + 1; t < step.end; ++t) {
+      std::vector<double> from_here = result[static_cast<std::size_t>(step.end)].least;
+      pay_back(open[k], 0, prices.over(t, step.end), from_here);
+      choose_back(step, open[k], from_here);
+      result[static_cast<std::size_t>(t)] = {open[k], std::move(from_here)};
+    }
+  }
+  std::fill_n(result.begin(), steps_.front().begin + 1, Completion{0, {least[0]}});
+  return result;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,138 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "ops/op_def.h"
+
+namespace lowtide {
+
+class Builder;
+
+/// A tensor of a graph under construction: a light handle, copied freely, valid as long as its
+/// Builder.
+class Value {
+ public:
+  Value() = default;
+  Value(Builder* builder, TensorId id) : builder_(builder), id_(id) {}
+
+  explicit operator bool() const { return builder_ != nullptr; }
+  TensorId id() const { return id_; }
+  /// Throws InputError for an empty Value, as all that follow do.
+  Builder& builder() const;
+  const TensorType& type() const;
+  const Shape& shape() const { return type().shape; }
+  /// Size of a dimension; negative dimensions count from the end.
+  std::int64_t size(std::int64_t dim) const;
+  std::int64_t dim() const { return static_cast<std::int64_t>(shape().size()); }
+  DType dtype() const { return type().dtype; }
+  bool operator==(const Value&) const = default;
+
+ private:
+  Builder* builder_ = nullptr;
+  TensorId id_ = kNone;
+};
+
+/// What Builder::call takes for one schema argument. An empty Value stands for None.
+using CallArg = std::variant<NoneArg, Value, std::vector<Value>, bool, std::int64_t, int, double,
+                             std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
+
+/// Most ops of a graph that is built: such a graph takes gigabytes itself, and no planner gets
+/// through it in a day.
+inline constexpr std::size_t kMostOps = 1'000'000;
+
+/// Builds a graph op by op, in the order of the calls. Types are inferred as it goes, so a mistake
+/// is reported at the call that makes it.
+///
+///     Builder b("line");
+///     Value x = b.input("x", {8, 3});
+///     Value w = b.parameter("w", {1, 3}, init::normal(0, 0.1));
+///     Value y = linear(x, w);            // builder/functions.h
+///     Graph graph = b.build({y});
+class Builder {
+ public:
+  explicit Builder(std::string name);
+  Builder(const Builder&) = delete;
+  Builder& operator=(const Builder&) = delete;
+
+  Value input(std::string name, Shape shape, DType dtype = DType::f32, Role role = Role::input);
+  Value parameter(std::string name, Shape shape, Initializer init);
+  Value buffer(std::string name, Shape shape, Initializer init, DType dtype = DType::f32);
+  Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
+
+  /// Appends an op with the arguments of its ATen schema in order; trailing ones that keep their
+  /// defaults may be left out. Results in the order of its outputs (none for an op that only
+  /// mutates). Throws InputError for an op that the library does not know (with the nearest names),
+  /// for arguments that do not fit and beyond kMostOps; StoppedError when the user asks to stop.
+  std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
+  /// The same for an op with one output.
+  Value call1(std::string_view type, std::vector<CallArg> args);
+
+  /// Ops appended from now on belong to this phase.
+  void set_phase(Phase phase) { phase_ = phase; }
+  Phase phase() const { return phase_; }
+  /// `gradient_of`: for Role::gradient, the parameter.
+  void set_role(Value value, Role role, TensorId gradient_of = kNone);
+  /// Throws InputError for a name that another tensor has.
+  void set_name(Value value, std::string name);
+
+  const TensorType& type(TensorId id) const { return types_[static_cast<std::size_t>(id)]; }
+  const GraphData& data() const { return data_; }
+  /// Every parameter, in the order of definition.
+  std::vector<Value> parameters();
+
+  /// Prefixes the names of what is defined while it lives: Scope s(b, "layer1");
+  class Scope {
+   public:
+    Scope(Builder& builder, std::string_view name);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Builder& builder_;
+    std::size_t length_;
+  };
+
+  /// The finished graph; `outputs` are kept live to its end. The builder can go on afterwards.
+  /// Element-by-element ops get permission to write over an operand: one that dies there, where
+  /// the choice is free.
+  Graph build(std::vector<Value> outputs) const;
+
+ private:
+  std::string scoped(std::string_view name) const;
+  /// Throws InputError when the name is taken.
+  void claim_name(const std::string& name);
+  /// `base`, with a number behind it when it is taken.
+  std::string fresh_name(const std::string& base);
+  TensorId add_tensor(Tensor tensor, TensorType type);
+  TensorId input_id(const Value& value, std::string_view op) const;
+  Argument bind(const CallArg& arg, Op& op) const;
+  void permit_in_place(Op& op) const;
+  TensorId storage(TensorId id) const;
+
+  GraphData data_;
+  std::vector<TensorType> types_;
+  Phase phase_ = Phase::forward;
+  std::string prefix_;
+  std::map<std::string, int> names_;  ///< in use, and how often asked for
+};
+
+namespace init {
+Initializer zeros();
+Initializer ones();
+Initializer constant(double value);
+Initializer uniform(double low, double high);
+Initializer normal(double mean, double deviation);
+/// He et al. 2015, fan-out, gain of ReLU: what torchvision gives convolutions.
+Initializer kaiming_normal(const Shape& weight_shape);
+/// PyTorch's default for Linear and Conv: uniform within 1/sqrt(fan in).
+Initializer fan_in_uniform(const Shape& weight_shape);
+}  // namespace init
+
+}  // namespace lowtide

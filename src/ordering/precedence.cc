@@ -1,0 +1,112 @@
+#include "ordering/precedence.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace lowtide {
+namespace {
+
+/// Finds what each stage must come after, stage by stage.
+class Walk {
+ public:
+  Walk(const Graph& graph, const StageGraph& stages, Orders orders)
+      : graph_(graph),
+        orders_(orders),
+        stage_of_(graph.num_ops(), kNone),
+        writer_(graph.num_tensors(), kNone),
+        readers_(graph.num_tensors()) {
+    for (int i = 0; i < stages.end(); ++i) stage_of_[stages.stage(i).op] = i;
+  }
+
+  std::vector<int> before(int stage, OpId id) {
+    found_.clear();
+    const Op& op = graph_.op(id);
+    for (TensorId in : op.inputs) {
+      add_makers(in);
+      if (graph_.is_resident(in) && reads_bytes(id)) read(stage, graph_.storage(in));
+    }
+    for (int position : op.mutates) write(stage, graph_.storage(op.inputs[position]));
+    if (orders_ == Orders::same_bits && (op.random || !op.recomputable)) {
+      add(ordered_);
+      ordered_ = stage;
+    }
+    return found_;
+  }
+
+ private:
+  void add(int stage) {
+    if (stage != kNone) found_.push_back(stage);
+  }
+
+  /// The stage that makes the tensor; of a view that runs on demand, those that make its inputs.
+  void add_makers(TensorId id) {
+    const OpId producer = graph_.producer(id);
+    if (producer == kNone) return;
+    if (stage_of_[producer] != kNone) return add(stage_of_[producer]);
+    for (TensorId in : graph_.op(producer).inputs) add_makers(in);
+  }
+
+  /// A view op reads none; that its first run stays where it is in the order of writes is a choice.
+  bool reads_bytes(OpId id) const {
+    return orders_ == Orders::same_bits || !graph_.is_view_op(id);
+  }
+
+  void read(int stage, TensorId storage) {
+    add(writer_[storage]);
+    readers_[storage].push_back(stage);
+  }
+
+  void write(int stage, TensorId storage) {
+    add(writer_[storage]);
+    for (int reader : readers_[storage]) add(reader == stage ? kNone : reader);
+    readers_[storage].clear();
+    writer_[storage] = stage;
+  }
+
+  const Graph& graph_;
+  const Orders orders_;
+  std::vector<int> stage_of_;              // per op; kNone for views and for what nothing needs
+  std::vector<int> writer_;                // per storage: the last stage that wrote it
+  std::vector<std::vector<int>> readers_;  // per storage: stages that read it since
+  int ordered_ = kNone;                    // the last stage whose place among others matters
+  std::vector<int> found_;
+};
+
+std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph& stages,
+                                           Orders orders) {
+  Walk walk(graph, stages, orders);
+  std::vector<std::vector<int>> before;
+  for (int i = 0; i < stages.end(); ++i) before.push_back(walk.before(i, stages.stage(i).op));
+  return before;
+}
+
+}  // namespace
+
+Precedence::Precedence(const Graph& graph, const StageGraph& stages, Orders orders)
+    : Precedence(found_before(graph, stages, orders)) {}
+
+Precedence::Precedence(std::vector<std::vector<int>> before)
+    : before_(std::move(before)), after_(before_.size()) {
+  for (int i = 0; i < static_cast<int>(before_.size()); ++i) {
+    std::ranges::sort(before_[i]);
+    const auto repeated = std::ranges::unique(before_[i]);
+    before_[i].erase(repeated.begin(), repeated.end());
+    for (int earlier : before_[i]) after_[earlier].push_back(i);
+  }
+}
+
+std::vector<bool> Precedence::reached(int stage, const std::vector<std::vector<int>>& next) {
+  std::vector<bool> found(next.size());
+  std::vector<int> open{stage};
+  while (!open.empty()) {
+    const int here = open.back();
+    open.pop_back();
+    for (int other : next[here]) {
+      if (!found[other]) open.push_back(other);
+      found[other] = true;
+    }
+  }
+  return found;
+}
+
+}  // namespace lowtide

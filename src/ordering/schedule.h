@@ -1,0 +1,64 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "ordering/precedence.h"
+
+namespace lowtide {
+
+/// The ops of these stages, in their order.
+std::vector<OpId> ops_of(const StageGraph& graph, std::span<const int> stages);
+
+/// An order in which every stage runs once, with its memory kept up to date while stages move.
+class Schedule {
+ public:
+  /// In the order of the graph, which must outlive this. The end stays last.
+  Schedule(const StageGraph& graph, Precedence precedence, Bytes limit);
+  /// In another order of all stages but the end.
+  Schedule(const StageGraph& graph, Precedence precedence, Bytes limit, std::vector<int> order);
+
+  int size() const { return static_cast<int>(order_.size()); }
+  /// The stage at each position.
+  const std::vector<int>& order() const { return order_; }
+  /// Sum over the positions of the bytes in use above the limit, residents and workspace included.
+  Bytes excess() const { return excess_; }
+  /// Counts the excess above another limit from now on.
+  void set_limit(Bytes limit);
+  Bytes peak() const;
+  /// Per position: while it runs.
+  const std::vector<Bytes>& in_use() const { return in_use_; }
+  /// Before what stands at the position runs; at size(), in the end.
+  Bytes live_before(int position) const { return live_[position]; }
+  int position(int stage) const { return position_[stage]; }
+  const StageGraph& graph() const { return *graph_; }
+  const Precedence& precedence() const { return precedence_; }
+
+  /// Where what stands at a position may go, others staying in their order: [first, last].
+  struct Range {
+    int first, last;
+  };
+  Range range_of(int position) const;
+  /// Takes what stands at `from` to `to`, which must lie in its range, and moves what is between by
+  /// one. O(distance x values that these stages read and make).
+  void move(int from, int to);
+  /// Puts the same stages that stand from `first` on in another order, which must be allowed.
+  void rearrange(int first, std::span<const int> stages);
+
+ private:
+  void swap_with_next(int position);
+  void run(int position);
+  Bytes above_limit(int position) const;
+
+  const StageGraph* graph_;    // so that it may be assigned
+  Precedence precedence_;
+  Bytes limit_;
+  std::vector<int> order_;     // per position: the stage
+  std::vector<int> position_;  // per stage
+  std::vector<int> last_;      // per value: the position of its last reader; its own if none
+  std::vector<Bytes> live_;    // per position: before it runs
+  std::vector<Bytes> in_use_;  // per position: while it runs
+  Bytes excess_ = 0;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "packing/allocators/requests.h"
+
+namespace lowtide {
+
+/// Sizes are rounded to those of a list; a free block serves its own size only, the one given back
+/// last first. Nothing is split or merged.
+class Recycling final : public Allocator {
+ public:
+  /// `rounded` gives the size of the list for a size.
+  explicit Recycling(Bytes (*rounded)(Bytes bytes, Bytes unit), Bytes unit)
+      : rounded_(rounded), unit_(unit) {}
+
+  Block take(Bytes bytes) override {
+    bytes = rounded_(bytes, unit_);
+    std::vector<Bytes>& free = free_[bytes];
+    if (free.empty()) {
+      const Block block{top_, bytes};
+      top_ += bytes;
+      return block;
+    }
+    const Block block{free.back(), bytes};
+    free.pop_back();
+    return block;
+  }
+  void give(Block block) override { free_[block.bytes].push_back(block.offset); }
+  Bytes height() const override { return top_; }
+
+ private:
+  Bytes (*rounded_)(Bytes bytes, Bytes unit);
+  Bytes unit_;
+  std::map<Bytes, std::vector<Bytes>> free_;  // offsets by size
+  Bytes top_ = 0;
+};
+
+}  // namespace lowtide

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "packing/allocators/pool.h"
+#include "packing/packing.h"
+
+namespace lowtide {
+
+/// One call of an allocator.
+struct Request {
+  std::int32_t buffer = 0;
+  bool gives_back = false;
+  bool operator==(const Request&) const = default;
+};
+
+/// The calls that a step makes, in order of time; at one time first what ends, then what begins,
+/// each as listed. Buffers that take no room make none.
+std::vector<Request> requests_of(const std::vector<Buffer>& buffers);
+
+/// The most bytes alive at one time, each buffer taken as large as `bytes` says.
+Bytes most_alive(const std::vector<Buffer>& buffers, const std::vector<Bytes>& bytes);
+/// The same with the buffers' own sizes.
+Bytes most_alive(const std::vector<Buffer>& buffers);
+
+/// Of a pool, the part that nothing needed when most was alive: height / most bytes alive - 1.
+double fragmentation(Bytes height, Bytes most_alive);
+
+/// What an allocator gives for a request.
+struct Block {
+  Bytes offset = 0, bytes = 0;
+};
+
+/// An allocator over offsets from 0 on.
+class Allocator {
+ public:
+  virtual ~Allocator() = default;
+  /// A block of at least so many bytes, more than none.
+  virtual Block take(Bytes bytes) = 0;
+  /// A block that take() gave.
+  virtual void give(Block block) = 0;
+  /// End of the memory that it has taken so far.
+  virtual Bytes height() const = 0;
+};
+
+Pooled serve(const std::vector<Buffer>& buffers, Allocator& allocator);
+
+}  // namespace lowtide

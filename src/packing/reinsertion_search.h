@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <vector>
+
+#include "base/control.h"
+#include "packing/instance.h"
+#include "packing/stacking.h"
+
+namespace lowtide {
+
+/// Lowers a packing by local search among stackings. An item of a pile that is too high is taken
+/// out and put back where the highest pile through it is lowest, or a little higher. As in a job
+/// shop, that height is known for every place before the item is there: what is piled up below, the
+/// item, and what is piled up above (Mastrolilli and Gambardella, "Effective neighbourhood functions
+/// for the flexible job shop problem", Journal of Scheduling 2000). Where sizes are many, hardly any
+/// hole fits; here what lies around it gives way. A walk that finds nothing lower for long begins
+/// again at the lowest packing. It proves nothing. Deterministic. A move takes O(items).
+class ReinsertionSearch {
+ public:
+  /// Whether it can: no item has a fixed offset or an alignment.
+  static bool can_search(const Instance& instance);
+
+  /// Begins with a packing; an offset per item.
+  ReinsertionSearch(const Instance& instance, const std::vector<Bytes>& offsets);
+
+  /// Goes on from another packing.
+  void start_from(const std::vector<Bytes>& offsets);
+  /// Lowers the packing until it is within `capacity`, the work is used up or `control` stops it.
+  void lower(Bytes capacity, std::int64_t most_work, const Control& control);
+
+  /// Of the lowest packing so far.
+  const std::vector<Bytes>& offsets() const { return offsets_; }
+  Bytes height() const { return height_; }
+  /// Items looked at: a deterministic stand-in for time.
+  std::int64_t work() const { return work_ + stacking_.work(); }
+
+ private:
+  using ItemId = Stacking::ItemId;
+
+  /// Where an item can be put back, and how high the highest pile through it is then.
+  struct Gap {
+    std::size_t place;
+    Bytes height;
+  };
+
+  void begin_walk();
+  void keep();
+  void find_critical(Bytes target);
+  ItemId choose();
+  void find_gaps(ItemId item);
+  Bytes lowest_other_gap(ItemId item);
+  std::size_t choose_gap(Bytes target);
+  void move(ItemId item, Bytes target);
+
+  const Instance& instance_;
+  Stacking stacking_;
+  std::vector<Bytes> offsets_;
+  Bytes height_;
+  std::vector<std::int64_t> safe_until_;  // per item: it is not taken out before this move
+  std::vector<ItemId> critical_;
+  std::vector<Gap> gaps_;
+  std::mt19937_64 random_{1};
+  double heat_ = 0;  ///< of the height: see kColdest
+  std::int64_t moves_ = 0, last_gain_ = 0;
+  std::int64_t work_ = 0;
+};
+
+}  // namespace lowtide

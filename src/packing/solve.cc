@@ -1,0 +1,310 @@
+#include "packing/solve.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "packing/ejection_search.h"
+#include "packing/fixed.h"
+#include "packing/greedy.h"
+#include "packing/guides.h"
+#include "packing/instance.h"
+#include "packing/reinsertion_search.h"
+#include "packing/skeleton.h"
+#include "packing/valley_search.h"
+
+namespace lowtide {
+namespace {
+
+/// Searches for the first target; twice as many for each later round over the targets.
+constexpr std::int64_t kFirstSearches = 16;
+constexpr std::int64_t kQuickSearches = 4;
+/// The heuristics may spend this part of the work.
+constexpr std::int64_t kFirstShare = 8;
+/// Of the work, the most for a search's shortest attempt.
+constexpr std::int64_t kAttemptShare = 32;
+/// Searches of a skeleton for one target, and the patience of ejection, per item, with the rest.
+constexpr std::int64_t kSkeletonSearches = 3;
+constexpr std::int64_t kRestPatience = 4000;
+/// Of a round, the part that skeletons may spend before local search has its first turn.
+constexpr std::int64_t kSkeletonShare = 4;
+/// A turn of the searches that can prove is this part of a round; local search has three in a row,
+/// in so many slices for either kind.
+constexpr std::int64_t kTurns = 8;
+constexpr std::int64_t kSlices = 4;
+/// Ejection looks at so many items, per item, before it tries a shorter step; and the shortest
+/// step, of the height aimed at.
+constexpr std::int64_t kPatience = 1000;
+constexpr Bytes kShortestStep = 2000;
+/// Of items with cliques, for the memory that a search takes.
+constexpr std::int64_t kMostLives = 50'000'000;
+
+std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& instance) {
+  std::vector<Bytes> result(buffers.size());
+  set_of_buffers(instance, loads(instance), result);
+  return result;
+}
+
+/// Whether one search down to a first packing is within the work, roughly, and the memory.
+bool can_search(const Instance& instance, std::int64_t work) {
+  const std::int64_t pairs = lives(instance);
+  const double cost =
+      static_cast<double>(pairs) * (static_cast<double>(pairs) / instance.cliques + 1) +
+      static_cast<double>(instance.items.size()) * instance.cliques;
+  return pairs <= kMostLives && cost <= static_cast<double>(work);
+}
+
+/// Lowers a packing by searches in turn until it is known to be the lowest, or the work is used up.
+class Descent {
+ public:
+  Descent(const Instance& instance, const PackingGoal& goal, std::int64_t work,
+          SolvedPacking& best, const Control& control)
+      : instance_(instance),
+        goal_(goal),
+        best_(best),
+        control_(control),
+        work_left_(work),
+        patience_(kPatience * static_cast<std::int64_t>(instance.items.size())) {}
+
+  /// What is within the capacity already is lowered if a few searches do it.
+  void settle() { aim(best_.lower_bound, kQuickSearches); }
+
+  /// In rounds, so that whatever the work, none of the searches waits long for its turn.
+  void run() {
+    for (std::int64_t round = kPackingWork; !is_solved() && !is_over(); round *= 2) {
+      run_until_left(std::max<std::int64_t>(0, work_left_ - round));
+    }
+  }
+
+  /// For where a search that branches would take too long.
+  void run_without_proofs() {
+    try_skeletons(work_left_ / kSkeletonShare);
+    descend(work_left_);
+  }
+
+  bool is_solved() const {
+    return best_.proven() || (goal_.capacity && (best_.packing.height <= *goal_.capacity ||
+                                                 best_.lower_bound > *goal_.capacity));
+  }
+
+ private:
+  /// Searches that can prove, and local search for three times as long, in turn. First for what is
+  /// wanted, the capacity or else the bound: often the lowest packing is found at once.
+  void run_until_left(std::int64_t end) {
+    const std::int64_t turn = std::max<std::int64_t>(1, (work_left_ - end) / kTurns);
+    search_stop_ = work_left_ - turn;
+    aim(least(), kFirstSearches);
+    try_skeletons((work_left_ - end) / kSkeletonShare);
+    for (std::int64_t count = kFirstSearches; !is_solved() && !is_over() && work_left_ > end;
+         count *= 2) {
+      descend(3 * turn);
+      search_stop_ = std::max<std::int64_t>(0, work_left_ - turn);
+      aim_between(count);
+    }
+  }
+
+  /// Halves what lies between the bound and the best packing: large items by searches that can
+  /// prove, the rest by local search.
+  void try_skeletons(std::int64_t most_work) {
+    if (is_solved() || is_over()) return;
+    search_stop_ = work_left_ - most_work;
+    std::vector<Skeleton> all = skeletons(instance_);
+    std::erase_if(all, [&](const Skeleton& s) { return !can_search(s.instance, work_left_); });
+    Bytes failed = best_.lower_bound;
+    while (!all.empty() && !is_solved() && may_search()) {
+      const Bytes middle = failed + (best_.packing.height - failed) / 2;
+      const Bytes target = goal_.capacity.value_or(in_units(middle));
+      if (pack_rest_of_any(all, target)) continue;
+      failed = std::max(target, best_.lower_bound);
+      if (goal_.capacity || best_.packing.height - failed <= shortest_step()) {
+        failed = best_.lower_bound;
+        next_skeleton_search_ += kSkeletonSearches;
+      }
+    }
+  }
+
+  /// By two kinds of local search in turn, each from the lowest packing so far.
+  void descend(std::int64_t most_work) {
+    most_work = std::min(most_work, work_left_);
+    if (!ReinsertionSearch::can_search(instance_)) return step_down(most_work);
+    const std::int64_t slice = std::max(patience_, most_work / kSlices);
+    const std::int64_t stop = work_left_ - most_work;
+    while (!is_solved() && !is_over() && work_left_ > stop) {
+      step_down(std::min(slice, work_left_ - stop));
+      reinsert(std::min(slice, work_left_ - stop));
+    }
+  }
+
+  /// What lies on a pile that is too high goes elsewhere, and what is above it sinks.
+  void reinsert(std::int64_t most_work) {
+    if (is_solved() || is_over()) return;
+    if (!reinsertion_) {
+      reinsertion_.emplace(instance_, of_items(instance_, best_.packing.offsets));
+    } else if (reinsertion_->height() > best_.packing.height) {
+      reinsertion_->start_from(of_items(instance_, best_.packing.offsets));
+    }
+    const std::int64_t before = reinsertion_->work();
+    reinsertion_->lower(least(), most_work, control_);
+    use_up(reinsertion_->work() - before);
+    if (reinsertion_->height() < best_.packing.height) {
+      keep(reinsertion_->offsets());
+      ejection_.reset();
+    }
+  }
+
+  /// Steps down by ejection: far at first, shorter where that fails, and longer at each step
+  /// once the shortest do.
+  void step_down(std::int64_t most_work) {
+    if (is_solved() || is_over()) return;
+    if (!ejection_) {
+      ejection_.emplace(instance_, of_items(instance_, best_.packing.offsets));
+      if (step_ == 0) step_ = best_.packing.height - least();
+    }
+    const std::int64_t before = ejection_->work();
+    const std::int64_t stop = before + std::min(most_work, work_left_);
+    const Bytes shortest = shortest_step();
+    while (!is_solved() && ejection_->work() < stop && !control_.should_stop()) {
+      const Bytes target = std::max(least(), in_units(best_.packing.height - step_));
+      if (ejection_->pack_within(target, std::min(patience_, stop - ejection_->work()), control_)) {
+        keep(ejection_->offsets());
+        step_ *= 2;
+      } else if (step_ > shortest) {
+        step_ = std::max(step_ / 2, shortest);
+      } else {
+        patience_ *= 2;
+      }
+    }
+    use_up(ejection_->work() - before);
+  }
+
+  Bytes least() const { return goal_.capacity.value_or(best_.lower_bound); }
+  /// Local search lays items against the top, too; all lie best at whole units.
+  Bytes in_units(Bytes target) const { return target / instance_.unit * instance_.unit; }
+  Bytes shortest_step() const { return std::max(instance_.unit, least() / kShortestStep); }
+  bool may_search() const { return work_left_ > search_stop_ && !control_.should_stop(); }
+  bool is_over() const { return work_left_ <= 0 || control_.should_stop(); }
+
+  /// What is wanted; with no capacity then halves what lies between the highest that failed and the
+  /// best.
+  void aim_between(std::int64_t count) {
+    const std::int64_t first = next_search_;
+    aim(least(), count);
+    if (goal_.capacity) return;
+    const Bytes unit = instance_.unit;
+    Bytes failed = best_.lower_bound;
+    while (!is_solved() && may_search() && failed + unit < best_.packing.height) {
+      const Bytes steps = (best_.packing.height - failed) / unit;
+      const Bytes target = failed + steps / 2 * unit;
+      next_search_ = first;
+      if (!aim(target, count)) failed = target;
+    }
+  }
+
+  /// Whether some of the next searches packs within the target.
+  bool aim(Bytes target, std::int64_t count) {
+    if (best_.packing.height <= target) return true;
+    for (; count > 0 && may_search(); --count) {
+      const Attempt attempt = search(instance_, target, next_search_++);
+      if (attempt.verdict == Verdict::packed) return keep(attempt.offsets);
+      if (attempt.verdict == Verdict::impossible) return false;
+    }
+    return false;
+  }
+
+  /// The n-th of many searches. What a skeleton cannot reach, the whole cannot.
+  Attempt search(const Instance& instance, Bytes target, std::int64_t n) {
+    const auto nodes = 8 * static_cast<std::int64_t>(instance.items.size()) + 2000;
+    const std::int64_t most_work =
+        std::min(work_left_ - search_stop_, goal_.work / kAttemptShare * luby(n));
+    Attempt attempt = search_valleys(instance, target, nth_guide(instance, n), nodes * luby(n),
+                                     most_work, control_);
+    use_up(attempt.work);
+    if (attempt.verdict == Verdict::impossible) {
+      best_.lower_bound = in_units(target) + instance_.unit;
+    }
+    return attempt;
+  }
+
+  /// Whether some search of some skeleton, and local search for the rest, packs within the target.
+  bool pack_rest_of_any(const std::vector<Skeleton>& all, Bytes target) {
+    const std::int64_t first = next_skeleton_search_;
+    for (const Skeleton& skeleton : all) {
+      for (std::int64_t n = first; n < first + kSkeletonSearches && may_search(); ++n) {
+        const Attempt attempt = search(skeleton.instance, target, n);
+        if (attempt.verdict == Verdict::impossible) return false;
+        if (attempt.verdict == Verdict::packed && pack_rest(skeleton, attempt, target)) return true;
+      }
+    }
+    return false;
+  }
+
+  bool pack_rest(const Skeleton& skeleton, const Attempt& packed, Bytes target) {
+    EjectionSearch local(instance_, offsets_of_whole(skeleton, packed.offsets, instance_));
+    const std::int64_t patience = kRestPatience * static_cast<std::int64_t>(instance_.items.size());
+    const bool fits = local.pack_within(target, std::min(patience, work_left_), control_);
+    use_up(local.work());
+    return fits && keep(local.offsets());
+  }
+
+  void use_up(std::int64_t work) {
+    work_left_ -= work;
+    control_.count(kPackingNanoseconds * static_cast<double>(work));
+  }
+
+  bool keep(const std::vector<Bytes>& offsets) {
+    set_of_buffers(instance_, offsets, best_.packing.offsets);
+    best_.packing.height = 0;
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      best_.packing.height =
+          std::max(best_.packing.height, offsets[i] + instance_.items[i].bytes);
+    }
+    return true;
+  }
+
+  const Instance& instance_;
+  const PackingGoal& goal_;
+  SolvedPacking& best_;
+  const Control& control_;
+  std::int64_t work_left_;
+  std::int64_t search_stop_ = 0;  ///< the work that searches must leave
+  std::int64_t next_search_ = 0;
+  std::int64_t next_skeleton_search_ = 0;
+  std::optional<EjectionSearch> ejection_;
+  std::optional<ReinsertionSearch> reinsertion_;
+  std::int64_t patience_;  ///< work of the local search before it tries another step
+  Bytes step_ = 0;
+};
+
+}  // namespace
+
+SolvedPacking solve_packing(const std::vector<Buffer>& given, const PackingGoal& goal,
+                            const Control& control) {
+  require_consistent(given, goal.alignment);
+  const std::vector<Buffer> buffers = rounded(given, goal.alignment);
+  const Instance instance = instance_of(buffers);
+  SolvedPacking best{{std::vector<Bytes>(buffers.size()), 0}, lower_bound(instance)};
+  if (instance.items.empty()) return best;
+  const std::int64_t first = goal.work / kFirstShare;
+  best.packing = greedy_packing(buffers, loads_of(buffers, instance), best.lower_bound, first);
+
+  Descent descent(instance, goal, goal.work - first, best, control);
+  const bool searches = can_search(instance, goal.work - first);
+  if (descent.is_solved()) {
+    if (searches) descent.settle();
+  } else if (searches) {
+    descent.run();
+  } else {
+    descent.run_without_proofs();
+  }
+  return best;
+}
+
+Bytes packing_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
+  return lower_bound(instance_of(rounded(buffers, alignment)));
+}
+
+Packing pack(const std::vector<Buffer>& buffers, Bytes alignment, std::int64_t work) {
+  return solve_packing(buffers, {alignment, std::nullopt, work}, Control()).packing;
+}
+
+}  // namespace lowtide

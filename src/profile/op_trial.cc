@@ -1,0 +1,201 @@
+#include "profile/op_trial.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/machine_memory.h"
+#include "layout/layout.h"
+#include "profile/synthetic_inputs.h"
+#include "runtime/allocation_recorder.h"
+#include "runtime/kernel.h"
+#include "runtime/planned_source.h"
+#include "runtime/replayed_draw.h"
+#include "runtime/stopwatch.h"
+
+namespace lowtide {
+namespace {
+
+constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get the fewest runs
+constexpr int kFewestRuns = 3;
+constexpr int kMostRuns = 9;
+constexpr Bytes kLargestCache = Bytes{32} << 20;
+/// How many times its own bytes an op finds between itself and what it touched before: its
+/// neighbours in a step are about as large as it is.
+constexpr Bytes kNeighbours = 8;
+
+using Request = AllocationRecorder::Request;
+
+/// The request that became the storage of the result; -1 when it lies elsewhere or is larger than
+/// the graph's tensor.
+int storage_request(const std::vector<Request>& requests, const at::Tensor& result, Bytes bytes) {
+  const auto found = std::find_if(requests.rbegin(), requests.rend(), [&](const Request& request) {
+    return request.data == result.storage().data();
+  });
+  if (found == requests.rend() || found->bytes > bytes) return -1;
+  return static_cast<int>(requests.rend() - found) - 1;
+}
+
+/// Which requests are outputs, and where the others lie in the workspace.
+OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& requests,
+                 const std::vector<at::Tensor>& results) {
+  OpProfile profile;
+  for (const Request& request : requests) profile.allocations.push_back({request.bytes});
+  for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
+    const Tensor& tensor = graph.tensor(op.outputs[i]);
+    const auto elements = static_cast<Bytes>(results[i].nbytes());
+    const int request = tensor.alias_of == kNone && results[i].numel() > 0
+                            ? storage_request(requests, results[i], std::max(tensor.bytes, elements))
+                            : -1;
+    if (request >= 0)
+      profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
+  }
+  std::vector<Buffer> scratch;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    if (profile.allocations[i].output == -1) {
+      scratch.push_back({requests[i].begin, requests[i].end, requests[i].bytes});
+    }
+  }
+  const Packing packing = pack(scratch);
+  profile.workspace_bytes = packing.height;
+  auto offset = packing.offsets.begin();
+  for (Allocation& allocation : profile.allocations) {
+    if (allocation.output == -1) allocation.offset = *offset++;
+  }
+  return profile;
+}
+
+/// One op on its inputs, in a room of its own.
+class Trial {
+ public:
+  Trial(const Graph& graph, OpId id, const ComputeDevice& device, TrialRoom& room)
+      : graph_(graph),
+        op_(graph.op(id)),
+        device_(device),
+        room_(room),
+        kernel_(op_),
+        inputs_(synthetic_inputs(graph, op_, room.take(synthetic_bytes(graph, op_)),
+                                 device.torch_device())) {}
+
+  OpProfile run() {
+    record();  // the first call may set up what later ones find
+    OpProfile profile = record();
+    profile.microseconds = time(plan(profile)) * 1e6;
+    return profile;
+  }
+
+ private:
+  OpProfile record() {
+    AllocationRecorder recorder;
+    AllocationRecorder unordered;
+    const auto service = device_.serve(recorder, unordered);
+    const std::vector<at::Tensor> results = kernel_.run(inputs_);
+    device_.synchronize();
+    return assign(graph_, op_, recorder.requests(), results);
+  }
+
+  /// Addresses behind the inputs, for the outputs one after the other and then the workspace.
+  std::vector<Slot> plan(const OpProfile& profile) {
+    Bytes end = synthetic_bytes(graph_, op_);
+    std::vector<Bytes> outputs(op_.outputs.size());
+    for (const Allocation& a : profile.allocations) {
+      if (a.output == -1) continue;
+      outputs[static_cast<std::size_t>(a.output)] = end;
+      end += align_up(a.bytes, kArenaAlignment);
+    }
+    end_ = end + profile.workspace_bytes;
+    std::byte* const base = room_.take(end_);
+    std::vector<Slot> slots;
+    for (const Allocation& a : profile.allocations) {
+      const Bytes begin =
+          a.output == -1 ? end + a.offset : outputs[static_cast<std::size_t>(a.output)];
+      slots.push_back({base + begin, a.bytes});
+    }
+    return slots;
+  }
+
+  double time(const std::vector<Slot>& slots) {
+    PlannedSource source({});
+    AllocationRecorder unordered;
+    const auto service = device_.serve(source, unordered);
+    std::vector<const at::Tensor*> inputs;
+    for (const at::Tensor& input : inputs_) inputs.push_back(&input);
+    std::vector<at::Tensor> results;
+    const auto once = [&] {
+      source.begin(slots);
+      const Stopwatch watch;
+      kernel_.run(inputs, false, results);
+      device_.synchronize();
+      return watch.seconds();
+    };
+    once();  // brings in the pages of outputs and workspace
+    const Stopwatch all;
+    std::vector<double> seconds;
+    while (static_cast<int>(seconds.size()) < kFewestRuns ||
+           (static_cast<int>(seconds.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
+      room_.disturb(kNeighbours * end_);
+      seconds.push_back(once());
+    }
+    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::ranges::nth_element(seconds, middle);
+    return *middle;
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const ComputeDevice& device_;
+  TrialRoom& room_;
+  Kernel kernel_;
+  std::vector<at::Tensor> inputs_;
+  Bytes end_ = 0;  ///< of all that the op touches
+};
+
+/// Puts the generator back where it was.
+class UntouchedGenerator {
+ public:
+  explicit UntouchedGenerator(const ComputeDevice& device)
+      : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
+    device_.save_generator(state_.data());
+  }
+  ~UntouchedGenerator() { device_.restore_generator(state_.data()); }
+  UntouchedGenerator(const UntouchedGenerator&) = delete;
+  UntouchedGenerator& operator=(const UntouchedGenerator&) = delete;
+
+ private:
+  const ComputeDevice& device_;
+  std::vector<std::byte> state_;
+};
+
+}  // namespace
+
+namespace {
+
+/// The last cache, as far as the system knows it.
+std::size_t cache_bytes() {
+  const Bytes cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  return static_cast<std::size_t>(cache > 0 ? std::min(cache, kLargestCache) : kLargestCache);
+}
+
+}  // namespace
+
+TrialRoom::TrialRoom()
+    : block_(addressable_memory(), Block::Access::none),
+      range_(block_.data(), block_.bytes(), &keep),
+      other_(cache_bytes()) {}
+
+std::byte* TrialRoom::take(Bytes bytes) {
+  block_.open_to(bytes);
+  return block_.data();
+}
+
+void TrialRoom::disturb(Bytes bytes) {
+  const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
+  for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
+}
+
+OpProfile try_op(const Graph& graph, OpId id, const ComputeDevice& device, TrialRoom& room) {
+  const UntouchedGenerator untouched(device);
+  return Trial(graph, id, device, room).run();
+}
+
+}  // namespace lowtide

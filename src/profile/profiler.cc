@@ -1,0 +1,72 @@
+#include "profile/profiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "graph/boundary.h"
+#include "profile/op_trial.h"
+#include "runtime/device.h"
+
+namespace lowtide {
+namespace {
+
+struct Wanted {
+  std::string key;
+  OpId op;
+};
+
+/// One op for each key that is to be measured, in the order of the graph. View ops cost nothing:
+/// the executor makes views once, before the steps.
+std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile, Measure measure) {
+  std::vector<Wanted> wanted;
+  std::set<std::string> seen;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    std::string key = profile_key(graph, id);
+    if (measure == Measure::lacking && profile.ops.contains(key)) continue;
+    if (is_boundary(graph.op(id))) continue;
+    if (graph.is_view_op(id)) {
+      profile.ops[key] = {};
+    } else if (seen.insert(key).second) {
+      wanted.push_back({std::move(key), id});
+    }
+  }
+  return wanted;
+}
+
+void enter(Profile& profile, const std::string& key, OpProfile measured) {
+  const auto [entry, is_new] = profile.ops.try_emplace(key, measured);
+  if (is_new) return;
+  measured.microseconds = std::min(measured.microseconds, entry->second.microseconds);
+  entry->second = std::move(measured);
+}
+
+}  // namespace
+
+std::string device_name() { return cpu_device().name(); }
+
+int profile_ops(const Graph& graph, Profile& profile, const Control& control, Measure measure) {
+  if (!graph.executable()) {
+    throw InputError(fmt::format(
+        "graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
+  }
+  const ComputeDevice& device = cpu_device();
+  require_device(profile, device.name());
+  profile.device = device.name();
+  const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
+  TrialRoom room;
+  int measured = 0;
+  for (const Wanted& next : wanted) {
+    if (control.should_stop()) break;
+    control.report(fmt::format("profiling op {} of {}: {}", measured + 1, wanted.size(),
+                               graph.op(next.op).type));
+    enter(profile, next.key, try_op(graph, next.op, device, room));
+    ++measured;
+  }
+  return measured;
+}
+
+}  // namespace lowtide

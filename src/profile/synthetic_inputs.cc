@@ -1,0 +1,202 @@
+#include "profile/synthetic_inputs.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "graph/marks.h"
+#include "layout/layout.h"
+#include "ops/op_def.h"
+#include "runtime/tensors.h"
+
+namespace lowtide {
+namespace {
+
+constexpr Bytes kTileBytes = Bytes{1} << 18;  ///< at most
+constexpr std::int64_t kRun = 32;  ///< equal neighbours; divides the elements of a tile
+
+Shape strides_of(const Tensor& tensor) {
+  return tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
+}
+
+/// From the first element to behind the last, gaps included.
+Bytes extent_bytes(const Tensor& tensor) {
+  const Shape strides = strides_of(tensor);
+  std::int64_t last = 0;
+  for (std::size_t d = 0; d < strides.size(); ++d) {
+    if (tensor.shape[d] == 0) return 0;
+    last += (tensor.shape[d] - 1) * strides[d];
+  }
+  return (last + 1) * element_bytes(tensor.dtype.value());
+}
+
+std::vector<TensorId> distinct(const Op& op) {
+  std::vector<TensorId> ids = op.inputs;
+  std::ranges::sort(ids);
+  ids.erase(std::ranges::unique(ids).begin(), ids.end());
+  return ids;
+}
+
+/// Which argument of an op holds indices, and into which dimension of which argument.
+struct IndexRule {
+  std::string_view type;
+  std::size_t indices;
+  std::size_t source;       ///< the tensor that is indexed, or the number that bounds the indices
+  std::int64_t dim;  ///< of the source; kByArgument: given by argument 1; kPlane: the last two
+};
+constexpr std::int64_t kByArgument = 100;
+constexpr std::int64_t kPlane = 101;
+
+constexpr std::array kIndexRules = {
+    IndexRule{"aten::embedding", 1, 0, 0},
+    IndexRule{"aten::embedding_dense_backward", 1, 2, 0},
+    IndexRule{"aten::nll_loss_forward", 1, 0, 1},
+    IndexRule{"aten::nll_loss_backward", 2, 1, 1},
+    IndexRule{"aten::nll_loss2d_forward", 1, 0, 1},
+    IndexRule{"aten::nll_loss2d_backward", 2, 1, 1},
+    IndexRule{"aten::gather", 2, 0, kByArgument},
+    IndexRule{"aten::scatter_add", 2, 0, kByArgument},
+    IndexRule{"aten::scatter.src", 2, 0, kByArgument},
+    IndexRule{"aten::scatter.value", 2, 0, kByArgument},
+    IndexRule{"aten::index_select", 2, 0, kByArgument},
+    IndexRule{"aten::index_add", 2, 0, kByArgument},
+    IndexRule{"aten::max_pool2d_with_indices_backward", 7, 1, kPlane},
+    IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
+};
+
+/// Matrix products of groups of rows: argument 2 holds where each group of the rows of argument 0
+/// ends. Without rows in the groups such an op would be timed as one that does nothing.
+constexpr std::array<std::string_view, 3> kGrouped = {
+    "aten::_grouped_mm", "transformers::grouped_mm_fallback",
+    "transformers::grouped_mm_fallback_backward"};
+constexpr std::size_t kGroupEnds = 2;
+
+/// Ops whose argument 1 holds no zeros: integers that divide, rows that are counted from one.
+constexpr std::array<std::string_view, 5> kOnes = {
+    "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor",
+    "aten::linalg_lu_solve"};
+
+const Tensor* tensor_argument(const Graph& graph, const Op& op, std::size_t index) {
+  if (index >= op.args.size()) return nullptr;
+  const auto* arg = std::get_if<TensorArg>(&op.args[index]);
+  return arg == nullptr ? nullptr
+                        : &graph.tensor(op.inputs[static_cast<std::size_t>(arg->position)]);
+}
+
+std::int64_t integer_argument(const Op& op, std::size_t index) {
+  const auto* value = index < op.args.size() ? std::get_if<std::int64_t>(&op.args[index]) : nullptr;
+  return value == nullptr ? 0 : *value;
+}
+
+/// One more than the largest valid index.
+std::int64_t index_limit(const Graph& graph, const Op& op, const IndexRule& rule) {
+  const Tensor* source = tensor_argument(graph, op, rule.source);
+  if (source == nullptr) return std::max<std::int64_t>(1, integer_argument(op, rule.source));
+  const auto rank = static_cast<std::int64_t>(source->shape.size());
+  if (rank == 0) return 1;
+  const auto size = [&](std::int64_t dim) {
+    return source->shape[static_cast<std::size_t>(std::clamp<std::int64_t>(
+        dim < 0 ? dim + rank : dim, 0, rank - 1))];
+  };
+  if (rule.dim == kPlane) return size(-1) * size(-2);
+  return size(rule.dim == kByArgument ? integer_argument(op, 1) : rule.dim);
+}
+
+/// The bound of the indices in this input; nothing when it holds no indices.
+std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId input) {
+  for (const IndexRule& rule : kIndexRules) {
+    if (rule.type == op.type && tensor_argument(graph, op, rule.indices) == &graph.tensor(input)) {
+      return index_limit(graph, op, rule);
+    }
+  }
+  return std::nullopt;
+}
+
+/// What the integers of an input are that holds no indices.
+std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
+  const bool is_one = std::ranges::count(kOnes, op.type) > 0 &&
+                      tensor_argument(graph, op, 1) == &graph.tensor(input);
+  return is_one ? 1 : 0;
+}
+
+/// Ends of groups of the same size, as many as the input has elements; nothing when it holds none.
+std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId input) {
+  const Tensor& tensor = graph.tensor(input);
+  if (std::ranges::count(kGrouped, op.type) == 0 ||
+      tensor_argument(graph, op, kGroupEnds) != &tensor) {
+    return std::nullopt;
+  }
+  const std::int64_t groups = tensor.shape[0];
+  const std::int64_t rows = tensor_argument(graph, op, 0)->shape[0];
+  return (at::arange(1, groups + 1) * rows).div(groups, "floor").to(
+      scalar_type(tensor.dtype.value()));
+}
+
+at::Tensor uniform(std::int64_t count) {
+  return at::rand({count}, at::detail::createCPUGenerator(1), at::TensorOptions(at::kDouble));
+}
+
+/// A small piece of random data of a dtype, repeated over the bytes of an input. Values and masks
+/// come in runs, as after an activation or under a causal mask: kernels that branch on each element
+/// would be mispredicted on pure noise, and timed far too slow. It takes little memory: the budget
+/// of a step may have no more.
+at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit,
+                std::int64_t integer) {
+  const Bytes element = element_bytes(dtype);
+  const std::int64_t count = align_up(std::min(bytes, kTileBytes), kRun * element) / element;
+  if (limit) return uniform(count).mul_(*limit).floor_().to(scalar_type(dtype));
+  const at::Tensor each = uniform(count / kRun);
+  if (is_floating(dtype) || is_complex(dtype)) {
+    return (each * 0.9 + 0.1).to(scalar_type(dtype)).repeat_interleave(kRun);
+  }
+  if (dtype == DType::boolean) return (each < 0.5).repeat_interleave(kRun);
+  return at::full({count}, integer, scalar_type(dtype));
+}
+
+at::Tensor marked(at::Tensor tensor, Marks marks) {
+  tensor._set_conj(marks.conjugate);
+  tensor._set_neg(marks.negative);
+  return tensor;
+}
+
+void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
+  const auto size = static_cast<Bytes>(tile.nbytes());
+  for (Bytes at = 0; at < bytes; at += size) {
+    std::memcpy(data + at, tile.data_ptr(), static_cast<std::size_t>(std::min(size, bytes - at)));
+  }
+}
+
+}  // namespace
+
+Bytes synthetic_bytes(const Graph& graph, const Op& op) {
+  Bytes bytes = 0;
+  for (TensorId id : distinct(op)) {
+    bytes += align_up(extent_bytes(graph.tensor(id)), kArenaAlignment);
+  }
+  return bytes;
+}
+
+std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
+                                         c10::Device device) {
+  std::map<TensorId, at::Tensor> made;
+  for (TensorId id : distinct(op)) {
+    const Tensor& tensor = graph.tensor(id);
+    const Bytes bytes = extent_bytes(tensor);
+    const std::optional<at::Tensor> ends = group_ends(graph, op, id);
+    repeat(ends ? *ends : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
+                               plain_integer(graph, op, id)),
+           data, bytes);
+    made[id] = marked(tensor_over(data, tensor, device), marks_of(graph, id));
+    data += align_up(bytes, kArenaAlignment);
+  }
+  std::vector<at::Tensor> inputs;
+  for (TensorId id : op.inputs) inputs.push_back(made.at(id));
+  return inputs;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,30 @@
+#include "strategy/answer.h"
+
+#include <fmt/format.h>
+
+#include "remat/event_plan.h"
+
+namespace lowtide {
+
+std::optional<Decision> keep_all_if_it_fits(const StageGraph& graph, Bytes budget) {
+  const EventPlan keep_all(graph, budget);
+  if (!keep_all.fits()) return std::nullopt;
+  Decision result;
+  result.outcome = Outcome::optimal;
+  result.executions = keep_all.executions();
+  result.lower_bound = graph.required_cost();
+  return result;
+}
+
+Decision nothing_fits(Bytes leanest, std::string_view who, const Control& control) {
+  Decision result;
+  const bool stopped = control.should_stop();
+  result.outcome = stopped ? Outcome::stopped : Outcome::infeasible;
+  result.smallest_peak = leanest;
+  result.message = fmt::format("the smallest budget that {} {} is {} bytes ({})", who,
+                               stopped ? "reached so far" : "can reach", leanest,
+                               format_bytes(leanest));
+  return result;
+}
+
+}  // namespace lowtide

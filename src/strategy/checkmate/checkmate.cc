@@ -1,0 +1,223 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "base/time_share.h"
+#include "plan/replay.h"
+#include "solver/highs.h"
+#include "strategy/checkmate/incumbent.h"
+#include "strategy/checkmate/options.h"
+#include "strategy/checkmate/refine.h"
+#include "strategy/strategy.h"
+
+namespace lowtide {
+namespace {
+
+/// A bound and a cost that differ by less are the same number, but for rounding.
+constexpr double kSame = 1e-8;
+
+/// Solves the model; where the solution's memory exceeds the budget inside stages that the model
+/// does not describe, describes these and solves again.
+class Checkmate {
+ public:
+  explicit Checkmate(const PlanRequest& request)
+      : request_(request), stages_(request.graph), form_(formulation(request.options)),
+        incumbent_(request, stages_), inside_(stages_.num_stages()),
+        bound_(stages_.required_cost()) {}
+
+  Decision decide() {
+    incumbent_.offer({});
+    if (incumbent_.exists()) return answer();
+    if (structural_floor(request_.graph).bytes > request_.budget_bytes) {
+      infeasible_ = true;
+      return answer();
+    }
+    refuse_too_large(request_, stages_);
+    if (const double moves = request_.options.at("start"); moves > 0) start(moves);
+    while (!is_optimal() && !infeasible_ && !request_.control.should_stop() && improve()) {
+    }
+    return answer();
+  }
+
+ private:
+  /// A plan of the local search to begin with; where one is hard to find, of a longer one.
+  void start(double thousand_moves) {
+    constexpr double kShare = 0.2;  // of the time that is left
+    for (const double moves : {thousand_moves, 10 * thousand_moves}) {
+      const Control& whole = request_.control;
+      if (incumbent_.exists() || whole.should_stop()) break;
+      Control part(whole, share_of_seconds(whole, kShare));
+      const Decision found = ask_search(part, moves);
+      if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+      if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
+      if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
+    }
+    if (incumbent_.exists()) report("begins with a plan of the search");
+  }
+
+  /// All of the search's work in proportion to its moves.
+  Decision ask_search(Control& control, double thousand_moves) const {
+    const Strategy& search = find_strategy("search");
+    StrategyOptions options = default_options(search);
+    options["order"] = 0;  // the program keeps the graph's
+    options["prove"] = 0;  // that is for the program
+    options["bound"] *= thousand_moves / options["moves"];
+    options["moves"] = thousand_moves;
+    return search.decide({request_.graph, request_.budget_bytes, options, control});
+  }
+
+  /// One solve. Whether another may find or prove more.
+  bool improve() {
+    const StageModel model(request_.graph, stages_, model_budget_, form_, inside_);
+    SolverRequest asked;
+    asked.gap = request_.options.at("gap");
+    asked.threads = static_cast<int>(request_.options.at("threads"));
+    if (const double nodes = request_.options.at("nodes"); nodes > 0) {
+      asked.most_nodes = static_cast<std::int64_t>(nodes);
+    }
+    if (incumbent_.exists()) asked.start = start_for(model, incumbent_.events());
+    asked.on_solution = [&](std::span<const double> values) {
+      incumbent_.offer(model.events_of(values));
+    };
+    asked.on_progress = [&](double bound, double) { note_progress(model.cost_of(bound)); };
+    report(fmt::format("solving {} rows, {} columns", model.program().num_rows(),
+                       model.program().num_columns()));
+    const Solved solved = solve_with_highs(model.program(), asked, request_.control);
+    const bool first = std::exchange(is_first_, false);
+    take_bound(model.cost_of(solved.bound), first);
+    if (solved.status == Solved::Status::infeasible) {
+      infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
+      staged_ = !first || form_ != Formulation::ends;
+      return false;
+    }
+    if (solved.status != Solved::Status::optimal || solved.values.empty()) return false;
+    return refine(model.events_of(solved.values));
+  }
+
+  /// After an optimum of the model: whether it is no plan, and the model can be made to say so.
+  bool refine(const std::vector<Event>& events) {
+    const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
+    if (over <= 0) {
+      if (!is_optimal(bound_)) {
+        report("note: no plan that runs each op at most once between two first runs costs less");
+      }
+      return false;
+    }
+    const bool more = form_ == Formulation::ends &&
+                      describe_overfull(stages_, events, request_.budget_bytes, inside_);
+    if (more) return true;
+    // What the model leaves out or the solver's tolerance hides: ask for that much less, once.
+    const bool again = model_budget_ == request_.budget_bytes;
+    model_budget_ = request_.budget_bytes - over;
+    return again;
+  }
+
+  /// The first model's bound is for every plan of its rules; one with more stages described, for
+  /// plans that run each op at most once in a stage. One for less memory says nothing.
+  void take_bound(double bound, bool is_first) {
+    constexpr double kRounding = 1e-9;
+    if (!std::isfinite(bound) || model_budget_ != request_.budget_bytes) return;
+    double& kept = is_first ? bound_ : staged_bound_;
+    kept = std::max(kept, bound * (1 - kRounding));
+  }
+
+  void note_progress(double bound) {
+    take_bound(bound, is_first_);
+    const double now = request_.control.elapsed_seconds();
+    if (now < next_report_) return;
+    constexpr double kSeconds = 0.2;
+    next_report_ = now + kSeconds;
+    report(fmt::format("bound {:.3f}%", percent(std::max(bound, bound_))));
+  }
+
+  bool is_optimal() const {
+    return is_optimal(bound_) || is_optimal(staged_bound_);
+  }
+  bool is_optimal(double bound) const {
+    return incumbent_.exists() && incumbent_.cost() <= bound * (1 + kSame);
+  }
+
+  Decision answer() {
+    Decision result;
+    result.bound_model = bound_model(form_);
+    if (incumbent_.exists()) {
+      result.outcome = is_optimal() ? Outcome::optimal : Outcome::feasible;
+      result.executions = incumbent_.executions();
+      const bool staged = is_optimal() && !is_optimal(bound_);
+      if (staged) result.bound_model = bound_model(Formulation::strong);
+      result.lower_bound = std::min(staged ? staged_bound_ : bound_, incumbent_.cost());
+      return result;
+    }
+    if (!infeasible_ && request_.control.should_stop()) {
+      result.outcome = Outcome::stopped;
+      result.message = "stopped before a plan within the budget was found";
+      return result;
+    }
+    if (!smallest_peak_) find_leanest();
+    if (incumbent_.exists()) return answer();
+    result.outcome = Outcome::infeasible;
+    result.smallest_peak = smallest_peak_;
+    result.message = fmt::format("{} within the budget; one of {} bytes is known", what_is_known(),
+                                 result.smallest_peak.value_or(0));
+    return result;
+  }
+
+  /// The way down of the search, which may even end within the budget.
+  void find_leanest() {
+    Control no_limit;
+    const Decision found = ask_search(no_limit, 0);
+    if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+    smallest_peak_ = found.smallest_peak;
+  }
+
+  std::string_view what_is_known() const {
+    if (!infeasible_) return "no plan was found";
+    return staged_ ? "no plan that runs each op at most once between two first runs is"
+                   : "no plan is";
+  }
+
+  double percent(double cost) const { return 100 * (cost / stages_.required_cost() - 1); }
+
+  void report(const std::string& what) const {
+    const std::string best =
+        incumbent_.exists() ? fmt::format("plan {:.3f}%, ", percent(incumbent_.cost())) : "";
+    request_.control.report(fmt::format("{}{}", best, what));
+  }
+
+  const PlanRequest& request_;
+  StageGraph stages_;
+  Formulation form_;
+  Incumbent incumbent_;
+  std::vector<bool> inside_;
+  Bytes model_budget_ = request_.budget_bytes;
+  double bound_;
+  double staged_bound_ = 0;  ///< on plans that run each op at most once in a stage
+  double next_report_ = 0;
+  std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
+  bool is_first_ = true;
+  bool infeasible_ = false;  ///< proved
+  bool staged_ = false;      ///< only of plans that run ops at most once between two first runs
+};
+
+Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }
+
+}  // namespace
+
+Strategy checkmate_strategy() {
+  return {.name = "checkmate",
+          .summary = "solves a mixed-integer program over stages with HiGHS",
+          .guarantee = "the best possible plan if given the time; small graphs only",
+          .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+                   "rematerialization, MLSys 2020",
+          .options = with_model_options(
+              {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
+               {"threads", "of the solver", 1, 1, 256},
+               {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
+               {"start", "moves of a first local search, in thousands; 0: none", 300, 0, 1e6}}),
+          .decide = decide};
+}
+
+}  // namespace lowtide

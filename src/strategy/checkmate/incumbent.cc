@@ -1,0 +1,22 @@
+#include "strategy/checkmate/incumbent.h"
+
+#include <utility>
+
+#include "plan/in_place.h"
+#include "plan/lower.h"
+
+namespace lowtide {
+
+Bytes Incumbent::offer(std::span<const Event> events) {
+  std::vector<OpId> executions = executions_of(stages_, events);
+  const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
+  const bool better = !exists() || plan.cost < cost_;
+  if (plan.peak_bytes <= request_.budget_bytes && better) {
+    executions_ = std::move(executions);
+    events_.assign(events.begin(), events.end());
+    cost_ = plan.cost;
+  }
+  return plan.peak_bytes;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,29 @@
+#include "strategy/checkmate/rounding.h"
+
+#include <algorithm>
+
+namespace lowtide {
+
+/// Walks back, so that what a rerun needs is known before the stages that can hold it.
+std::vector<Event> rounded(const StageGraph& stages, const StageModel& model,
+                           std::span<const double> values, double threshold) {
+  std::vector<Event> events;
+  std::vector<bool> needed(stages.num_values());  // at the end of stage t, then held before it
+  for (int t = stages.end(); t >= 0; --t) {
+    const auto makes = [&](int i) {
+      return i == t || (stages.may_rerun(i, t) &&
+                        std::ranges::any_of(stages.stage(i).outputs, [&](int v) {
+                          return needed[v] && model.held(values, t, v) < threshold;
+                        }));
+    };
+    for (int i = t; i >= 0; --i) {
+      if (!makes(i)) continue;
+      if (i != t) events.push_back({t, i});
+      for (int v : stages.stage(i).outputs) needed[v] = false;
+      for (int v : stages.stage(i).inputs) needed[v] = true;
+    }
+  }
+  return events;
+}
+
+}  // namespace lowtide

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "remat/event_plan.h"
+#include "remat/stage_graph.h"
+#include "solver/linear_program.h"
+
+namespace lowtide {
+
+/// How memory is described while ops run again, between the first runs of two ops.
+enum class Formulation : std::uint8_t {
+  ends,   ///< not at all, but for the stages that are asked for. With none of them the optimum is
+          ///< a lower bound for every plan whose first runs keep the order of the graph
+  paper,  ///< as in the paper: what is freed where is a binary variable with one row each
+  strong  ///< the same set of plans, with rows that cut off more of the relaxation
+};
+
+/// The rules under which the optimum is a bound, as in Plan::model.
+std::string_view bound_model(Formulation form);
+
+/// The mixed-integer program of Jain et al. (Checkmate: Breaking the memory wall with optimal
+/// tensor rematerialization, MLSys 2020) over a StageGraph:
+///
+///     R_t_i    the op of stage i runs in stage t (R_t_t = 1)
+///     S_t_v    the value v is held over from before stage t
+///     F_t_i_v  v is freed right after the op of stage i has run in stage t
+///     U_t_i    memory while it runs, residents aside
+///
+/// Beyond the paper: values are held and freed one by one though their op runs as one; workspaces
+/// and in-place writes count; ops that may not run (again) in a stage have no variable there, and
+/// neither has what could be of no use in that stage. Values of less than one part in 10^7 of the
+/// budget are left out, as if they were always there for nothing: that only lowers the optimum.
+///
+/// Bytes are in units of what the budget leaves beside residents, costs in thousandths of
+/// StageGraph::required_cost(), the objective's offset being that cost.
+class StageModel {
+ public:
+  struct Size {
+    std::int64_t rows = 0;
+    std::int64_t columns = 0;
+  };
+  /// What a model would have, without building it. O(edges of the graph).
+  static Size size(const Graph& graph, const StageGraph& stages, Bytes budget, Formulation form);
+
+  /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, whether
+  /// a stage's inside is described by the strong rows after all; empty: none.
+  StageModel(const Graph& graph, const StageGraph& stages, Bytes budget, Formulation form,
+             const std::vector<bool>& inside = {});
+
+  StageModel(const StageModel&) = delete;
+  StageModel& operator=(const StageModel&) = delete;
+
+  const Program& program() const { return program_; }
+  /// "R_5_2": stages and ops by their index in StageGraph::stages(), values likewise.
+  std::string column_name(int column) const;
+  /// The column of a name that column_name gives to an R variable; nothing for other text.
+  std::optional<int> find_run(std::string_view name) const;
+
+  /// The variables of a plan; feasible for the program when the plan is within the budget.
+  std::vector<double> values_of(std::span<const Event> events) const;
+  /// The plan whose runs are those of the variables R above one half.
+  std::vector<Event> events_of(std::span<const double> values) const;
+  /// The share of a value that is held over from before a stage; 1 of what the model leaves out.
+  double held(std::span<const double> values, int t, int v) const;
+
+  /// An objective in the unit of the graph's costs.
+  double cost_of(double objective) const { return objective * cost_unit_; }
+
+ private:
+  struct Builder;
+  enum class Kind : std::uint8_t { run, hold, free, use };
+  /// Columns of one kind for consecutive stages.
+  struct Series {
+    Kind kind;
+    int column;  ///< of the first
+    int first;   ///< stage
+    int last;    ///< stage; before the first when there are none
+    int stage;   ///< whose op runs, or after which the value is freed
+    int value;
+    bool has(int t) const { return first <= t && t <= last; }
+    int at(int t) const { return column + t - first; }
+  };
+
+  double in_units(Bytes bytes) const { return static_cast<double>(bytes) / byte_unit_; }
+  double bytes_of(int v) const { return in_units(stages_.value(v).bytes); }
+  const Series& producer_runs(int v) const { return runs_[stages_.value(v).producer]; }
+  bool held_over(std::span<const double> values, int t, int v) const;
+  void set_holds(std::span<double> values, int v) const;
+  void set_frees(std::span<double> values, int v) const;
+  void set_uses(std::span<double> values, int t) const;
+
+  const StageGraph& stages_;
+  Program program_;
+  double cost_unit_ = 1;
+  double byte_unit_ = 1;
+  std::vector<Series> runs_;   // per stage
+  std::vector<Series> holds_;  // per value
+  std::vector<Series> uses_;   // per stage; none when no stage's inside is described
+  std::vector<Series> frees_;
+  std::vector<std::vector<int>> frees_of_value_;  // indices into frees_, in the order of stages
+  std::vector<std::vector<int>> frees_of_stage_;
+  std::vector<const Series*> columns_;  // every series, in the order of columns
+};
+
+}  // namespace lowtide

@@ -1,0 +1,186 @@
+#include <utility>
+
+#include "base/time_share.h"
+#include "bounds/any_order_bound.h"
+#include "bounds/certificate.h"
+#include "ordering/leaner_order.h"
+#include "ordering/schedule.h"
+#include "plan/lower.h"
+#include "strategy/answer.h"
+#include "strategy/least_order.h"
+#include "strategy/search/local_search.h"
+#include "strategy/search/ordered_search.h"
+
+namespace lowtide {
+namespace {
+
+/// For each size of cluster of the bound: about half a second.
+constexpr double kBoundWork = 3e8;
+
+/// Of the proof: in the end about as long as the search took.
+constexpr double kStatesPerMove = 0.2;
+
+/// Moves of the search for an order, per op.
+constexpr double kOrderMoves = 1000;
+
+/// Of the time limit; what is left is for another order.
+constexpr double kFirstShare = 0.75;
+
+/// Of what is left of the time limit then, for another order; what is left is for a bound on it.
+constexpr double kReorderShare = 0.8;
+
+/// Of the work, for the graph's order where there is another.
+constexpr double kGivenOrderShare = 0.25;
+
+/// Of the time limit, for an order in which everything may be kept.
+constexpr double kLeastOrderShare = 0.1;
+
+/// Seconds for each op, below which the time is better spent in the order there is: an order in
+/// which everything may be kept is worth looking for sooner than one for plans with reruns, which
+/// takes many moves to pay.
+constexpr double kSecondsForLeastOrder = 1e-3;
+constexpr double kSecondsForOrder = 2.5e-3;
+
+/// What keep-all needs above this share of its peak is what an order should lower. It does not
+/// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
+constexpr double kOrderLimit = 0.5;
+
+SearchEffort effort_of(const PlanRequest& request) {
+  SearchEffort effort{.moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
+                      .bound_work = request.options.at("bound") * kBoundWork,
+                      .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
+  if (!request.start.empty()) {  // to adapt an earlier answer, less will do
+    effort.moves /= 3;
+    effort.bound_work /= 10;
+  }
+  effort.states = static_cast<std::int64_t>(request.options.at("prove") * kStatesPerMove *
+                                            static_cast<double>(effort.moves));
+  return effort;
+}
+
+/// Another order of the ops that needs less memory; of an earlier answer, its own.
+std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const StageGraph& stages) {
+  if (!request.start.empty()) return order_of(request.graph, stages, request.start);
+  if (!has_seconds(request, stages, kSecondsForOrder)) return std::nullopt;
+  const auto limit = static_cast<Bytes>(kOrderLimit * static_cast<double>(keep_all_peak(stages)));
+  const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
+  return leaner_order(request.graph, stages, limit,
+                      {.moves = static_cast<std::int64_t>(moves),
+                       .seed = static_cast<std::uint64_t>(request.options.at("seed"))},
+                      share_of_time(request.control, 0.1));
+}
+
+/// The cheaper plan; or what is known about the smallest budget.
+Decision better_of(const Graph& graph, Decision a, Decision b) {
+  if (a.executions.empty() && b.executions.empty()) {
+    const bool stopped = a.outcome == Outcome::stopped || b.outcome == Outcome::stopped;
+    Decision& leaner = *a.smallest_peak <= *b.smallest_peak ? a : b;
+    if (stopped) leaner.outcome = Outcome::stopped;
+    return std::move(leaner);
+  }
+  if (a.executions.empty()) return b;
+  if (b.executions.empty()) return a;
+  return lower(graph, a.executions).cost <= lower(graph, b.executions).cost ? a : b;
+}
+
+/// In the graph's order, which the bound is about; and in one that needs less memory when
+/// everything is kept, which is better mostly, but not always.
+Decision first_answer(const PlanRequest& request, const StageGraph& stages, double time_share) {
+  SearchEffort effort = effort_of(request);
+  effort.time_share = time_share;
+  const auto order = order_for(request, stages);
+  if (!order) return local_search(request, effort);
+  if (!request.start.empty()) return ordered_search(request, *order, effort);
+  Control part = share_of_time(request.control, kGivenOrderShare);
+  SearchEffort less = effort_of(request);
+  less.moves = static_cast<std::int64_t>(kGivenOrderShare * static_cast<double>(effort.moves));
+  const Decision given = local_search(
+      {request.graph, request.budget_bytes, request.options, part}, less);
+  PlanRequest in_order = request;
+  const std::vector<double> prices = given.certificate ? op_prices(*given.certificate)
+                                                       : std::vector<double>();
+  in_order.prices = prices;
+  Decision decision = better_of(request.graph, ordered_search(in_order, *order, effort), given);
+  decision.lower_bound = given.lower_bound;
+  decision.bound_model = given.bound_model;
+  decision.certificate = given.certificate;
+  return decision;
+}
+
+/// A plan in another order may cost less than any in the graph's, and then gets the bound for any
+/// order. It gets that too where it says about as much; where the other says more, and the plan
+/// does not cost less, it is told how it compares with plans in the graph's order.
+Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
+                          Decision decision, double work) {
+  constexpr double kAsGood = 0.98;
+  if (decision.executions.empty() || !decision.lower_bound) return decision;
+  if (!order_of(request.graph, stages, decision.executions)) return decision;
+  auto proof =
+      any_order_bound(request.graph, stages, *decision.certificate, work, request.control);
+  const double required = stages.required_cost();
+  const double says = proof->lower_bound - required;
+  const double other_says = *decision.lower_bound - required;
+  const double cost = lower(request.graph, decision.executions).cost;
+  if (*decision.lower_bound <= cost && says < kAsGood * other_says) return decision;
+  decision.lower_bound = proof->lower_bound;
+  decision.bound_model = "any-order";
+  decision.certificate = std::move(proof);
+  return decision;
+}
+
+/// Every op once, in another order where the graph's needs too much.
+std::optional<Decision> kept_in_another_order(const PlanRequest& request,
+                                              const StageGraph& stages) {
+  const double work = request.options.at("order");
+  if (work <= 0 || !has_seconds(request, stages, kSecondsForLeastOrder)) return std::nullopt;
+  const LeastPeak least =
+      least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
+                  share_of_time(request.control, kLeastOrderShare));
+  if (least.peak > request.budget_bytes) return std::nullopt;
+  Decision kept;
+  kept.outcome = Outcome::optimal;
+  kept.executions = ops_of(stages, least.stages);
+  kept.lower_bound = stages.required_cost();
+  return kept;
+}
+
+Decision decide(const PlanRequest& request) {
+  const StageGraph stages(request.graph);
+  auto kept = keep_all_if_it_fits(stages, request.budget_bytes);
+  if (!kept) kept = kept_in_another_order(request, stages);
+  if (kept) {
+    const PriceBound bound(stages, request.budget_bytes);
+    kept->certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
+    return with_valid_bound(request, stages, *std::move(kept), 0);  // none costs less
+  }
+  const bool improves = request.start.empty() && request.options.at("order") > 0 &&
+                        has_seconds(request, stages, kSecondsForOrder);
+  const double work = effort_of(request).bound_work;
+  if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
+  Decision decision = first_answer(request, stages, kFirstShare);
+  if (decision.outcome == Outcome::feasible) {
+    Control part = share_of_time(request.control, kReorderShare);
+    decision = resequenced({request.graph, request.budget_bytes, request.options, part},
+                           std::move(decision), effort_of(request));
+  }
+  return with_valid_bound(request, stages, std::move(decision), work);
+}
+
+}  // namespace
+
+Strategy search_strategy() {
+  return {.name = "search",
+          .summary = "starts from the solution of a lower bound and anneals the set of reruns",
+          .guarantee = "any graph; says how far from the best possible its plan is at most",
+          .paper = "Lagrangian bound and local search over recomputation events",
+          .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
+                      {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
+                      {"prove", "work on the proof on small graphs, beside the moves; 0: none", 1,
+                       0, 1e6},
+                      {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
+                      {"seed", "of the random numbers", 1, 0, 1e9}},
+          .decide = decide,
+          .may_lose_reruns = true};
+}
+
+}  // namespace lowtide

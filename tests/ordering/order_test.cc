@@ -1,0 +1,221 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "ask.h"
+#include "graph/permuted.h"
+#include "ordering/leaner_order.h"
+#include "ordering/schedule.h"
+#include "ordering/unrolled.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "plan/verify.h"
+#include "remat/event_plan.h"
+#include "support/random_graph.h"
+#include "support/two_branches.h"
+
+namespace lowtide {
+namespace {
+
+using testing::ask;
+using testing::random_graph;
+using testing::share_of_peak;
+using testing::short_search;
+using testing::two_branches;
+
+/// What each op works on, by names that equal sequences of reads, writes and draws share: the
+/// plainest meaning of a sequence of executions.
+class Meaning {
+ public:
+  explicit Meaning(const Graph& graph) : graph_(graph), content_(graph.num_tensors()) {
+    std::iota(content_.begin(), content_.end(), std::size_t{1});
+  }
+
+  /// What every op computes when it first runs, and then what residents hold in the end. A rerun
+  /// must compute the same.
+  std::map<OpId, std::size_t> of(const std::vector<OpId>& executions) {
+    for (OpId id : executions) run(id);
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (graph_.is_resident(id)) computed_[graph_.num_ops() + id] = content_[graph_.storage(id)];
+    }
+    return std::move(computed_);
+  }
+
+ private:
+  void run(OpId id) {
+    const Op& op = graph_.op(id);
+    for (TensorId in : op.inputs) {
+      if (graph_.tensor(in).alias_of != kNone && graph_.producer(in) != kNone) view(in);
+    }
+    const bool is_first = !computed_.contains(id);
+    std::size_t result = mixed(17, static_cast<std::size_t>(id));
+    for (int at = 0; at < static_cast<int>(op.inputs.size()); ++at) {
+      // What is written goes into what is written there, not into the outputs.
+      if (std::ranges::count(op.mutates, at)) continue;
+      result = mixed(result, content_[graph_.storage(op.inputs[at])]);
+    }
+    if (op.random && is_first) draw_[id] = ++draws_;
+    if (op.random) result = mixed(result, draw_[id]);
+    for (TensorId out : op.outputs) content_[out] = mixed(result, static_cast<std::size_t>(out));
+    if (is_first) {
+      computed_[id] = result;
+      for (int at : op.mutates) {
+        std::size_t& written = content_[graph_.storage(op.inputs[at])];
+        written = mixed(result, written);
+      }
+    }
+    EXPECT_EQ(computed_[id], result) << "op " << id << " works on something else";
+  }
+
+  void view(TensorId id) { content_[id] = content_[graph_.storage(id)]; }
+
+  static std::size_t mixed(std::size_t a, std::size_t b) {
+    return (a ^ (b + 0x9e3779b97f4a7c15u + (a << 6) + (a >> 2))) * 0xff51afd7ed558ccdu;
+  }
+
+  const Graph& graph_;
+  std::vector<std::size_t> content_;  // per storage
+  std::map<OpId, std::size_t> draw_;
+  std::size_t draws_ = 0;
+  std::map<OpId, std::size_t> computed_;
+};
+
+/// Moves stages about at random, as far as they may go.
+void shuffle(Schedule& schedule, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  for (int step = 0; step < 200; ++step) {
+    const auto from = static_cast<int>(random() % static_cast<std::uint64_t>(schedule.size()));
+    const auto [first, last] = schedule.range_of(from);
+    const auto width = static_cast<std::uint64_t>(last - first + 1);
+    schedule.move(from, first + static_cast<int>(random() % width));
+  }
+}
+
+TEST(Permuted, MovesOpsAndKeepsTensors) {
+  const Graph graph = testing::chain_graph(2, 100);
+  std::vector<OpId> order(static_cast<std::size_t>(graph.num_ops()));
+  std::iota(order.begin(), order.end(), 0);
+  EXPECT_EQ(permuted(graph, order).op(1).name, graph.op(1).name);
+  std::swap(order[0], order[1]);
+  EXPECT_ANY_THROW(permuted(graph, order));  // the second reads what the first makes
+}
+
+TEST(Schedule, AnyOrderComputesTheSame) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
+    const StageGraph stages(graph);
+    Schedule schedule(stages, Precedence(graph, stages), 0);
+    shuffle(schedule, seed);
+    EXPECT_EQ(Meaning(graph).of(ops_of(stages, schedule.order())),
+              Meaning(graph).of(stage_order(stages)));
+  }
+}
+
+TEST(Schedule, PeakIsThatOfTheLoweredPlan) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
+    const StageGraph stages(graph);
+    const Precedence precedence(graph, stages);
+    Schedule schedule(stages, precedence, 0);
+    shuffle(schedule, seed);
+    const Plan plan =
+        with_in_place(graph, lower(graph, ops_of(stages, schedule.order())));
+    EXPECT_EQ(schedule.peak(), plan.peak_bytes);
+    EXPECT_FALSE(verify(graph, plan));
+    while (schedule.order() != Schedule(stages, precedence, 0).order()) {
+      const auto unsorted = std::ranges::is_sorted_until(schedule.order());
+      const auto from = static_cast<int>(unsorted - schedule.order().begin());
+      schedule.move(from, static_cast<int>(
+                              std::ranges::upper_bound(schedule.order().begin(), unsorted,
+                                                       *unsorted) - schedule.order().begin()));
+    }
+    EXPECT_EQ(schedule.excess(), Schedule(stages, precedence, 0).excess());
+  }
+}
+
+TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
+    const StageGraph stages(graph);
+    const Bytes budget = share_of_peak(graph, 0.7);
+    const Decision decision =
+        ask("search", graph, budget, {{"moves", 5}, {"bound", 0.001}, {"order", 0}});
+    if (decision.executions.empty()) continue;
+    const Unrolled sequence = unrolled(stages, Precedence(graph, stages), decision.executions);
+    Schedule schedule(sequence.graph, sequence.precedence, budget);
+    EXPECT_EQ(schedule.peak(),
+              with_in_place(graph, lower(graph, decision.executions)).peak_bytes);
+    shuffle(schedule, seed);
+    const std::vector<OpId> moved = ops_of(sequence.graph, schedule.order());
+    EXPECT_EQ(Meaning(graph).of(moved), Meaning(graph).of(decision.executions));
+    EXPECT_FALSE(verify(graph, with_in_place(graph, lower(graph, moved))));
+  }
+}
+
+TEST(LeanerOrder, TakesBranchesOneAfterTheOther) {
+  const Graph graph = two_branches();
+  const StageGraph stages(graph);
+  const auto order = leaner_order(graph, stages, 102, {.moves = 10'000}, Control());
+  ASSERT_TRUE(order);
+  EXPECT_EQ(keep_all_peak(StageGraph(permuted(graph, *order))), 102);
+}
+
+TEST(LeanerOrder, SaysNothingWhenThereIsNoOther) {
+  const Graph graph = testing::chain_graph(5, 100);
+  EXPECT_FALSE(leaner_order(graph, StageGraph(graph), 300, {.moves = 10'000}, Control()));
+}
+
+TEST(Search, NeedsNoRerunsWhereAnotherOrderFits) {
+  const Graph graph = two_branches();
+  const Decision decision = ask("search", graph, 102, short_search("search", 5));
+  const Plan plan = with_in_place(graph, lower(graph, decision.executions));
+  EXPECT_EQ(plan.cost, 5);
+  EXPECT_LE(plan.peak_bytes, 102);
+  EXPECT_EQ(decision.lower_bound, 5);
+}
+
+TEST(Search, ComputesTheSameInAnotherOrder) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    const Graph graph = random_graph(seed, {.ops = 20 + static_cast<int>(seed)});
+    const Decision decision =
+        ask("search", graph, share_of_peak(graph, 0.7), short_search("search", 5));
+    if (decision.executions.empty()) continue;
+    EXPECT_EQ(Meaning(graph).of(decision.executions),
+              Meaning(graph).of(stage_order(StageGraph(graph))));
+  }
+}
+
+/// Views that run again with what they view are no part of what the search counts.
+TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
+  int optimal = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
+    GraphData data = random_graph(seed, {.ops = 15}).data();
+    const Graph plain(data);
+    for (OpId id = 0; id < plain.num_ops(); ++id) {
+      if (plain.is_view_op(id)) data.ops[id].cost = 2;
+    }
+    const Graph graph(std::move(data));
+    const Decision decision =
+        ask("search", graph, share_of_peak(graph, 0.8), short_search("search", 5));
+    if (decision.executions.empty()) continue;
+    const double cost = lower(graph, decision.executions).cost;
+    EXPECT_LE(*decision.lower_bound, cost * (1 + 1e-9));
+    if (decision.outcome != Outcome::optimal) continue;
+    EXPECT_NEAR(*decision.lower_bound, cost, 1e-6 * cost);
+    ++optimal;
+  }
+  EXPECT_GT(optimal, 5);
+}
+
+}  // namespace
+}  // namespace lowtide

@@ -1,0 +1,143 @@
+#include "profile/profiler.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "runtime/graph_maker.h"
+
+namespace lowtide {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+using Integers = std::vector<std::int64_t>;
+
+/// Two convolutions of one kind and one of another, a pooling and an embedding with their
+/// backwards, which take indices.
+Graph network() {
+  GraphMaker m("network");
+  const Initializer ones{Initializer::Kind::constant, 1, 0};
+  const auto conv = [&](TensorId x, TensorId w) {
+    return m.op1("aten::convolution",
+                 {T{x}, T{w}, NoneArg(), Integers{1, 1}, Integers{1, 1}, Integers{1, 1}, false,
+                  Integers{0, 0}, std::int64_t{1}});
+  };
+  const TensorId x = m.resident("x", {2, 8, 16, 16}, ones);
+  const TensorId w = m.resident("w", {8, 8, 3, 3}, ones);
+  const TensorId v = m.resident("v", {4, 8, 3, 3}, ones);
+  const TensorId a = conv(x, w);
+  const TensorId b = conv(a, w);
+  const TensorId c = conv(b, v);
+  const auto pooled = m.op("aten::max_pool2d_with_indices", {T{c}, Integers{2, 2}});
+  const TensorId back = m.op1("aten::max_pool2d_with_indices_backward",
+                              {T{pooled[0]}, T{c}, Integers{2, 2}, Integers{2, 2}, Integers{0, 0},
+                               Integers{1, 1}, false, T{pooled[1]}});
+  const TensorId table = m.resident("table", {11, 6}, ones);
+  const TensorId tokens = m.resident("tokens", {3, 4}, Initializer{}, DType::i64);
+  const TensorId rows = m.op1("aten::embedding", {T{table}, T{tokens}});
+  const TensorId grad =
+      m.op1("aten::embedding_dense_backward",
+            {T{rows}, T{tokens}, std::int64_t{11}, std::int64_t{-1}, false});
+  const auto dropped = m.op("aten::native_dropout", {T{grad}, 0.5, true});
+  const TensorId view = m.op1("aten::view", {T{dropped[0]}, Integers{-1}});
+  return m.build({back, view});
+}
+
+TEST(Profiler, MeasuresEachDistinctOpOnce) {
+  const Graph graph = network();
+  Profile profile;
+  EXPECT_EQ(profile_ops(graph, profile, Control()), 7);  // 9 ops: one repeats, one is a view
+  EXPECT_EQ(profile.device, device_name());
+  EXPECT_EQ(profile_ops(graph, profile, Control()), 0);
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    ASSERT_TRUE(profile.ops.contains(profile_key(graph, id)));
+  }
+}
+
+TEST(Profiler, MeasuringAgainKeepsTheSmallerTimes) {
+  const Graph graph = network();
+  Profile profile;
+  profile_ops(graph, profile, Control());
+  const std::string first = profile_key(graph, 0);
+  const std::string second = profile_key(graph, 1);
+  profile.ops[first] = {.microseconds = 1e9, .workspace_bytes = 1, .allocations = {}};
+  profile.ops[second].microseconds = 1e-9;
+  EXPECT_EQ(profile_ops(graph, profile, Control(), Measure::again), 7);
+  EXPECT_LT(profile.ops[first].microseconds, 1e9);
+  EXPECT_FALSE(profile.ops[first].allocations.empty());
+  EXPECT_EQ(profile.ops[second].microseconds, 1e-9);
+}
+
+TEST(Profiler, FindsScratchMemoryAndOutputs) {
+  const Graph graph = network();
+  Profile profile;
+  profile_ops(graph, profile, Control());
+  const OpProfile& conv = profile.ops.at(profile_key(graph, 0));
+  const Bytes output = graph.tensor(graph.op(0).outputs[0]).bytes;
+  EXPECT_GT(conv.microseconds, 0);
+  EXPECT_GE(conv.workspace_bytes, output);
+  EXPECT_EQ(std::ranges::count(conv.allocations, 0, &Allocation::output), 1);
+  for (const Allocation& a : conv.allocations) {
+    EXPECT_EQ(a.offset % 64, 0);
+    if (a.output == -1) {
+      EXPECT_LE(a.offset + a.bytes, conv.workspace_bytes);
+    }
+  }
+  const OpProfile& pool = profile.ops.at(profile_key(graph, 3));
+  EXPECT_EQ(std::ranges::count(pool.allocations, 1, &Allocation::output), 1);
+}
+
+TEST(Profiler, ViewsCostNothing) {
+  const Graph graph = network();
+  Profile profile;
+  profile_ops(graph, profile, Control());
+  const OpId view = graph.num_ops() - 1;
+  ASSERT_TRUE(graph.is_view_op(view));
+  EXPECT_EQ(profile.ops.at(profile_key(graph, view)), OpProfile{});
+}
+
+TEST(Profiler, LeavesTheGlobalGeneratorAlone) {
+  const Graph graph = network();
+  at::manual_seed(9);
+  const at::Tensor expected = at::rand({4});
+  at::manual_seed(9);
+  Profile profile;
+  profile_ops(graph, profile, Control());
+  EXPECT_TRUE(at::equal(at::rand({4}), expected));
+}
+
+TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
+  const Graph graph = network();
+  Profile profile;
+  int reports = 0;
+  const Control control(0, [&](const std::string&) {
+    if (++reports == 3) Control::request_stop();
+  });
+  EXPECT_EQ(profile_ops(graph, profile, control), 3);
+  Control::clear_stop();
+  EXPECT_EQ(profile_ops(graph, profile, Control()), 4);
+}
+
+TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
+  Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
+  EXPECT_THAT(
+      [&] { profile_ops(network(), profile, Control()); },
+      ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device_name()))));
+}
+
+TEST(Profiler, NamesTheOpThatFails) {
+  GraphMaker m("failing");
+  const TensorId x = m.resident("x", {2, 3}, Initializer{});
+  const TensorId y = m.op1("aten::view", {T{x}, Integers{3, 2}});
+  const TensorId z = m.op1("aten::mm", {T{x}, T{y}});
+  m.data().tensors[static_cast<std::size_t>(y)].shape = {2, 3};
+  const Graph graph = m.build({z});
+  Profile profile;
+  EXPECT_THAT([&] { profile_ops(graph, profile, Control()); },
+              ThrowsMessage<Error>(HasSubstr("mm_1")));
+}
+
+}  // namespace
+}  // namespace lowtide

@@ -1,0 +1,105 @@
+"""The rules of the C++ source tree: rooms, their order, and names."""
+
+import collections
+import pathlib
+import re
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCES = sorted(path for path in (ROOT / "src").rglob("*") if path.suffix in (".cc", ".h"))
+MOST_FILES = 40
+
+
+def room(path):
+    """The folder of a source file below src/."""
+    return path.parent.relative_to(ROOT / "src").as_posix()
+
+
+def rooms():
+    """Rooms and their namespaces in the order of src/README.md."""
+    table = re.findall(r"^\| `([\w/]+)` \| .* \| `([\w:]+)` \|$",
+                       (ROOT / "src/README.md").read_text(), re.MULTILINE)
+    return dict(table)
+
+
+def includes(path):
+    """Files below src/ that a source file includes."""
+    named = re.findall(r'^#include "([^"]+)"', path.read_text(), re.MULTILINE)
+    return [ROOT / "src" / name for name in named if (ROOT / "src" / name).exists()]
+
+
+def wrong_includes(order, included):
+    """Pairs of a room and a room that it includes though that does not come before it."""
+    place = {name: i for i, name in enumerate(order)}
+    return sorted({(a, b) for a, b in included if place[b] > place[a]})
+
+
+def test_every_room_is_in_the_table_and_the_other_way_round():
+    assert {room(path) for path in SOURCES} == set(rooms())
+
+
+def test_rooms_include_only_rooms_before_them():
+    included = [(room(path), room(other)) for path in SOURCES for other in includes(path)]
+    assert wrong_includes(rooms(), included) == []
+
+
+def test_the_check_of_includes_finds_a_wrong_one():
+    assert wrong_includes(["base", "graph"], [("graph", "base"), ("base", "graph")]) == [
+        ("base", "graph")]
+
+
+def without_anonymous_namespaces(text):
+    """The text less what is in anonymous namespaces, which end with a comment."""
+    return re.sub(r"^namespace \{$.*?^\}  // namespace$", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def types_of(text):
+    """Qualified names of types that a file defines at the level of its namespace."""
+    names = []
+    for namespace, body in re.findall(r"^namespace (lowtide[\w:]*) \{$(.*?)^\}  // namespace \1$",
+                                      without_anonymous_namespaces(text), re.DOTALL | re.MULTILINE):
+        kinds = r"^(?:struct|class|enum class|union) (\w+)(?: final)?(?: :[^;{]*)? \{"
+        names += [f"{namespace}::{name}" for name in re.findall(kinds, body, re.MULTILINE)]
+    return names
+
+
+def twice_defined(texts):
+    """Names of types that more than one text defines."""
+    where = collections.defaultdict(set)
+    for source, text in texts.items():
+        for name in types_of(text):
+            where[name].add(source)
+    return {name: sorted(sources) for name, sources in where.items() if len(sources) > 1}
+
+
+def test_no_type_is_defined_twice():
+    texts = {str(path.relative_to(ROOT)): path.read_text() for path in SOURCES}
+    assert sum(len(types_of(text)) for text in texts.values()) > 200
+    assert twice_defined(texts) == {}
+
+
+def test_the_check_of_types_finds_a_pair():
+    text = "namespace lowtide::x {\nstruct Run {\n};\n}  // namespace lowtide::x\n"
+    hidden = ("namespace lowtide::x {\nnamespace {\nstruct Run {\n};\n}  // namespace\n"
+              "}  // namespace lowtide::x\n")
+    assert twice_defined({"a": text, "b": text}) == {"lowtide::x::Run": ["a", "b"]}
+    assert twice_defined({"a": text, "b": hidden}) == {}
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT / "src")))
+def test_a_file_uses_the_namespace_of_its_room(path):
+    opened = set(re.findall(r"^namespace (lowtide[\w:]*) \{", path.read_text(), re.MULTILINE))
+    expected = rooms()[room(path)]
+    parents = {expected, expected.rsplit("::", 1)[0]}
+    assert opened and all(name in parents or name.startswith(f"{expected}::") or
+                          name == "lowtide::strategy" for name in opened)
+
+
+def test_folders_are_small_enough_to_read():
+    counts = collections.Counter(
+        path.parent for folder in ("src", "python", "bench", "examples", "docs")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts)
+    assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items()
+            if count > MOST_FILES} == {}
