@@ -1,7 +1,7 @@
 # make demo      installs, builds, trains ResNet-50 and a GPT within 60% and 40% of their memory
 # make test      installs, builds, runs every test
 # make test-all  the same, then random trainings and damaged files for half an hour
-# make sanitize  the core's tests again under the address and undefined-behaviour sanitizers
+# make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
 # make bench     the comparisons with PyTorch (slow)
 
 .PHONY: demo test test-all sanitize bench setup clean
@@ -30,4 +30,4 @@ setup:
 	scripts/setup.sh
 
 clean:
-	rm -rf build build-sanitize out
+	rm -rf build build-* out

@@ -16,7 +16,7 @@
 #include "plan/verify.h"
 #include "step_graph.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 const Graph& graph_of(benchmark::State& state) {
@@ -53,7 +53,7 @@ void lay_out(benchmark::State& state) {
   const Graph& graph = graph_of(state);
   const Plan plan = keep_all(graph);
   Layout layout;
-  for (auto _ : state) layout = assign_addresses(graph, plan);
+  for (auto _ : state) layout = layout::assign_addresses(graph, plan);
   state.counters["arena/peak"] =
       static_cast<double>(layout.arena_bytes) / static_cast<double>(plan.peak_bytes);
 }
@@ -62,7 +62,7 @@ void lay_out(benchmark::State& state) {
 void verify_keep_all(benchmark::State& state) {
   const Graph& graph = graph_of(state);
   Plan plan = keep_all(graph);
-  plan.layout = assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan);
   for (auto _ : state) {
     if (const auto violation = verify(graph, plan)) {
       state.SkipWithError(violation->message.c_str());
@@ -79,16 +79,16 @@ void load_plan(benchmark::State& state) {
 /// Of a bound at 70% of the peak, with clusters of eight values.
 void prove_bound(benchmark::State& state) {
   const Graph& graph = graph_of(state);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const auto budget =
       static_cast<Bytes>(0.7 * static_cast<double>(keep_all_reference(graph).peak_bytes));
-  PriceBound bound(stages, budget);
-  for (int values : {1, 8}) bound.raise(values, Gluing::loose, 1e8, Control());
-  const Certificate certificate = certificate_of(graph, stages, bound, budget);
+  bounds::PriceBound bound(stages, budget);
+  for (int values : {1, 8}) bound.raise(values, bounds::Gluing::loose, 1e8, Control());
+  const certify::Certificate certificate = bounds::certificate_of(graph, stages, bound, budget);
   double proved = 0;
   for (auto _ : state) {
-    const auto verdict = proved_bound(graph, certificate);
-    if (const Refused* refused = std::get_if<Refused>(&verdict)) {
+    const auto verdict = certify::proved_bound(graph, certificate);
+    if (const certify::Refused* refused = std::get_if<certify::Refused>(&verdict)) {
       state.SkipWithError(refused->message.c_str());
       return;
     }
@@ -111,6 +111,6 @@ BENCHMARK(load_plan)->Apply(scales);
 BENCHMARK(prove_bound)->Apply(scales);
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 BENCHMARK_MAIN();

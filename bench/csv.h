@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::bench {
 
 /// The cells of a line of a CSV file without quotes, as those of bench/peers are.
 inline std::vector<std::string> split(const std::string& line) {
@@ -14,4 +14,4 @@ inline std::vector<std::string> split(const std::string& line) {
   return cells;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bench

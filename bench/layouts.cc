@@ -2,11 +2,10 @@
 // of MiniMalloc's form, beside the CPU seconds of MiniMalloc's own program where its path is given.
 // Prints a table. --help lists the options.
 
+#include <fmt/format.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -19,7 +18,7 @@
 #include "packing/csv.h"
 #include "packing/solve.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -30,7 +29,7 @@ struct Arguments {
   std::vector<std::string> files;
   Bytes capacity = 0;
   Bytes alignment = 1;
-  std::int64_t work = 10 * kPackingWork;
+  std::int64_t work = 10 * packing::kPackingWork;
   int rounds = 5;
   std::string minimalloc;
 };
@@ -87,12 +86,12 @@ struct Totals {
   int compared = 0;      ///< where both are known
 };
 
-double percent_above(const SolvedPacking& solved) {
+double percent_above(const packing::SolvedPacking& solved) {
   const auto bound = static_cast<double>(std::max<Bytes>(solved.lower_bound, 1));
   return 100 * (static_cast<double>(solved.packing.height) / bound - 1);
 }
 
-void add(Totals& totals, const SolvedPacking& solved) {
+void add(Totals& totals, const packing::SolvedPacking& solved) {
   ++totals.files;
   totals.proven += solved.proven();
   totals.close += percent_above(solved) <= kClose;
@@ -101,12 +100,12 @@ void add(Totals& totals, const SolvedPacking& solved) {
 
 /// A row of the table.
 void run(const Arguments& arguments, const std::string& file, Totals& totals) {
-  const BufferTable table = read_buffers(file);
-  PackingGoal goal{.alignment = arguments.alignment, .work = arguments.work};
+  const packing::BufferTable table = packing::read_buffers(file);
+  packing::PackingGoal goal{.alignment = arguments.alignment, .work = arguments.work};
   if (arguments.capacity > 0) goal.capacity = arguments.capacity;
-  SolvedPacking solved;
+  packing::SolvedPacking solved;
   const double ours = fewest_seconds(arguments.rounds, RUSAGE_SELF, [&] {
-    solved = solve_packing(table.buffers, goal, Control());
+    solved = packing::solve_packing(table.buffers, goal, Control());
   });
   const std::optional<double> theirs = minimalloc_seconds(arguments, file);
   fmt::print("| {} | {} | {} | {} | {:.3f} | {} | {:.4f} | {} | {} |\n",
@@ -147,10 +146,10 @@ void run(Arguments arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(argc, argv, "layouts",
-                    "How fast and how low buffers are packed", lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+  return bench_main(
+      argc, argv, "layouts", "How fast and how low buffers are packed", lowtide::bench::define,
+      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
 }

@@ -2,9 +2,9 @@
 // of the arena, of the models of the zoo and of files of graphs. Prints a table. --help lists the
 // options.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -20,7 +20,7 @@
 #include "plan/lower.h"
 #include "plan/verify.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -49,8 +49,8 @@ Graph without_in_place(const Graph& graph) {
 
 Bytes arena_of(const Graph& graph, Plan plan) {
   if (const auto violation = verify(graph, plan)) throw std::logic_error(violation->message);
-  const Bytes alignment = graph.executable() ? kArenaAlignment : 1;
-  return assign_addresses(graph, plan, {.alignment = alignment}).arena_bytes;
+  const Bytes alignment = graph.executable() ? packing::kArenaAlignment : 1;
+  return layout::assign_addresses(graph, plan, {.alignment = alignment}).arena_bytes;
 }
 
 /// When every op runs once.
@@ -64,16 +64,17 @@ Memory memory_of(const Graph& graph, const Plan& plan) {
 
 struct Ordered {
   Memory memory;
-  LeastPeak found;
+  ordering::LeastPeak found;
   double seconds;
 };
 
 Ordered in_least_order(const Graph& graph, double work) {
   const Control clock;
-  const StageGraph stages(graph);
-  const LeastPeak found = least_peak(stages, Precedence(graph, stages), {.work = work}, Control());
+  const remat::StageGraph stages(graph);
+  const ordering::LeastPeak found =
+      ordering::least_peak(stages, ordering::Precedence(graph, stages), {.work = work}, Control());
   const double seconds = clock.elapsed_seconds();
-  const Plan plan = with_in_place(graph, lower(graph, ops_of(stages, found.stages)));
+  const Plan plan = with_in_place(graph, lower(graph, ordering::ops_of(stages, found.stages)));
   if (plan.peak_bytes != found.peak) throw std::logic_error("another peak than was said");
   return {memory_of(graph, plan), found, seconds};
 }
@@ -105,11 +106,11 @@ void run(const Arguments& arguments) {
              "arena above the peak % | s |\n"
              "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- | ---: | ---: |\n");
   for (const std::string& name : arguments.models) {
-    ModelOptions sizes;
+    models::ModelOptions sizes;
     sizes.batch = arguments.batch;
-    OptimizerOptions optimizer;
+    models::OptimizerOptions optimizer;
     optimizer.name = arguments.optimizer;
-    run_graph(name, training_graph(find_model(name), sizes, optimizer), arguments);
+    run_graph(name, models::training_graph(models::find_model(name), sizes, optimizer), arguments);
   }
   for (const std::string& path : arguments.graphs) {
     run_graph(fs::path(path).stem().string(), read_graph(path), arguments);
@@ -117,10 +118,10 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(argc, argv, "orders", "What an order and writes in place save",
-                    lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+  return bench_main(
+      argc, argv, "orders", "What an order and writes in place save", lowtide::bench::define,
+      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
 }

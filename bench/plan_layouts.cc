@@ -4,9 +4,9 @@
 // with: the arena of its plan within each share, beside the most bytes alive. Prints a table.
 // --help lists the options.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -25,7 +25,7 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 struct Arguments {
@@ -57,19 +57,19 @@ std::vector<OpId> executions_of(const Graph& graph, int percent, double seconds)
     return all;
   }
   Control control(seconds);
-  const Strategy& search = find_strategy("search");
+  const strategy::Strategy& search = strategy::find_strategy("search");
   const Bytes budget = keep_all_reference(graph).peak_bytes / 100 * percent;
-  return search.decide({graph, budget, default_options(search), control, {}}).executions;
+  return search.decide({graph, budget, strategy::default_options(search), control, {}}).executions;
 }
 
 /// The buffers with sizes in whole alignments and no offsets.
-std::string csv_of(const std::vector<Buffer>& buffers, Bytes alignment) {
-  BufferTable table{{}, buffers};
-  for (Buffer& buffer : table.buffers) {
+std::string csv_of(const std::vector<packing::Buffer>& buffers, Bytes alignment) {
+  packing::BufferTable table{{}, buffers};
+  for (packing::Buffer& buffer : table.buffers) {
     table.ids.push_back(std::to_string(table.ids.size()));
     buffer.bytes = align_up(buffer.bytes, alignment);
   }
-  return to_csv(table, {std::vector<Bytes>(buffers.size(), -1), 0});
+  return packing::to_csv(table, {std::vector<Bytes>(buffers.size(), -1), 0});
 }
 
 /// What lies in the arena behind the residents: its height, and the most bytes alive at one time.
@@ -98,16 +98,16 @@ std::optional<Row> packed(const Graph& graph, const std::string& name, int perce
   const auto executions = executions_of(graph, percent, arguments.seconds);
   if (executions.empty()) return std::nullopt;
   const Plan plan = with_in_place(graph, lower(graph, executions));
-  const std::vector<Buffer> buffers = buffers_of(graph, plan).buffers;
-  const PackingGoal goal{
-      .alignment = graph.executable() ? kArenaAlignment : 1,
-      .work = static_cast<std::int64_t>(arguments.work * static_cast<double>(kPackingWork))};
+  const std::vector<packing::Buffer> buffers = layout::buffers_of(graph, plan).buffers;
+  const packing::PackingGoal goal{.alignment = graph.executable() ? packing::kArenaAlignment : 1,
+                                  .work = static_cast<std::int64_t>(
+                                      arguments.work * static_cast<double>(packing::kPackingWork))};
   if (!arguments.folder.empty()) {
     write_file(fmt::format("{}/{}-{}.csv", arguments.folder, name, percent),
                csv_of(buffers, goal.alignment));
   }
   const Control clock;
-  const SolvedPacking solved = solve_packing(buffers, goal, clock);
+  const packing::SolvedPacking solved = packing::solve_packing(buffers, goal, clock);
   return Row{name, percent, buffers.size(), solved.packing.height, solved.lower_bound,
              clock.elapsed_seconds()};
 }
@@ -117,12 +117,16 @@ std::optional<Row> planned(const Graph& graph, const std::string& name, int perc
                            const Arguments& arguments) {
   Control control(arguments.seconds);
   const Bytes budget = keep_all_reference(graph).peak_bytes / 100 * percent;
-  const Planned result = plan_within(graph, find_strategy("search"), budget, {}, control);
+  const planner::Planned result =
+      planner::plan_within(graph, strategy::find_strategy("search"), budget, {}, control);
   if (!result.plan) return std::nullopt;
   const Plan& plan = *result.plan;
-  return Row{name, percent, buffers_of(graph, plan).buffers.size(),
+  return Row{name,
+             percent,
+             layout::buffers_of(graph, plan).buffers.size(),
              plan.layout->arena_bytes - graph.resident_bytes(),
-             plan.peak_bytes - graph.resident_bytes(), result.seconds};
+             plan.peak_bytes - graph.resident_bytes(),
+             result.seconds};
 }
 
 void run(const Arguments& arguments) {
@@ -146,10 +150,11 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "plan_layouts", "How close arenas come to the most bytes alive",
-                    lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
+                      lowtide::bench::run(arguments);
+                    });
 }

@@ -17,7 +17,7 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 struct Arguments {
@@ -28,7 +28,7 @@ struct Arguments {
   double to = 0.73;
   double points = 0.1;
   double unused = 0.01;
-  StrategyOptions options{{"moves", 1000}};
+  strategy::StrategyOptions options{{"moves", 1000}};
 };
 
 void define(CLI::App& app, Arguments& arguments) {
@@ -46,7 +46,7 @@ void define(CLI::App& app, Arguments& arguments) {
 struct Point {
   double share = 0;  ///< of keep-all's peak
   double limit = 0;
-  Planned planned;
+  planner::Planned planned;
   double used_seconds = 0;
 
   double percent() const { return 100 * planned.overhead(); }
@@ -61,20 +61,21 @@ Point point(const Graph& graph, double share, double limit, const Arguments& arg
   const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
   Control control = Control::by_work(limit);
   Point result{share, limit, {}, 0};
-  result.planned = plan_within(graph, default_strategy(), budget, arguments.options, control);
+  result.planned =
+      planner::plan_within(graph, strategy::default_strategy(), budget, arguments.options, control);
   result.used_seconds = control.used_seconds();
   return result;
 }
 
 void print(const Point& point) {
-  const Planned& planned = point.planned;
+  const planner::Planned& planned = point.planned;
   fmt::print("| {} | {:.3f} | ", point.limit, point.share);
   if (planned.plan) {
     const auto gap = planned.gap();
     fmt::print("{:.2f} | {} | {:.2f} | ", point.percent(),
                gap ? fmt::format("{:.2f}", 100 * *gap) : "-", 100 * point.unused());
   } else {
-    fmt::print("{} | | | ", name(planned.outcome));
+    fmt::print("{} | | | ", strategy::name(planned.outcome));
   }
   fmt::print("{:.1f} |\n", point.used_seconds);
   std::fflush(stdout);
@@ -87,8 +88,8 @@ bool is_beaten(const Point& point, const Point& other, double points) {
 }
 
 bool leaves_room(const Point& point, double unused) {
-  const Planned& planned = point.planned;
-  return planned.plan && planned.outcome != Outcome::optimal && planned.overhead() > 0 &&
+  const planner::Planned& planned = point.planned;
+  return planned.plan && planned.outcome != strategy::Outcome::optimal && planned.overhead() > 0 &&
          point.unused() > unused;
 }
 
@@ -130,10 +131,11 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "plan_sweep", "Whether more memory or more work gives better plans",
-                    lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
+                      lowtide::bench::run(arguments);
+                    });
 }

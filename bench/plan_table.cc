@@ -2,9 +2,9 @@
 // peak, arena, proven bound, and a hash of the whole plan. What should not change plans gives the
 // same table before and after. --help lists the options.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
@@ -15,7 +15,7 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 struct Arguments {
@@ -39,10 +39,10 @@ std::size_t hash_of(Plan plan) {
   return std::hash<std::string>()(format_plan(plan));
 }
 
-void print(const Planned& planned) {
-  if (!planned.plan) return fmt::print("{},,,,,\n", name(planned.outcome));
+void print(const planner::Planned& planned) {
+  if (!planned.plan) return fmt::print("{},,,,,\n", strategy::name(planned.outcome));
   const Plan& plan = *planned.plan;
-  fmt::print("{},{:.17g},{},{},{:.17g},{:016x}\n", name(planned.outcome), plan.cost,
+  fmt::print("{},{:.17g},{},{},{:.17g},{:016x}\n", strategy::name(planned.outcome), plan.cost,
              plan.peak_bytes, plan.layout->arena_bytes, plan.lower_bound.value_or(0),
              hash_of(plan));
   std::fflush(stdout);
@@ -55,7 +55,7 @@ void add_rows(const Graph& graph, const Arguments& arguments) {
       Control control = Control::by_work(arguments.limit);
       const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
       fmt::print("{},{},{},", graph.name(), strategy, share);
-      print(plan_within(graph, find_strategy(strategy), budget, {}, control));
+      print(planner::plan_within(graph, strategy::find_strategy(strategy), budget, {}, control));
     }
   }
 }
@@ -66,10 +66,10 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(argc, argv, "plan_table", "What plans the strategies find",
-                    lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+  return bench_main(
+      argc, argv, "plan_table", "What plans the strategies find", lowtide::bench::define,
+      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
 }

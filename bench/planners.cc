@@ -21,7 +21,7 @@
 #include "plan/replay.h"
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -35,13 +35,13 @@ struct Arguments {
   std::vector<double> budgets{0.8, 0.6, 0.5, 0.4, 0.3};
   bool peak_only = false;
   bool peer_cases = false;
-  StrategyOptions options;
+  strategy::StrategyOptions options;
   std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
   std::vector<std::string> peers{LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv",
                                  LOWTIDE_SOURCE_DIR "/bench/peers/prototype.csv"};
 };
 
-void set(StrategyOptions& options, const std::vector<std::string>& given) {
+void set(strategy::StrategyOptions& options, const std::vector<std::string>& given) {
   for (const std::string& one : given) {
     const std::size_t at = one.find('=');
     if (at == std::string::npos) throw InputError(fmt::format("\"{}\" is not NAME=VALUE", one));
@@ -124,24 +124,24 @@ std::vector<Case> cases_of(const Peers& peers, const std::string& graph, Bytes p
 }
 
 struct Result {
-  Outcome outcome;
+  strategy::Outcome outcome;
   std::optional<double> cost, bound;
 };
 
 Result planned_with_addresses(const Graph& graph, Bytes budget, const Arguments& arguments) {
   Control control(arguments.seconds);
-  const Planned planned =
-      plan_within(graph, find_strategy(arguments.strategy), budget, arguments.options, control);
+  const planner::Planned planned = planner::plan_within(
+      graph, strategy::find_strategy(arguments.strategy), budget, arguments.options, control);
   if (!planned.plan) return {planned.outcome, std::nullopt, std::nullopt};
   return {planned.outcome, planned.plan->cost, planned.plan->lower_bound};
 }
 
 Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& arguments) {
-  const Strategy& strategy = find_strategy(arguments.strategy);
+  const strategy::Strategy& strategy = strategy::find_strategy(arguments.strategy);
   Control control(arguments.seconds, [](const std::string& m) { fmt::print(stderr, "{}\n", m); });
-  StrategyOptions options = arguments.options;
-  options.merge(default_options(strategy));
-  const Decision decision = strategy.decide({graph, budget, options, control});
+  strategy::StrategyOptions options = arguments.options;
+  options.merge(strategy::default_options(strategy));
+  const strategy::Decision decision = strategy.decide({graph, budget, options, control});
   if (decision.executions.empty()) return {decision.outcome, std::nullopt, std::nullopt};
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }
@@ -162,7 +162,7 @@ bool run_case(const Graph& graph, const std::string& name, const Case& wanted,
   const double share =
       static_cast<double>(wanted.budget) / static_cast<double>(reference.peak_bytes);
   fmt::print("| {} | {:.3g} | {} | {} | {} | {} | {:.1f} | {} | {} |\n", name, share,
-             lowtide::name(result.outcome), above(result.cost, reference.cost),
+             lowtide::strategy::name(result.outcome), above(result.cost, reference.cost),
              above(result.bound, reference.cost), above(result.cost, result.bound), seconds,
              wanted.overhead ? fmt::format("{:.3f}", 100 * *wanted.overhead) : "", wanted.peer);
   std::fflush(stdout);
@@ -191,10 +191,11 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(argc, argv, "planners",
-                    "How good a strategy's plans are, beside its peers'", lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+  return bench_main(argc, argv, "planners", "How good a strategy's plans are, beside its peers'",
+                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
+                      lowtide::bench::run(arguments);
+                    });
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 class Repetition {
@@ -65,4 +65,4 @@ class Repetition {
 
 Graph repeated(const Graph& graph, int copies) { return Repetition(graph).make(copies); }
 
-}  // namespace lowtide
+}  // namespace lowtide::bench

@@ -2,7 +2,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 
 /// A deeper network of the same kind: the forward passes of `copies` copies of a training graph one
 /// after the other, then their backward passes in reverse order. What precedes the first backward
@@ -11,4 +11,4 @@ namespace lowtide {
 /// backward op of the copy before it. The result can be planned, not executed.
 Graph repeated(const Graph& graph, int copies);
 
-}  // namespace lowtide
+}  // namespace lowtide::bench

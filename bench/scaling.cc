@@ -2,9 +2,9 @@
 // plan takes a process of its own, so that its peak memory can be told. scaling.py runs it over
 // sizes.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -21,7 +21,7 @@
 #include "repeated_graph.h"
 #include "step_graph.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -74,7 +74,9 @@ void plan_file(const Arguments& arguments) {
   Clock clock;
   const Graph graph = read_graph(arguments.file);
   clock.lap("load");
-  { const StageGraph stages(graph); }
+  {
+    const remat::StageGraph stages(graph);
+  }
   clock.lap("stages");
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   clock.lap("reference");
@@ -84,7 +86,8 @@ void plan_file(const Arguments& arguments) {
     if (arguments.verbose) fmt::print(stderr, "{:7.2f} {}\n", control.elapsed_seconds(), message);
   });
   const auto budget = static_cast<Bytes>(arguments.budget * static_cast<double>(peak));
-  const Planned planned = plan_within(graph, default_strategy(), budget, {}, control);
+  const planner::Planned planned =
+      planner::plan_within(graph, strategy::default_strategy(), budget, {}, control);
   clock.lap("layout");
   if (planned.plan) write_plan(*planned.plan, fs::path(arguments.file + ".plan"));
   clock.lap("save");
@@ -96,7 +99,7 @@ void plan_file(const Arguments& arguments) {
     row[fmt::format("{}_seconds", part)] = clock.of(part);
   }
   row["peak_bytes"] = peak_resident_set_bytes();
-  row["outcome"] = name(planned.outcome);
+  row["outcome"] = strategy::name(planned.outcome);
   row["overhead_percent"] =
       percent(planned.plan ? std::optional(planned.overhead()) : std::nullopt);
   row["bound_percent"] = percent(planned.least_overhead());
@@ -105,12 +108,12 @@ void plan_file(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
   CLI::App app{"Makes training graphs of any size, and plans one from file to file"};
   app.require_subcommand(1);
-  lowtide::Arguments arguments;
+  lowtide::bench::Arguments arguments;
   CLI::App* make = app.add_subcommand("make", "Writes a graph");
   make->add_option("graph", arguments.graph,
                    "\"step\" (synthetic), or one of data/graphs to repeat")
@@ -124,8 +127,8 @@ int main(int argc, char** argv) {
   plan->add_flag("--verbose", arguments.verbose, "Says how far it is");
   CLI11_PARSE(app, argc, argv);
   try {
-    if (make->parsed()) lowtide::write_graph(lowtide::made(arguments), arguments.file);
-    if (plan->parsed()) lowtide::plan_file(arguments);
+    if (make->parsed()) lowtide::write_graph(lowtide::bench::made(arguments), arguments.file);
+    if (plan->parsed()) lowtide::bench::plan_file(arguments);
   } catch (const std::exception& error) {
     fmt::print(stderr, "scaling: {}\n", error.what());
     return 1;

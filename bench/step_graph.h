@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 
 /// A training step of `ops` ops: a third forward ops, a third views, which cost nothing, a third
 /// backward ops, with workspaces, a skip every few layers, and sizes from a fixed seed.
@@ -73,4 +73,4 @@ class StepGraph {
   std::mt19937_64 random_{1};
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::bench

@@ -21,7 +21,7 @@
 #include "plan/replay.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -57,15 +57,15 @@ std::vector<Case> read_cases(const Arguments& arguments) {
 /// Seconds until a plan costs no more than that; nothing when the most work leads to none.
 std::optional<double> seconds_to(const Graph& graph, Bytes budget, double cost) {
   constexpr double kMostMoves = 20'000;
-  const Strategy& search = find_strategy("search");
+  const strategy::Strategy& search = strategy::find_strategy("search");
   Control control;
   for (double moves = 1; moves < kMostMoves; moves *= 2) {
-    StrategyOptions options = default_options(search);
+    strategy::StrategyOptions options = strategy::default_options(search);
     options["order"] = 0;
     options["prove"] = 0;
     options["bound"] *= moves / options["moves"];
     options["moves"] = moves;
-    const Decision decision = search.decide({graph, budget, options, control});
+    const strategy::Decision decision = search.decide({graph, budget, options, control});
     const bool is_there =
         !decision.executions.empty() && lower(graph, decision.executions).cost <= cost;
     if (is_there) return control.elapsed_seconds();
@@ -102,10 +102,11 @@ void run(const Arguments& arguments) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(argc, argv, "time_to_cost",
-                    "Seconds of search to the cost of Checkmate's integer program", lowtide::define,
-                    [](const lowtide::Arguments& arguments) { lowtide::run(arguments); });
+  return bench_main(
+      argc, argv, "time_to_cost", "Seconds of search to the cost of Checkmate's integer program",
+      lowtide::bench::define,
+      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
 }

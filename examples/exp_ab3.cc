@@ -81,7 +81,7 @@ std::map<TensorId, Bytes> slots(const Graph& graph, const Plan& plan) {
     if (action.verb != Verb::run) continue;
     const Op& op = graph.op(action.index);
     for (const Placement& placed : plan.layout->placements[i]) {
-      if (!placed.workspace) result[placed.index] = placed.offset / kArenaAlignment;
+      if (!placed.workspace) result[placed.index] = placed.offset / packing::kArenaAlignment;
     }
     for (int output : action.in_place) {
       for (const InPlace& pair : op.inplace) {
@@ -100,8 +100,8 @@ void print_colours(const Graph& graph, const Plan& plan) {
   std::map<Bytes, std::string> colours;
   for (const auto& [value, slot] : slots(graph, plan)) colours[slot] += ' ' + name(graph, value);
   for (const auto& [slot, values] : colours) {
-    print(fmt::format("  {} at {:3}:{}", static_cast<char>('A' + slot), slot * kArenaAlignment,
-                      values));
+    print(fmt::format("  {} at {:3}:{}", static_cast<char>('A' + slot),
+                      slot * packing::kArenaAlignment, values));
   }
   print(fmt::format("  arena of {} bytes: {} of a, b and seed, {} of values",
                     plan.layout->arena_bytes, graph.resident_bytes(),
@@ -111,7 +111,7 @@ void print_colours(const Graph& graph, const Plan& plan) {
 /// A plan that keeps everything, writes in place where it may, and has addresses.
 Plan make_plan(const Graph& graph) {
   Plan plan = with_in_place(graph, keep_all(graph));
-  plan.layout = assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan);
   if (const auto violation = verify(graph, plan)) throw std::logic_error(violation->message);
   return plan;
 }
@@ -124,7 +124,7 @@ int main() {
   const Value b = builder.input("b", {kElements});
   const Value seed = builder.input("seed", {kElements});
   const Value y = exp(a * b + 3);
-  const auto g = gradient(std::vector{y}, std::vector{a, b}, std::vector{seed});
+  const auto g = autodiff::gradient(std::vector{y}, std::vector{a, b}, std::vector{seed});
   builder.set_name(y, "y");
   builder.set_name(g[0], "a.grad");
   builder.set_name(g[1], "b.grad");
@@ -132,17 +132,17 @@ int main() {
   print_graph(described);
   print_liveness(described, keep_all(described));
 
-  Profile profile;
-  profile_ops(described, profile, Control());
-  const Graph graph = priced(described, profile);
+  cost::Profile profile;
+  profile::profile_ops(described, profile, Control());
+  const Graph graph = cost::priced(described, profile);
   const Plan plan = make_plan(graph);
   print_colours(graph, plan);
 
-  Executor executor(graph, plan);
+  runtime::Executor executor(graph, plan);
   executor.resident(a.id()).fill_(0.5);
   executor.resident(b.id()).fill_(-2);
   executor.resident(seed.id()).fill_(1);
-  const StepReport report = executor.step();
+  const runtime::StepReport report = executor.step();
   const auto first = [&](Value v) { return executor.output(v.id())[0].item<float>(); };
   print("\nexecution, with a = 0.5 and b = -2");
   print(fmt::format("  y = {:.4f}, a.grad = {:.4f}, b.grad = {:.4f}", first(y), first(g[0]),

@@ -5,10 +5,8 @@ cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
 
 if [ ! -f build/build.ninja ]; then
-  torch=$(python -c 'import torch; print(torch.utils.cmake_prefix_path)')
   log=$(mktemp)
   trap 'rm -f "$log"' EXIT
-  cmake -G Ninja -B build -DCMAKE_PREFIX_PATH="$torch" -DLOWTIDE_PYTHON=ON \
-    -DPython_EXECUTABLE="$PWD/.venv/bin/python" >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+  cmake --preset release >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 fi
 cmake --build build --target "${@:-all}"

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "builder/functions.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 /// Appends to the backward phase while it lives.
@@ -90,4 +90,4 @@ std::vector<Value> gradient(Value output, std::span<const Value> inputs) {
   return gradient(std::span<const Value>(&output, 1), inputs);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

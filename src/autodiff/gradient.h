@@ -6,7 +6,7 @@
 
 #include "builder/builder.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 
 /// Appends to the graph the gradients of sum_k <outputs[k], seeds[k]> with respect to each of
 /// `inputs`, in reverse topological order, adding up the adjoints of shared uses (reverse-mode
@@ -31,4 +31,4 @@ std::vector<Value> gradient(Value output, std::span<const Value> inputs);
 /// Every op type that has a gradient rule, sorted.
 std::vector<std::string> differentiable_ops();
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -3,7 +3,7 @@
 #include "autodiff/gradient.h"
 #include "autodiff/rule.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Registry = std::map<std::string_view, const GradientRule*>;
@@ -36,4 +36,4 @@ std::vector<std::string> differentiable_ops() {
   return types;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "builder/functions.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -64,7 +64,7 @@ void ReverseSweep::scan(const Op& op, OpId id) {
 
 /// Adds an adjoint, in the shape and dtype of its tensor.
 void ReverseSweep::accumulate(TensorId id, Value adjoint) {
-  const TensorType& type = builder_.type(id);
+  const ops::TensorType& type = builder_.type(id);
   const Value fitted = to(sum_to(adjoint, type.shape), type.dtype);
   Value& sum = adjoints_[at(id)];
   sum = sum ? sum + fitted : fitted;
@@ -145,4 +145,4 @@ std::vector<Value> reverse_sweep(Builder& builder, OpId begin, std::span<const V
   return adjoints;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -5,7 +5,7 @@
 
 #include "builder/builder.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 
 /// The reverse sweep behind gradient(), over the ops from `begin` on only: whatever was appended
 /// before `begin` counts as constant, so these are partial derivatives where one input was made
@@ -13,4 +13,4 @@ namespace lowtide {
 std::vector<Value> reverse_sweep(Builder& builder, OpId begin, std::span<const Value> outputs,
                                  std::span<const Value> inputs, std::span<const Value> seeds);
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "builder/functions.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 /// Schema argument i as a T; nullptr when it is something else, None or left out.
@@ -153,4 +153,4 @@ Value scaled(Value x, double factor) { return factor == 1 ? x : x * factor; }
 
 std::vector<InputAdjoint> zero_rule(const RuleContext&) { return {}; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -8,7 +8,7 @@
 
 #include "builder/builder.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 
 /// What the gradient rule of an op sees.
 struct RuleContext {
@@ -111,4 +111,4 @@ std::span<const GradientRule> reduction_rules();
 std::span<const GradientRule> indexing_rules();
 std::span<const GradientRule> loss_rules();
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

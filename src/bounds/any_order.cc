@@ -4,7 +4,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// Per stage: how many ops of the chain must have run when it first runs, itself included, and how
@@ -19,7 +19,7 @@ struct ChainPlace {
   int last_slot(int stage) const { return size - after[stage]; }
 };
 
-ChainPlace place(int stages, const Precedence& precedence, const OpChain& chain) {
+ChainPlace place(int stages, const ordering::Precedence& precedence, const OpChain& chain) {
   ChainPlace place{std::vector<int>(stages), std::vector<int>(stages),
                    static_cast<int>(chain.size())};
   for (int k = 0; k < place.size; ++k) {
@@ -48,7 +48,7 @@ std::vector<int> stages_by_slot(const ChainPlace& place) {
 
 }  // namespace
 
-OpChain heaviest_chain(const Precedence& precedence, std::span<const double> weights) {
+OpChain heaviest_chain(const ordering::Precedence& precedence, std::span<const double> weights) {
   const auto n = static_cast<int>(weights.size()) - 1;  // without the end
   std::vector<double> weight(weights.begin(), weights.end() - 1);
   std::vector<int> previous(n, kNone);
@@ -71,33 +71,33 @@ OpChain heaviest_chain(const Precedence& precedence, std::span<const double> wei
   return chain;
 }
 
-ChainedStages along_chain(const StageGraph& graph, const Precedence& precedence,
+ChainedStages along_chain(const remat::StageGraph& graph, const ordering::Precedence& precedence,
                           const OpChain& chain) {
   const ChainPlace places = place(graph.num_stages(), precedence, chain);
   const std::vector<int> order = stages_by_slot(places);
   std::vector<int> now(order.size());  // per stage as it was: as it is
   for (int t = 0; t < graph.num_stages(); ++t) now[order[t]] = t;
 
-  std::vector<Stage> stages;
+  std::vector<remat::Stage> stages;
   std::vector<bool> on_chain;
   double views_cost = graph.required_cost();
   for (int i : order) {
-    Stage& stage = stages.emplace_back(graph.stage(i));
+    remat::Stage& stage = stages.emplace_back(graph.stage(i));
     stage.deadline = now[stage.deadline];
     stage.latest = now[stage.latest];
     views_cost -= stage.cost;
     on_chain.push_back(i == graph.end() || places.is_on_chain(i));
   }
-  std::vector<StageValue> values = graph.values();
-  for (StageValue& value : values) {
+  std::vector<remat::StageValue> values = graph.values();
+  for (remat::StageValue& value : values) {
     value.producer = now[value.producer];
     std::erase_if(value.readers, [&](int i) { return !places.is_known(i); });
     for (int& reader : value.readers) reader = now[reader];
     std::ranges::sort(value.readers);
   }
-  return {StageGraph(std::move(stages), std::move(values), graph.resident_bytes(),
-                     std::max(0.0, views_cost)),
+  return {remat::StageGraph(std::move(stages), std::move(values), graph.resident_bytes(),
+                            std::max(0.0, views_cost)),
           std::move(on_chain)};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -6,14 +6,14 @@
 #include "ordering/precedence.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// Ops, by their stages in the graph's order, of which each must first run before the next in every
 /// valid order.
 using OpChain = std::vector<int>;
 
 /// The heaviest chain: stages with weights, none negative. Stages of no weight are left out.
-OpChain heaviest_chain(const Precedence& precedence, std::span<const double> weights);
+OpChain heaviest_chain(const ordering::Precedence& precedence, std::span<const double> weights);
 
 /// The stages as every valid order has them: a graph whose plans in its order cost no more than
 /// those of the real one in any order, as far as memory counts at the first runs of the chain's ops
@@ -26,10 +26,10 @@ OpChain heaviest_chain(const Precedence& precedence, std::span<const double> wei
 /// may run first in several slots reads nothing here: who knows when. Running again takes what it
 /// takes, and may be as late as in any order. docs/concepts/planner.md has the proof.
 struct ChainedStages {
-  StageGraph graph;
+  remat::StageGraph graph;
   std::vector<bool> on_chain;  ///< per stage: whether its memory counts
 };
-ChainedStages along_chain(const StageGraph& graph, const Precedence& precedence,
+ChainedStages along_chain(const remat::StageGraph& graph, const ordering::Precedence& precedence,
                           const OpChain& chain);
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -8,7 +8,7 @@
 #include "bounds/certificate.h"
 #include "bounds/price_bound.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// How often a chain is thinned out, at most.
@@ -19,10 +19,10 @@ constexpr double kLastShare = 0.5;
 
 class Trials {
  public:
-  Trials(const Graph& graph, const StageGraph& stages, Bytes budget, const Control& control)
+  Trials(const Graph& graph, const remat::StageGraph& stages, Bytes budget, const Control& control)
       : graph_(graph),
         stages_(stages),
-        precedence_(graph, stages, Orders::valid),
+        precedence_(graph, stages, ordering::Orders::valid),
         budget_(budget),
         control_(control) {
     try_chain({}, 0);
@@ -44,7 +44,7 @@ class Trials {
   OpChain heaviest(const std::vector<double>& weights) const {
     return heaviest_chain(precedence_, weights);
   }
-  std::shared_ptr<const Certificate> best() const { return best_; }
+  std::shared_ptr<const certify::Certificate> best() const { return best_; }
 
  private:
   /// Raises the bound that it gives, if there is time, and returns the ops of it that get a price.
@@ -52,39 +52,40 @@ class Trials {
     const ChainedStages along = along_chain(stages_, precedence_, chain);
     PriceBound bound(along.graph, budget_, along.on_chain);
     if (work > 0 && !control_.should_stop()) raise_in_rounds(bound, work, Control(), control_);
-    Certificate certificate = certificate_of(graph_, along.graph, bound, budget_);
+    certify::Certificate certificate = certificate_of(graph_, along.graph, bound, budget_);
     certificate.chain.emplace();
     for (int i : chain) certificate.chain->push_back(stages_.stage(i).op);
-    std::vector<Certificate::Price>& prices = certificate.proof.prices;
-    std::ranges::sort(prices, {}, &Certificate::Price::op);
+    std::vector<certify::Certificate::Price>& prices = certificate.proof.prices;
+    std::ranges::sort(prices, {}, &certify::Certificate::Price::op);
     OpChain priced;
     for (int i : chain) {
       const OpId op = stages_.stage(i).op;
-      if (std::ranges::binary_search(prices, op, {}, &Certificate::Price::op)) {
+      if (std::ranges::binary_search(prices, op, {}, &certify::Certificate::Price::op)) {
         priced.push_back(i);
       }
     }
     if (!best_ || certificate.lower_bound > best_->lower_bound) {
-      best_ = std::make_shared<const Certificate>(std::move(certificate));
+      best_ = std::make_shared<const certify::Certificate>(std::move(certificate));
       best_chain_ = chain;
     }
     return priced;
   }
 
   const Graph& graph_;
-  const StageGraph& stages_;
-  const Precedence precedence_;
+  const remat::StageGraph& stages_;
+  const ordering::Precedence precedence_;
   const Bytes budget_;
   const Control& control_;
-  std::shared_ptr<const Certificate> best_;
+  std::shared_ptr<const certify::Certificate> best_;
   OpChain best_chain_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Certificate> any_order_bound(const Graph& graph, const StageGraph& stages,
-                                                   const Certificate& fixed_order, double work,
-                                                   const Control& control) {
+std::shared_ptr<const certify::Certificate> any_order_bound(const Graph& graph,
+                                                            const remat::StageGraph& stages,
+                                                            const certify::Certificate& fixed_order,
+                                                            double work, const Control& control) {
   Trials trials(graph, stages, fixed_order.budget_bytes, control);
   const std::vector<double> equal(stages.num_stages(), 1);
   const std::vector<double> prices = stage_prices(stages, op_prices(fixed_order));
@@ -95,4 +96,4 @@ std::shared_ptr<const Certificate> any_order_bound(const Graph& graph, const Sta
   return trials.best();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -12,7 +12,7 @@
 #include "plan/replay.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// Values, ascending.
@@ -62,7 +62,7 @@ class SetList {
 /// What ops need and how sets of values change when plans are looked at backwards.
 class Backwards {
  public:
-  Backwards(const Graph& graph, const StageGraph& stages)
+  Backwards(const Graph& graph, const remat::StageGraph& stages)
       : stages_(stages), overwritable_(stages.num_stages()), inside_(stages.num_values()) {
     std::vector<int> value_of(graph.num_tensors(), kNone);
     for (int v = 0; v < stages.num_values(); ++v) value_of[stages.value(v).tensor] = v;
@@ -145,7 +145,7 @@ class Backwards {
     return sources;
   }
 
-  const StageGraph& stages_;
+  const remat::StageGraph& stages_;
   std::vector<Set> overwritable_;  // per stage
   std::vector<bool> inside_;       // per value: whether it is in the set of enter()
   Set inside_set_;
@@ -154,9 +154,11 @@ class Backwards {
 /// What there must be while the first run of a stage's op goes on, beside what it reads and makes.
 class HeldThrough {
  public:
-  HeldThrough(const Graph& graph, const StageGraph& stages)
-      : stages_(stages), precedence_(graph, stages, Orders::valid), last_(stages.num_stages()) {
-    const std::vector<OpId> order = stage_order(stages);
+  HeldThrough(const Graph& graph, const remat::StageGraph& stages)
+      : stages_(stages),
+        precedence_(graph, stages, ordering::Orders::valid),
+        last_(stages.num_stages()) {
+    const std::vector<OpId> order = remat::stage_order(stages);
     for (int i = 0; i < stages.end(); ++i) {
       const auto expiry = std::ranges::lower_bound(order, graph.expires(order[i]));
       last_[i] = graph.op(order[i]).recomputable ? static_cast<int>(expiry - order.begin()) : i;
@@ -174,7 +176,7 @@ class HeldThrough {
     const std::vector<bool> after = precedence_.all_after(stage);
     Set held;
     for (int v = 0; v < stages_.num_values(); ++v) {
-      const StageValue& value = stages_.value(v);
+      const remat::StageValue& value = stages_.value(v);
       const int last = last_[value.producer];
       const bool is_made = last != stages_.end() && value.producer != stage &&
                            (before[last] || last == stage);
@@ -187,8 +189,8 @@ class HeldThrough {
   }
 
  private:
-  const StageGraph& stages_;
-  Precedence precedence_;
+  const remat::StageGraph& stages_;
+  ordering::Precedence precedence_;
   std::vector<int> last_;  // per stage: after whose first run its op may not run; the end if none
   bool some_expire_ = false;
 };
@@ -196,7 +198,7 @@ class HeldThrough {
 /// Raises a bound from one moment of all plans to the next.
 class WaysBack {
  public:
-  WaysBack(const Graph& graph, const StageGraph& stages)
+  WaysBack(const Graph& graph, const remat::StageGraph& stages)
       : backwards_(graph, stages), floor_(structural_floor(graph).bytes) {
     known_.add({});
   }
@@ -302,7 +304,7 @@ class WaysBack {
 };
 
 /// Stages whose ops need the most by themselves first.
-std::vector<int> by_needs(const Graph& graph, const StageGraph& stages) {
+std::vector<int> by_needs(const Graph& graph, const remat::StageGraph& stages) {
   const Backwards backwards(graph, stages);
   std::vector<std::pair<Bytes, int>> needs;
   for (int i = 0; i < stages.end(); ++i) needs.emplace_back(-backwards.step(0, i).needs, i);
@@ -312,7 +314,7 @@ std::vector<int> by_needs(const Graph& graph, const StageGraph& stages) {
   return order;
 }
 
-Set values_at_end(const StageGraph& stages) {
+Set values_at_end(const remat::StageGraph& stages) {
   Set values = stages.stage(stages.end()).inputs;
   std::ranges::sort(values);
   return values;
@@ -321,7 +323,7 @@ Set values_at_end(const StageGraph& stages) {
 }  // namespace
 
 Bytes budget_floor(const Graph& graph, std::int64_t work) {
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const HeldThrough held(graph, stages);
   WaysBack floor(graph, stages);
   const std::int64_t each = work / 16;  // for what one op needs
@@ -334,4 +336,4 @@ Bytes budget_floor(const Graph& graph, std::int64_t work) {
   return floor.bytes();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

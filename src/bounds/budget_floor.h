@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// Sets of values that budget_floor() looks at, unless told: less than a second.
 inline constexpr std::int64_t kFloorWork = 200'000;
@@ -27,4 +27,4 @@ inline constexpr std::int64_t kFloorWork = 200'000;
 /// wherever the graph allows it. About O(work x (values in a set + arity)).
 Bytes budget_floor(const Graph& graph, std::int64_t work = kFloorWork);
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -5,12 +5,12 @@
 
 #include "certify/digest.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// The op to which `op`'s stage was glued, and so on back to the first; then that op itself.
-std::vector<OpId> chain_of(const StageGraph& stages, const std::map<int, int>& maker_of_glued,
-                           const BoundOp& op) {
+std::vector<OpId> chain_of(const remat::StageGraph& stages,
+                           const std::map<int, int>& maker_of_glued, const BoundOp& op) {
   std::vector<OpId> chain;
   for (int stage = op.stage;;) {
     chain.push_back(stages.stage(stage).op);
@@ -24,7 +24,7 @@ std::vector<OpId> chain_of(const StageGraph& stages, const std::map<int, int>& m
 
 /// As certificates number what a stage ends with: the end of the sequence, and a run again that a
 /// case has a stage for, come behind all ops.
-OpId priced_op(const Graph& graph, const StageGraph& stages, int t) {
+OpId priced_op(const Graph& graph, const remat::StageGraph& stages, int t) {
   if (t == stages.end()) return graph.num_ops();
   const OpId op = stages.stage(t).op;
   return op == kNone ? graph.num_ops() + 1 : op;
@@ -32,9 +32,9 @@ OpId priced_op(const Graph& graph, const StageGraph& stages, int t) {
 
 }  // namespace
 
-Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages,
-                            const PriceBound& bound) {
-  Certificate::Proof proof;
+certify::Certificate::Proof proof_of(const Graph& graph, const remat::StageGraph& stages,
+                                     const PriceBound& bound) {
+  certify::Certificate::Proof proof;
   for (int t = 0; t < stages.num_stages(); ++t) {
     const double price = bound.prices().each()[t];
     if (price > 0) proof.prices.push_back({priced_op(graph, stages, t), price});
@@ -44,7 +44,7 @@ Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages,
     maker_of_glued[stages.value(v).last_reader()] = stages.value(v).producer;
   }
   for (const std::vector<BoundOp>& ops : bound.clusters()) {
-    Certificate::Cluster& cluster = proof.clusters.emplace_back();
+    certify::Certificate::Cluster& cluster = proof.clusters.emplace_back();
     for (const BoundOp& op : ops) {
       cluster.push_back({chain_of(stages, maker_of_glued, op), {}});
       for (int v : op.outputs) cluster.back().values.push_back(stages.value(v).tensor);
@@ -53,24 +53,25 @@ Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages,
   return proof;
 }
 
-Certificate certificate_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound,
-                           Bytes budget) {
+certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph& stages,
+                                    const PriceBound& bound, Bytes budget) {
   return {.graph = graph.name(),
           .num_ops = graph.num_ops(),
           .num_tensors = graph.num_tensors(),
-          .digest = digest(graph),
+          .digest = certify::digest(graph),
           .budget_bytes = budget,
           .lower_bound = bound.value(),
           .proof = proof_of(graph, stages, bound)};
 }
 
-std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
-                                                      const StageGraph& stages,
-                                                      const PriceBound& bound, Bytes budget) {
-  return std::make_shared<const Certificate>(certificate_of(graph, stages, bound, budget));
+std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,
+                                                               const remat::StageGraph& stages,
+                                                               const PriceBound& bound,
+                                                               Bytes budget) {
+  return std::make_shared<const certify::Certificate>(certificate_of(graph, stages, bound, budget));
 }
 
-std::vector<double> op_prices(const Certificate& certificate) {
+std::vector<double> op_prices(const certify::Certificate& certificate) {
   std::vector<double> prices(static_cast<std::size_t>(certificate.num_ops) + 1);
   for (const auto& [op, price] : certificate.proof.prices) {
     prices[static_cast<std::size_t>(op)] = price;
@@ -78,7 +79,8 @@ std::vector<double> op_prices(const Certificate& certificate) {
   return prices;
 }
 
-std::vector<double> stage_prices(const StageGraph& stages, std::span<const double> op_prices) {
+std::vector<double> stage_prices(const remat::StageGraph& stages,
+                                 std::span<const double> op_prices) {
   std::vector<double> prices(stages.num_stages(), op_prices.back());
   for (int t = 0; t < stages.end(); ++t) {
     prices[t] = op_prices[static_cast<std::size_t>(stages.stage(t).op)];
@@ -86,4 +88,4 @@ std::vector<double> stage_prices(const StageGraph& stages, std::span<const doubl
   return prices;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -7,19 +7,22 @@
 #include "bounds/price_bound.h"
 #include "certify/certificate.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// What PriceBound::value() follows from: its prices and clusters, in terms of the graph alone.
-Certificate::Proof proof_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound);
-Certificate certificate_of(const Graph& graph, const StageGraph& stages, const PriceBound& bound,
-                           Bytes budget);
-std::shared_ptr<const Certificate> shared_certificate(const Graph& graph,
-                                                      const StageGraph& stages,
-                                                      const PriceBound& bound, Bytes budget);
+certify::Certificate::Proof proof_of(const Graph& graph, const remat::StageGraph& stages,
+                                     const PriceBound& bound);
+certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph& stages,
+                                    const PriceBound& bound, Bytes budget);
+std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& graph,
+                                                               const remat::StageGraph& stages,
+                                                               const PriceBound& bound,
+                                                               Bytes budget);
 
 /// Per op, and then until the end: what a byte costs while it first runs.
-std::vector<double> op_prices(const Certificate& certificate);
+std::vector<double> op_prices(const certify::Certificate& certificate);
 /// The same per stage.
-std::vector<double> stage_prices(const StageGraph& stages, std::span<const double> op_prices);
+std::vector<double> stage_prices(const remat::StageGraph& stages,
+                                 std::span<const double> op_prices);
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -21,7 +21,7 @@ void for_each_subset(unsigned set, const Visit& visit) {
 
 }  // namespace
 
-Cluster::Cluster(const StageGraph& graph, std::span<const BoundOp> ops) {
+Cluster::Cluster(const remat::StageGraph& graph, std::span<const BoundOp> ops) {
   for (const BoundOp& op : ops) {
     values_.insert(values_.end(), op.outputs.begin(), op.outputs.end());
   }
@@ -40,12 +40,12 @@ Cluster::Cluster(const StageGraph& graph, std::span<const BoundOp> ops) {
 
 /// Stages that make or read a value of the cluster, and those after which one of its ops may not
 /// run again.
-std::vector<int> Cluster::touching_stages(const StageGraph& graph,
+std::vector<int> Cluster::touching_stages(const remat::StageGraph& graph,
                                           std::span<const BoundOp> ops) const {
   std::vector<int> touching;
   int last = 0;
   for (int v : values_) {
-    const StageValue& value = graph.value(v);
+    const remat::StageValue& value = graph.value(v);
     touching.push_back(value.producer);
     touching.insert(touching.end(), value.readers.begin(), value.readers.end());
     last = std::max(last, value.last_reader());
@@ -68,7 +68,7 @@ Cluster::Values Cluster::subset(std::span<const int> values) const {
 }
 
 /// What the stage's first run reads.
-Cluster::Values Cluster::read_by(const StageGraph& graph, int stage) const {
+Cluster::Values Cluster::read_by(const remat::StageGraph& graph, int stage) const {
   Values result = 0;
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
     const std::vector<int>& readers = graph.value(values_[bit]).readers;
@@ -78,7 +78,7 @@ Cluster::Values Cluster::read_by(const StageGraph& graph, int stage) const {
 }
 
 /// What later first runs read, and what running those values' ops again takes.
-Cluster::Values Cluster::useful_after(const StageGraph& graph, int stage) const {
+Cluster::Values Cluster::useful_after(const remat::StageGraph& graph, int stage) const {
   Values useful = 0;
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
     if (graph.value(values_[bit]).last_reader() > stage) useful |= Values(1u << bit);
@@ -91,7 +91,7 @@ Cluster::Values Cluster::useful_after(const StageGraph& graph, int stage) const 
 
 /// Between the first runs of two neighbouring touching stages: what runs again right after the one
 /// is held, what runs again right before the other is not.
-void Cluster::add_gap(const StageGraph& graph, int before, int after) {
+void Cluster::add_gap(const remat::StageGraph& graph, int before, int after) {
   const auto useless = static_cast<Values>(~useful_after(graph, before));
   steps_.push_back({Kind::close, useless});
   if (before + 1 == after) return;
@@ -99,7 +99,7 @@ void Cluster::add_gap(const StageGraph& graph, int before, int after) {
   steps_.push_back({Kind::pay, 0, before + 1, after});
 }
 
-void Cluster::add_first_run(const StageGraph& graph, int stage) {
+void Cluster::add_first_run(const remat::StageGraph& graph, int stage) {
   const Values in = read_by(graph, stage);
   const Values out = subset(graph.stage(stage).outputs);
   const auto given = static_cast<Values>(in | out);
@@ -109,7 +109,8 @@ void Cluster::add_first_run(const StageGraph& graph, int stage) {
   steps_.push_back({Kind::pay, given, stage, stage + 1});
 }
 
-double Cluster::solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const {
+double Cluster::solve(const remat::Prices& prices, SubsetTable& table,
+                      std::vector<Hold>& holds) const {
   table.reset(bytes_);
   bool after_price = false;
   for (const Step& step : steps_) {
@@ -199,7 +200,8 @@ void Cluster::pay_back(Values open, Values given, double price, std::vector<doub
   });
 }
 
-std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int num_stages) const {
+std::vector<Cluster::Completion> Cluster::completions(const remat::Prices& prices,
+                                                      int num_stages) const {
   std::vector<Completion> result(static_cast<std::size_t>(num_stages), {0, {0}});
   const std::vector<Values> open = open_before_steps();
   std::vector<double> least(std::size_t{1} << values_.size());
@@ -220,4 +222,4 @@ std::vector<Cluster::Completion> Cluster::completions(const Prices& prices, int 
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -9,7 +9,7 @@
 #include "remat/prices.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// The value is held while the first runs of the stages [begin, end) go on.
 struct Hold {
@@ -31,14 +31,14 @@ class Cluster {
   static constexpr int kMostValues = SubsetTable::kMostValues;
 
   /// `ops` in order, with at most kMostValues outputs in all.
-  Cluster(const StageGraph& graph, std::span<const BoundOp> ops);
+  Cluster(const remat::StageGraph& graph, std::span<const BoundOp> ops);
 
   /// Room that solve() works in; to be used again.
   struct Scratch;
 
   /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
   /// `table` is room to work in, to be used again, and counts the work.
-  double solve(const Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
+  double solve(const remat::Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
 
   /// Of values of the cluster: bit k is the k-th output of its ops.
   using Values = SubsetTable::Values;
@@ -49,7 +49,7 @@ class Cluster {
     std::vector<double> least;  ///< per subset of `open`: the least cost
   };
   /// Per stage. Together with what was paid before, the least of them is what solve() returns.
-  std::vector<Completion> completions(const Prices& prices, int num_stages) const;
+  std::vector<Completion> completions(const remat::Prices& prices, int num_stages) const;
 
  private:
   enum class Kind : std::uint8_t {
@@ -71,12 +71,13 @@ class Cluster {
     double cost;
   };
 
-  std::vector<int> touching_stages(const StageGraph& graph, std::span<const BoundOp> ops) const;
+  std::vector<int> touching_stages(const remat::StageGraph& graph,
+                                   std::span<const BoundOp> ops) const;
   Values subset(std::span<const int> values) const;
-  Values read_by(const StageGraph& graph, int stage) const;
-  Values useful_after(const StageGraph& graph, int stage) const;
-  void add_gap(const StageGraph& graph, int before, int after);
-  void add_first_run(const StageGraph& graph, int stage);
+  Values read_by(const remat::StageGraph& graph, int stage) const;
+  Values useful_after(const remat::StageGraph& graph, int stage) const;
+  void add_gap(const remat::StageGraph& graph, int before, int after);
+  void add_first_run(const remat::StageGraph& graph, int stage);
   void choose(const Step& step, bool after_price, double price, SubsetTable& table) const;
   std::vector<Values> open_before_steps() const;
   void take_back(const Step& step, Values open, double price, std::vector<double>& least) const;
@@ -89,4 +90,4 @@ class Cluster {
   std::vector<Step> steps_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// More clusters than values there are not.
@@ -11,7 +11,7 @@ using Subsets = std::array<std::uint16_t, ValueSet::kMost>;
 
 }  // namespace
 
-CompletionBound::CompletionBound(const StageGraph& graph, const PriceBound& bound)
+CompletionBound::CompletionBound(const remat::StageGraph& graph, const PriceBound& bound)
     : places_(graph.num_values()), room_price_(graph.num_stages() + 1) {
   const std::vector<std::vector<BoundOp>> clusters = bound.clusters();
   for (const std::vector<BoundOp>& ops : clusters) {
@@ -24,7 +24,7 @@ CompletionBound::CompletionBound(const StageGraph& graph, const PriceBound& boun
 }
 
 /// From the last op back, so that what a glued value's reader makes has its place before it.
-void CompletionBound::place_values(const StageGraph& graph, const PriceBound& bound,
+void CompletionBound::place_values(const remat::StageGraph& graph, const PriceBound& bound,
                                    const std::vector<std::vector<BoundOp>>& clusters) {
   for (std::size_t c = 0; c < clusters.size(); ++c) {
     int bit = 0;
@@ -60,4 +60,4 @@ double CompletionBound::least_cost(int stage, const ValueSet& live) const {
   return cost;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

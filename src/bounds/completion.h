@@ -6,7 +6,7 @@
 #include "bounds/price_bound.h"
 #include "bounds/value_set.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// What any plan must still pay for reruns, from a moment and what is there at that moment on: the
 /// programs of PriceBound's clusters, at its prices, from the end backwards.
@@ -17,7 +17,7 @@ class CompletionBound {
  public:
   /// Takes 8 bytes for each subset of each cluster and stage. The graph must outlive this, and have
   /// no more values than a ValueSet takes.
-  CompletionBound(const StageGraph& graph, const PriceBound& bound);
+  CompletionBound(const remat::StageGraph& graph, const PriceBound& bound);
 
   /// A lower bound on the cost of the reruns in `stage` and later, `live` being there before the
   /// first of them. Falls as `live` grows.
@@ -30,7 +30,7 @@ class CompletionBound {
     std::uint16_t bits;
   };
 
-  void place_values(const StageGraph& graph, const PriceBound& bound,
+  void place_values(const remat::StageGraph& graph, const PriceBound& bound,
                     const std::vector<std::vector<BoundOp>>& clusters);
 
   std::vector<std::vector<Cluster::Completion>> completions_;  // per cluster and stage
@@ -38,4 +38,4 @@ class CompletionBound {
   std::vector<double> room_price_;  // per stage: of the room in it and later
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// "Soon": stages from the one op to the other at most. Holding the value over them is not priced.
@@ -12,7 +12,7 @@ constexpr int kNear = 4;
 
 class Contracting {
  public:
-  Contracting(const StageGraph& graph, const std::vector<bool>& decided, Gluing gluing)
+  Contracting(const remat::StageGraph& graph, const std::vector<bool>& decided, Gluing gluing)
       : graph_(graph), gluing_(gluing) {
     for (int i = 0; i < graph.end(); ++i) ops_.push_back(plain(i, decided));
   }
@@ -34,7 +34,7 @@ class Contracting {
 
  private:
   BoundOp plain(int i, const std::vector<bool>& decided) const {
-    const Stage& stage = graph_.stage(i);
+    const remat::Stage& stage = graph_.stage(i);
     BoundOp op{.stage = i, .cost = stage.cost, .deadline = stage.latest, .inputs = stage.inputs};
     std::ranges::copy_if(stage.outputs, std::back_inserter(op.outputs),
                          [&](int v) { return decided[v]; });
@@ -47,7 +47,7 @@ class Contracting {
     for (int v : op.outputs) made += graph_.value(v).bytes;
     BoundOp* best = nullptr;
     for (int v : op.inputs) {
-      const StageValue& value = graph_.value(v);
+      const remat::StageValue& value = graph_.value(v);
       BoundOp& maker = ops_[value.producer];
       const bool glues = !op.outputs.empty() && maker.outputs == std::vector{v} &&
                          value.readers == std::vector{op.stage} && made <= value.bytes &&
@@ -63,15 +63,16 @@ class Contracting {
     });
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   Gluing gluing_;
   std::vector<BoundOp> ops_;  // per stage but the end
 };
 
 }  // namespace
 
-Contraction contract(const StageGraph& graph, const std::vector<bool>& decided, Gluing gluing) {
+Contraction contract(const remat::StageGraph& graph, const std::vector<bool>& decided,
+                     Gluing gluing) {
   return Contracting(graph, decided, gluing).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

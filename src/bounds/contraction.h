@@ -5,7 +5,7 @@
 
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// An op of the bound's programs: what one stage makes, by that stage's op alone or by a chain of
 /// ops that ends with it.
@@ -36,6 +36,7 @@ struct Contraction {
   std::vector<BoundOp> ops;
   std::vector<int> glued;
 };
-Contraction contract(const StageGraph& graph, const std::vector<bool>& decided, Gluing gluing);
+Contraction contract(const remat::StageGraph& graph, const std::vector<bool>& decided,
+                     Gluing gluing);
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// Sums of floating-point numbers may be off by this share; a bound must not be.
@@ -14,17 +14,17 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
-HeldSetProgram::HeldSetProgram(const StageGraph& graph, Bytes budget,
+HeldSetProgram::HeldSetProgram(const remat::StageGraph& graph, Bytes budget,
                                const CompletionBound& completion, Bytes free_bytes)
     : graph_(graph), completion_(completion), room_(budget - graph.resident_bytes()) {
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     bytes_.push_back(value.bytes > free_bytes ? value.bytes : 0);
   }
   find_sets();
   find_use_costs();
 }
 
-bool HeldSetProgram::is_small_enough(const StageGraph& graph) {
+bool HeldSetProgram::is_small_enough(const remat::StageGraph& graph) {
   return graph.num_stages() < ValueSet::kMost && graph.num_values() < ValueSet::kMost;
 }
 
@@ -164,7 +164,7 @@ void HeldSetProgram::list_items(Placing& placing) const {
 
 /// Whether a first run from that stage on reads what can no longer be made again.
 bool HeldSetProgram::must_stay(int value, int from_stage) const {
-  const StageValue& v = graph_.value(value);
+  const remat::StageValue& v = graph_.value(value);
   return v.last_reader() >= from_stage && graph_.stage(v.producer).latest < from_stage;
 }
 
@@ -231,4 +231,4 @@ std::vector<OpId> HeldSetProgram::executions_to(int trace) const {
   return executions;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -9,7 +9,7 @@
 #include "bounds/completion.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// What a HeldSetProgram looks for, and for how long.
 struct HeldSetEffort {
@@ -44,10 +44,10 @@ class HeldSetProgram {
  public:
   /// All must outlive this. Values of no more than `free_bytes` are held for nothing: fewer states,
   /// and an answer that may not fit, as with writes in place.
-  HeldSetProgram(const StageGraph& graph, Bytes budget, const CompletionBound& completion,
+  HeldSetProgram(const remat::StageGraph& graph, Bytes budget, const CompletionBound& completion,
                  Bytes free_bytes);
 
-  static bool is_small_enough(const StageGraph& graph);
+  static bool is_small_enough(const remat::StageGraph& graph);
 
   HeldSetAnswer run(const HeldSetEffort& effort, const Control& control);
 
@@ -100,7 +100,7 @@ class HeldSetProgram {
   Bytes bytes_of(const ValueSet& values) const;
   std::vector<OpId> executions_to(int trace) const;
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const CompletionBound& completion_;
   Bytes room_;  // budget less residents
   /// Per stage and value: the least cost of reruns, there and later, that lead from the value to
@@ -116,4 +116,4 @@ class HeldSetProgram {
   std::vector<Trace> traces_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -10,7 +10,7 @@
 
 #include "base/time_share.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// Values below this share of the largest are held for nothing.
@@ -62,10 +62,10 @@ class Direction {
 
 }  // namespace
 
-PriceBound::PriceBound(const StageGraph& graph, Bytes budget)
+PriceBound::PriceBound(const remat::StageGraph& graph, Bytes budget)
     : PriceBound(graph, budget, std::vector<bool>(graph.num_stages(), true)) {}
 
-PriceBound::PriceBound(const StageGraph& graph, Bytes budget, std::vector<bool> priced)
+PriceBound::PriceBound(const remat::StageGraph& graph, Bytes budget, std::vector<bool> priced)
     : graph_(graph),
       priced_(std::move(priced)),
       best_prices_(graph.num_stages()),
@@ -84,7 +84,7 @@ double PriceBound::value() const {
 /// outputs of each op.
 void PriceBound::decide() {
   Bytes largest = 0;
-  for (const StageValue& value : graph_.values()) largest = std::max(largest, value.bytes);
+  for (const remat::StageValue& value : graph_.values()) largest = std::max(largest, value.bytes);
   const auto tiny = static_cast<Bytes>(kTinyShare * static_cast<double>(largest));
   decided_.resize(graph_.num_values());
   for (int i = 0; i < graph_.end(); ++i) {
@@ -102,12 +102,12 @@ void PriceBound::fill_room(Bytes budget) {
   std::vector<Bytes> room(graph_.num_stages() + 1);
   std::vector<Bytes> held(graph_.num_stages() + 1);
   for (int t = 0; t < graph_.num_stages(); ++t) {
-    const Stage& stage = graph_.stage(t);
+    const remat::Stage& stage = graph_.stage(t);
     room[t] = budget - graph_.resident_bytes() - stage.workspace + stage.in_place;
     for (int v : stage.outputs) room[t] -= graph_.value(v).bytes;
     for (int v : stage.inputs) room[t] -= graph_.value(v).bytes;
   }
-  for (const StageValue& value : graph_.values()) {
+  for (const remat::StageValue& value : graph_.values()) {
     if (graph_.stage(value.producer).latest > value.producer) continue;
     held[value.producer + 1] += value.bytes;
     held[std::max(value.last_reader(), value.producer + 1)] -= value.bytes;
@@ -191,7 +191,7 @@ std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
 
 /// The bound at these prices, and by how much it rises per price: bytes held less room.
 double PriceBound::evaluate(const std::vector<double>& price, std::vector<double>& slope) const {
-  const Prices prices(price);
+  const remat::Prices prices(price);
   double bound = graph_.required_cost();
   std::vector<Hold> holds;
   for (const Cluster& cluster : clusters_) bound += cluster.solve(prices, table_, holds);
@@ -242,7 +242,9 @@ void PriceBound::choose_active(const std::vector<double>& price, const std::vect
   for (std::size_t t = 0; t < n; ++t) active_[t] = active_[t] || price[t] > 0;
 }
 
-void PriceBound::start_from(std::vector<double> prices) { start_ = Prices(std::move(prices)); }
+void PriceBound::start_from(std::vector<double> prices) {
+  start_ = remat::Prices(std::move(prices));
+}
 
 /// Steps towards best + ambition (Polyak), whose size shrinks when steps stop paying.
 void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Control& control) {
@@ -274,7 +276,7 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
     if (bound > best_) {
       idle = bound > best_ + 0.01 * ambition ? 0 : idle + 1;
       best_ = bound;
-      best_prices_ = Prices(price);
+      best_prices_ = remat::Prices(price);
       start_.reset();
       best_grouping_ = grouping_;
     } else if (++idle >= kPatience) {
@@ -294,11 +296,11 @@ void PriceBound::raise(int cluster_values, Gluing gluing, double work, const Con
 }
 
 PriceBound::Solution PriceBound::solution(double factor) const {
-  const Prices prices = best_prices_.times(factor);
+  const remat::Prices prices = best_prices_.times(factor);
   Solution result{{}, decided_};
   for (const Cluster& cluster : clusters_) cluster.solve(prices, table_, result.holds);
   for (int v : grouping_->contraction.glued) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     result.holds.push_back({v, value.producer, value.last_reader() + 1, true});
   }
   return result;
@@ -353,4 +355,4 @@ void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

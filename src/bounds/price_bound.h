@@ -8,7 +8,7 @@
 #include "base/control.h"
 #include "bounds/cluster.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// A lower bound on the cost of any plan within a budget whose first runs keep the order of the
 /// graph, by Lagrangian relaxation: memory gets a price while each stage's op first runs, and
@@ -19,9 +19,9 @@ namespace lowtide {
 /// graph allows it, views are free to run again, and what is tiny is held for nothing.
 class PriceBound {
  public:
-  PriceBound(const StageGraph& graph, Bytes budget);
+  PriceBound(const remat::StageGraph& graph, Bytes budget);
   /// With memory priced at some stages alone (one flag per stage); no stage else is looked at.
-  PriceBound(const StageGraph& graph, Bytes budget, std::vector<bool> priced);
+  PriceBound(const remat::StageGraph& graph, Bytes budget, std::vector<bool> priced);
 
   /// Goes on from prices per stage that were good for nearly the same.
   void start_from(std::vector<double> prices);
@@ -40,7 +40,7 @@ class PriceBound {
   bool infeasible() const { return infeasible_; }
   /// What any plan costs at least, whatever the budget.
   double required_cost() const { return graph_.required_cost(); }
-  const Prices& prices() const { return best_prices_; }
+  const remat::Prices& prices() const { return best_prices_; }
   /// Per stage: bytes that the budget leaves, while its op first runs, for values that this op
   /// neither reads nor makes. A price is of what is held beside less this room.
   const std::vector<double>& room() const { return room_; }
@@ -68,12 +68,12 @@ class PriceBound {
   std::vector<double> crossing_loss() const;
   void group(int cluster_values, Gluing gluing);
   double spent() const { return table_.work() + other_work_; }
-  const Prices& latest_prices() const { return start_ ? *start_ : best_prices_; }
+  const remat::Prices& latest_prices() const { return start_ ? *start_ : best_prices_; }
   double work_of_round() const;
   void choose_active(const std::vector<double>& price, const std::vector<double>& slope);
   double evaluate(const std::vector<double>& price, std::vector<double>& slope) const;
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   std::vector<bool> priced_;   // per stage
   std::vector<bool> decided_;  // per value
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
@@ -83,10 +83,10 @@ class PriceBound {
   std::vector<Cluster> clusters_;
   mutable SubsetTable table_;
   mutable double other_work_ = 0;  // per stage and hold
-  Prices best_prices_;
+  remat::Prices best_prices_;
   std::shared_ptr<const Grouping> best_grouping_;
   double best_;
-  std::optional<Prices> start_;  // given, until there are better ones
+  std::optional<remat::Prices> start_;  // given, until there are better ones
   bool infeasible_ = false;
 };
 
@@ -111,4 +111,4 @@ class BoundSteps {
 /// All of them, until `part` says to stop.
 void raise_in_rounds(PriceBound& bound, double work, const Control& listener, const Control& part);
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -10,7 +10,7 @@
 #include "bounds/certificate.h"
 #include "bounds/price_bound.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 constexpr std::size_t kMostCases = 16;
@@ -18,12 +18,12 @@ constexpr std::size_t kMostCases = 16;
 constexpr double kWorth = 0.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-bool reads(const StageGraph& graph, int t, int value) {
+bool reads(const remat::StageGraph& graph, int t, int value) {
   return std::ranges::binary_search(graph.value(value).readers, t);
 }
 
 /// What a run again reads of values that other ops would have to make again first.
-Bytes taken_for_granted(const StageGraph& graph, const Stage& stage) {
+Bytes taken_for_granted(const remat::StageGraph& graph, const remat::Stage& stage) {
   Bytes bytes = 0;
   for (int v : stage.inputs) {
     const int maker = graph.value(v).producer;
@@ -33,7 +33,8 @@ Bytes taken_for_granted(const StageGraph& graph, const Stage& stage) {
 }
 
 /// Whether prices have risen to where another run costs about as much as holding the value.
-bool is_at_its_price(const StageGraph& graph, const Prices& prices, const StageValue& value) {
+bool is_at_its_price(const remat::StageGraph& graph, const remat::Prices& prices,
+                     const remat::StageValue& value) {
   const double held =
       prices.over(value.producer + 1, value.last_reader()) * static_cast<double>(value.bytes);
   return held > 0.5 * graph.stage(value.producer).cost;
@@ -41,18 +42,18 @@ bool is_at_its_price(const StageGraph& graph, const Prices& prices, const StageV
 
 /// What a graph of stages is made of.
 struct Parts {
-  std::vector<Stage> stages;
-  std::vector<StageValue> values;
+  std::vector<remat::Stage> stages;
+  std::vector<remat::StageValue> values;
 };
 
 /// Numbers all stages from `at` on one higher, so that another fits there.
 void make_gap(Parts& all, int at) {
   const auto now = [&](int& t) { t += t >= at; };
-  for (Stage& stage : all.stages) {
+  for (remat::Stage& stage : all.stages) {
     now(stage.deadline);
     now(stage.latest);
   }
-  for (StageValue& value : all.values) {
+  for (remat::StageValue& value : all.values) {
     now(value.producer);
     std::ranges::for_each(value.readers, now);
   }
@@ -60,7 +61,7 @@ void make_gap(Parts& all, int at) {
 
 /// Puts stage `at` there, in which what stage `made` does happens again.
 void insert_run(Parts& all, int at, int made) {
-  Stage again = all.stages[made];
+  remat::Stage again = all.stages[made];
   again.op = kNone;
   again.outputs.clear();
   again.deadline = again.latest = at;
@@ -73,7 +74,7 @@ void insert_run(Parts& all, int at, int made) {
 
 /// From behind stage `from` the value is there; before, nothing is known but where it is read.
 void take_out(Parts& all, int value, int from) {
-  StageValue& v = all.values[value];
+  remat::StageValue& v = all.values[value];
   for (int t = v.producer; t <= v.last_reader(); ++t) {
     const bool touches = t == v.producer || std::ranges::binary_search(v.readers, t);
     if (touches || t >= from) all.stages[t].workspace += v.bytes;
@@ -85,8 +86,8 @@ void take_out(Parts& all, int value, int from) {
 
 }  // namespace
 
-std::vector<int> absences(const StageGraph& graph, int value) {
-  const StageValue& v = graph.value(value);
+std::vector<int> absences(const remat::StageGraph& graph, int value) {
+  const remat::StageValue& v = graph.value(value);
   std::vector<int> stages{kNone};
   const int last = std::min(v.last_reader(), graph.stage(v.producer).latest);
   for (int t = v.producer + 1; t < last; ++t) {
@@ -95,12 +96,12 @@ std::vector<int> absences(const StageGraph& graph, int value) {
   return stages;
 }
 
-std::optional<int> value_to_split(const StageGraph& graph, const Prices& prices) {
+std::optional<int> value_to_split(const remat::StageGraph& graph, const remat::Prices& prices) {
   std::optional<int> best;
   Bytes most = 0;
   for (int v = 0; v < graph.num_values(); ++v) {
-    const StageValue& value = graph.value(v);
-    const Stage& maker = graph.stage(value.producer);
+    const remat::StageValue& value = graph.value(v);
+    const remat::Stage& maker = graph.stage(value.producer);
     const bool may_split = maker.outputs.size() == 1 && !value.readers.empty() &&
                            maker.latest > value.producer;
     if (!may_split || !is_at_its_price(graph, prices, value)) continue;
@@ -112,10 +113,10 @@ std::optional<int> value_to_split(const StageGraph& graph, const Prices& prices)
   return best;
 }
 
-StageGraph stages_of_case(const StageGraph& graph, int value, int absent) {
+remat::StageGraph stages_of_case(const remat::StageGraph& graph, int value, int absent) {
   const int made = graph.value(value).producer;
   double views_cost = graph.required_cost();
-  for (const Stage& stage : graph.stages()) views_cost -= stage.cost;
+  for (const remat::Stage& stage : graph.stages()) views_cost -= stage.cost;
   Parts all{graph.stages(), graph.values()};
   if (absent == kNone) {
     take_out(all, value, made);
@@ -131,7 +132,8 @@ StageGraph stages_of_case(const StageGraph& graph, int value, int absent) {
 namespace {
 
 /// A bound on the plans of a case that goes on from prices for the undivided graph.
-PriceBound started(const StageGraph& of_case, Bytes budget, const Prices& prices, int absent) {
+PriceBound started(const remat::StageGraph& of_case, Bytes budget, const remat::Prices& prices,
+                   int absent) {
   std::vector<double> start = prices.each();
   if (absent != kNone) start.insert(start.begin() + absent + 1, 0);
   PriceBound bound(of_case, budget);
@@ -142,8 +144,8 @@ PriceBound started(const StageGraph& of_case, Bytes budget, const Prices& prices
 /// The bound on the plans of one case, raised step by step.
 class DividedCase {
  public:
-  DividedCase(const StageGraph& stages, int value, int absent, Bytes budget, const Prices& prices,
-              double work)
+  DividedCase(const remat::StageGraph& stages, int value, int absent, Bytes budget,
+              const remat::Prices& prices, double work)
       : absent_(absent),
         stages_(stages_of_case(stages, value, absent)),
         bound_(started(stages_, budget, prices, absent)),
@@ -157,22 +159,22 @@ class DividedCase {
     return !bound_.infeasible() && steps_.next(Control(), control);
   }
 
-  Certificate::Case proof(const Graph& graph, const StageGraph& whole) const {
+  certify::Certificate::Case proof(const Graph& graph, const remat::StageGraph& whole) const {
     return {absent_ == kNone ? kNone : whole.stage(absent_).op, proof_of(graph, stages_, bound_)};
   }
 
  private:
   int absent_;
-  StageGraph stages_;
+  remat::StageGraph stages_;
   PriceBound bound_;  // of stages_
   BoundSteps steps_;  // of bound_
 };
 
 }  // namespace
 
-std::optional<SplitBound> split_bound(const Graph& graph, const StageGraph& stages, Bytes budget,
-                                      const Prices& prices, double known, double work,
-                                      const Control& control) {
+std::optional<SplitBound> split_bound(const Graph& graph, const remat::StageGraph& stages,
+                                      Bytes budget, const remat::Prices& prices, double known,
+                                      double work, const Control& control) {
   const std::optional<int> value = value_to_split(stages, prices);
   if (!value) return std::nullopt;
   const double worth = known + kWorth * (known - stages.required_cost());
@@ -196,4 +198,4 @@ std::optional<SplitBound> split_bound(const Graph& graph, const StageGraph& stag
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -198,4 +198,4 @@ SubsetTable::State SubsetTable::cheapest() const {
 
 double SubsetTable::least() const { return base_ + least_[cheapest()]; }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

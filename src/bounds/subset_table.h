@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// The least cost at which each subset of a few values can be in memory, as ops run, run again and
 /// drop values, one step after the other: the table of the dynamic program of
@@ -125,4 +125,4 @@ void SubsetTable::trace(const Visit& visit) const {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

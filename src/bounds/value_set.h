@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace lowtide {
+namespace lowtide::bounds {
 
 /// A set of small numbers: values of a StageGraph, or its stages.
 class ValueSet {
@@ -66,4 +66,4 @@ class ValueSet {
   std::array<std::uint64_t, kMost / 64> words_{};
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -16,7 +16,7 @@ namespace {
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-bool same_layout(const TensorType& a, const TensorType& b) {
+bool same_layout(const ops::TensorType& a, const ops::TensorType& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;
 }
 
@@ -27,10 +27,10 @@ std::string_view short_name(std::string_view type) {
   return type.substr(0, type.find('.'));
 }
 
-const OpDef& known_op(std::string_view type) {
-  if (const OpDef* def = find_op(type)) return *def;
-  throw InputError(fmt::format("The library has no op \"{}\".{}", type,
-                               did_you_mean(type, op_names())));
+const ops::OpDef& known_op(std::string_view type) {
+  if (const ops::OpDef* def = ops::find_op(type)) return *def;
+  throw InputError(
+      fmt::format("The library has no op \"{}\".{}", type, did_you_mean(type, ops::op_names())));
 }
 
 /// Positions of the inputs that one schema argument stands for.
@@ -40,7 +40,7 @@ std::vector<int> positions_of(const Argument& argument) {
   return {};
 }
 
-std::vector<int> mutated_positions(const OpDef& def, const std::vector<Argument>& args) {
+std::vector<int> mutated_positions(const ops::OpDef& def, const std::vector<Argument>& args) {
   std::vector<int> positions;
   for (int index : def.mutates) {
     if (at(index) >= args.size()) continue;
@@ -52,7 +52,7 @@ std::vector<int> mutated_positions(const OpDef& def, const std::vector<Argument>
 void require_sizes(const std::string& name, const Shape& shape) {
   if (std::ranges::all_of(shape, [](std::int64_t size) { return size >= 0; })) return;
   throw InputError(fmt::format("Tensor \"{}\" has a negative size in its shape {}.", name,
-                               format_shape(shape)));
+                               ops::format_shape(shape)));
 }
 
 TensorId storage_in(const GraphData& data, TensorId id) {
@@ -90,10 +90,10 @@ Builder& Value::builder() const {
   throw InputError("A tensor is needed where an empty one was given.");
 }
 
-const TensorType& Value::type() const { return builder().type(id_); }
+const ops::TensorType& Value::type() const { return builder().type(id_); }
 
 std::int64_t Value::size(std::int64_t dim) const {
-  return shape().at(wrap_dim("size", dim, shape().size()));
+  return shape().at(ops::wrap_dim("size", dim, shape().size()));
 }
 
 Builder::Builder(std::string name) { data_.name = std::move(name); }
@@ -105,7 +105,7 @@ Value Builder::input(std::string name, Shape shape, DType dtype, Role role) {
   tensor.kind = Kind::resident;
   tensor.role = role;
   claim_name(tensor.name);
-  return {this, add_tensor(std::move(tensor), contiguous_type(dtype, std::move(shape)))};
+  return {this, add_tensor(std::move(tensor), ops::contiguous_type(dtype, std::move(shape)))};
 }
 
 Value Builder::resident(std::string name, Shape shape, DType dtype, Role role, Initializer init) {
@@ -129,7 +129,7 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
                                  "shorter sequence.",
                                  kMostOps));
   }
-  const OpDef& def = known_op(type);
+  const ops::OpDef& def = known_op(type);
   Op op;
   op.type = type;
   op.phase = phase_;
@@ -138,9 +138,9 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
   for (const CallArg& arg : args) op.args.push_back(bind(arg, op));
   op.mutates = mutated_positions(def, op.args);
 
-  std::vector<TensorType> types;
+  std::vector<ops::TensorType> types;
   for (TensorId id : op.inputs) types.push_back(types_[at(id)]);
-  const std::vector<OutputType> outputs = def.infer(OpCall(def.type, op.args, types));
+  const std::vector<ops::OutputType> outputs = def.infer(ops::OpCall(def.type, op.args, types));
   for (int position : op.mutates) {
     const Tensor& written = data_.tensors[at(storage(op.inputs[at(position)]))];
     if (written.kind == Kind::resident) continue;
@@ -203,7 +203,7 @@ Argument Builder::bind(const CallArg& arg, Op& op) const {
 
 TensorId Builder::storage(TensorId id) const { return storage_in(data_, id); }
 
-TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
+TensorId Builder::add_tensor(Tensor tensor, ops::TensorType type) {
   if (is_complex(type.dtype)) {
     throw InputError(fmt::format("\"{}\" would be of type {}; a builder knows the rules of real "
                                  "numbers only: capture complex models from PyTorch.",
@@ -211,7 +211,7 @@ TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
   }
   tensor.dtype = type.dtype;
   tensor.shape = type.shape;
-  if (type.strides != contiguous_strides(type.shape)) tensor.strides = type.strides;
+  if (type.strides != ops::contiguous_strides(type.shape)) tensor.strides = type.strides;
   if (tensor.alias_of == kNone) tensor.bytes = type.bytes();
   data_.tensors.push_back(std::move(tensor));
   types_.push_back(std::move(type));
@@ -221,8 +221,8 @@ TensorId Builder::add_tensor(Tensor tensor, TensorType type) {
 /// Every choice of where the op may write its result; build() leaves one. It may write over a value
 /// that lies exactly as the result will, unless it reads the same memory in another layout too.
 void Builder::permit_in_place(Op& op) const {
-  const TensorType& result = types_[at(op.outputs.front())];
-  if (!is_dense(result)) return;
+  const ops::TensorType& result = types_[at(op.outputs.front())];
+  if (!ops::is_dense(result)) return;
   for (std::size_t i = 0; i < op.inputs.size(); ++i) {
     const Tensor& owner = data_.tensors[at(storage(op.inputs[i]))];
     const bool covered = owner.kind == Kind::value && owner.bytes == result.bytes();

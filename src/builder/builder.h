@@ -25,7 +25,7 @@ class Value {
   TensorId id() const { return id_; }
   /// Throws InputError for an empty Value, as all that follow do.
   Builder& builder() const;
-  const TensorType& type() const;
+  const ops::TensorType& type() const;
   const Shape& shape() const { return type().shape; }
   /// Size of a dimension; negative dimensions count from the end.
   std::int64_t size(std::int64_t dim) const;
@@ -81,7 +81,7 @@ class Builder {
   /// Throws InputError for a name that another tensor has.
   void set_name(Value value, std::string name);
 
-  const TensorType& type(TensorId id) const { return types_[static_cast<std::size_t>(id)]; }
+  const ops::TensorType& type(TensorId id) const { return types_[static_cast<std::size_t>(id)]; }
   const GraphData& data() const { return data_; }
   /// Every parameter, in the order of definition.
   std::vector<Value> parameters();
@@ -110,14 +110,14 @@ class Builder {
   void claim_name(const std::string& name);
   /// `base`, with a number behind it when it is taken.
   std::string fresh_name(const std::string& base);
-  TensorId add_tensor(Tensor tensor, TensorType type);
+  TensorId add_tensor(Tensor tensor, ops::TensorType type);
   TensorId input_id(const Value& value, std::string_view op) const;
   Argument bind(const CallArg& arg, Op& op) const;
   void permit_in_place(Op& op) const;
   TensorId storage(TensorId id) const;
 
   GraphData data_;
-  std::vector<TensorType> types_;
+  std::vector<ops::TensorType> types_;
   Phase phase_ = Phase::forward;
   std::string prefix_;
   std::map<std::string, int> names_;  ///< in use, and how often asked for

@@ -21,13 +21,13 @@ Value as_rows(Value x) { return reshape(x, {-1, x.size(-1)}); }
 
 /// x broadcast to the leading dimensions `batch`, as a stack of matrices.
 Value as_stack(Value x, Shape batch) {
-  const std::int64_t count = count_elements(batch);
+  const std::int64_t count = ops::count_elements(batch);
   batch.insert(batch.end(), {x.size(-2), x.size(-1)});
   return reshape(expand(x, std::move(batch)), {count, x.size(-2), x.size(-1)});
 }
 
 Value batched_matmul(Value a, Value b) {
-  const Shape batch = broadcast_shapes("matmul", batch_of(a), batch_of(b));
+  const Shape batch = ops::broadcast_shapes("matmul", batch_of(a), batch_of(b));
   Shape shape = batch;
   shape.insert(shape.end(), {a.size(-2), b.size(-1)});
   return reshape(bmm(as_stack(a, batch), as_stack(b, batch)), std::move(shape));
@@ -51,7 +51,7 @@ Value matmul(Value a, Value b) {
 Value linear(Value x, Value weight, Value bias) {
   if (weight.dim() != 2 || x.dim() < 1 || x.size(-1) != weight.size(1)) {
     throw InputError(fmt::format("linear: input {} and weight {} do not fit",
-                                 format_shape(x.shape()), format_shape(weight.shape())));
+                                 ops::format_shape(x.shape()), ops::format_shape(weight.shape())));
   }
   const Value transposed = apply("aten::t", {weight});
   if (!bias) return matmul(x, transposed);

@@ -41,9 +41,9 @@ Value log_softmax(Value x, std::int64_t dim) {
 
 Value sum_to(Value x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  if (broadcast_shapes("sum_to", shape, x.shape()) != x.shape()) {
-    throw InputError(fmt::format("sum_to: {} does not broadcast to {}", format_shape(shape),
-                                 format_shape(x.shape())));
+  if (ops::broadcast_shapes("sum_to", shape, x.shape()) != x.shape()) {
+    throw InputError(fmt::format("sum_to: {} does not broadcast to {}", ops::format_shape(shape),
+                                 ops::format_shape(x.shape())));
   }
   const std::size_t lead = x.shape().size() - shape.size();
   std::vector<std::int64_t> dims;

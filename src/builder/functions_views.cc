@@ -14,20 +14,20 @@ constexpr int kContiguousFormat = 0;
 }  // namespace
 
 Value reshape(Value x, Shape shape) {
-  const Shape sizes = infer_sizes("reshape", shape, x.type().elements());
+  const Shape sizes = ops::infer_sizes("reshape", shape, x.type().elements());
   if (sizes == x.shape()) return x;
-  const bool viewable = view_strides(x.type(), sizes).has_value();
+  const bool viewable = ops::view_strides(x.type(), sizes).has_value();
   return apply("aten::view", {viewable ? x : contiguous(x), sizes});
 }
 
 Value flatten(Value x, std::int64_t start, std::int64_t end) {
   const Shape& shape = x.shape();
-  const auto first = static_cast<std::ptrdiff_t>(wrap_dim("flatten", start, shape.size()));
-  const auto last = static_cast<std::ptrdiff_t>(wrap_dim("flatten", end, shape.size()));
+  const auto first = static_cast<std::ptrdiff_t>(ops::wrap_dim("flatten", start, shape.size()));
+  const auto last = static_cast<std::ptrdiff_t>(ops::wrap_dim("flatten", end, shape.size()));
   if (first > last) throw InputError("flatten: the first dimension comes after the last.");
   if (shape.empty()) return reshape(x, {1});
   Shape flat(shape.begin(), shape.begin() + first);
-  flat.push_back(count_elements(Shape(shape.begin() + first, shape.begin() + last + 1)));
+  flat.push_back(ops::count_elements(Shape(shape.begin() + first, shape.begin() + last + 1)));
   flat.insert(flat.end(), shape.begin() + last + 1, shape.end());
   return reshape(x, std::move(flat));
 }

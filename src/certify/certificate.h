@@ -7,7 +7,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Why no plan of a graph within a budget costs less than `lower_bound`: the dual values of a
 /// Lagrangian relaxation (docs/concepts/certificates.md). Whoever has the graph can check it
@@ -57,4 +57,4 @@ struct Certificate {
   std::optional<Split> split = {};  ///< may prove more than `proof`; without a chain
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -7,7 +7,7 @@
 
 #include "certify/flaw.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 /// Which ops must have run before an op first runs, in every valid sequence: what makes its inputs,
@@ -144,4 +144,4 @@ ChainedStages stages_along(const Graph& graph, const Stages& stages,
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

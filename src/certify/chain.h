@@ -4,7 +4,7 @@
 
 #include "certify/stages.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// The stages as every valid order has them, by ops of which each must first run before the next:
 /// what the bound of a certificate for any order is worked out on (docs/concepts/certificates.md).
@@ -20,4 +20,4 @@ struct ChainedStages {
 ChainedStages stages_along(const Graph& graph, const Stages& stages,
                            const std::vector<OpId>& chain);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

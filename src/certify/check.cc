@@ -15,7 +15,7 @@
 #include "certify/split.h"
 #include "certify/stages.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 /// Sums of floating-point numbers, in whatever order, may differ by this share.
@@ -292,4 +292,4 @@ std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -7,7 +7,7 @@
 #include "certify/certificate.h"
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Why a certificate, or a plan beside it, is refused.
 enum class Flaw : std::uint8_t {
@@ -65,4 +65,4 @@ struct Certified {
 std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
                                          const Certificate& certificate);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

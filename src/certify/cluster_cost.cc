@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -110,4 +110,4 @@ double ClusterCost::rounding() const {
   return static_cast<double>(terms) * std::numeric_limits<double>::epsilon();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -7,7 +7,7 @@
 #include "certify/price_sums.h"
 #include "certify/stages.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// The least that a cluster's values cost at given prices: reruns, and bytes held while other
 /// stages first run. Found backwards: for each set of values that may be held at a moment, the
@@ -49,4 +49,4 @@ class ClusterCost {
   std::vector<double> to_go_;    // per set held: the least cost from here on
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

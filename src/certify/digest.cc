@@ -3,7 +3,7 @@
 #include <bit>
 #include <span>
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 class Hash {
@@ -58,4 +58,4 @@ std::uint64_t digest(const Graph& graph) {
   return hash.state();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

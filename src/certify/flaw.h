@@ -6,7 +6,7 @@
 
 #include "certify/check.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Ends a check at the first flaw. Only check.cc catches it.
 template <typename... Args>
@@ -22,4 +22,4 @@ inline std::string tensor_text(const Graph& graph, TensorId id) {
   return fmt::format("tensor {} (\"{}\")", id, graph.tensor(id).name);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

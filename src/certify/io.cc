@@ -12,7 +12,7 @@
 #include "base/file.h"
 #include "base/json_record.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -225,4 +225,4 @@ void write_certificate(const Certificate& certificate, const std::filesystem::pa
   write_file(path, format_certificate(certificate));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

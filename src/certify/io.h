@@ -6,7 +6,7 @@
 
 #include "certify/certificate.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Reads and writes `lowtide-certificate` documents (docs/reference/certificate-format.md). Reading
 /// throws InputError that names the file and the rule, for a key that the format does not have too.
@@ -16,4 +16,4 @@ Certificate parse_certificate(std::string_view text, const std::string& source =
 void write_certificate(const Certificate& certificate, const std::filesystem::path& path);
 std::string format_certificate(const Certificate& certificate);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-namespace lowtide {
+namespace lowtide::certify {
 
 PriceSums::PriceSums(std::span<const double> prices) : before_(prices.size() + 1) {
   constexpr int kDigits = std::numeric_limits<double>::digits;
@@ -17,4 +17,4 @@ PriceSums::PriceSums(std::span<const double> prices) : before_(prices.size() + 1
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

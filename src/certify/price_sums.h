@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Prices per stage, each rounded down to a multiple of one power of two, so that sums over any
 /// stages are exact. Any prices prove a bound; these are as good as those given, to 15 digits.
@@ -20,4 +20,4 @@ class PriceSums {
   std::vector<double> before_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

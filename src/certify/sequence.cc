@@ -6,7 +6,7 @@
 
 #include "certify/flaw.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 class Follower {
@@ -135,4 +135,4 @@ SequenceTotals follow(const Graph& graph, const Stages& stages, const Plan& plan
   return follower.finish();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -3,7 +3,7 @@
 #include "certify/stages.h"
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// What the actions of a plan cost and hold.
 struct SequenceTotals {
@@ -16,4 +16,4 @@ struct SequenceTotals {
 /// (bad_plan) at the first action that breaks one.
 SequenceTotals follow(const Graph& graph, const Stages& stages, const Plan& plan);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

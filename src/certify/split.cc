@@ -7,7 +7,7 @@
 
 #include "certify/flaw.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 /// The one value of an op, first made in stage `made` and read last in stage `last`.
@@ -107,4 +107,4 @@ Stages stages_of_case(const Graph& graph, const Stages& stages, TensorId value, 
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

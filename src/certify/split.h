@@ -3,7 +3,7 @@
 #include "certify/certificate.h"
 #include "certify/stages.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// Throws Refused (bad_split) unless every plan belongs to one of the cases, each given once: one
 /// in which the value is held throughout, and one for each op at whose first run it may be absent
@@ -17,4 +17,4 @@ void check_cases(const Graph& graph, const Stages& stages, const Certificate::Sp
 /// Graph::num_ops() + 1, and `cost` counts it.
 Stages stages_of_case(const Graph& graph, const Stages& stages, TensorId value, OpId absent);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

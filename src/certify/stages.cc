@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::certify {
 namespace {
 
 std::vector<TensorId> without_repeats(std::vector<TensorId> list) {
@@ -142,4 +142,4 @@ std::vector<Bytes> needs_of(const Graph& graph, const Stages& stages) {
   return needs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

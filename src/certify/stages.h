@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::certify {
 
 /// What every plan of a graph does in any case, worked out for the checking of certificates.
 ///
@@ -33,4 +33,4 @@ Stages stages_of(const Graph& graph);
 /// Stages::needs, from all that comes before it there.
 std::vector<Bytes> needs_of(const Graph& graph, const Stages& stages);
 
-}  // namespace lowtide
+}  // namespace lowtide::certify

@@ -11,22 +11,23 @@ namespace {
 
 struct RateOption {
   const char* name;
-  double OptimizerOptions::*field;
+  double models::OptimizerOptions::* field;
   const char* help;
 };
 constexpr RateOption kRates[] = {
-    {"--lr", &OptimizerOptions::learning_rate, "Learning rate [0.1 for sgd, 0.001 for the others]"},
-    {"--momentum", &OptimizerOptions::momentum, "Momentum of sgd [0.9]"},
-    {"--beta1", &OptimizerOptions::beta1, "Decay of adam's first moment [0.9]"},
-    {"--beta2", &OptimizerOptions::beta2, "Decay of adam's second moment [0.999]"},
-    {"--epsilon", &OptimizerOptions::epsilon, "Adam's epsilon [1e-8]"},
-    {"--weight-decay", &OptimizerOptions::weight_decay, "Weight decay [0]"}};
+    {"--lr", &models::OptimizerOptions::learning_rate,
+     "Learning rate [0.1 for sgd, 0.001 for the others]"},
+    {"--momentum", &models::OptimizerOptions::momentum, "Momentum of sgd [0.9]"},
+    {"--beta1", &models::OptimizerOptions::beta1, "Decay of adam's first moment [0.9]"},
+    {"--beta2", &models::OptimizerOptions::beta2, "Decay of adam's second moment [0.999]"},
+    {"--epsilon", &models::OptimizerOptions::epsilon, "Adam's epsilon [1e-8]"},
+    {"--weight-decay", &models::OptimizerOptions::weight_decay, "Weight decay [0]"}};
 
 void add_sizes(CLI::App& app, Edits& edits) {
-  for (const SizeOption& size : size_options()) {
+  for (const models::SizeOption& size : models::size_options()) {
     const std::string flag = fmt::format("--{}{}", size.name, size.name == "batch" ? ",-b" : "");
     add_edit<std::int64_t>(app, edits, flag, std::string(size.help),
-                           [field = size.field](TrainOptions& o, std::int64_t value) {
+                           [field = size.field](train::TrainOptions& o, std::int64_t value) {
                              o.recipe.sizes.*field = value;
                            })
         ->check(in_range(1, kLargest))
@@ -34,14 +35,14 @@ void add_sizes(CLI::App& app, Edits& edits) {
         ->group("Model");
   }
   add_edit<double>(app, edits, "--dropout", "Share of activations dropped",
-                   [](TrainOptions& o, double value) { o.recipe.sizes.dropout = value; })
+                   [](train::TrainOptions& o, double value) { o.recipe.sizes.dropout = value; })
       ->check(in_range(0, 1))
       ->type_name("P")
       ->group("Model");
 }
 
 /// "segments=8"
-void add_strategy_option(TrainOptions& options, const std::string& text) {
+void add_strategy_option(train::TrainOptions& options, const std::string& text) {
   const std::size_t equals = text.find('=');
   const char* end = text.data() + text.size();
   double value = 0;
@@ -83,19 +84,20 @@ CLI::Validator whole_number() {
 }
 
 void add_recipe_options(CLI::App& app, Edits& edits) {
-  add_edit<std::string>(app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
-                        [](TrainOptions& o, const std::string& name) { o.recipe.model = name; })
+  add_edit<std::string>(
+      app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
+      [](train::TrainOptions& o, const std::string& name) { o.recipe.model = name; })
       ->type_name("NAME")
       ->group("Model");
   add_sizes(app, edits);
   add_edit<std::string>(
       app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
-      [](TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
+      [](train::TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
       ->type_name("NAME")
       ->group("Optimizer");
   for (const RateOption& rate : kRates) {
     add_edit<double>(app, edits, rate.name, rate.help,
-                     [field = rate.field](TrainOptions& o, double value) {
+                     [field = rate.field](train::TrainOptions& o, double value) {
                        o.recipe.optimizer.*field = value;
                      })
         ->type_name("X")
@@ -104,21 +106,23 @@ void add_recipe_options(CLI::App& app, Edits& edits) {
 }
 
 void add_planning_options(CLI::App& app, Edits& edits) {
-  add_edit<std::string>(app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
-                        [](TrainOptions& o, const std::string& name) { o.fitting.strategy = name; })
+  add_edit<std::string>(
+      app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
+      [](train::TrainOptions& o, const std::string& name) { o.fitting.strategy = name; })
       ->type_name("NAME")
       ->group("Planning");
-  add_edit<std::vector<std::string>>(app, edits, "-O",
-                                     "Option of the strategy, NAME=NUMBER; repeatable",
-                                     [](TrainOptions& o, const std::vector<std::string>& all) {
-                                       for (const auto& text : all) add_strategy_option(o, text);
-                                     })
+  add_edit<std::vector<std::string>>(
+      app, edits, "-O", "Option of the strategy, NAME=NUMBER; repeatable",
+      [](train::TrainOptions& o, const std::vector<std::string>& all) {
+        for (const auto& text : all) add_strategy_option(o, text);
+      })
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("NAME=X")
       ->group("Planning");
-  add_edit<double>(app, edits, "--time-limit", "Seconds of planning at most; 0: no limit [30]",
-                   [](TrainOptions& o, double seconds) { o.fitting.planning_seconds = seconds; })
+  add_edit<double>(
+      app, edits, "--time-limit", "Seconds of planning at most; 0: no limit [30]",
+      [](train::TrainOptions& o, double seconds) { o.fitting.planning_seconds = seconds; })
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS")
       ->group("Planning");

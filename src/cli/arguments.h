@@ -15,7 +15,7 @@ namespace lowtide::cli {
 
 /// Changes that the command line makes to options, in its order. They are applied after parsing,
 /// so that a resumed run starts from its checkpoint's options rather than from the defaults.
-using Edits = std::vector<std::function<void(TrainOptions&)>>;
+using Edits = std::vector<std::function<void(train::TrainOptions&)>>;
 
 /// An option whose value `apply` (a function of TrainOptions& and T) stores.
 template <typename T, typename Apply>
@@ -24,7 +24,7 @@ CLI::Option* add_edit(CLI::App& app, Edits& edits, const std::string& name, cons
   return app.add_option_function<T>(
       name,
       [&edits, apply](const T& value) {
-        edits.push_back([apply, value](TrainOptions& options) { apply(options, value); });
+        edits.push_back([apply, value](train::TrainOptions& options) { apply(options, value); });
       },
       help);
 }

@@ -20,15 +20,15 @@ struct Arguments {
   bool json = false;
 };
 
-int report(const Refused& refused, bool json) {
+int report(const certify::Refused& refused, bool json) {
   const std::string message =
-      fmt::format("refused for {}: {}", name(refused.flaw), refused.message);
+      fmt::format("refused for {}: {}", certify::name(refused.flaw), refused.message);
   std::cerr << "lowtide: " << message << std::endl;
   if (json) {
     print_json({{"valid", false},
                 {"status", "invalid"},
                 {"error", message},
-                {"flaw", name(refused.flaw)}});
+                {"flaw", certify::name(refused.flaw)}});
   }
   return kBadInput;
 }
@@ -37,7 +37,7 @@ int report(const Refused& refused, bool json) {
 constexpr double kSameBound = 1e-6;
 
 /// A plan may claim more than the certificate beside it shows.
-void remark_on_claim(const Plan& plan, const Certified& certified) {
+void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
   const double claimed = plan.lower_bound.value_or(0);
   if (claimed * (1 - kSameBound) <= certified.lower_bound) return;
   std::cerr << fmt::format(
@@ -47,7 +47,7 @@ void remark_on_claim(const Plan& plan, const Certified& certified) {
             << std::endl;
 }
 
-int report(const Graph& graph, const Certified& certified, bool json) {
+int report(const Graph& graph, const certify::Certified& certified, bool json) {
   if (json) {
     print_json({{"valid", true},
                 {"status", "valid"},
@@ -72,13 +72,13 @@ int report(const Graph& graph, const Certified& certified, bool json) {
 int certify_files(const Arguments& arguments) {
   const Graph graph = read_graph(arguments.graph);
   const Plan plan = read_plan(arguments.plan);
-  const Certificate certificate = read_certificate(arguments.certificate);
-  const auto verdict = certify(graph, plan, certificate);
-  if (const Refused* refused = std::get_if<Refused>(&verdict)) {
+  const certify::Certificate certificate = certify::read_certificate(arguments.certificate);
+  const auto verdict = certify::certify(graph, plan, certificate);
+  if (const certify::Refused* refused = std::get_if<certify::Refused>(&verdict)) {
     return report(*refused, arguments.json);
   }
-  remark_on_claim(plan, std::get<Certified>(verdict));
-  return report(graph, std::get<Certified>(verdict), arguments.json);
+  remark_on_claim(plan, std::get<certify::Certified>(verdict));
+  return report(graph, std::get<certify::Certified>(verdict), arguments.json);
 }
 
 }  // namespace

@@ -30,25 +30,25 @@ struct Arguments {
 struct Row {
   std::string budget;  ///< as typed
   std::string strategy;
-  Planned planned;
+  planner::Planned planned;
   std::string refusal;  ///< why the strategy did not begin
 };
 
-std::vector<const Strategy*> chosen(const std::vector<std::string>& names) {
-  std::vector<const Strategy*> found;
-  for (const std::string& name : names) found.push_back(&find_strategy(name));
+std::vector<const strategy::Strategy*> chosen(const std::vector<std::string>& names) {
+  std::vector<const strategy::Strategy*> found;
+  for (const std::string& name : names) found.push_back(&strategy::find_strategy(name));
   if (!found.empty()) return found;
-  for (const Strategy& strategy : strategies()) found.push_back(&strategy);
+  for (const strategy::Strategy& strategy : strategy::strategies()) found.push_back(&strategy);
   return found;
 }
 
 /// A strategy that refuses the graph leaves a row that says so.
-Row row_of(const Graph& graph, const Strategy& strategy, const std::string& text, Bytes budget,
-           double time_limit) {
+Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::string& text,
+           Bytes budget, double time_limit) {
   Control control(time_limit);
   Row row{text, std::string(strategy.name), {}, {}};
   try {
-    row.planned = plan_within(graph, strategy, budget, {}, control);
+    row.planned = planner::plan_within(graph, strategy, budget, {}, control);
   } catch (const InputError& error) {
     row.planned.budget_bytes = budget;
     row.refusal = error.what();
@@ -58,7 +58,7 @@ Row row_of(const Graph& graph, const Strategy& strategy, const std::string& text
 
 /// Every pair, or those before a stop request.
 std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
-  const std::vector<const Strategy*> wanted = chosen(arguments.strategies);
+  const std::vector<const strategy::Strategy*> wanted = chosen(arguments.strategies);
   std::vector<std::pair<std::string, Bytes>> budgets;
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   for (const std::string& text : arguments.budgets) {
@@ -67,7 +67,7 @@ std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
   Progress progress;
   std::vector<Row> rows;
   for (const auto& [text, budget] : budgets) {
-    for (const Strategy* strategy : wanted) {
+    for (const strategy::Strategy* strategy : wanted) {
       if (Control::stop_requested()) return rows;
       progress.show(fmt::format("{} at {} ...", strategy->name, text));
       rows.push_back(row_of(graph, *strategy, text, budget, arguments.time_limit));
@@ -78,18 +78,18 @@ std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
   return rows;
 }
 
-std::string remark(const Planned& planned, const std::string& refusal) {
+std::string remark(const planner::Planned& planned, const std::string& refusal) {
   if (!refusal.empty()) return "refused";
-  if (planned.plan) return std::string(name(planned.outcome));
+  if (planned.plan) return std::string(strategy::name(planned.outcome));
   if (planned.smallest_budget) {
-    return fmt::format("{}: needs {}", name(planned.outcome),
+    return fmt::format("{}: needs {}", strategy::name(planned.outcome),
                        format_bytes(*planned.smallest_budget));
   }
-  return std::string(name(planned.outcome));
+  return std::string(strategy::name(planned.outcome));
 }
 
 std::string table_of(const std::vector<Row>& rows) {
-  Table table(
+  report::Table table(
       {"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
   for (const auto& [budget, strategy, planned, refusal] : rows) {
     const Plan* plan = planned.plan ? &*planned.plan : nullptr;
@@ -116,7 +116,7 @@ nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
   return {{"graph", graph.name()},
           {"keep_all_cost", reference.cost},
           {"keep_all_peak_bytes", reference.peak_bytes},
-          {"floor_bytes", budget_floor(graph)},
+          {"floor_bytes", bounds::budget_floor(graph)},
           {"status", Control::stop_requested() ? "stopped" : "complete"},
           {"rows", list}};
 }
@@ -129,7 +129,7 @@ int compare(const Arguments& arguments) {
   } else {
     print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}", graph.name(),
                       format_bytes(keep_all_reference(graph).peak_bytes),
-                      format_bytes(budget_floor(graph)), table_of(rows)));
+                      format_bytes(bounds::budget_floor(graph)), table_of(rows)));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }

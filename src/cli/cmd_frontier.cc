@@ -30,21 +30,23 @@ struct Arguments {
   bool json = false;
 };
 
-std::string table_of(const Frontier& found) {
-  Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
-  for (const Planned& point : found.points) {
+std::string table_of(const planner::Frontier& found) {
+  report::Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
+  for (const planner::Planned& point : found.points) {
     const double share = static_cast<double>(point.budget_bytes) /
                          static_cast<double>(point.keep_all_peak_bytes);
     table.add({format_bytes(point.budget_bytes), percent(share), percent(point.overhead()),
                percent(point.least_overhead()), percent(point.gap()),
-               std::string(name(point.outcome))});
+               std::string(strategy::name(point.outcome))});
   }
   return table.text();
 }
 
-nlohmann::json json_of(const Graph& graph, const Strategy& strategy, const Frontier& found) {
+nlohmann::json json_of(const Graph& graph, const strategy::Strategy& strategy,
+                       const planner::Frontier& found) {
   nlohmann::json points = nlohmann::json::array();
-  for (const Planned& point : found.points) points.push_back(to_json(point, strategy.name));
+  for (const planner::Planned& point : found.points)
+    points.push_back(to_json(point, strategy.name));
   const KeepAll reference = keep_all_reference(graph);
   return {{"graph", graph.name()},
           {"strategy", strategy.name},
@@ -65,13 +67,13 @@ void make_folder(const std::filesystem::path& folder) {
                                error ? error.message() : "it is no folder"));
 }
 
-void write_plans(const Frontier& found, const std::filesystem::path& folder) {
-  for (const Planned& point : found.points) {
+void write_plans(const planner::Frontier& found, const std::filesystem::path& folder) {
+  for (const planner::Planned& point : found.points) {
     write_plan(*point.plan, folder / fmt::format("{}.json", point.budget_bytes));
   }
 }
 
-[[noreturn]] void refuse(const Strategy& strategy) {
+[[noreturn]] void refuse(const strategy::Strategy& strategy) {
   if (Control::stop_requested()) throw StoppedError("stopped before a plan was found.");
   throw InfeasibleError(
       fmt::format("{} finds no plan within keep-all's peak or less in the time given. Raise "
@@ -80,17 +82,17 @@ void write_plans(const Frontier& found, const std::filesystem::path& folder) {
 }
 
 int walk(const Arguments& arguments) {
-  TrainOptions options;
+  train::TrainOptions options;
   options.fitting.planning_seconds = kDefaultSeconds;
   for (const auto& edit : arguments.edits) edit(options);
-  const Fitting& fitting = options.fitting;
-  const Strategy& strategy = find_strategy_or_default(fitting.strategy);
+  const train::Fitting& fitting = options.fitting;
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(fitting.strategy);
   const Graph graph = read_graph(arguments.graph);
   if (!arguments.plans.empty()) make_folder(arguments.plans);
   Progress progress;
   Control control(fitting.planning_seconds, progress.messages());
-  const Frontier found =
-      frontier(graph, strategy, arguments.points, fitting.strategy_options, control);
+  const planner::Frontier found =
+      planner::frontier(graph, strategy, arguments.points, fitting.strategy_options, control);
   if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans);
   if (arguments.json) {

@@ -22,14 +22,14 @@ struct Arguments {
 };
 
 int write_training_graph(const Arguments& arguments) {
-  TrainOptions options;
+  train::TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
-  const Recipe& recipe = options.recipe;
+  const train::Recipe& recipe = options.recipe;
   if (recipe.model.empty())
     throw InputError("which model? Give --model; `lowtide models` lists them.");
   require_can_write(arguments.output);
-  const Graph graph =
-      roofline_priced(training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer));
+  const Graph graph = cost::roofline_priced(
+      models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer));
   write_graph(graph, arguments.output);
   const KeepAll reference = keep_all_reference(graph);
   if (arguments.json) {

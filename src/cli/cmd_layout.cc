@@ -34,7 +34,7 @@ struct Arguments {
   bool json = false;
 
   Bytes alignment_for(const LayoutInput& input) const {
-    return alignment.value_or(input.of_plan ? kArenaAlignment : 1);
+    return alignment.value_or(input.of_plan ? packing::kArenaAlignment : 1);
   }
 };
 
@@ -53,7 +53,7 @@ std::int64_t work_in(double seconds) {
   return seconds > 0 ? static_cast<std::int64_t>(kWorkPerSecond * seconds) : kUnlimitedWork;
 }
 
-void require_fit(const SolvedPacking& solved, std::optional<Bytes> capacity) {
+void require_fit(const packing::SolvedPacking& solved, std::optional<Bytes> capacity) {
   if (!capacity || solved.packing.height <= *capacity) return;
   if (solved.lower_bound > *capacity) {
     throw InfeasibleError(fmt::format(
@@ -75,9 +75,10 @@ std::string described(const PlanToPack& of) {
                      percent(static_cast<double>(*budget) / keep_all), of.plan.strategy);
 }
 
-void draw(const LayoutInput& input, const SolvedPacking& solved, const Arguments& arguments) {
-  const Packing& packing = solved.packing;
-  LayoutPlot plot{
+void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
+          const Arguments& arguments) {
+  const packing::Packing& packing = solved.packing;
+  report::LayoutPlot plot{
       .title = std::filesystem::path(arguments.source.file).filename().string(),
       .subtitle = fmt::format("{} buffers, each at its address while it is alive",
                               input.table.buffers.size()),
@@ -85,12 +86,12 @@ void draw(const LayoutInput& input, const SolvedPacking& solved, const Arguments
   if (const auto& of = input.of_plan) {
     plot.title = described(*of);
     plot.time_label = "actions of one training step, executions and frees";
-    plot.boxes = boxes_of(of->graph, of->plan, of->needed, packing);
+    plot.boxes = report::boxes_of(of->graph, of->plan, of->needed, packing);
     plot.budget_bytes = of->plan.budget_bytes;
   } else {
-    plot.boxes = boxes_of(input.table.ids, input.table.buffers, packing);
+    plot.boxes = report::boxes_of(input.table.ids, input.table.buffers, packing);
   }
-  write_file(arguments.picture, format_layout_plot(plot));
+  write_file(arguments.picture, report::format_layout_plot(plot));
 }
 
 /// Of each resident, when these are compared too.
@@ -104,7 +105,7 @@ std::vector<Bytes> held(const LayoutInput& input, const Arguments& arguments) {
   return bytes;
 }
 
-std::string summary(const LayoutInput& input, const SolvedPacking& solved) {
+std::string summary(const LayoutInput& input, const packing::SolvedPacking& solved) {
   std::string text =
       fmt::format("{} buffers: height {}, lower bound {}, {}\n", input.table.buffers.size(),
                   solved.packing.height, solved.lower_bound,
@@ -116,7 +117,7 @@ std::string summary(const LayoutInput& input, const SolvedPacking& solved) {
   return text;
 }
 
-nlohmann::json to_json(const LayoutInput& input, const SolvedPacking& solved) {
+nlohmann::json to_json(const LayoutInput& input, const packing::SolvedPacking& solved) {
   nlohmann::json document = {{"status", solved.proven() ? "optimal" : "feasible"},
                              {"buffers", input.table.buffers.size()},
                              {"height", solved.packing.height},
@@ -131,7 +132,8 @@ nlohmann::json to_json(const LayoutInput& input, const SolvedPacking& solved) {
   return document;
 }
 
-void report(const LayoutInput& input, const SolvedPacking& solved, const Arguments& arguments) {
+void report(const LayoutInput& input, const packing::SolvedPacking& solved,
+            const Arguments& arguments) {
   std::optional<PoolComparison> comparison;
   if (arguments.compares) {
     comparison = compare_pools(input.table.buffers, solved, held(input, arguments),
@@ -159,11 +161,12 @@ int layout(const Arguments& arguments) {
   const LayoutInput input = read_layout_input(source);
   const double seconds = arguments.seconds.value_or(kPackingSeconds);
   const Control control(seconds);
-  const PackingGoal goal{arguments.alignment_for(input), capacity, work_in(seconds)};
-  const SolvedPacking solved =
-      solve_tied_packing(input.table.buffers, input.table.ties, goal, control);
+  const packing::PackingGoal goal{arguments.alignment_for(input), capacity, work_in(seconds)};
+  const packing::SolvedPacking solved =
+      packing::solve_tied_packing(input.table.buffers, input.table.ties, goal, control);
   require_fit(solved, capacity);
-  if (!arguments.output.empty()) write_file(arguments.output, to_csv(input.table, solved.packing));
+  if (!arguments.output.empty())
+    write_file(arguments.output, packing::to_csv(input.table, solved.packing));
   if (!arguments.picture.empty()) draw(input, solved, arguments);
   if (arguments.output != "/dev/stdout") report(input, solved, arguments);
   return Control::stop_requested() ? kStopped : kSuccess;

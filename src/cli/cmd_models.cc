@@ -12,21 +12,21 @@
 namespace lowtide::cli {
 namespace {
 
-const char* name(Task task) {
+const char* name(models::Task task) {
   switch (task) {
-    case Task::images:
+    case models::Task::images:
       return "images";
-    case Task::tokens:
+    case models::Task::tokens:
       return "tokens";
-    case Task::segmentation:
+    case models::Task::segmentation:
       break;
   }
   return "segmentation";
 }
 
-nlohmann::ordered_json defaults_of(const Model& model) {
+nlohmann::ordered_json defaults_of(const models::Model& model) {
   nlohmann::ordered_json defaults = nlohmann::ordered_json::object();
-  for (const SizeOption& size : size_options()) {
+  for (const models::SizeOption& size : models::size_options()) {
     const std::int64_t value = model.defaults.*size.field;
     if (value > 0) defaults[std::string(size.name)] = value;
   }
@@ -44,8 +44,9 @@ std::string listed(const nlohmann::ordered_json& defaults) {
 
 int list_models(bool json) {
   nlohmann::json all = nlohmann::json::array();
-  Table table({"model", "learns", "what", "options and their defaults"}, Table::Align::left);
-  for (const Model& model : models()) {
+  report::Table table({"model", "learns", "what", "options and their defaults"},
+                      report::Table::Align::left);
+  for (const models::Model& model : models::models()) {
     const auto defaults = defaults_of(model);
     table.add(
         {std::string(model.name), name(model.task), std::string(model.summary), listed(defaults)});

@@ -35,13 +35,13 @@ struct Peaks {
 };
 
 Peaks peaks_of(const Graph& graph, double work, const Control& control) {
-  const StageGraph stages(graph);
-  const LeastPeak least =
-      least_peak(stages, Precedence(graph, stages), {.work = work}, control);
+  const remat::StageGraph stages(graph);
+  const ordering::LeastPeak least =
+      ordering::least_peak(stages, ordering::Precedence(graph, stages), {.work = work}, control);
   const auto in_place = [&](const Plan& plan) { return with_in_place(graph, plan).peak_bytes; };
   const Plan given = keep_all(graph);
-  return {given.peak_bytes, in_place(given), in_place(lower(graph, ops_of(stages, least.stages))),
-          least.bound};
+  return {given.peak_bytes, in_place(given),
+          in_place(lower(graph, ordering::ops_of(stages, least.stages))), least.bound};
 }
 
 std::string saved(const Peaks& peaks, Bytes bytes) {
@@ -51,7 +51,7 @@ std::string saved(const Peaks& peaks, Bytes bytes) {
 }
 
 std::string summary(const Graph& graph, const Peaks& peaks) {
-  Table table({fmt::format("{}: every op once", graph.name()), "peak", "saved"});
+  report::Table table({fmt::format("{}: every op once", graph.name()), "peak", "saved"});
   const auto add = [&](const char* how, Bytes bytes) {
     table.add({how, format_bytes(bytes), saved(peaks, bytes)});
   };

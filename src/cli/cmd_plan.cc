@@ -49,22 +49,22 @@ constexpr double kExplainShare = 0.5;
 constexpr double kExplainSeconds = 10;
 
 /// Bytes in use over a step: the plan beside keep-all.
-void draw(const Graph& graph, const Planned& planned, const std::string& path) {
-  MemoryCurve within = memory_curve(graph, *planned.plan, "within the budget");
+void draw(const Graph& graph, const planner::Planned& planned, const std::string& path) {
+  report::MemoryCurve within = report::memory_curve(graph, *planned.plan, "within the budget");
   within.budget_bytes = planned.budget_bytes;
-  write_memory_plot(
+  report::write_memory_plot(
       {.title = "Bytes in use over one step",
        .subtitle = fmt::format("{}, {} of {}", graph.name(), format_bytes(planned.budget_bytes),
                                format_bytes(planned.keep_all_peak_bytes)),
-       .curves = {memory_curve(graph, keep_all(graph), "keep-all"), within},
+       .curves = {report::memory_curve(graph, keep_all(graph), "keep-all"), within},
        .resident_bytes = graph.resident_bytes()},
       path);
 }
 
-std::string summary(const Graph& graph, const Planned& planned) {
+std::string summary(const Graph& graph, const planner::Planned& planned) {
   const Plan& plan = *planned.plan;
-  Table table({"graph", graph.name()}, Table::Align::left);
-  table.add({"strategy", fmt::format("{} ({})", plan.strategy, name(planned.outcome))});
+  report::Table table({"graph", graph.name()}, report::Table::Align::left);
+  table.add({"strategy", fmt::format("{} ({})", plan.strategy, strategy::name(planned.outcome))});
   table.add({"budget", format_bytes(planned.budget_bytes)});
   table.add({"arena",
              bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
@@ -77,16 +77,18 @@ std::string summary(const Graph& graph, const Planned& planned) {
 }
 
 /// The model that --export-mps writes and to which the solutions of --import-solution belong.
-constexpr Formulation kExported = Formulation::strong;
+constexpr strategy::checkmate::Formulation kExported = strategy::checkmate::Formulation::strong;
 
 /// About a gigabyte of text.
 constexpr double kMostRows = 5e6;
 
 int export_model(const Graph& graph, Bytes budget, const Arguments& arguments) {
-  const StageGraph stages(graph);
-  refuse_too_large(graph, StageModel::size(graph, stages, budget, kExported), kMostRows, "");
-  const StageModel model(graph, stages, budget, kExported);
-  write_file(arguments.model, format_mps(model, graph.name()));
+  const remat::StageGraph stages(graph);
+  strategy::checkmate::refuse_too_large(
+      graph, strategy::checkmate::StageModel::size(graph, stages, budget, kExported), kMostRows,
+      "");
+  const strategy::checkmate::StageModel model(graph, stages, budget, kExported);
+  write_file(arguments.model, strategy::checkmate::format_mps(model, graph.name()));
   const int rows = model.program().num_rows();
   const int columns = model.program().num_columns();
   if (arguments.json) {
@@ -103,26 +105,27 @@ int export_model(const Graph& graph, Bytes budget, const Arguments& arguments) {
   return kSuccess;
 }
 
-Planned imported(const Graph& graph, Bytes budget, const std::string& file) {
-  const StageGraph stages(graph);
-  const StageModel model(graph, stages, budget, kExported);
-  const std::vector<Event> events = parse_solution(model, read_file(file), file);
-  return plan_of(graph, executions_of(stages, events), "imported", budget);
+planner::Planned imported(const Graph& graph, Bytes budget, const std::string& file) {
+  const remat::StageGraph stages(graph);
+  const strategy::checkmate::StageModel model(graph, stages, budget, kExported);
+  const std::vector<remat::Event> events =
+      strategy::checkmate::parse_solution(model, read_file(file), file);
+  return planner::plan_of(graph, remat::executions_of(stages, events), "imported", budget);
 }
 
-Planned searched(const Graph& graph, const Strategy& strategy, Bytes budget,
-                 const Fitting& fitting) {
+planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
+                          const train::Fitting& fitting) {
   Progress progress;
   Control control(fitting.planning_seconds, progress.messages());
-  return plan_within(graph, strategy, budget, fitting.strategy_options, control);
+  return planner::plan_within(graph, strategy, budget, fitting.strategy_options, control);
 }
 
-void write_proof(const Planned& planned, const std::string& file) {
+void write_proof(const planner::Planned& planned, const std::string& file) {
   if (!planned.certificate) {
     throw InputError(fmt::format("{}: {} has no proof of a lower bound; the strategy search has.",
                                  file, planned.plan->strategy));
   }
-  write_certificate(*planned.certificate, file);
+  certify::write_certificate(*planned.certificate, file);
   const double proved = planned.certificate->lower_bound;
   if (proved >= planned.plan->lower_bound.value_or(0) * (1 - kSameBound)) return;
   Progress().say(fmt::format(
@@ -132,22 +135,24 @@ void write_proof(const Planned& planned, const std::string& file) {
 }
 
 /// What more memory would save; with --explain by a plan for it, else by the bound alone.
-MoreBudget with_more(const Graph& graph, const Planned& planned, const Arguments& arguments,
-                     const Strategy& strategy, const Fitting& fitting) {
-  const Bytes extra = worth_asking_for(planned.budget_bytes);
+planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planned,
+                              const Arguments& arguments, const strategy::Strategy& strategy,
+                              const train::Fitting& fitting) {
+  const Bytes extra = planner::worth_asking_for(planned.budget_bytes);
   const bool plans_again = arguments.explains && !Control::stop_requested();
-  if (!plans_again) return bound_with_more(graph, planned, extra);
+  if (!plans_again) return planner::bound_with_more(graph, planned, extra);
   const double limit = kExplainShare * fitting.planning_seconds;
   Progress progress;
   Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
                   progress.messages());
-  return plan_with_more(graph, strategy, planned, extra, fitting.strategy_options, control);
+  return planner::plan_with_more(graph, strategy, planned, extra, fitting.strategy_options,
+                                 control);
 }
 
 int plan(const Arguments& arguments) {
-  TrainOptions options;
+  train::TrainOptions options;
   for (const auto& edit : arguments.edits) edit(options);
-  const Strategy& strategy = find_strategy_or_default(options.fitting.strategy);
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(options.fitting.strategy);
   const Budget asked = parse_budget(arguments.budget);
   for (const std::string& file :
        {arguments.output, arguments.certificate, arguments.picture, arguments.model}) {
@@ -157,24 +162,25 @@ int plan(const Arguments& arguments) {
   const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
-  const Planned planned = import ? imported(graph, budget, arguments.solution)
-                                 : searched(graph, strategy, budget, options.fitting);
+  const planner::Planned planned = import ? imported(graph, budget, arguments.solution)
+                                          : searched(graph, strategy, budget, options.fitting);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
-  if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
+  if (!planned.plan) throw train::DoesNotFit(graph, planned, {.budget_bytes = budget});
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
-  const MoreBudget more = with_more(graph, planned, arguments, strategy, options.fitting);
+  const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, options.fitting);
   if (arguments.json) {
     nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
     document["with_more"] = to_json(more);
     print_json(document);
   } else {
     print(summary(graph, planned));
-    print("\n" + format_explanation(graph, explain(graph, *planned.plan), kExplainedRows));
-    if (more.saves || more.saves_at_most) print("\n" + format_more(more, planned));
+    print("\n" +
+          report::format_explanation(graph, report::explain(graph, *planned.plan), kExplainedRows));
+    if (more.saves || more.saves_at_most) print("\n" + planner::format_more(more, planned));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }

@@ -41,8 +41,9 @@ int profile(const Arguments& arguments) {
   require_executable(graph, arguments.graph);
   Progress progress;
   const Control control(0, progress.messages());
-  const Profiled profiled = profile_here(graph, arguments.profile, control,
-                                         arguments.again ? Measure::again : Measure::lacking);
+  const train::Profiled profiled =
+      train::profile_here(graph, arguments.profile, control,
+                          arguments.again ? profile::Measure::again : profile::Measure::lacking);
   write_graph(profiled.graph, arguments.output);
   const KeepAll reference = keep_all_reference(profiled.graph);
   if (arguments.json) {

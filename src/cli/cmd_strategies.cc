@@ -11,27 +11,30 @@
 namespace lowtide::cli {
 namespace {
 
-nlohmann::json to_json(const Strategy& strategy) {
+nlohmann::json to_json(const strategy::Strategy& strategy) {
   nlohmann::json options = nlohmann::json::array();
-  for (const StrategyOption& o : strategy.options) {
+  for (const strategy::StrategyOption& o : strategy.options) {
     options.push_back({{"name", o.name},
                        {"help", o.help},
                        {"default", o.default_value},
                        {"low", o.low},
                        {"high", o.high}});
   }
-  return {{"name", strategy.name},           {"summary", strategy.summary},
-          {"guarantee", strategy.guarantee}, {"paper", strategy.paper},
-          {"options", options},              {"default", &strategy == &default_strategy()}};
+  return {{"name", strategy.name},
+          {"summary", strategy.summary},
+          {"guarantee", strategy.guarantee},
+          {"paper", strategy.paper},
+          {"options", options},
+          {"default", &strategy == &strategy::default_strategy()}};
 }
 
-std::string described(const Strategy& strategy) {
-  const bool is_default = &strategy == &default_strategy();
+std::string described(const strategy::Strategy& strategy) {
+  const bool is_default = &strategy == &strategy::default_strategy();
   std::string text =
       fmt::format("{}{}\n  {}\n  guarantee: {}\n", strategy.name, is_default ? " (default)" : "",
                   strategy.summary, strategy.guarantee);
   if (!strategy.paper.empty()) text += fmt::format("  paper: {}\n", strategy.paper);
-  for (const StrategyOption& o : strategy.options) {
+  for (const strategy::StrategyOption& o : strategy.options) {
     text +=
         fmt::format("  -O {}={}   {} ({} to {})\n", o.name, o.default_value, o.help, o.low, o.high);
   }
@@ -41,7 +44,7 @@ std::string described(const Strategy& strategy) {
 int list_strategies(bool json) {
   nlohmann::json all = nlohmann::json::array();
   std::string text;
-  for (const Strategy& strategy : strategies()) {
+  for (const strategy::Strategy& strategy : strategy::strategies()) {
     all.push_back(to_json(strategy));
     text += described(strategy);
   }

@@ -15,8 +15,8 @@
 namespace lowtide::cli {
 namespace {
 
-using Memory = ExecutorOptions::Memory;
-using Overrun = ExecutorOptions::Overrun;
+using Memory = runtime::ExecutorOptions::Memory;
+using Overrun = runtime::ExecutorOptions::Overrun;
 
 struct Arguments {
   Edits edits;
@@ -34,16 +34,16 @@ bool is_second(const std::string& option, const std::string& value, const std::s
   return value == second;
 }
 
-void set_memory(TrainOptions& o, const std::string& value) {
+void set_memory(train::TrainOptions& o, const std::string& value) {
   o.fitting.memory = is_second("--memory", value, "static", "pool") ? Memory::pool : Memory::arena;
 }
 
-void set_overrun(TrainOptions& o, const std::string& value) {
+void set_overrun(train::TrainOptions& o, const std::string& value) {
   o.fitting.overrun =
       is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
 }
 
-void set_budget(TrainOptions& o, const std::string& value) {
+void set_budget(train::TrainOptions& o, const std::string& value) {
   parse_budget(value);  // complains now, not after profiling
   o.fitting.budget = value;
 }
@@ -51,28 +51,30 @@ void set_budget(TrainOptions& o, const std::string& value) {
 void add_run_options(CLI::App& app, Edits& edits) {
   const char* group = "Run";
   add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
-                         [](TrainOptions& o, std::int64_t n) { o.steps = n; })
+                         [](train::TrainOptions& o, std::int64_t n) { o.steps = n; })
       ->check(in_range(0, kLargest))
       ->type_name("N")
       ->group(group);
-  add_edit<std::string>(
-      app, edits, "--data", "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
-      [](TrainOptions& o, const std::string& t) { o.recipe.data = parse_data_source(t); })
+  add_edit<std::string>(app, edits, "--data",
+                        "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.recipe.data = train::parse_data_source(t);
+                        })
       ->type_name("DATA")
       ->group(group);
   add_edit<std::string>(app, edits, "--text", "The same as --data text:FILE",
-                        [](TrainOptions& o, const std::string& t) {
-                          o.recipe.data = parse_data_source("text:" + t);
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.recipe.data = train::parse_data_source("text:" + t);
                         })
       ->type_name("FILE")
       ->group(group);
   add_edit<std::uint64_t>(app, edits, "--seed", "Of parameters, dropout and batches [0]",
-                          [](TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
+                          [](train::TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
       ->check(whole_number())
       ->type_name("N")
       ->group(group);
   add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
-                [](TrainOptions& o, int n) { o.recipe.threads = n; })
+                [](train::TrainOptions& o, int n) { o.recipe.threads = n; })
       ->check(in_range(1, 4096))
       ->type_name("N")
       ->group(group);
@@ -99,7 +101,7 @@ void add_memory_options(CLI::App& app, Edits& edits) {
       ->group(group);
   add_edit<std::string>(app, edits, "--reserve",
                         "Part of the budget kept for --overrun reserve [0]",
-                        [](TrainOptions& o, const std::string& t) {
+                        [](train::TrainOptions& o, const std::string& t) {
                           o.fitting.reserve_bytes = parse_amount(t, "--reserve");
                         })
       ->type_name("BYTES")
@@ -107,38 +109,40 @@ void add_memory_options(CLI::App& app, Edits& edits) {
 }
 
 void add_path(CLI::App& app, Edits& edits, const std::string& name, const std::string& help,
-              std::filesystem::path TrainOptions::*field) {
-  add_edit<std::string>(app, edits, name, help,
-                        [field](TrainOptions& o, const std::string& path) { o.*field = path; })
+              std::filesystem::path train::TrainOptions::* field) {
+  add_edit<std::string>(
+      app, edits, name, help,
+      [field](train::TrainOptions& o, const std::string& path) { o.*field = path; })
       ->type_name("FILE")
       ->group("Files");
 }
 
 void add_file_options(CLI::App& app, Edits& edits) {
   add_path(app, edits, "--save", "Checkpoint to write at the end and when stopped",
-           &TrainOptions::save);
+           &train::TrainOptions::save);
   add_edit<std::int64_t>(app, edits, "--save-every", "And after every N steps",
-                         [](TrainOptions& o, std::int64_t n) { o.save_every = n; })
+                         [](train::TrainOptions& o, std::int64_t n) { o.save_every = n; })
       ->check(in_range(1, kLargest))
       ->type_name("N")
       ->group("Files");
   add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",
-           &TrainOptions::profile);
+           &train::TrainOptions::profile);
   app.add_flag_callback(
          "--measure-again",
-         [&edits] { edits.push_back([](TrainOptions& o) { o.measure_again = true; }); },
+         [&edits] { edits.push_back([](train::TrainOptions& o) { o.measure_again = true; }); },
          "Measure all ops once more and keep the smaller times")
       ->group("Files");
-  add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step", &TrainOptions::trace);
-  add_path(app, edits, "--plan-out", "The plan", &TrainOptions::plan_out);
-  add_path(app, edits, "--graph-out", "The measured graph", &TrainOptions::graph_out);
+  add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step",
+           &train::TrainOptions::trace);
+  add_path(app, edits, "--plan-out", "The plan", &train::TrainOptions::plan_out);
+  add_path(app, edits, "--graph-out", "The measured graph", &train::TrainOptions::graph_out);
   add_path(app, edits, "--dump-gradients", "Gradients of the last step (safetensors)",
-           &TrainOptions::gradients_out);
+           &train::TrainOptions::gradients_out);
 }
 
-TrainOptions options_from(const Arguments& arguments) {
-  TrainOptions options =
-      arguments.resume.empty() ? TrainOptions{} : resumed_options(arguments.resume);
+train::TrainOptions options_from(const Arguments& arguments) {
+  train::TrainOptions options =
+      arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
   for (const auto& edit : arguments.edits) edit(options);
   if (options.recipe.model.empty()) {
     throw InputError(
@@ -153,15 +157,15 @@ TrainOptions options_from(const Arguments& arguments) {
   return options;
 }
 
-int exit_code(const TrainResult& result) {
+int exit_code(const train::TrainResult& result) {
   if (!result.save_error.empty()) return kFailed;
   return result.stopped ? kStopped : kSuccess;
 }
 
 int train_model(const Arguments& arguments) {
-  const TrainOptions options = options_from(arguments);
+  const train::TrainOptions options = options_from(arguments);
   Progress progress;
-  const TrainResult result = train(options, progress.listener());
+  const train::TrainResult result = train::train(options, progress.listener());
   if (arguments.json) {
     print_json(to_json(result));
   } else {
@@ -184,7 +188,7 @@ Action define_train(CLI::App& app) {
       ->group("Files");
   auto& edits = arguments->edits;
   app.add_flag_callback(
-      "--check", [&edits] { edits.push_back([](TrainOptions& o) { o.check = true; }); },
+      "--check", [&edits] { edits.push_back([](train::TrainOptions& o) { o.check = true; }); },
       "Run keep-all as well and compare losses, gradients, parameters, buffers and the "
       "generator bit for bit");
   add_json_flag(app, arguments->json);

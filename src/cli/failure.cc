@@ -26,7 +26,7 @@ struct Failure {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-nlohmann::json known_budgets(const DoesNotFit& e) {
+nlohmann::json known_budgets(const train::DoesNotFit& e) {
   return {{"floor_bytes", e.floor_bytes},
           {"smallest_budget_bytes", or_null(e.smallest_budget_bytes)}};
 }
@@ -34,7 +34,7 @@ nlohmann::json known_budgets(const DoesNotFit& e) {
 Failure classify(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
-  } catch (const DoesNotFit& e) {
+  } catch (const train::DoesNotFit& e) {
     return {kInfeasible, "infeasible", e.what(), known_budgets(e)};
   } catch (const InfeasibleError& e) {
     return {kInfeasible, "infeasible", e.what()};

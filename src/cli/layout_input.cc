@@ -47,21 +47,21 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
     throw InputError("--strategy needs a --budget to plan within.");
   }
   if (source.budget.empty()) return keep_all(graph);
-  const Strategy& strategy = find_strategy_or_default(source.strategy);
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(source.strategy);
   const Bytes budget = parse_budget(source.budget).resolve(keep_all_reference(graph).peak_bytes);
   Progress progress;
   Control control(source.seconds, progress.messages());
-  Planned planned = plan_within(graph, strategy, budget, {}, control);
+  planner::Planned planned = planner::plan_within(graph, strategy, budget, {}, control);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
-  if (!planned.plan) throw DoesNotFit(graph, planned, {.budget_bytes = budget});
+  if (!planned.plan) throw train::DoesNotFit(graph, planned, {.budget_bytes = budget});
   return std::move(*planned.plan);
 }
 
 /// "t12@40": tensor 12 from action 40 on; "w7@40": the workspace of op 7.
-BufferTable table_of(const PlanBuffers& needed) {
-  BufferTable table{.ids = {}, .buffers = needed.buffers};
+packing::BufferTable table_of(const layout::PlanBuffers& needed) {
+  packing::BufferTable table{.ids = {}, .buffers = needed.buffers};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const Placement& first = needed.first[i];
     table.ids.push_back(fmt::format("{}{}@{}", first.workspace ? 'w' : 't', first.index,
@@ -76,12 +76,12 @@ LayoutInput read_layout_input(const LayoutSource& source) {
   const std::string text = read_file(source.file);
   if (!is_json(text)) {
     refuse_plans(source);
-    return {parse_buffers(text, source.file), std::nullopt};
+    return {packing::parse_buffers(text, source.file), std::nullopt};
   }
   Graph graph = parse_graph(text, source.file);
   Plan plan = source.plan.empty() ? made_plan(graph, source) : read_valid_plan(graph, source.plan);
-  PlanBuffers needed = buffers_of(graph, plan);
-  BufferTable table = table_of(needed);
+  layout::PlanBuffers needed = layout::buffers_of(graph, plan);
+  packing::BufferTable table = table_of(needed);
   return {std::move(table), PlanToPack{std::move(graph), std::move(plan), std::move(needed)}};
 }
 

@@ -23,11 +23,11 @@ struct LayoutSource {
 struct PlanToPack {
   Graph graph;
   Plan plan;
-  PlanBuffers needed;
+  layout::PlanBuffers needed;
 };
 
 struct LayoutInput {
-  BufferTable table;
+  packing::BufferTable table;
   std::optional<PlanToPack> of_plan;  ///< when the buffers are those of a plan, in its order
 };
 

@@ -4,10 +4,10 @@
 
 namespace lowtide::cli {
 
-nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
+nlohmann::json to_json(const planner::Planned& planned, std::string_view strategy) {
   nlohmann::json j = {{"strategy", strategy},
                       {"budget_bytes", planned.budget_bytes},
-                      {"status", name(planned.outcome)},
+                      {"status", strategy::name(planned.outcome)},
                       {"seconds", planned.seconds},
                       {"repeatable", planned.repeatable},
                       {"keep_all_cost", planned.keep_all_cost},
@@ -27,7 +27,7 @@ nlohmann::json to_json(const Planned& planned, std::string_view strategy) {
   return j;
 }
 
-nlohmann::json to_json(const MoreBudget& more) {
+nlohmann::json to_json(const planner::MoreBudget& more) {
   return {{"extra_bytes", more.extra_bytes},
           {"saves_at_most", or_null(more.saves_at_most)},
           {"saves", or_null(more.saves)}};

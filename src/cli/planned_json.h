@@ -9,9 +9,9 @@ namespace lowtide::cli {
 
 /// What programs want to know of a planning: budget_bytes, strategy, status, cost, overhead,
 /// peak_bytes, arena_bytes, lower_bound, gap, seconds; null for what there is not.
-nlohmann::json to_json(const Planned& planned, std::string_view strategy);
+nlohmann::json to_json(const planner::Planned& planned, std::string_view strategy);
 
 /// extra_bytes, saves_at_most, saves; null for what is not known.
-nlohmann::json to_json(const MoreBudget& more);
+nlohmann::json to_json(const planner::MoreBudget& more);
 
 }  // namespace lowtide::cli

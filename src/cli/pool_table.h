@@ -13,7 +13,7 @@ namespace lowtide::cli {
 struct PoolComparison {
   /// What every pool took and what lay in blocks at most, in the order of pool_strategies().
   struct Row {
-    const PoolStrategy* pool = nullptr;
+    const packing::allocators::PoolStrategy* pool = nullptr;
     Bytes height = 0;
     Bytes block_bytes = 0;
   };
@@ -25,8 +25,9 @@ struct PoolComparison {
 
 /// `held`: bytes of what is there throughout, which the pools are asked for first and which the
 /// layout does not have; may be empty.
-PoolComparison compare_pools(const std::vector<Buffer>& buffers, const SolvedPacking& solved,
-                             const std::vector<Bytes>& held, Bytes alignment);
+PoolComparison compare_pools(const std::vector<packing::Buffer>& buffers,
+                             const packing::SolvedPacking& solved, const std::vector<Bytes>& held,
+                             Bytes alignment);
 
 std::string text(const PoolComparison& comparison);
 nlohmann::json to_json(const PoolComparison& comparison);

@@ -10,7 +10,7 @@
 namespace lowtide::cli {
 namespace {
 
-std::string line(const StepProgress& p) {
+std::string line(const train::StepProgress& p) {
   return fmt::format("step {}/{}  loss {:.4f}  {:.1f} {}/s  memory peak {}, process {}", p.step,
                      p.steps, p.loss, p.items_per_second, p.items,
                      format_bytes(p.memory_peak_bytes), format_bytes(p.memory_now_bytes));
@@ -54,9 +54,9 @@ std::function<void(const std::string&)> Progress::messages() {
   };
 }
 
-TrainListener Progress::listener() {
+train::TrainListener Progress::listener() {
   return {.message = messages(),
-          .step = [this](const StepProgress& p) { show(line(p), p.step == p.steps); }};
+          .step = [this](const train::StepProgress& p) { show(line(p), p.step == p.steps); }};
 }
 
 }  // namespace lowtide::cli

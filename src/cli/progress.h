@@ -25,7 +25,7 @@ class Progress {
   /// outlive it.
   std::function<void(const std::string&)> messages();
   /// The same for training, with a line for each step.
-  TrainListener listener();
+  train::TrainListener listener();
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -9,12 +9,12 @@
 namespace lowtide::cli {
 namespace {
 
-const char* status(const TrainResult& result) {
+const char* status(const train::TrainResult& result) {
   if (!result.save_error.empty()) return "failed";
   return result.stopped ? "stopped" : "complete";
 }
 
-void add_check(const TrainResult& result, nlohmann::json& j) {
+void add_check(const train::TrainResult& result, nlohmann::json& j) {
   if (!result.keep_all_step_seconds) return;
   j["keep_all_step_seconds"] = *result.keep_all_step_seconds;
   j["keep_all_measured_peak_bytes"] = *result.keep_all_measured_peak_bytes;
@@ -23,25 +23,25 @@ void add_check(const TrainResult& result, nlohmann::json& j) {
   if (!*result.bit_identical) j["first_difference"] = result.first_difference;
 }
 
-std::string check_text(const TrainResult& result) {
+std::string check_text(const train::TrainResult& result) {
   if (!result.bit_identical) return "stopped before the runs could be compared";
   if (*result.bit_identical) return "bit-identical to keep-all";
   return "differs from keep-all, first in " + result.first_difference;
 }
 
-std::string loss_text(const TrainResult& result) {
+std::string loss_text(const train::TrainResult& result) {
   return fmt::format("{:.6f} -> {:.6f}", result.losses.front(), result.losses.back());
 }
 
 }  // namespace
 
-nlohmann::json to_json(const TrainResult& r) {
+nlohmann::json to_json(const train::TrainResult& r) {
   nlohmann::json j = {{"status", status(r)},
                       {"first_step", r.first_step},
                       {"steps_done", r.first_step + static_cast<std::int64_t>(r.losses.size())},
                       {"losses", r.losses},
                       {"strategy", r.strategy},
-                      {"plan_status", name(r.outcome)},
+                      {"plan_status", strategy::name(r.outcome)},
                       {"budget_bytes", r.budget_bytes},
                       {"planned_peak_bytes", r.planned_peak_bytes},
                       {"arena_bytes", r.arena_bytes},
@@ -66,12 +66,13 @@ nlohmann::json to_json(const TrainResult& r) {
   return j;
 }
 
-std::string describe(const TrainResult& r) {
+std::string describe(const train::TrainResult& r) {
   const std::int64_t done = r.first_step + static_cast<std::int64_t>(r.losses.size());
   if (r.losses.empty() && !r.stopped) {
     return fmt::format("all {} steps are done already; --steps N goes on to N.\n", done);
   }
-  Table table({"steps done", fmt::format("{} ({})", done, status(r))}, Table::Align::left);
+  report::Table table({"steps done", fmt::format("{} ({})", done, status(r))},
+                      report::Table::Align::left);
   if (!r.losses.empty()) table.add({"loss", loss_text(r)});
   table.add({"budget", format_bytes(r.budget_bytes)});
   table.add({"measured peak", format_bytes(r.measured_peak_bytes)});
@@ -79,7 +80,7 @@ std::string describe(const TrainResult& r) {
                                                 format_bytes(r.arena_bytes))});
   table.add({"keep-all peak", format_bytes(r.keep_all_peak_bytes)});
   table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}",
-                                     r.strategy, name(r.outcome), percent(r.overhead),
+                                     r.strategy, strategy::name(r.outcome), percent(r.overhead),
                                      percent(r.gap), duration(r.planning_seconds))});
   table.add({"step", fmt::format("{} ({} predicted), {:.1f} {}/s", duration(r.step_seconds),
                                  duration(r.predicted_step_seconds), r.items_per_second, r.items)});

@@ -8,7 +8,7 @@
 namespace lowtide::cli {
 
 /// The result of a run for programs, and as a table for people.
-nlohmann::json to_json(const TrainResult& result);
-std::string describe(const TrainResult& result);
+nlohmann::json to_json(const train::TrainResult& result);
+std::string describe(const train::TrainResult& result);
 
 }  // namespace lowtide::cli

@@ -12,7 +12,7 @@
 #include "cost/roofline.h"
 #include "graph/boundary.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 namespace {
 
 using nlohmann::json;
@@ -149,4 +149,4 @@ Graph priced(const Graph& graph, const Profile& profile) {
   return Graph(std::move(data));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::cost

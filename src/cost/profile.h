@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 
 /// What was measured of one (op, argument values, shapes, dtypes, strides).
 struct OpProfile {
@@ -46,4 +46,4 @@ void require_device(const Profile& profile, std::string_view device,
 /// and the roofline estimate elsewhere (Op::cost_estimated says which).
 Graph priced(const Graph& graph, const Profile& profile);
 
-}  // namespace lowtide
+}  // namespace lowtide::cost

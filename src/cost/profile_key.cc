@@ -6,7 +6,7 @@
 #include "cost/profile.h"
 #include "graph/marks.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 namespace {
 
 std::string type_text(const Graph& graph, TensorId id) {
@@ -67,4 +67,4 @@ std::string profile_key(const Graph& graph, OpId id) {
   return fmt::format("{}({})", op.type, fmt::join(texts, ", "));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::cost

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "ops/op_def.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 namespace {
 
 constexpr double kMicro = 1e6;
@@ -22,8 +22,8 @@ double traffic(const Tensor& tensor) {
   return elements(tensor) * element_bytes(*tensor.dtype);
 }
 
-TensorType type_of(const Tensor& tensor) {
-  TensorType type = contiguous_type(tensor.dtype.value_or(DType::f32), tensor.shape);
+ops::TensorType type_of(const Tensor& tensor) {
+  ops::TensorType type = ops::contiguous_type(tensor.dtype.value_or(DType::f32), tensor.shape);
   if (!tensor.strides.empty()) type.strides = tensor.strides;
   return type;
 }
@@ -35,11 +35,11 @@ double output_elements(const Graph& graph, const Op& op) {
 }
 
 double flops(const Graph& graph, const Op& op) {
-  const OpDef* def = op.args.empty() ? nullptr : find_op(op.type);
+  const ops::OpDef* def = op.args.empty() ? nullptr : ops::find_op(op.type);
   if (def == nullptr || def->flops == nullptr) return output_elements(graph, op);
-  std::vector<TensorType> inputs;
+  std::vector<ops::TensorType> inputs;
   for (TensorId id : op.inputs) inputs.push_back(type_of(graph.tensor(id)));
-  const OpCall call(op.type, op.args, inputs);
+  const ops::OpCall call(op.type, op.args, inputs);
   try {
     // The count relies on arguments and shapes that the shape rule accepts.
     return def->flops(call, def->infer(call));
@@ -72,4 +72,4 @@ Graph roofline_priced(const Graph& graph, const DeviceRates& rates) {
   return Graph(std::move(data));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::cost

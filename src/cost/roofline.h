@@ -2,7 +2,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 
 /// Peak rates of a device for the roofline model (Williams, Waterman, Patterson, CACM 2009). The
 /// defaults are those of a few cores of a server.
@@ -21,4 +21,4 @@ double roofline_microseconds(const Graph& graph, OpId op, const DeviceRates& rat
 /// Every cost replaced by the estimate and marked as such.
 Graph roofline_priced(const Graph& graph, const DeviceRates& rates = {});
 
-}  // namespace lowtide
+}  // namespace lowtide::cost

@@ -7,7 +7,7 @@
 #include "layout/sections.h"
 #include "packing/solve.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 /// So many borders are tried by local search from the undivided packing, with so much work for
@@ -17,7 +17,8 @@ constexpr std::int64_t kPatience = 4000;
 
 class Addresses {
  public:
-  Addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal, const Control& control)
+  Addresses(const Graph& graph, const Plan& plan, const packing::PackingGoal& goal,
+            const Control& control)
       : graph_(graph), plan_(plan), goal_(goal), control_(control) {}
 
   Layout assign() const {
@@ -44,8 +45,8 @@ class Addresses {
 
   std::vector<Bytes> packed_within(const SectionedBuffers& needed,
                                    std::optional<Bytes> capacity) const {
-    const PackingGoal goal{goal_.alignment, capacity, goal_.work};
-    return solve_packing(needed.buffers(), goal, control_).packing.offsets;
+    const packing::PackingGoal goal{goal_.alignment, capacity, goal_.work};
+    return packing::solve_packing(needed.buffers(), goal, control_).packing.offsets;
   }
 
   /// From offsets in an arena that fits: with a border that leaves room for what comes after the
@@ -54,8 +55,8 @@ class Addresses {
     const std::vector<Bytes> borders = borders_by_promise(whole, offsets, goal_.alignment,
                                                           whole.highest_border(*goal_.capacity));
     const auto items = static_cast<std::int64_t>(offsets.size());
-    const PackingGoal quick{goal_.alignment, goal_.capacity,
-                            std::min(goal_.work, kPatience * items)};
+    const packing::PackingGoal quick{goal_.alignment, goal_.capacity,
+                                     std::min(goal_.work, kPatience * items)};
     for (std::size_t i = 0; i < std::min(kBorders, borders.size()); ++i) {
       const SectionedBuffers two(graph_, plan_, goal_.alignment, borders[i]);
       if (auto repair = repaired(two, offsets, quick, control_); repair.layout) {
@@ -68,15 +69,15 @@ class Addresses {
 
   const Graph& graph_;
   const Plan& plan_;
-  const PackingGoal& goal_;
+  const packing::PackingGoal& goal_;
   const Control& control_;
 };
 
 }  // namespace
 
-Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal,
+Layout assign_addresses(const Graph& graph, const Plan& plan, const packing::PackingGoal& goal,
                         const Control& control) {
   return Addresses(graph, plan, goal, control).assign();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

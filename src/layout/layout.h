@@ -4,11 +4,11 @@
 #include "packing/packing.h"
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 
 /// Addresses for every storage and workspace of a valid plan, behind the residents, which the
 /// goal's capacity does not count. An output written in place keeps its input's address.
-Layout assign_addresses(const Graph& graph, const Plan& plan, const PackingGoal& goal = {},
+Layout assign_addresses(const Graph& graph, const Plan& plan, const packing::PackingGoal& goal = {},
                         const Control& control = Control());
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 /// Follows the actions of a plan.
@@ -81,7 +81,7 @@ Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed
                  const std::vector<Bytes>& offsets) {
   Layout layout{std::vector<std::vector<Placement>>(plan.actions.size()), graph.resident_bytes()};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
-    const Buffer& buffer = needed.buffers[i];
+    const packing::Buffer& buffer = needed.buffers[i];
     Placement placement = needed.first[i];
     placement.offset = offsets[i];
     layout.placements[buffer.begin].push_back(placement);
@@ -91,4 +91,4 @@ Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed
   return layout;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -7,7 +7,7 @@
 #include "base/control.h"
 #include "layout/sections.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 
 /// A layout by local search (packing/ejection_search.h) from offsets that are known for some.
 struct Repair {
@@ -19,6 +19,6 @@ struct Repair {
 /// Within the goal's capacity, which must be given. No work when no layout is within it.
 /// Deterministic but for time limits.
 Repair repaired(const SectionedBuffers& buffers, std::vector<Bytes> offsets,
-                const PackingGoal& goal, const Control& control);
+                const packing::PackingGoal& goal, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

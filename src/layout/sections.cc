@@ -9,7 +9,7 @@
 #include "graph/boundary.h"
 #include "packing/ejection_search.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 
 Bytes end_of_results(const Graph& graph, Bytes alignment) {
   const std::vector<bool> counted = counted_results(graph);
@@ -35,12 +35,12 @@ SectionedBuffers::SectionedBuffers(const Graph& graph, const Plan& plan, Bytes a
 std::vector<Bytes> SectionedBuffers::among_walls(std::vector<Bytes> offsets) const {
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     Bytes& offset = offsets[i];
-    if (offset == EjectionSearch::kUnplaced) continue;
+    if (offset == packing::EjectionSearch::kUnplaced) continue;
     const auto above = std::ranges::upper_bound(borders_, offset);
     const bool is_across = above != borders_.end() && *above < offset + buffers_[i].bytes;
     offset += (above - borders_.begin()) * alignment_;
     if (is_across || buffers_[i].fixed.value_or(offset) != offset) {
-      offset = EjectionSearch::kUnplaced;
+      offset = packing::EjectionSearch::kUnplaced;
     }
   }
   for (std::size_t i = offsets.size(); i < buffers_.size(); ++i) {
@@ -75,7 +75,7 @@ Layout SectionedBuffers::layout(const std::vector<Bytes>& offsets) const {
 /// All until the last is gone: their section is divided no further.
 void SectionedBuffers::fix_results() {
   const std::vector<bool> counted = counted_results(graph_);
-  std::vector<Buffer*> results;
+  std::vector<packing::Buffer*> results;
   std::int32_t end = 0;
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const Placement& first = needed_.first[i];
@@ -83,7 +83,7 @@ void SectionedBuffers::fix_results() {
     results.push_back(&buffers_[i]);
     end = std::max(end, buffers_[i].end);
   }
-  for (Buffer* result : results) {
+  for (packing::Buffer* result : results) {
     result->begin = 0;
     result->end = end;
     result->fixed = end_of_results_;
@@ -96,17 +96,17 @@ void SectionedBuffers::fix_results() {
 
 void SectionedBuffers::fix_outputs() {
   const auto end = static_cast<std::int32_t>(plan_.actions.size());
-  std::vector<Buffer*> outputs;
+  std::vector<packing::Buffer*> outputs;
   Bytes bytes = 0;
-  for (Buffer& buffer : std::span(buffers_).first(needed_.buffers.size())) {
-    if (buffer.end < end || !takes_room(buffer)) continue;
+  for (packing::Buffer& buffer : std::span(buffers_).first(needed_.buffers.size())) {
+    if (buffer.end < end || !packing::takes_room(buffer)) continue;
     outputs.push_back(&buffer);
     bytes += align_up(buffer.bytes, alignment_);
   }
   has_outputs_ = !outputs.empty();
   outputs_begin_ = bytes < end_of_results_ ? end_of_results_ : 0;
   fix_in_place_of_results(outputs);
-  for (Buffer* output : outputs) {
+  for (packing::Buffer* output : outputs) {
     if (output->fixed) continue;
     output->fixed = end_of_outputs_ + wall_bytes();
     end_of_outputs_ += align_up(output->bytes, alignment_);
@@ -114,10 +114,10 @@ void SectionedBuffers::fix_outputs() {
 }
 
 /// The largest first: what is left of the section is lost.
-void SectionedBuffers::fix_in_place_of_results(std::vector<Buffer*> outputs) {
-  std::ranges::stable_sort(outputs, std::ranges::greater(), &Buffer::bytes);
+void SectionedBuffers::fix_in_place_of_results(std::vector<packing::Buffer*> outputs) {
+  std::ranges::stable_sort(outputs, std::ranges::greater(), &packing::Buffer::bytes);
   Bytes top = outputs_begin_;
-  for (Buffer* output : outputs) {
+  for (packing::Buffer* output : outputs) {
     const Bytes size = align_up(output->bytes, alignment_);
     if (output->begin < results_gone_ || top + size > end_of_results_) continue;
     output->fixed = std::exchange(top, top + size);
@@ -125,7 +125,7 @@ void SectionedBuffers::fix_in_place_of_results(std::vector<Buffer*> outputs) {
 }
 
 void SectionedBuffers::add_wall(Bytes border) {
-  Buffer wall{0, static_cast<std::int32_t>(plan_.actions.size()), alignment_};
+  packing::Buffer wall{0, static_cast<std::int32_t>(plan_.actions.size()), alignment_};
   wall.fixed = border + wall_bytes();
   buffers_.push_back(wall);
   borders_.push_back(border);
@@ -134,7 +134,7 @@ void SectionedBuffers::add_wall(Bytes border) {
 std::vector<Bytes> borders_by_promise(const SectionedBuffers& buffers,
                                       std::span<const Bytes> offsets, Bytes alignment,
                                       Bytes highest) {
-  const std::vector<Buffer>& all = buffers.plan_buffers().buffers;
+  const std::vector<packing::Buffer>& all = buffers.plan_buffers().buffers;
   const Bytes lowest = buffers.end_of_outputs();
   highest = std::max(lowest, highest);
   std::map<Bytes, double> changes{{lowest, 0}, {highest, 0}};  // of what lies across, by address
@@ -157,4 +157,4 @@ std::vector<Bytes> borders_by_promise(const SectionedBuffers& buffers,
   return borders;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -6,7 +6,7 @@
 
 #include "layout/plan_buffers.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 
 /// Where the section of results ends that the caller drops before the second half
 /// (graph/handed_out.h); 0 without any.
@@ -34,7 +34,7 @@ class SectionedBuffers {
                    std::optional<Bytes> border = std::nullopt);
 
   /// To be packed: those of the plan, in the order of plan_buffers(), then the walls.
-  const std::vector<Buffer>& buffers() const { return buffers_; }
+  const std::vector<packing::Buffer>& buffers() const { return buffers_; }
   const PlanBuffers& plan_buffers() const { return needed_; }
   bool has_outputs() const { return has_outputs_; }
   Bytes end_of_outputs() const { return end_of_outputs_; }
@@ -55,7 +55,7 @@ class SectionedBuffers {
  private:
   void fix_results();
   void fix_outputs();
-  void fix_in_place_of_results(std::vector<Buffer*> outputs);
+  void fix_in_place_of_results(std::vector<packing::Buffer*> outputs);
   void add_wall(Bytes border);
 
   const Graph& graph_;
@@ -67,7 +67,7 @@ class SectionedBuffers {
   Bytes end_of_outputs_ = 0;
   bool has_outputs_ = false;
   PlanBuffers needed_;
-  std::vector<Buffer> buffers_;
+  std::vector<packing::Buffer> buffers_;
   std::vector<Bytes> borders_;  // ascending
 };
 
@@ -78,4 +78,4 @@ std::vector<Bytes> borders_by_promise(const SectionedBuffers& buffers,
                                       std::span<const Bytes> offsets, Bytes alignment,
                                       Bytes highest);
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

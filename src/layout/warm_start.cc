@@ -6,7 +6,7 @@
 
 #include "packing/ejection_search.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 /// Nanoseconds for each action of a plan.
@@ -37,7 +37,7 @@ WarmStart::WarmStart(const Graph& graph, const Plan& known)
   }
 }
 
-Repair WarmStart::layout_of(const Plan& plan, const PackingGoal& goal,
+Repair WarmStart::layout_of(const Plan& plan, const packing::PackingGoal& goal,
                             const Control& control) const {
   control.count(kPerAction * static_cast<double>(plan.actions.size()));
   const SectionedBuffers needed(*graph_, plan, goal.alignment, border_within(plan, goal));
@@ -45,7 +45,7 @@ Repair WarmStart::layout_of(const Plan& plan, const PackingGoal& goal,
 }
 
 /// Where the known layout has the end of the outputs' section; where it needed none, the highest.
-Bytes WarmStart::border_within(const Plan& plan, const PackingGoal& goal) const {
+Bytes WarmStart::border_within(const Plan& plan, const packing::PackingGoal& goal) const {
   if (graph_->after_bytes() == 0) return 0;
   const bool has_border =
       !borders_.empty() && borders_.back() > end_of_results(*graph_, goal.alignment);
@@ -82,8 +82,8 @@ std::vector<WarmStart::Life> WarmStart::lives_of(const Plan& plan,
   std::vector<Life> lives;
   if (moments.empty()) return lives;
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
-    const Buffer& buffer = needed.buffers[i];
-    if (!runs_op(*graph_, plan.actions[buffer.begin]) || !takes_room(buffer)) continue;
+    const packing::Buffer& buffer = needed.buffers[i];
+    if (!runs_op(*graph_, plan.actions[buffer.begin]) || !packing::takes_room(buffer)) continue;
     lives.push_back({moments[buffer.begin], needed.first[i], moments[buffer.end - 1],
                      static_cast<std::int32_t>(i)});
   }
@@ -94,7 +94,7 @@ std::vector<WarmStart::Life> WarmStart::lives_of(const Plan& plan,
 /// Per buffer: its offset in the known layout, where it is needed no longer than there. Moments
 /// ascend in both plans, so what is alive together here was so there, and does not overlap.
 std::vector<Bytes> WarmStart::kept_offsets(const Plan& plan, const PlanBuffers& needed) const {
-  std::vector<Bytes> offsets(needed.buffers.size(), EjectionSearch::kUnplaced);
+  std::vector<Bytes> offsets(needed.buffers.size(), packing::EjectionSearch::kUnplaced);
   auto known = known_.begin();
   for (const Life& life : lives_of(plan, needed)) {
     while (known != known_.end() && key_of(*known) < key_of(life)) ++known;
@@ -106,4 +106,4 @@ std::vector<Bytes> WarmStart::kept_offsets(const Plan& plan, const PlanBuffers& 
   return offsets;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -8,7 +8,7 @@
 #include "layout/layout.h"
 #include "layout/repair.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 
 /// Addresses for plans that differ in few runs from one that has addresses. What such a plan needs
 /// no longer than that one did stays where it was, and local search (packing/ejection_search.h)
@@ -20,7 +20,8 @@ class WarmStart {
 
   /// Of another valid plan, within the goal's capacity, which must be given. No work when no layout
   /// is within it. Deterministic but for time limits.
-  Repair layout_of(const Plan& plan, const PackingGoal& goal, const Control& control) const;
+  Repair layout_of(const Plan& plan, const packing::PackingGoal& goal,
+                   const Control& control) const;
 
  private:
   /// When an op runs, in terms that plans with the same order of first runs share: how many ops
@@ -37,7 +38,7 @@ class WarmStart {
     std::int32_t buffer;
   };
 
-  Bytes border_within(const Plan& plan, const PackingGoal& goal) const;
+  Bytes border_within(const Plan& plan, const packing::PackingGoal& goal) const;
   std::vector<Moment> moments_of(const Plan& plan) const;
   std::vector<Life> lives_of(const Plan& plan, const PlanBuffers& needed) const;
   std::vector<Bytes> kept_offsets(const Plan& plan, const PlanBuffers& needed) const;
@@ -47,4 +48,4 @@ class WarmStart {
   std::vector<Bytes> borders_;  // of the known layout
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -5,7 +5,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 constexpr int kBlocks[] = {6, 12, 24, 16};  ///< dense layers of each block
@@ -81,4 +81,4 @@ const Model kModels[] = {
 
 std::span<const Model> densenet_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -5,7 +5,7 @@
 #include "models/model.h"
 
 /// The families of the zoo, each in the file of its name; registry.cc lists them.
-namespace lowtide {
+namespace lowtide::models {
 
 std::span<const Model> mlp_models();
 std::span<const Model> vgg_models();
@@ -20,4 +20,4 @@ std::span<const Model> lstm_models();
 std::span<const Model> gpt_models();
 std::span<const Model> vit_models();
 
-}  // namespace lowtide
+}  // namespace lowtide::models

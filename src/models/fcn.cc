@@ -1,7 +1,7 @@
 #include "models/families.h"
 #include "models/vgg_features.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 Value default_conv(Value x, std::string_view name, std::int64_t channels, std::int64_t kernel = 1) {
@@ -51,4 +51,4 @@ const Model kModels[] = {
 
 std::span<const Model> fcn_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

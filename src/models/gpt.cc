@@ -5,7 +5,7 @@
 #include "models/families.h"
 #include "models/transformer.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// A decoder-only transformer; the head shares the table of the token embedding.
@@ -84,4 +84,4 @@ const Model kModels[] = {
 
 std::span<const Model> gpt_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

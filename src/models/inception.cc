@@ -1,7 +1,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 using layers::ConvSpec;
@@ -154,4 +154,4 @@ const Model kModels[] = {
 
 std::span<const Model> inception_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

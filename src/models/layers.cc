@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 
-namespace lowtide::layers {
+namespace lowtide::models::layers {
 namespace {
 
 Value bias_parameter(Builder& builder, const ParameterInit& bias, std::int64_t width,
@@ -126,4 +126,4 @@ void require_multiple(std::string_view what, std::int64_t value, std::int64_t di
   throw InputError(fmt::format("{} must be a multiple of {}: {} is not", what, divisor, value));
 }
 
-}  // namespace lowtide::layers
+}  // namespace lowtide::models::layers

@@ -8,7 +8,7 @@
 
 /// What the models of the zoo are built from. Each layer defines its parameters in a scope of its
 /// name, under the names of the PyTorch module ("weight", "bias", "running_mean", ...).
-namespace lowtide::layers {
+namespace lowtide::models::layers {
 
 /// Height and width; one number stands for both.
 struct Size2 {
@@ -77,4 +77,4 @@ ModelParts with_cross_entropy(Value input, Value logits, bool class_last = false
 /// Throws InputError unless `divisor` divides `value`.
 void require_multiple(std::string_view what, std::int64_t value, std::int64_t divisor);
 
-}  // namespace lowtide::layers
+}  // namespace lowtide::models::layers

@@ -3,7 +3,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// One LSTM cell with its state; input, forget, cell and output gates in one product.
@@ -58,4 +58,4 @@ const Model kModels[] = {
 
 std::span<const Model> lstm_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -3,7 +3,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// layers.0 ... layers.{n-1}: linear maps with ReLU between them, on flattened grey images.
@@ -31,4 +31,4 @@ const Model kModels[] = {
 
 std::span<const Model> mlp_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

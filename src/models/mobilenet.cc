@@ -3,7 +3,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// A 3x3 convolution of each channel by itself.
@@ -116,4 +116,4 @@ const Model kModels[] = {
 
 std::span<const Model> mobilenet_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -8,7 +8,7 @@
 
 #include "builder/builder.h"
 
-namespace lowtide {
+namespace lowtide::models {
 
 /// Sizes of a model; 0 means the model's own default.
 struct ModelOptions {
@@ -76,4 +76,4 @@ Graph training_graph(const Model& model, const ModelOptions& options,
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
                       std::span<const Value> gradients, const OptimizerOptions& options);
 
-}  // namespace lowtide
+}  // namespace lowtide::models

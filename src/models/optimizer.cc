@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "models/model.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// What the update of one parameter appends.
@@ -110,4 +110,4 @@ void append_optimizer(Builder& builder, std::span<const Value> parameters,
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -6,7 +6,7 @@
 #include "base/nearest.h"
 #include "models/families.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 std::vector<Model> all_models() {
@@ -89,4 +89,4 @@ ModelOptions with_defaults(const Model& model, const ModelOptions& given) {
   return complete;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

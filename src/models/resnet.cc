@@ -5,7 +5,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 using Blocks = std::array<int, 4>;  ///< residual blocks of each stage
@@ -77,4 +77,4 @@ const Model kModels[] = {
 
 std::span<const Model> resnet_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -3,7 +3,7 @@
 #include "models/families.h"
 #include "models/vgg_features.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// `count` convolutions with batch normalization; the last one has `channels_out`. Numbered as a
@@ -70,4 +70,4 @@ const Model kModels[] = {
 
 std::span<const Model> segnet_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

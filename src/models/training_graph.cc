@@ -4,7 +4,7 @@
 #include "builder/functions.h"
 #include "models/model.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// The gradient as a tensor of its own in the parameter's layout: the update reads both as flat
@@ -32,7 +32,7 @@ Graph training_graph(const Model& model, const ModelOptions& options,
 
   builder.set_phase(Phase::backward);
   const std::vector<Value> parameters = builder.parameters();
-  std::vector<Value> gradients = gradient(parts.loss, parameters);
+  std::vector<Value> gradients = autodiff::gradient(parts.loss, parameters);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     gradients[i] = own_gradient(builder, parameters[i], gradients[i]);
   }
@@ -40,4 +40,4 @@ Graph training_graph(const Model& model, const ModelOptions& options,
   return builder.build({parts.loss});
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace lowtide::layers {
+namespace lowtide::models::layers {
 namespace {
 
 Value map_to(Value x, std::string_view name, std::int64_t width, const ParameterInit& weight) {
@@ -49,4 +49,4 @@ void require_heads(const ModelOptions& options) {
                                options.width, options.heads));
 }
 
-}  // namespace lowtide::layers
+}  // namespace lowtide::models::layers

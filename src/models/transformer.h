@@ -2,7 +2,7 @@
 
 #include "models/layers.h"
 
-namespace lowtide::layers {
+namespace lowtide::models::layers {
 
 /// A pre-norm transformer block: x + attention(norm1 x), then x + mlp(norm2 x). Names as timm's.
 struct TransformerBlock {
@@ -22,4 +22,4 @@ inline constexpr double kTransformerDeviation = 0.02;  ///< of every other weigh
 /// Throws InputError unless `heads` divides `width`.
 void require_heads(const ModelOptions& options);
 
-}  // namespace lowtide::layers
+}  // namespace lowtide::models::layers

@@ -4,7 +4,7 @@
 #include "models/families.h"
 #include "models/layers.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 /// Two 3x3 convolutions with batch normalization; numbered as a Sequential of six modules.
@@ -61,4 +61,4 @@ const Model kModels[] = {
 
 std::span<const Model> unet_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

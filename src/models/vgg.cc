@@ -5,7 +5,7 @@
 #include "models/families.h"
 #include "models/vgg_features.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace layers {
 
 std::int64_t vgg_channels(std::size_t stage) { return 64 << std::min<std::size_t>(stage, 3); }
@@ -73,4 +73,4 @@ const Model kModels[] = {{"vgg16", "13 plain 3x3 convolutions and a wide head", 
 
 std::span<const Model> vgg_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -5,7 +5,7 @@
 
 #include "models/layers.h"
 
-namespace lowtide::layers {
+namespace lowtide::models::layers {
 
 /// Convolutions of each of VGG's five stages; a stage ends with a max pooling that halves.
 using VggStages = std::vector<int>;
@@ -19,4 +19,4 @@ std::int64_t vgg_channels(std::size_t stage);
 /// "features.0" ... as torchvision numbers them; the result of each stage, pooled.
 std::vector<Value> vgg_features(Value x, const VggStages& stages);
 
-}  // namespace lowtide::layers
+}  // namespace lowtide::models::layers

@@ -3,7 +3,7 @@
 #include "models/families.h"
 #include "models/transformer.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 constexpr std::int64_t kPatch = 16;
@@ -76,4 +76,4 @@ const Model kModels[] = {vit("vit-small", "vision transformer, patches of 16, wi
 
 std::span<const Model> vit_models() { return kModels; }
 
-}  // namespace lowtide
+}  // namespace lowtide::models

@@ -5,7 +5,7 @@
 #include "ops/strides.h"
 
 /// Convolutions and their gradients over any number of spatial dimensions.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -129,4 +129,4 @@ std::span<const OpDef> convolution_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

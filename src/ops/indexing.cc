@@ -8,7 +8,7 @@
 #include "ops/strides.h"
 
 /// Joining, padding, gathering and scattering.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -166,4 +166,4 @@ std::span<const OpDef> indexing_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -6,7 +6,7 @@
 #include "ops/strides.h"
 
 /// Losses and their gradients.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -83,4 +83,4 @@ std::span<const OpDef> loss_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -5,7 +5,7 @@
 #include "ops/strides.h"
 
 /// Products of matrices.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -109,4 +109,4 @@ std::span<const OpDef> matrix_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -7,7 +7,7 @@
 #include "ops/strides.h"
 
 /// Normalizations and their gradients.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -148,4 +148,4 @@ std::span<const OpDef> normalization_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

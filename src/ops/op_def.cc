@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "ops/shapes.h"
 
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 [[noreturn]] void refuse_argument(const OpCall& call, std::size_t i, std::string_view expected) {
@@ -131,4 +131,4 @@ std::vector<std::string> op_names() {
   return names;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::ops {
 
 /// What is known of a tensor before it exists. `strides` are in elements.
 struct TensorType {
@@ -102,4 +102,4 @@ std::span<const OpDef> random_ops();
 std::span<const OpDef> loss_ops();
 std::span<const OpDef> optimizer_ops();
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -5,7 +5,7 @@
 
 /// Ops that only write resident tensors: parameter updates and counters. The aliases that some of
 /// them return are no outputs.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -106,4 +106,4 @@ std::span<const OpDef> optimizer_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

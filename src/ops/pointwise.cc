@@ -6,7 +6,7 @@
 #include "ops/strides.h"
 
 /// Ops that compute each element of the result from the same element of the operands.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -186,4 +186,4 @@ std::span<const OpDef> pointwise_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -5,7 +5,7 @@
 #include "ops/strides.h"
 
 /// Pooling, unpooling and resizing of N x C x H x W planes.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -146,4 +146,4 @@ std::span<const OpDef> pooling_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

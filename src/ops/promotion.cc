@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 bool is_unsigned_byte(DType dtype) { return dtype == DType::u8; }
@@ -58,4 +58,4 @@ DType number_dtype(const OpCall& call, std::size_t i) {
 
 DType as_floating(DType dtype) { return is_floating(dtype) ? dtype : DType::f32; }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -6,7 +6,7 @@
 #include "ops/op_def.h"
 
 /// PyTorch's rules for the element type of a result of mixed operands.
-namespace lowtide {
+namespace lowtide::ops {
 
 /// The smallest type that holds both.
 DType promote(DType a, DType b);
@@ -21,4 +21,4 @@ DType number_dtype(const OpCall& call, std::size_t i);
 /// Integers become f32 where a function has fractional values.
 DType as_floating(DType dtype);
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

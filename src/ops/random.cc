@@ -5,7 +5,7 @@
 #include "ops/strides.h"
 
 /// Ops that draw random numbers, and the gradient that reads what they drew.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -45,4 +45,4 @@ std::span<const OpDef> random_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -4,7 +4,7 @@
 #include "ops/strides.h"
 
 /// Reductions over dimensions, and softmax, which reduces inside.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -91,4 +91,4 @@ std::span<const OpDef> reduction_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 std::int64_t size_from_end(const Shape& shape, std::size_t i) {
@@ -119,4 +119,4 @@ std::int64_t per_dim(const std::vector<std::int64_t>& sizes, std::size_t i) {
   return sizes.size() == 1 ? sizes.front() : sizes.at(i);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

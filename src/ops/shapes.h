@@ -6,7 +6,7 @@
 #include "ops/op_def.h"
 
 /// What the shape rules of the ops have in common.
-namespace lowtide {
+namespace lowtide::ops {
 
 /// "[2, 3]".
 std::string format_shape(const Shape& shape);
@@ -45,4 +45,4 @@ const TensorType& tensor_of_rank(const OpCall& call, std::size_t i, std::size_t 
 /// Entry `i` of a list of sizes in which one number may stand for all of `dims`.
 std::int64_t per_dim(const std::vector<std::int64_t>& sizes, std::size_t i);
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

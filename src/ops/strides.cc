@@ -6,7 +6,7 @@
 
 #include "ops/shapes.h"
 
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 constexpr std::array<std::size_t, 4> kChannelsLastOrder = {1, 3, 2, 0};  // innermost first
@@ -180,4 +180,4 @@ std::optional<Shape> view_strides(const TensorType& type, const Shape& shape) {
   return dim == 0 ? std::optional(strides) : std::nullopt;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

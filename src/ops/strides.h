@@ -6,7 +6,7 @@
 #include "ops/op_def.h"
 
 /// Where LibTorch's kernels put the elements of a fresh result. Strides are in elements.
-namespace lowtide {
+namespace lowtide::ops {
 
 /// Each element at its own place and no gaps, in whatever order of dimensions.
 bool is_dense(const TensorType& type);
@@ -30,4 +30,4 @@ Shape preserved_strides(const TensorType& type);
 /// Strides under which the same memory reads as `shape`; nothing when only a copy can.
 std::optional<Shape> view_strides(const TensorType& type, const Shape& shape);
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

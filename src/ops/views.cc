@@ -8,7 +8,7 @@
 #include "ops/strides.h"
 
 /// Ops whose results share the memory of their first argument.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
@@ -231,4 +231,4 @@ std::span<const OpDef> view_ops() {
   return defs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 void Annealing::run(std::int64_t moves, double first, double last) {
   constexpr std::int64_t kBatch = 1024;
@@ -39,4 +39,4 @@ void Annealing::move(double temperature) {
   if (static_cast<double>(schedule_.excess()) > most) schedule_.move(to, from);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

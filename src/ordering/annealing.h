@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "ordering/schedule.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// Simulated annealing of the bytes that a schedule needs above its limit, by moves of one stage
 /// past others (Kirkpatrick, Gelatt, Vecchi, Science 1983). Same seed, same moves.
@@ -30,4 +30,4 @@ class Annealing {
   const Control& control_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::ordering {
 
-BeforeCut::BeforeCut(const StageGraph& graph, const Precedence& precedence, int stage)
+BeforeCut::BeforeCut(const remat::StageGraph& graph, const Precedence& precedence, int stage)
     : node_of_(graph.num_stages(), sink_),
       next_(2 + graph.end()),
       flow_(next_ + graph.num_values() + static_cast<int>(graph.stage(stage).overlays.size())) {
@@ -13,10 +13,10 @@ BeforeCut::BeforeCut(const StageGraph& graph, const Precedence& precedence, int 
   for (int i = 0; i < graph.end(); ++i) {
     for (int earlier : precedence.before(i)) force(node_of_[i], node_of_[earlier]);
   }
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     add_cost(node_of_[value.producer], value.bytes, value.readers);
   }
-  const Stage& here = graph.stage(stage);
+  const remat::Stage& here = graph.stage(stage);
   own_ += graph.resident_bytes() + here.workspace;
   for (int v : here.outputs) own_ += graph.value(v).bytes;
   for (const auto& [output, input] : here.overlays) {
@@ -30,7 +30,7 @@ BeforeCut::BeforeCut(const StageGraph& graph, const Precedence& precedence, int 
 }
 
 /// The stage itself, what must come after it and the end are the sink.
-void BeforeCut::place(const StageGraph& graph, const Precedence& precedence, int stage) {
+void BeforeCut::place(const remat::StageGraph& graph, const Precedence& precedence, int stage) {
   const std::vector<bool> before = precedence.all_before(stage);
   const std::vector<bool> after = precedence.all_after(stage);
   for (int i = 0; i < graph.end(); ++i) {
@@ -41,7 +41,7 @@ void BeforeCut::place(const StageGraph& graph, const Precedence& precedence, int
 /// If `from` is in the set, `to` is.
 void BeforeCut::force(int from, int to) {
   if (from == to || from == sink_ || to == source_) return;
-  flow_.add_edge(from, to, MaxFlow::kUnlimited);
+  flow_.add_edge(from, to, solver::MaxFlow::kUnlimited);
 }
 
 /// Bytes that count when `from` is in the set and one of `readers` is not.
@@ -65,9 +65,9 @@ void BeforeCut::add_cost(int from, Bytes bytes, const std::vector<int>& readers)
 
 /// Goes on from the flow that there is.
 Bytes BeforeCut::least_with(int from, int to) const {
-  MaxFlow flow = flow_;
-  flow.add_edge(from, to, MaxFlow::kUnlimited);
+  solver::MaxFlow flow = flow_;
+  flow.add_edge(from, to, solver::MaxFlow::kUnlimited);
   return least() + flow.run(source_, sink_);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

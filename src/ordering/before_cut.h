@@ -3,7 +3,7 @@
 #include "ordering/precedence.h"
 #include "solver/max_flow.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// The least bytes in use while a stage runs, of all orders in which every stage runs once.
 ///
@@ -15,7 +15,7 @@ namespace lowtide {
 /// at all counts as more bytes than there are.
 class BeforeCut {
  public:
-  BeforeCut(const StageGraph& graph, const Precedence& precedence, int stage);
+  BeforeCut(const remat::StageGraph& graph, const Precedence& precedence, int stage);
 
   Bytes least() const { return own_ + flow_bytes_; }
   /// Whether the other stage has run before in an order with the least, the one found.
@@ -25,7 +25,7 @@ class BeforeCut {
   Bytes least_before(int other) const { return least_with(node_of_[other], sink_); }
 
  private:
-  void place(const StageGraph& graph, const Precedence& precedence, int stage);
+  void place(const remat::StageGraph& graph, const Precedence& precedence, int stage);
   void force(int from, int to);
   void add_cost(int from, Bytes bytes, const std::vector<int>& readers);
   Bytes least_with(int from, int to) const;
@@ -33,10 +33,10 @@ class BeforeCut {
   int source_ = 0, sink_ = 1;
   std::vector<int> node_of_;   // per stage; those that must be in the set are the source
   int next_;                   // node of a value
-  MaxFlow flow_;
+  solver::MaxFlow flow_;
   Bytes own_ = 0;              // that count in any case
   Bytes flow_bytes_ = 0;
   std::vector<bool> behind_;   // per node: not in the set
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

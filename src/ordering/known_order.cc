@@ -1,8 +1,8 @@
 #include "ordering/known_order.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
-const LeastPeak& KnownOrder::least(const Graph& graph, const StageGraph& stages,
+const LeastPeak& KnownOrder::least(const Graph& graph, const remat::StageGraph& stages,
                                    const PeakEffort& effort, const Control& control) {
   if (!says_enough(effort.wanted)) {
     found_ = least_peak(stages, Precedence(graph, stages), effort, control);
@@ -17,4 +17,4 @@ bool KnownOrder::says_enough(std::optional<Bytes> wanted) const {
   return found_->peak <= *wanted || (*wanted <= *wanted_ && *wanted_ < found_->peak);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -6,7 +6,7 @@
 #include "ordering/schedule.h"
 #include "ordering/unrolled.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// An order that saves less than this share of the bytes above the limit is not worth another one.
@@ -48,7 +48,7 @@ class Unfolding {
 
 }  // namespace
 
-std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const StageGraph& stages,
+std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
                                               Bytes limit, const OrderEffort& effort,
                                               const Control& control) {
   constexpr double kFirstPart = 0.05;  // of the moves, which go downhill
@@ -70,7 +70,7 @@ std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const StageGra
   return Unfolding(graph).ops(ops_of(stages, schedule.order()));
 }
 
-std::vector<OpId> leaner_sequence(const Graph& graph, const StageGraph& stages,
+std::vector<OpId> leaner_sequence(const Graph& graph, const remat::StageGraph& stages,
                                   std::span<const OpId> executions, Bytes limit,
                                   const OrderEffort& effort, const Control& control) {
   const Unrolled sequence = unrolled(stages, Precedence(graph, stages), executions);
@@ -81,7 +81,7 @@ std::vector<OpId> leaner_sequence(const Graph& graph, const StageGraph& stages,
   return ops_of(sequence.graph, schedule.order());
 }
 
-std::optional<std::vector<OpId>> order_of(const Graph& graph, const StageGraph& stages,
+std::optional<std::vector<OpId>> order_of(const Graph& graph, const remat::StageGraph& stages,
                                           std::span<const OpId> executions) {
   std::vector<bool> seen(graph.num_ops());
   std::vector<OpId> firsts;
@@ -89,8 +89,8 @@ std::optional<std::vector<OpId>> order_of(const Graph& graph, const StageGraph& 
     if (!seen[id]) firsts.push_back(id);
     seen[id] = true;
   }
-  if (firsts == stage_order(stages)) return std::nullopt;
+  if (firsts == remat::stage_order(stages)) return std::nullopt;
   return Unfolding(graph).ops(firsts);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -8,7 +8,7 @@
 #include "base/control.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// How long leaner_order() looks.
 struct OrderEffort {
@@ -21,19 +21,19 @@ struct OrderEffort {
 /// Simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on moves of one op past others,
 /// as reordering of training graphs is known to pay (Steiner et al., OLLA, 2022). Nothing when
 /// a first part of the moves shows that little is to be gained. Same seed, same result.
-std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const StageGraph& stages,
+std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
                                               Bytes limit, const OrderEffort& effort,
                                               const Control& control);
 
 /// The same for a sequence of executions, some of them reruns: the same executions in an order that
 /// needs less memory above the limit.
-std::vector<OpId> leaner_sequence(const Graph& graph, const StageGraph& stages,
+std::vector<OpId> leaner_sequence(const Graph& graph, const remat::StageGraph& stages,
                                   std::span<const OpId> executions, Bytes limit,
                                   const OrderEffort& effort, const Control& control);
 
 /// All ops in the order in which `executions` first run the stages; nothing when that is the order
 /// of the graph.
-std::optional<std::vector<OpId>> order_of(const Graph& graph, const StageGraph& stages,
+std::optional<std::vector<OpId>> order_of(const Graph& graph, const remat::StageGraph& stages,
                                           std::span<const OpId> executions);
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

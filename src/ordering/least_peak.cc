@@ -8,7 +8,7 @@
 #include "ordering/peak_bound.h"
 #include "ordering/window.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// Of effort 1: work of least_window() for windows, and for the whole graph.
@@ -31,7 +31,7 @@ constexpr double kFirstLimit = 0.7;
 
 class PeakSearch {
  public:
-  PeakSearch(const StageGraph& graph, const Precedence& precedence, const PeakEffort& effort,
+  PeakSearch(const remat::StageGraph& graph, const Precedence& precedence, const PeakEffort& effort,
              const Control& control)
       : graph_(graph), effort_(effort), control_(control), best_(graph, precedence, 0) {}
 
@@ -166,7 +166,7 @@ class PeakSearch {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const PeakEffort& effort_;
   const Control& control_;
   Schedule best_;
@@ -175,10 +175,10 @@ class PeakSearch {
 
 }  // namespace
 
-LeastPeak least_peak(const StageGraph& graph, const Precedence& precedence,
+LeastPeak least_peak(const remat::StageGraph& graph, const Precedence& precedence,
                      const PeakEffort& effort, const Control& control) {
   if (graph.end() == 0) return {{}, graph.resident_bytes(), graph.resident_bytes()};
   return PeakSearch(graph, precedence, effort, control).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

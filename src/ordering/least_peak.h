@@ -7,7 +7,7 @@
 #include "base/control.h"
 #include "ordering/precedence.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// How long least_peak() looks.
 struct PeakEffort {
@@ -32,7 +32,7 @@ struct LeastPeak {
 /// the end the whole graph; then annealing of what is above a limit just below the peak, and the
 /// windows again. Ends as soon as the peak is the bound (peak_bound.h). Same seed and work, same
 /// result, but for time limits.
-LeastPeak least_peak(const StageGraph& graph, const Precedence& precedence,
+LeastPeak least_peak(const remat::StageGraph& graph, const Precedence& precedence,
                      const PeakEffort& effort, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// What comes next of those that may; the first of equals.
@@ -24,9 +24,9 @@ std::size_t least_of(const std::vector<int>& ready, Growth growth) {
 
 class Forward {
  public:
-  Forward(const StageGraph& graph, const Precedence& precedence)
+  Forward(const remat::StageGraph& graph, const Precedence& precedence)
       : graph_(graph), precedence_(precedence), missing_(graph.end()) {
-    for (const StageValue& value : graph.values()) {
+    for (const remat::StageValue& value : graph.values()) {
       left_.push_back(static_cast<int>(value.readers.size()));
     }
     for (int i = 0; i < graph.end(); ++i) {
@@ -66,7 +66,7 @@ class Forward {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const Precedence& precedence_;
   std::vector<int> left_;     // per value: readers that have not run
   std::vector<int> missing_;  // per stage: of those before it
@@ -76,7 +76,7 @@ class Forward {
 
 class Backward {
  public:
-  Backward(const StageGraph& graph, const Precedence& precedence)
+  Backward(const remat::StageGraph& graph, const Precedence& precedence)
       : graph_(graph), precedence_(precedence), missing_(graph.end()), live_(graph.num_values()) {
     for (int v : graph.stage(graph.end()).inputs) live_[v] = true;
     for (int i = 0; i < graph.end(); ++i) {
@@ -112,7 +112,7 @@ class Backward {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const Precedence& precedence_;
   std::vector<int> missing_;  // per stage: of those after it
   std::vector<bool> live_;    // per value
@@ -122,16 +122,16 @@ class Backward {
 
 }  // namespace
 
-std::vector<int> least_growth_order(const StageGraph& graph, const Precedence& precedence) {
+std::vector<int> least_growth_order(const remat::StageGraph& graph, const Precedence& precedence) {
   return Forward(graph, precedence).order(true);
 }
 
-std::vector<int> eager_order(const StageGraph& graph, const Precedence& precedence) {
+std::vector<int> eager_order(const remat::StageGraph& graph, const Precedence& precedence) {
   return Forward(graph, precedence).order(false);
 }
 
-std::vector<int> backward_order(const StageGraph& graph, const Precedence& precedence) {
+std::vector<int> backward_order(const remat::StageGraph& graph, const Precedence& precedence) {
   return Backward(graph, precedence).order();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -6,11 +6,11 @@
 
 #include "ordering/before_cut.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// What is held in the end.
-Bytes at_end(const StageGraph& graph) {
+Bytes at_end(const remat::StageGraph& graph) {
   Bytes sum = graph.resident_bytes();
   for (int v : graph.stage(graph.end()).inputs) sum += graph.value(v).bytes;
   return sum;
@@ -96,7 +96,7 @@ class Within {
   }
 
   Bytes limit_;
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   Precedence precedence_;
   std::int64_t& cuts_;
   bool is_refuted_ = false;
@@ -122,4 +122,4 @@ std::optional<Precedence> precedence_within(Bytes limit, const Schedule& schedul
   return Within(limit, schedule, cuts).run(by_use(schedule), neediest);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -5,7 +5,7 @@
 
 #include "ordering/schedule.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// A lower bound on the peak of all orders in which every stage runs once: the most that any needs
 /// at least (before_cut.h), in the end too. Stages that need no more in the given schedule than
@@ -23,4 +23,4 @@ Bytes peak_bound(const Schedule& schedule, std::int64_t& cuts, Bytes enough);
 std::optional<Precedence> precedence_within(Bytes limit, const Schedule& schedule, int neediest,
                                             std::int64_t& cuts);
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

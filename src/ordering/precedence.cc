@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// Finds what each stage must come after, stage by stage.
 class Walk {
  public:
-  Walk(const Graph& graph, const StageGraph& stages, Orders orders)
+  Walk(const Graph& graph, const remat::StageGraph& stages, Orders orders)
       : graph_(graph),
         orders_(orders),
         stage_of_(graph.num_ops(), kNone),
@@ -72,7 +72,7 @@ class Walk {
   std::vector<int> found_;
 };
 
-std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph& stages,
+std::vector<std::vector<int>> found_before(const Graph& graph, const remat::StageGraph& stages,
                                            Orders orders) {
   Walk walk(graph, stages, orders);
   std::vector<std::vector<int>> before;
@@ -82,7 +82,7 @@ std::vector<std::vector<int>> found_before(const Graph& graph, const StageGraph&
 
 }  // namespace
 
-Precedence::Precedence(const Graph& graph, const StageGraph& stages, Orders orders)
+Precedence::Precedence(const Graph& graph, const remat::StageGraph& stages, Orders orders)
     : Precedence(found_before(graph, stages, orders)) {}
 
 Precedence::Precedence(std::vector<std::vector<int>> before)
@@ -109,4 +109,4 @@ std::vector<bool> Precedence::reached(int stage, const std::vector<std::vector<i
   return found;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

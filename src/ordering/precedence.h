@@ -5,7 +5,7 @@
 
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// Which orders of first runs are meant.
 enum class Orders : std::uint8_t {
@@ -19,7 +19,8 @@ enum class Orders : std::uint8_t {
 /// stage that stands for the end takes no part.
 class Precedence {
  public:
-  Precedence(const Graph& graph, const StageGraph& stages, Orders orders = Orders::same_bits);
+  Precedence(const Graph& graph, const remat::StageGraph& stages,
+             Orders orders = Orders::same_bits);
   /// Per stage: those that come before it.
   explicit Precedence(std::vector<std::vector<int>> before);
 
@@ -35,4 +36,4 @@ class Precedence {
   std::vector<std::vector<int>> before_, after_;  // ascending, each once
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -4,10 +4,10 @@
 #include <numeric>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
-std::vector<int> given_order(const StageGraph& graph) {
+std::vector<int> given_order(const remat::StageGraph& graph) {
   std::vector<int> order(graph.end());
   std::iota(order.begin(), order.end(), 0);
   return order;
@@ -15,16 +15,16 @@ std::vector<int> given_order(const StageGraph& graph) {
 
 }  // namespace
 
-std::vector<OpId> ops_of(const StageGraph& graph, std::span<const int> stages) {
+std::vector<OpId> ops_of(const remat::StageGraph& graph, std::span<const int> stages) {
   std::vector<OpId> ops;
   for (int stage : stages) ops.push_back(graph.stage(stage).op);
   return ops;
 }
 
-Schedule::Schedule(const StageGraph& graph, Precedence precedence, Bytes limit)
+Schedule::Schedule(const remat::StageGraph& graph, Precedence precedence, Bytes limit)
     : Schedule(graph, std::move(precedence), limit, given_order(graph)) {}
 
-Schedule::Schedule(const StageGraph& graph, Precedence precedence, Bytes limit,
+Schedule::Schedule(const remat::StageGraph& graph, Precedence precedence, Bytes limit,
                    std::vector<int> order)
     : graph_(&graph),
       precedence_(std::move(precedence)),
@@ -34,7 +34,7 @@ Schedule::Schedule(const StageGraph& graph, Precedence precedence, Bytes limit,
       live_(graph.num_stages(), graph.resident_bytes()),
       in_use_(graph.end()) {
   for (int k = 0; k < size(); ++k) position_[order_[k]] = k;
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     int last = position_[value.producer];
     for (int reader : value.readers) last = std::max(last, position_[reader]);
     last_.push_back(last);
@@ -101,7 +101,7 @@ void Schedule::swap_with_next(int position) {
 
 /// Brings up to date what is in use at the position and live behind it.
 void Schedule::run(int position) {
-  const Stage& stage = graph_->stage(order_[position]);
+  const remat::Stage& stage = graph_->stage(order_[position]);
   Bytes live = live_[position];
   for (int v : stage.outputs) live += graph_->value(v).bytes;
   Bytes overlaid = 0;
@@ -118,4 +118,4 @@ Bytes Schedule::above_limit(int position) const {
   return std::max<Bytes>(0, in_use_[position] - limit_);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

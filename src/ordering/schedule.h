@@ -5,18 +5,19 @@
 
 #include "ordering/precedence.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// The ops of these stages, in their order.
-std::vector<OpId> ops_of(const StageGraph& graph, std::span<const int> stages);
+std::vector<OpId> ops_of(const remat::StageGraph& graph, std::span<const int> stages);
 
 /// An order in which every stage runs once, with its memory kept up to date while stages move.
 class Schedule {
  public:
   /// In the order of the graph, which must outlive this. The end stays last.
-  Schedule(const StageGraph& graph, Precedence precedence, Bytes limit);
+  Schedule(const remat::StageGraph& graph, Precedence precedence, Bytes limit);
   /// In another order of all stages but the end.
-  Schedule(const StageGraph& graph, Precedence precedence, Bytes limit, std::vector<int> order);
+  Schedule(const remat::StageGraph& graph, Precedence precedence, Bytes limit,
+           std::vector<int> order);
 
   int size() const { return static_cast<int>(order_.size()); }
   /// The stage at each position.
@@ -31,7 +32,7 @@ class Schedule {
   /// Before what stands at the position runs; at size(), in the end.
   Bytes live_before(int position) const { return live_[position]; }
   int position(int stage) const { return position_[stage]; }
-  const StageGraph& graph() const { return *graph_; }
+  const remat::StageGraph& graph() const { return *graph_; }
   const Precedence& precedence() const { return precedence_; }
 
   /// Where what stands at a position may go, others staying in their order: [first, last].
@@ -50,7 +51,7 @@ class Schedule {
   void run(int position);
   Bytes above_limit(int position) const;
 
-  const StageGraph* graph_;    // so that it may be assigned
+  const remat::StageGraph* graph_;  // so that it may be assigned
   Precedence precedence_;
   Bytes limit_;
   std::vector<int> order_;     // per position: the stage
@@ -61,4 +62,4 @@ class Schedule {
   Bytes excess_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

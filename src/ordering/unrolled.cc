@@ -3,12 +3,12 @@
 #include <map>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 class Unrolling {
  public:
-  Unrolling(const StageGraph& stages, const Precedence& precedence)
+  Unrolling(const remat::StageGraph& stages, const Precedence& precedence)
       : stages_(stages),
         precedence_(precedence),
         latest_(stages.num_values(), kNone),
@@ -19,11 +19,11 @@ class Unrolling {
 
   Unrolled run(std::span<const OpId> executions) {
     for (OpId op : executions) add(stage_of_.at(op));
-    Stage end{.deadline = size()};
+    remat::Stage end{.deadline = size()};
     read(end, stages_.stage(stages_.end()));
     result_.push_back(std::move(end));
     keep_effects();
-    return {StageGraph(std::move(result_), std::move(values_), stages_.resident_bytes()),
+    return {remat::StageGraph(std::move(result_), std::move(values_), stages_.resident_bytes()),
             Precedence(std::move(before_))};
   }
 
@@ -31,9 +31,12 @@ class Unrolling {
   int size() const { return static_cast<int>(result_.size()); }
 
   void add(int stage) {
-    const Stage& original = stages_.stage(stage);
-    Stage executed{.op = original.op, .cost = original.cost, .workspace = original.workspace,
-                   .deadline = size(), .phase = original.phase};
+    const remat::Stage& original = stages_.stage(stage);
+    remat::Stage executed{.op = original.op,
+                          .cost = original.cost,
+                          .workspace = original.workspace,
+                          .deadline = size(),
+                          .phase = original.phase};
     before_.emplace_back();
     if (run_[stage] != kNone) before_.back().push_back(run_[stage]);
     read(executed, original);
@@ -47,16 +50,16 @@ class Unrolling {
     result_.push_back(std::move(executed));
   }
 
-  void read(Stage& executed, const Stage& original) {
+  void read(remat::Stage& executed, const remat::Stage& original) {
     for (int v : original.inputs) {
-      StageValue& value = values_[latest_[v]];
+      remat::StageValue& value = values_[latest_[v]];
       executed.inputs.push_back(latest_[v]);
       if (size() < static_cast<int>(before_.size())) before_.back().push_back(value.producer);
       value.readers.push_back(size());
     }
   }
 
-  void make(Stage& executed, const Stage& original) {
+  void make(remat::Stage& executed, const remat::Stage& original) {
     for (int v : original.outputs) {
       latest_[v] = static_cast<int>(values_.size());
       executed.outputs.push_back(latest_[v]);
@@ -81,23 +84,23 @@ class Unrolling {
     }
   }
 
-  const StageGraph& stages_;
+  const remat::StageGraph& stages_;
   const Precedence& precedence_;
   std::map<OpId, int> stage_of_;
   std::vector<int> latest_;     // per value of the graph: what the latest run made
   std::vector<int> run_;        // per stage: the latest run
   std::vector<int> first_run_;  // per stage
   std::vector<std::pair<int, int>> reruns_;  // with the stage that must not have run before
-  std::vector<Stage> result_;
-  std::vector<StageValue> values_;
+  std::vector<remat::Stage> result_;
+  std::vector<remat::StageValue> values_;
   std::vector<std::vector<int>> before_;
 };
 
 }  // namespace
 
-Unrolled unrolled(const StageGraph& stages, const Precedence& precedence,
+Unrolled unrolled(const remat::StageGraph& stages, const Precedence& precedence,
                   std::span<const OpId> executions) {
   return Unrolling(stages, precedence).run(executions);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -7,7 +7,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 /// Stages of a window as numbers from 0, in the order they have, and values that may die there.
@@ -50,7 +50,7 @@ class ItemsOf {
  private:
   void fill(int i) {
     const int position = schedule_.order()[first_ + i];
-    const Stage& stage = graph_.stage(position);
+    const remat::Stage& stage = graph_.stage(position);
     Items::Item& item = result_.items[i];
     item.bytes = stage.workspace;
     for (int v : stage.outputs) {
@@ -93,7 +93,7 @@ class ItemsOf {
   }
 
   const Schedule& schedule_;
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int first_;
   std::vector<int> item_of_;   // per stage
   std::vector<int> value_of_;  // per value
@@ -277,4 +277,4 @@ Bytes peak_of(const Schedule& schedule, int first, int last) {
   return *std::max_element(begin + first, begin + last);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -6,7 +6,7 @@
 
 #include "ordering/schedule.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 
 /// What is looked for, and for how long.
 struct WindowGoal {
@@ -36,4 +36,4 @@ WindowAnswer least_window(const Schedule& schedule, int first, int last, const W
 /// The most bytes in use at [first, last).
 Bytes peak_of(const Schedule& schedule, int first, int last);
 
-}  // namespace lowtide
+}  // namespace lowtide::ordering

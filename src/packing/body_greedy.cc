@@ -5,7 +5,7 @@
 #include <random>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 constexpr std::int64_t kShare = 8;  // of the work
@@ -124,4 +124,4 @@ std::vector<Bytes> greedy_bodies(const std::vector<Buffer>& buffers,
   return best.offsets;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

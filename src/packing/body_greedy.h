@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Buffers that move together.
 struct Body {
@@ -23,4 +23,4 @@ std::vector<Bytes> greedy_bodies(const std::vector<Buffer>& buffers,
                                  const std::vector<Body>& bodies, const PackingGoal& goal,
                                  const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

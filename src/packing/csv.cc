@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 enum class Column : std::uint8_t {
@@ -200,4 +200,4 @@ std::string to_csv(const BufferTable& table, const Packing& packing) {
   return text;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -8,7 +8,7 @@
 #include "packing/packing.h"
 #include "packing/tied.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Buffers of a file, with what it calls them.
 struct BufferTable {
@@ -30,4 +30,4 @@ BufferTable read_buffers(const std::filesystem::path& path);
 /// with offsets. `alignment` is left out where no buffer has any, as are ties where there are none.
 std::string to_csv(const BufferTable& table, const Packing& packing);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

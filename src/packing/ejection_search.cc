@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// What an ejection adds to a weight, in areas of the item.
@@ -175,4 +175,4 @@ std::vector<EjectionSearch::ItemId> EjectionSearch::in_the_way(ItemId item, Byte
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

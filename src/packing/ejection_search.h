@@ -8,7 +8,7 @@
 #include "packing/instance.h"
 #include "packing/placed_items.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Looks for packings no higher than a capacity by local search among partial packings. What is not
 /// placed comes, one at random after the other, to the offset where what it overlaps weighs least;
@@ -78,4 +78,4 @@ class EjectionSearch {
   std::int64_t work_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 void require_power_of_two(Bytes alignment, const std::string& whose) {
@@ -85,4 +85,4 @@ void require_consistent(const std::vector<Buffer>& buffers, Bytes alignment) {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

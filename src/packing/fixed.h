@@ -4,10 +4,10 @@
 
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Throws InputError, which names the buffers by their positions, when an alignment is no power of
 /// two, a fixed offset is negative or not aligned, or two fixed buffers overlap.
 void require_consistent(const std::vector<Buffer>& buffers, Bytes alignment);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -11,7 +11,7 @@
 
 #include "packing/sweep.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// What placing one buffer, or starting over, costs besides comparisons.
@@ -243,4 +243,4 @@ Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Byt
   return search.take_best();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

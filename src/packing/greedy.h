@@ -5,7 +5,7 @@
 
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Sweeps in both directions of time, then placements in several orders while `most_work`, in
 /// comparisons of two buffers, lasts: the lowest packing of all. Sizes must be multiples of
@@ -15,4 +15,4 @@ namespace lowtide {
 Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
                        Bytes lower, std::int64_t most_work);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using Preference = std::vector<double>;
@@ -80,4 +80,4 @@ std::int64_t luby(std::int64_t n) {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 #include "packing/instance.h"
 #include "packing/valley_search.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// The guide of the n-th search for a packing: all rules with the plain preferences (size, life,
 /// area, load) first, then mixtures of size and life drawn from n. Deterministic.
@@ -16,4 +16,4 @@ Guide nth_guide(const Instance& instance, std::int64_t n);
 /// and Zuckerman, 1993), from n = 0.
 std::int64_t luby(std::int64_t n);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -5,7 +5,7 @@
 #include <iterator>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// From a power of two to below the next.
@@ -117,4 +117,4 @@ void Holes::erase(ByOffset::iterator hole) {
   by_offset_.erase(hole);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Which of the free ranges that are large enough is taken: the lowest, the tightest (the lowest of
 /// these), or the first at or behind the end of what was taken last, then the lowest.
@@ -45,4 +45,4 @@ class Holes {
   Bytes taken_last_ = 0;  // its end
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

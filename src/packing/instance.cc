@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// The begins after which something ends before the next begin: what is alive there is maximal.
@@ -130,4 +130,4 @@ Bytes lower_bound(const Instance& instance) {
   return bound;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

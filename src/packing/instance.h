@@ -5,7 +5,7 @@
 
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// A buffer to place. Its life is the range of cliques [first, last], both included.
 struct Item {
@@ -52,4 +52,4 @@ std::vector<Bytes> loads(const Instance& instance);
 /// No packing is lower: the largest sum of bytes of a clique, or the highest fixed top.
 Bytes lower_bound(const Instance& instance);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

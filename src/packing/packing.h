@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 inline constexpr Bytes kArenaAlignment = 64;  ///< what vector kernels and c10 expect
 
@@ -15,7 +15,7 @@ struct Buffer {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   Bytes bytes = 0;
-  Bytes alignment = 1;         ///< of its offset, beside that of the packing; a power of two
+  Bytes alignment = 1;              ///< of its offset, beside that of the packing; a power of two
   std::optional<Bytes> fixed = {};  ///< the offset that it must have
 };
 
@@ -45,7 +45,7 @@ struct PackingGoal {
   Bytes alignment = kArenaAlignment;
   /// To get within: no lower than is quickly found. Empty: as low as possible.
   std::optional<Bytes> capacity = {};
-  std::int64_t work = kPackingWork;    ///< at most
+  std::int64_t work = kPackingWork;  ///< at most
 };
 
 /// Packs so that no two buffers that are alive together overlap (dynamic storage allocation), as
@@ -54,4 +54,4 @@ struct PackingGoal {
 Packing pack(const std::vector<Buffer>& buffers, Bytes alignment = kArenaAlignment,
              std::int64_t work = kPackingWork);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

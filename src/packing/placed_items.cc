@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::packing {
 
 void PlacedItems::insert(Bytes height, ItemId id, const Item& item) {
   const auto place = std::ranges::upper_bound(heights_, height) - heights_.begin();
@@ -34,4 +34,4 @@ std::size_t PlacedItems::find_alive_with(const Item& item, std::span<std::int32_
   return count;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -7,7 +7,7 @@
 
 #include "packing/instance.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Placed items in order of a height of theirs, the offset or the top. Arrays side by side: a pass
 /// over all lives, which is most of the work of a local search, reads nothing else.
@@ -34,4 +34,4 @@ class PlacedItems {
   std::vector<ItemId> ids_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

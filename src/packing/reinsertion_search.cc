@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// Of so many critical items that which promises most is moved.
@@ -168,4 +168,4 @@ void ReinsertionSearch::move(ItemId item, Bytes target) {
   safe_until_[item] = moves_ + kSafeMoves + more;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -8,7 +8,7 @@
 #include "packing/instance.h"
 #include "packing/stacking.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Lowers a packing by local search among stackings. An item of a pile that is too high is taken
 /// out and put back where the highest pile through it is lowest, or a little higher. As in a job
@@ -67,4 +67,4 @@ class ReinsertionSearch {
   std::int64_t work_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

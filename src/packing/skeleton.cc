@@ -6,7 +6,7 @@
 
 #include "packing/ejection_search.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// What the smallest item of a skeleton is of the lower bound, the coarsest first; then all items.
@@ -58,4 +58,4 @@ std::vector<Bytes> offsets_of_whole(const Skeleton& skeleton, const std::vector<
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

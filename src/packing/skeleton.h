@@ -5,7 +5,7 @@
 
 #include "packing/instance.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// The large items of an instance alone. Without the many small ones, which break up what the large
 /// would fill, a search that branches gets far; and what no packing of these can reach, none of all
@@ -26,4 +26,4 @@ std::vector<Skeleton> skeletons(const Instance& whole);
 std::vector<Bytes> offsets_of_whole(const Skeleton& skeleton, const std::vector<Bytes>& offsets,
                                     const Instance& whole);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -13,7 +13,7 @@
 #include "packing/skeleton.h"
 #include "packing/valley_search.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// Searches for the first target; twice as many for each later round over the targets.
@@ -307,4 +307,4 @@ Packing pack(const std::vector<Buffer>& buffers, Bytes alignment, std::int64_t w
   return solve_packing(buffers, {alignment, std::nullopt, work}, Control()).packing;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -7,7 +7,7 @@
 #include "base/control.h"
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// The lowest packing found, and what is known of the lowest there is.
 struct SolvedPacking {
@@ -24,4 +24,4 @@ struct SolvedPacking {
 SolvedPacking solve_packing(const std::vector<Buffer>& buffers, const PackingGoal& goal,
                             const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

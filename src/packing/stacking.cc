@@ -7,7 +7,7 @@
 #include <ranges>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 
 Stacking::Stacking(const Instance& instance, const std::vector<Bytes>& offsets)
     : items_(instance.items),
@@ -231,4 +231,4 @@ void Stacking::sort_levels() {
   work_ += static_cast<std::int64_t>(levels_.size());
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 
 #include "packing/instance.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// A packing without addresses: which item lies above which. Each lies as low as those below it
 /// allow, so when one is taken out what lay on it sinks, and where one is put in what is above
@@ -79,4 +79,4 @@ class Stacking {
   std::vector<Contact> open_, still_open_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

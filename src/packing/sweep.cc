@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 
 Packing sweep(const std::vector<Buffer>& buffers, Order by_begin, Fit fit) {
   Order by_end = by_begin;
@@ -28,4 +28,4 @@ Packing sweep(const std::vector<Buffer>& buffers, Order by_begin, Fit fit) {
   return packing;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 #include "packing/holes.h"
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Positions of buffers.
 using Order = std::vector<std::int32_t>;
@@ -16,4 +16,4 @@ using Order = std::vector<std::int32_t>;
 /// fit; for first fit so where few holes have sizes within a factor of two of what is placed.
 Packing sweep(const std::vector<Buffer>& buffers, Order by_begin, Fit fit);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "packing/body_greedy.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// Per name the buffers of it in order, and each buffer without a name by itself.
@@ -171,4 +171,4 @@ SolvedPacking solve_tied_packing(const std::vector<Buffer>& buffers, const Ties&
   return solved;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

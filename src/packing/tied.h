@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "packing/solve.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Which buffers may not be placed by themselves. Each list has a name for every buffer, "" for
 /// none, or is empty; buffers of one name belong together.
@@ -30,4 +30,4 @@ struct Ties {
 SolvedPacking solve_tied_packing(const std::vector<Buffer>& buffers, const Ties& ties,
                                  const PackingGoal& goal, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

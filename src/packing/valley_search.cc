@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 constexpr Bytes kNever = std::numeric_limits<Bytes>::max() / 4;
@@ -420,4 +420,4 @@ Attempt search_valleys(const Instance& instance, Bytes capacity, const Guide& gu
   return Search(instance, capacity, guide).run(most_nodes, most_work, control);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

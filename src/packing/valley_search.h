@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "packing/instance.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 
 /// Which place the search fills next, among those where nothing can come to lie lower.
 enum class ValleyRule : std::uint8_t {
@@ -51,4 +51,4 @@ struct Attempt {
 Attempt search_valleys(const Instance& instance, Bytes capacity, const Guide& guide,
                        std::int64_t most_nodes, std::int64_t most_work, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing

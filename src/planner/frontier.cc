@@ -10,18 +10,18 @@
 #include "plan/replay.h"
 #include "planner/known_plans.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 class Walk {
  public:
-  Walk(const Graph& graph, const Strategy& strategy, int points, const StrategyOptions& options,
-       Control& control)
+  Walk(const Graph& graph, const strategy::Strategy& strategy, int points,
+       const strategy::StrategyOptions& options, Control& control)
       : graph_(graph), strategy_(strategy), options_(options), control_(control), left_(points) {}
 
   Frontier run() {
     const Bytes peak = keep_all_reference(graph_).peak_bytes;
-    found_.floor_bytes = budget_floor(graph_);
+    found_.floor_bytes = bounds::budget_floor(graph_);
     add(leanest());
     const Bytes low = found_.points.empty() ? found_.floor_bytes
                                             : found_.points.front().budget_bytes;
@@ -81,12 +81,12 @@ class Walk {
       plan.lower_bound = more.plan->lower_bound;
       plan.model = more.plan->model;
     }
-    if (plan.cost <= *plan.lower_bound * (1 + 1e-9)) less.outcome = Outcome::optimal;
+    if (plan.cost <= *plan.lower_bound * (1 + 1e-9)) less.outcome = strategy::Outcome::optimal;
   }
 
   const Graph& graph_;
-  const Strategy& strategy_;
-  const StrategyOptions& options_;
+  const strategy::Strategy& strategy_;
+  const strategy::StrategyOptions& options_;
   Control& control_;
   int left_;  // points still to plan
   Frontier found_;
@@ -94,10 +94,10 @@ class Walk {
 
 }  // namespace
 
-Frontier frontier(const Graph& graph, const Strategy& strategy, int points,
-                  const StrategyOptions& options, Control& control) {
+Frontier frontier(const Graph& graph, const strategy::Strategy& strategy, int points,
+                  const strategy::StrategyOptions& options, Control& control) {
   if (points < 2) throw std::logic_error("a frontier has at least two points");
   return Walk(graph, strategy, points, options, control).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -4,7 +4,7 @@
 
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// Cost against budget, from keep-all's peak down to the smallest budget that a strategy reaches.
 struct Frontier {
@@ -22,7 +22,7 @@ struct Frontier {
 /// Plans within `points` budgets (at least 2), evenly spaced. A time limit of `control` is shared
 /// among them. A plan for less also is a plan for more, and a bound for more also is one for less:
 /// so the curve is monotone whatever the strategy gives. Errors as for plan_within().
-Frontier frontier(const Graph& graph, const Strategy& strategy, int points,
-                  const StrategyOptions& options, Control& control);
+Frontier frontier(const Graph& graph, const strategy::Strategy& strategy, int points,
+                  const strategy::StrategyOptions& options, Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

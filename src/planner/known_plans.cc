@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 Bytes arena_bytes(const Plan& plan) { return plan.layout->arena_bytes; }
@@ -22,7 +22,7 @@ void exchange_plan(Plan plan, Planned& found) {
     found.certificate.reset();
   }
   const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
-  found.outcome = closed ? Outcome::optimal : Outcome::feasible;
+  found.outcome = closed ? strategy::Outcome::optimal : strategy::Outcome::feasible;
   found.plan = std::move(plan);
 }
 
@@ -66,4 +66,4 @@ const Plan* KnownPlans::cheapest(Bytes budget_bytes) const {
   return best;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -5,7 +5,7 @@
 
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// Whether a bound can be one for this plan: one for plans in the graph's order says nothing of a
 /// plan in another order that costs less.
@@ -31,4 +31,4 @@ class KnownPlans {
   std::vector<Plan> plans_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

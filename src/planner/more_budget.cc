@@ -8,27 +8,27 @@
 #include "certify/check.h"
 #include "certify/stages.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 bool is_any_order(const Planned& planned) { return planned.plan->model == "any-order"; }
 
 /// Whether the certificate's bound is for plans such as this one, which may cost less than all in
 /// the graph's order.
-bool is_about(const Certificate& certificate, const Planned& planned) {
+bool is_about(const certify::Certificate& certificate, const Planned& planned) {
   return certificate.chain || !is_any_order(planned);
 }
 
 /// What the certificate proves where there are so many more bytes. Undivided, it falls by what they
 /// cost; of its cases, those that had no plan may have one then, so that all are worked out anew.
-double bound_with(const Graph& graph, const Certificate& certificate, Bytes extra_bytes) {
+double bound_with(const Graph& graph, const certify::Certificate& certificate, Bytes extra_bytes) {
   if (certificate.split) {
-    Certificate larger = certificate;
+    certify::Certificate larger = certificate;
     larger.budget_bytes += extra_bytes;
-    return std::get<double>(proved_bound(graph, larger));
+    return std::get<double>(certify::proved_bound(graph, larger));
   }
   double price = 0;
-  for (const Certificate::Price& stage : certificate.proof.prices) price += stage.price;
+  for (const certify::Certificate::Price& stage : certificate.proof.prices) price += stage.price;
   return certificate.lower_bound - price * static_cast<double>(extra_bytes);
 }
 
@@ -43,15 +43,16 @@ MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes ext
   MoreBudget more{.extra_bytes = extra_bytes, .saves_at_most = {}, .saves = {}};
   if (!planned.certificate || !planned.plan->lower_bound) return more;
   const double bound = bound_with(graph, *planned.certificate, extra_bytes);
-  const double required = stages_of(graph).cost;
+  const double required = certify::stages_of(graph).cost;
   const bool counts = is_about(*planned.certificate, planned);
   const double least = counts ? std::max(bound, required) : required;
   more.saves_at_most = std::max(0.0, planned.plan->cost - least);
   return more;
 }
 
-MoreBudget plan_with_more(const Graph& graph, const Strategy& strategy, const Planned& planned,
-                          Bytes extra_bytes, const StrategyOptions& options, Control& control) {
+MoreBudget plan_with_more(const Graph& graph, const strategy::Strategy& strategy,
+                          const Planned& planned, Bytes extra_bytes,
+                          const strategy::StrategyOptions& options, Control& control) {
   MoreBudget more = bound_with_more(graph, planned, extra_bytes);
   const Planned larger =
       plan_within(graph, strategy, planned.budget_bytes + extra_bytes, options, control);
@@ -76,4 +77,4 @@ std::string format_more(const MoreBudget& more, const Planned& planned) {
   return text + ".\n";
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

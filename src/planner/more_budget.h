@@ -5,7 +5,7 @@
 
 #include "planner/planner.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// What a larger budget would save, in the graph's unit of cost per step.
 struct MoreBudget {
@@ -24,10 +24,11 @@ Bytes worth_asking_for(Bytes budget);
 MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes extra_bytes);
 
 /// The same, and plans within the larger budget, in at most the time that `control` gives.
-MoreBudget plan_with_more(const Graph& graph, const Strategy& strategy, const Planned& planned,
-                          Bytes extra_bytes, const StrategyOptions& options, Control& control);
+MoreBudget plan_with_more(const Graph& graph, const strategy::Strategy& strategy,
+                          const Planned& planned, Bytes extra_bytes,
+                          const strategy::StrategyOptions& options, Control& control);
 
 /// For people, one line.
 std::string format_more(const MoreBudget& more, const Planned& planned);
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

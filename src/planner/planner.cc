@@ -22,7 +22,7 @@
 #include "planner/spare_room.h"
 #include "planner/why_not_less.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 /// How often a strategy is asked, at most.
@@ -61,29 +61,31 @@ constexpr Bytes kWorthATry = 250;
 constexpr double kFirstRound = 5;
 constexpr double kRoundGrowth = 5;
 
-const StrategyOption* find_option(const Strategy& strategy, std::string_view name) {
-  const auto found = std::ranges::find(strategy.options, name, &StrategyOption::name);
+const strategy::StrategyOption* find_option(const strategy::Strategy& strategy,
+                                            std::string_view name) {
+  const auto found = std::ranges::find(strategy.options, name, &strategy::StrategyOption::name);
   return found == strategy.options.end() ? nullptr : &*found;
 }
 
-[[noreturn]] void refuse_option(const Strategy& strategy, const std::string& name) {
+[[noreturn]] void refuse_option(const strategy::Strategy& strategy, const std::string& name) {
   std::vector<std::string> names;
-  for (const StrategyOption& option : strategy.options) names.emplace_back(option.name);
+  for (const strategy::StrategyOption& option : strategy.options) names.emplace_back(option.name);
   throw InputError(fmt::format("the strategy {} has no option \"{}\".{}", strategy.name, name,
                                names.empty() ? " It has none." : did_you_mean(name, names)));
 }
 
-StrategyOptions completed(const Strategy& strategy, const StrategyOptions& given) {
-  StrategyOptions options = given;
+strategy::StrategyOptions completed(const strategy::Strategy& strategy,
+                                    const strategy::StrategyOptions& given) {
+  strategy::StrategyOptions options = given;
   for (const auto& [name, value] : given) {
-    const StrategyOption* option = find_option(strategy, name);
+    const strategy::StrategyOption* option = find_option(strategy, name);
     if (option == nullptr) refuse_option(strategy, name);
     if (!(option->low <= value && value <= option->high)) {
       throw InputError(fmt::format("the option \"{}\" of {} must be from {} to {}, not {}", name,
                                    strategy.name, option->low, option->high, value));
     }
   }
-  options.merge(default_options(strategy));
+  options.merge(strategy::default_options(strategy));
   return options;
 }
 
@@ -95,16 +97,16 @@ Plan lowered(const Graph& graph, std::span<const OpId> executions) {
   return with_in_place(graph, lower(graph, executions));
 }
 
-PackingGoal goal_of(const Graph& graph, Bytes budget, std::int64_t work) {
+packing::PackingGoal goal_of(const Graph& graph, Bytes budget, std::int64_t work) {
   // Bytes of a graph that never runs are mere numbers, and need no alignment.
-  const Bytes alignment = graph.executable() ? kArenaAlignment : 1;
+  const Bytes alignment = graph.executable() ? packing::kArenaAlignment : 1;
   return {alignment, std::max<Bytes>(0, budget - graph.resident_bytes()), work};
 }
 
 /// Within the budget if that can be; what is left of it is of no use.
-Plan laid_out(const Graph& graph, Plan plan, Bytes budget, std::int64_t work = kPackingWork,
-              const Control& control = Control()) {
-  plan.layout = assign_addresses(graph, plan, goal_of(graph, budget, work), control);
+Plan laid_out(const Graph& graph, Plan plan, Bytes budget,
+              std::int64_t work = packing::kPackingWork, const Control& control = Control()) {
+  plan.layout = layout::assign_addresses(graph, plan, goal_of(graph, budget, work), control);
   return plan;
 }
 
@@ -130,8 +132,8 @@ class Attempts {
  public:
   /// `is_hopeless`: it is known that no plan of any kind is within the budget. `limit_seconds`:
   /// the time limit that the user gave, of which `control` may be a part.
-  Attempts(const Graph& graph, const Strategy& strategy, Bytes budget, bool is_hopeless,
-           StrategyOptions options, double limit_seconds, Control& control)
+  Attempts(const Graph& graph, const strategy::Strategy& strategy, Bytes budget, bool is_hopeless,
+           strategy::StrategyOptions options, double limit_seconds, Control& control)
       : graph_(graph),
         strategy_(strategy),
         budget_(budget),
@@ -244,10 +246,10 @@ class Attempts {
   /// A plan with addresses; nothing when the strategy has none.
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
-    Decision decision =
+    strategy::Decision decision =
         strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_, prices_});
-    stopped_ = decision.outcome == Outcome::stopped;
-    if (decision.certificate) prices_ = op_prices(*decision.certificate);
+    stopped_ = decision.outcome == strategy::Outcome::stopped;
+    if (decision.certificate) prices_ = bounds::op_prices(*decision.certificate);
     if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
     // A bound for less than the budget says nothing about the budget.
     if (asked >= budget_ && decision.lower_bound) {
@@ -255,12 +257,13 @@ class Attempts {
       bound_model_ = decision.bound_model;
       if (asked == budget_) planned_.certificate = std::move(decision.certificate);
     }
-    if (decision.outcome != Outcome::optimal && decision.outcome != Outcome::feasible) {
+    if (decision.outcome != strategy::Outcome::optimal &&
+        decision.outcome != strategy::Outcome::feasible) {
       return std::nullopt;
     }
     Plan plan = lowered(graph_, decision.executions);
     Found found = found_from(std::move(decision.executions), std::move(plan), Care::thorough);
-    found.optimal = decision.outcome == Outcome::optimal && asked >= budget_;
+    found.optimal = decision.outcome == strategy::Outcome::optimal && asked >= budget_;
     return best_to_lay_out(std::move(found), std::move(decision.alternatives));
   }
 
@@ -300,7 +303,7 @@ class Attempts {
                           found.plan.cost <= bound_.value_or(planned_.keep_all_cost);
     if (!strategy_.may_lose_reruns || is_least || is_late()) return found;
     const Control part = share_of_time(control_, kSpareRoomShare);
-    const PackingGoal goal = goal_of(graph_, budget_, packing_work(Care::thorough));
+    const packing::PackingGoal goal = goal_of(graph_, budget_, packing_work(Care::thorough));
     const double before = found.plan.cost;
     LaidOut better = without_needless_reruns(
         graph_, {std::move(found.plan), std::move(found.executions)}, goal, part);
@@ -322,9 +325,9 @@ class Attempts {
 
   /// A layout may take a part of the time limit.
   std::int64_t packing_work(Care care) const {
-    constexpr double kWorkPerSecond = 1e9 / kPackingNanoseconds;
+    constexpr double kWorkPerSecond = 1e9 / packing::kPackingNanoseconds;
     const bool is_thorough = care == Care::thorough;
-    const std::int64_t most = (is_thorough ? 4 : 1) * kPackingWork;
+    const std::int64_t most = (is_thorough ? 4 : 1) * packing::kPackingWork;
     if (control_.limit_seconds() <= 0) return most;
     const double share = is_thorough ? 0.12 : 0.04;
     const double work = share * kWorkPerSecond * control_.limit_seconds();
@@ -351,7 +354,7 @@ class Attempts {
     require_valid(graph_, plan);
     planned_.smallest_budget.reset();
     const bool optimal = closed || (found.optimal && plan.lower_bound);
-    planned_.outcome = optimal ? Outcome::optimal : Outcome::feasible;
+    planned_.outcome = optimal ? strategy::Outcome::optimal : strategy::Outcome::feasible;
     planned_.plan = std::move(plan);
     return true;
   }
@@ -370,7 +373,7 @@ class Attempts {
     if (control_.limit_seconds() > 0 && seconds <= 0) return;
     const Control part(control_, seconds,
                        [this](const std::string& message) { control_.report(message); });
-    auto higher = raised(graph_, *planned_.certificate, part);
+    auto higher = bounds::raised(graph_, *planned_.certificate, part);
     if (higher == nullptr || higher->lower_bound > cost) return;
     bound_ = higher->lower_bound;
     planned_.certificate = std::move(higher);
@@ -381,11 +384,11 @@ class Attempts {
     // More time cannot help where nothing fits; it could only tell more of what would.
     const bool may_exist = stopped_ && !is_hopeless_;
     if (may_exist || Control::stop_requested()) {
-      planned_.outcome = Outcome::stopped;
+      planned_.outcome = strategy::Outcome::stopped;
       planned_.message = why_stopped();
       return;
     }
-    planned_.outcome = Outcome::infeasible;
+    planned_.outcome = strategy::Outcome::infeasible;
     planned_.why_not_less = why_not_less(graph_);
     planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), planned_.why_not_less);
   }
@@ -412,14 +415,14 @@ class Attempts {
   }
 
   const Graph& graph_;
-  const Strategy& strategy_;
+  const strategy::Strategy& strategy_;
   const Bytes budget_;
   const bool is_hopeless_;
-  const StrategyOptions options_;
+  const strategy::StrategyOptions options_;
   const double limit_seconds_;
   Control& control_;
   Planned planned_;
-  KnownOrder known_order_;
+  ordering::KnownOrder known_order_;
   std::vector<double> prices_;  ///< of the last answer's bound: see PlanRequest
   double margin_ = kFirstMargin;  ///< as long as nothing fits
   std::optional<double> bound_;
@@ -440,7 +443,7 @@ bool is_improvable(const Planned& best) {
   if (Control::stop_requested()) return false;
   if (!best.plan) return true;
   const double least = std::max(best.plan->lower_bound.value_or(0), best.keep_all_cost);
-  return best.outcome != Outcome::optimal && best.plan->cost > kGoodEnough * least;
+  return best.outcome != strategy::Outcome::optimal && best.plan->cost > kGoodEnough * least;
 }
 
 /// The cheaper plan, and the higher bound where it is about the same plans; or where there is none,
@@ -467,20 +470,19 @@ Planned better_of(Planned a, Planned b) {
 /// Searches for one budget, one after another, and the best of their plans.
 class Searches {
  public:
-  Searches(const Graph& graph, const Strategy& strategy, Bytes budget, StrategyOptions options,
-           double limit_seconds)
+  Searches(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
+           strategy::StrategyOptions options, double limit_seconds)
       : graph_(graph),
         strategy_(strategy),
         budget_(budget),
         options_(std::move(options)),
         limit_seconds_(limit_seconds),
-        is_hopeless_(budget < keep_all_reference(graph).peak_bytes && budget < budget_floor(graph)),
+        is_hopeless_(budget < keep_all_reference(graph).peak_bytes &&
+                     budget < bounds::budget_floor(graph)),
         has_luck_(strategy.may_lose_reruns && find_option(strategy, kSeed) != nullptr) {}
 
   /// Whether another search may find a better plan.
-  bool may_gain() const {
-    return has_luck_ && !is_hopeless_ && (!best_ || is_improvable(*best_));
-  }
+  bool may_gain() const { return has_luck_ && !is_hopeless_ && (!best_ || is_improvable(*best_)); }
 
   /// Uses up the limit of `control` where that may find better plans.
   void search_for(Control& control) {
@@ -502,9 +504,9 @@ class Searches {
   }
 
   const Graph& graph_;
-  const Strategy& strategy_;
+  const strategy::Strategy& strategy_;
   const Bytes budget_;
-  StrategyOptions options_;
+  strategy::StrategyOptions options_;
   const double limit_seconds_;
   const bool is_hopeless_;
   const bool has_luck_;
@@ -530,8 +532,8 @@ std::optional<double> Planned::gap() const {
   return plan->cost / *plan->lower_bound - 1;
 }
 
-Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
-                    const StrategyOptions& options, Control& control) {
+Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
+                    const strategy::StrategyOptions& options, Control& control) {
   const Control clock;
   Searches searches(graph, strategy, budget_bytes, completed(strategy, options),
                     control.limit_seconds());
@@ -569,9 +571,9 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
   }
   plan.budget_bytes = budget_bytes;
   require_valid(graph, plan);
-  planned.outcome = Outcome::feasible;
+  planned.outcome = strategy::Outcome::feasible;
   planned.plan = std::move(plan);
   return planned;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

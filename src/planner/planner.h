@@ -8,17 +8,17 @@
 #include "plan/plan.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// A plan with addresses that fit, and how good it is.
 struct Planned {
-  Outcome outcome = Outcome::infeasible;
+  strategy::Outcome outcome = strategy::Outcome::infeasible;
   std::optional<Plan> plan;            ///< verified; its arena is within the budget
   Bytes budget_bytes = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
   /// Proof of a lower bound for this budget, when the strategy gave one.
-  std::shared_ptr<const Certificate> certificate;
+  std::shared_ptr<const certify::Certificate> certificate;
   std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
   std::optional<Plan> leanest;           ///< verified; its arena is the smallest budget
   double seconds = 0;
@@ -40,12 +40,12 @@ struct Planned {
 /// room for it may go (Strategy::may_lose_reruns). `options` may be partial; an unknown or
 /// out-of-range one throws InputError. A plan that the verifier refuses is a bug and throws
 /// std::logic_error.
-Planned plan_within(const Graph& graph, const Strategy& strategy, Bytes budget_bytes,
-                    const StrategyOptions& options, Control& control);
+Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
+                    const strategy::StrategyOptions& options, Control& control);
 
 /// The same for an order of executions that was decided elsewhere, by what `strategy` names: laid
 /// out and verified, or infeasible when its arena exceeds the budget.
 Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,
                 Bytes budget_bytes);
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -14,7 +14,7 @@
 #include "plan/lower.h"
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 /// The work for one layout, for each action; and how many times more when all reruns were tried in
@@ -27,8 +27,8 @@ constexpr double kPerAction = 200;
 class SpareRoom {
  public:
   /// `order` leads from the ops of the stages to those of the graph.
-  SpareRoom(const Graph& graph, const StageGraph& stages, std::span<const OpId> order,
-            LaidOut given, const PackingGoal& goal, const Control& control)
+  SpareRoom(const Graph& graph, const remat::StageGraph& stages, std::span<const OpId> order,
+            LaidOut given, const packing::PackingGoal& goal, const Control& control)
       : graph_(graph),
         stages_(stages),
         order_(order),
@@ -40,8 +40,8 @@ class SpareRoom {
         events_(stages, *goal.capacity + graph.resident_bytes()),
         moves_(stages, events_) {}
 
-  LaidOut without(std::vector<Event> reruns) {
-    change_to(events_, std::move(reruns));
+  LaidOut without(std::vector<remat::Event> reruns) {
+    remat::change_to(events_, std::move(reruns));
     goal_.work = kPatience * static_cast<std::int64_t>(best_.plan.actions.size());
     while (!is_over()) {
       gave_up_ = false;
@@ -58,7 +58,7 @@ class SpareRoom {
   /// Whether any could go.
   bool remove_some() {
     bool any = false;
-    for (Event event : by_promise()) {
+    for (remat::Event event : by_promise()) {
       if (is_over()) break;
       if (events_.contains(event)) any |= remove(event);
     }
@@ -66,7 +66,7 @@ class SpareRoom {
   }
 
   /// Alone, or else with the reruns that read what it makes.
-  bool remove(Event event) {
+  bool remove(remat::Event event) {
     moves_.hold(event);
     const std::size_t left = events_.events().size();
     if (keep_if_it_fits()) return true;
@@ -77,17 +77,17 @@ class SpareRoom {
   }
 
   /// Those first that cost most for the memory, over stages, which they save.
-  std::vector<Event> by_promise() const {
-    std::vector<Event> events = events_.events();
+  std::vector<remat::Event> by_promise() const {
+    std::vector<remat::Event> events = events_.events();
     std::ranges::sort(events);
-    std::ranges::stable_sort(events, std::greater<>(), [&](Event event) {
+    std::ranges::stable_sort(events, std::greater<>(), [&](remat::Event event) {
       return stages_.stage(event.op).cost / std::max(saved(event), 1.0);
     });
     return events;
   }
 
   /// Bytes times stages over which the rerun saves holding what it makes.
-  double saved(Event event) const {
+  double saved(remat::Event event) const {
     const std::vector<int>& runs = events_.runs(event.op);
     const auto k = static_cast<int>(std::ranges::lower_bound(runs, event.stage) - runs.begin());
     double sum = 0;
@@ -116,32 +116,32 @@ class SpareRoom {
     Plan plan = with_in_place(graph_, lower(graph_, executions));
     control_.count(kPerAction * static_cast<double>(plan.actions.size()));
     if (plan.cost >= best_.plan.cost) return false;
-    Repair attempt = warm_.layout_of(plan, goal_, control_);
+    layout::Repair attempt = warm_.layout_of(plan, goal_, control_);
     work_left_ -= attempt.work;
     gave_up_ |= !attempt.layout && attempt.work > 0;
     if (!attempt.layout) return false;
     plan.layout = std::move(attempt.layout);
     best_ = {std::move(plan), std::move(executions)};
-    warm_ = WarmStart(graph_, best_.plan);
+    warm_ = layout::WarmStart(graph_, best_.plan);
     return true;
   }
 
   const Graph& graph_;
-  const StageGraph& stages_;
+  const remat::StageGraph& stages_;
   const std::span<const OpId> order_;
-  PackingGoal goal_;  // of one layout
+  packing::PackingGoal goal_;  // of one layout
   std::int64_t work_left_;
   const Control& control_;
   LaidOut best_;
-  WarmStart warm_;
-  EventPlan events_;
-  Moves moves_;
+  layout::WarmStart warm_;
+  remat::EventPlan events_;
+  remat::Moves moves_;
   bool gave_up_ = false;  // on some layout, since reruns were last tried from the first on
 };
 
 /// Those that are stages.
-std::vector<OpId> without_views(const StageGraph& stages, std::span<const OpId> executions) {
-  std::vector<OpId> ops = stage_order(stages);
+std::vector<OpId> without_views(const remat::StageGraph& stages, std::span<const OpId> executions) {
+  std::vector<OpId> ops = remat::stage_order(stages);
   std::ranges::sort(ops);
   std::vector<OpId> result;
   std::ranges::copy_if(executions, std::back_inserter(result), [&](OpId id) {
@@ -151,32 +151,32 @@ std::vector<OpId> without_views(const StageGraph& stages, std::span<const OpId> 
 }
 
 /// The reruns of executions of stages; nothing where events cannot say what these are.
-std::optional<std::vector<Event>> reruns_of(const StageGraph& stages,
-                                            std::span<const OpId> executions) {
-  std::vector<Event> reruns = events_of(stages, executions);
-  const auto may_run = [&](Event event) { return stages.may_rerun(event.op, event.stage); };
+std::optional<std::vector<remat::Event>> reruns_of(const remat::StageGraph& stages,
+                                                   std::span<const OpId> executions) {
+  std::vector<remat::Event> reruns = remat::events_of(stages, executions);
+  const auto may_run = [&](remat::Event event) { return stages.may_rerun(event.op, event.stage); };
   if (!std::ranges::all_of(reruns, may_run)) return std::nullopt;
-  if (!std::ranges::equal(executions_of(stages, reruns), executions)) return std::nullopt;
+  if (!std::ranges::equal(remat::executions_of(stages, reruns), executions)) return std::nullopt;
   return reruns;
 }
 
 }  // namespace
 
-LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const PackingGoal& goal,
+LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const packing::PackingGoal& goal,
                                 const Control& control) {
-  const StageGraph listed(graph);
+  const remat::StageGraph listed(graph);
   const std::vector<OpId> executions = without_views(listed, given.executions);
-  const auto order = order_of(graph, listed, executions);
+  const auto order = ordering::order_of(graph, listed, executions);
   if (!order) {
     const auto reruns = reruns_of(listed, executions);
     if (!reruns) return given;
     return SpareRoom(graph, listed, {}, std::move(given), goal, control).without(*reruns);
   }
   const Graph other = permuted(graph, *order);
-  const StageGraph stages(other);
+  const remat::StageGraph stages(other);
   const auto reruns = reruns_of(stages, mapped(executions, inverse(*order)));
   if (!reruns) return given;
   return SpareRoom(graph, stages, *order, std::move(given), goal, control).without(*reruns);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -6,7 +6,7 @@
 #include "layout/layout.h"
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// A plan with addresses, and the executions that it was lowered from.
 struct LaidOut {
@@ -20,7 +20,7 @@ struct LaidOut {
 /// within that capacity; the same where its executions are no set of events
 /// (remat/stage_graph.h). Until nothing more can go or the work is used up; deterministic but
 /// for time limits.
-LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const PackingGoal& goal,
+LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const packing::PackingGoal& goal,
                                 const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

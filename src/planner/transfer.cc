@@ -8,11 +8,11 @@
 #include "plan/lower.h"
 #include "plan/verify.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 /// A layout at once, rather than the lowest that can be found in a second.
-constexpr std::int64_t kQuickPacking = kPackingWork / 10;
+constexpr std::int64_t kQuickPacking = packing::kPackingWork / 10;
 
 bool same_op(const Op& a, const Op& b) {
   return a.type == b.type && a.inputs == b.inputs && a.outputs == b.outputs &&
@@ -46,10 +46,10 @@ std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Pla
   if (result.peak_bytes > budget) return std::nullopt;
   result.strategy = plan.strategy;
   result.budget_bytes = budget;
-  result.layout = assign_addresses(
+  result.layout = layout::assign_addresses(
       graph, result, {.capacity = budget - graph.resident_bytes(), .work = kQuickPacking});
   if (result.layout->arena_bytes > budget || verify(graph, result)) return std::nullopt;
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 
 /// Whether two graphs are the same ops on the same tensors, with other sizes maybe: a model's step
 /// for another batch or another length of its sequences.
@@ -17,4 +17,4 @@ bool same_structure(const Graph& a, const Graph& b);
 std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Plan& plan,
                                 Bytes budget);
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

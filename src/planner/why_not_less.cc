@@ -11,7 +11,7 @@
 #include "graph/residents.h"
 #include "plan/replay.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 /// Values that an op reads or makes, each storage once.
@@ -85,7 +85,7 @@ std::string remedies(const Graph& graph, const Floor& floor) {
 
 /// What is held while the inputs of an op are made, in whatever order.
 std::string making_text(const Graph& graph, const Floor& alone) {
-  const Bytes floor = budget_floor(graph);
+  const Bytes floor = bounds::budget_floor(graph);
   if (floor <= alone.bytes) return "";
   return fmt::format(
       " Since what ops read must be made while other values are held, no plan in any order needs "
@@ -104,4 +104,4 @@ std::string why_not_less(const Graph& graph) {
       making_text(graph, floor), remedies(graph, floor));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::planner

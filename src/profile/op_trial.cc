@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "base/machine_memory.h"
+#include "device/allocation_recorder.h"
+#include "device/planned_source.h"
+#include "device/replayed_draw.h"
 #include "layout/layout.h"
 #include "profile/synthetic_inputs.h"
-#include "runtime/allocation_recorder.h"
 #include "runtime/kernel.h"
-#include "runtime/planned_source.h"
-#include "runtime/replayed_draw.h"
 #include "runtime/stopwatch.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 namespace {
 
 constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get the fewest runs
@@ -24,7 +24,7 @@ constexpr Bytes kLargestCache = Bytes{32} << 20;
 /// neighbours in a step are about as large as it is.
 constexpr Bytes kNeighbours = 8;
 
-using Request = AllocationRecorder::Request;
+using Request = device::AllocationRecorder::Request;
 
 /// The request that became the storage of the result; -1 when it lies elsewhere or is larger than
 /// the graph's tensor.
@@ -37,9 +37,9 @@ int storage_request(const std::vector<Request>& requests, const at::Tensor& resu
 }
 
 /// Which requests are outputs, and where the others lie in the workspace.
-OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& requests,
-                 const std::vector<at::Tensor>& results) {
-  OpProfile profile;
+cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& requests,
+                       const std::vector<at::Tensor>& results) {
+  cost::OpProfile profile;
   for (const Request& request : requests) profile.allocations.push_back({request.bytes});
   for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
     const Tensor& tensor = graph.tensor(op.outputs[i]);
@@ -50,13 +50,13 @@ OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& r
     if (request >= 0)
       profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
   }
-  std::vector<Buffer> scratch;
+  std::vector<packing::Buffer> scratch;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     if (profile.allocations[i].output == -1) {
       scratch.push_back({requests[i].begin, requests[i].end, requests[i].bytes});
     }
   }
-  const Packing packing = pack(scratch);
+  const packing::Packing packing = packing::pack(scratch);
   profile.workspace_bytes = packing.height;
   auto offset = packing.offsets.begin();
   for (Allocation& allocation : profile.allocations) {
@@ -68,7 +68,7 @@ OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& r
 /// One op on its inputs, in a room of its own.
 class Trial {
  public:
-  Trial(const Graph& graph, OpId id, const ComputeDevice& device, TrialRoom& room)
+  Trial(const Graph& graph, OpId id, const device::ComputeDevice& device, TrialRoom& room)
       : graph_(graph),
         op_(graph.op(id)),
         device_(device),
@@ -77,17 +77,17 @@ class Trial {
         inputs_(synthetic_inputs(graph, op_, room.take(synthetic_bytes(graph, op_)),
                                  device.torch_device())) {}
 
-  OpProfile run() {
+  cost::OpProfile run() {
     record();  // the first call may set up what later ones find
-    OpProfile profile = record();
+    cost::OpProfile profile = record();
     profile.microseconds = time(plan(profile)) * 1e6;
     return profile;
   }
 
  private:
-  OpProfile record() {
-    AllocationRecorder recorder;
-    AllocationRecorder unordered;
+  cost::OpProfile record() {
+    device::AllocationRecorder recorder;
+    device::AllocationRecorder unordered;
     const auto service = device_.serve(recorder, unordered);
     const std::vector<at::Tensor> results = kernel_.run(inputs_);
     device_.synchronize();
@@ -95,17 +95,17 @@ class Trial {
   }
 
   /// Addresses behind the inputs, for the outputs one after the other and then the workspace.
-  std::vector<Slot> plan(const OpProfile& profile) {
+  std::vector<device::Slot> plan(const cost::OpProfile& profile) {
     Bytes end = synthetic_bytes(graph_, op_);
     std::vector<Bytes> outputs(op_.outputs.size());
     for (const Allocation& a : profile.allocations) {
       if (a.output == -1) continue;
       outputs[static_cast<std::size_t>(a.output)] = end;
-      end += align_up(a.bytes, kArenaAlignment);
+      end += align_up(a.bytes, packing::kArenaAlignment);
     }
     end_ = end + profile.workspace_bytes;
     std::byte* const base = room_.take(end_);
-    std::vector<Slot> slots;
+    std::vector<device::Slot> slots;
     for (const Allocation& a : profile.allocations) {
       const Bytes begin =
           a.output == -1 ? end + a.offset : outputs[static_cast<std::size_t>(a.output)];
@@ -114,22 +114,22 @@ class Trial {
     return slots;
   }
 
-  double time(const std::vector<Slot>& slots) {
-    PlannedSource source({});
-    AllocationRecorder unordered;
+  double time(const std::vector<device::Slot>& slots) {
+    device::PlannedSource source({});
+    device::AllocationRecorder unordered;
     const auto service = device_.serve(source, unordered);
     std::vector<const at::Tensor*> inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(&input);
     std::vector<at::Tensor> results;
     const auto once = [&] {
       source.begin(slots);
-      const Stopwatch watch;
+      const runtime::Stopwatch watch;
       kernel_.run(inputs, false, results);
       device_.synchronize();
       return watch.seconds();
     };
     once();  // brings in the pages of outputs and workspace
-    const Stopwatch all;
+    const runtime::Stopwatch all;
     std::vector<double> seconds;
     while (static_cast<int>(seconds.size()) < kFewestRuns ||
            (static_cast<int>(seconds.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
@@ -143,9 +143,9 @@ class Trial {
 
   const Graph& graph_;
   const Op& op_;
-  const ComputeDevice& device_;
+  const device::ComputeDevice& device_;
   TrialRoom& room_;
-  Kernel kernel_;
+  runtime::Kernel kernel_;
   std::vector<at::Tensor> inputs_;
   Bytes end_ = 0;  ///< of all that the op touches
 };
@@ -153,7 +153,7 @@ class Trial {
 /// Puts the generator back where it was.
 class UntouchedGenerator {
  public:
-  explicit UntouchedGenerator(const ComputeDevice& device)
+  explicit UntouchedGenerator(const device::ComputeDevice& device)
       : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
     device_.save_generator(state_.data());
   }
@@ -162,7 +162,7 @@ class UntouchedGenerator {
   UntouchedGenerator& operator=(const UntouchedGenerator&) = delete;
 
  private:
-  const ComputeDevice& device_;
+  const device::ComputeDevice& device_;
   std::vector<std::byte> state_;
 };
 
@@ -179,8 +179,8 @@ std::size_t cache_bytes() {
 }  // namespace
 
 TrialRoom::TrialRoom()
-    : block_(addressable_memory(), Block::Access::none),
-      range_(block_.data(), block_.bytes(), &keep),
+    : block_(addressable_memory(), device::Block::Access::none),
+      range_(block_.data(), block_.bytes(), &device::keep),
       other_(cache_bytes()) {}
 
 std::byte* TrialRoom::take(Bytes bytes) {
@@ -190,12 +190,13 @@ std::byte* TrialRoom::take(Bytes bytes) {
 
 void TrialRoom::disturb(Bytes bytes) {
   const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
-  for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
+  for (std::size_t i = 0; i < end; i += packing::kArenaAlignment) other_[i] ^= std::byte{1};
 }
 
-OpProfile try_op(const Graph& graph, OpId id, const ComputeDevice& device, TrialRoom& room) {
+cost::OpProfile try_op(const Graph& graph, OpId id, const device::ComputeDevice& device,
+                       TrialRoom& room) {
   const UntouchedGenerator untouched(device);
   return Trial(graph, id, device, room).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -3,10 +3,10 @@
 #include <memory>
 
 #include "cost/profile.h"
-#include "runtime/block.h"
-#include "runtime/device.h"
+#include "device/block.h"
+#include "device/device.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 
 /// Room for one op's tensors at a time, used again for each trial.
 class TrialRoom {
@@ -19,14 +19,15 @@ class TrialRoom {
   void disturb(Bytes bytes);
 
  private:
-  Block block_;
-  OwnedRange range_;
+  device::Block block_;
+  device::OwnedRange range_;
   std::vector<std::byte> other_;
 };
 
 /// Runs one op of an executable graph on synthetic inputs: what it allocates, and how long it takes
 /// at planned addresses, as in a step. Leaves the global generator as it was. Throws Error that
 /// names the op when it fails.
-OpProfile try_op(const Graph& graph, OpId op, const ComputeDevice& device, TrialRoom& room);
+cost::OpProfile try_op(const Graph& graph, OpId op, const device::ComputeDevice& device,
+                       TrialRoom& room);
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "graph/boundary.h"
 #include "profile/op_trial.h"
-#include "runtime/device.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 namespace {
 
 struct Wanted {
@@ -21,11 +21,11 @@ struct Wanted {
 
 /// One op for each key that is to be measured, in the order of the graph. View ops cost nothing:
 /// the executor makes views once, before the steps.
-std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile, Measure measure) {
+std::vector<Wanted> wanted_ops(const Graph& graph, cost::Profile& profile, Measure measure) {
   std::vector<Wanted> wanted;
   std::set<std::string> seen;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
-    std::string key = profile_key(graph, id);
+    std::string key = cost::profile_key(graph, id);
     if (measure == Measure::lacking && profile.ops.contains(key)) continue;
     if (is_boundary(graph.op(id))) continue;
     if (graph.is_view_op(id)) {
@@ -37,7 +37,7 @@ std::vector<Wanted> wanted_ops(const Graph& graph, Profile& profile, Measure mea
   return wanted;
 }
 
-void enter(Profile& profile, const std::string& key, OpProfile measured) {
+void enter(cost::Profile& profile, const std::string& key, cost::OpProfile measured) {
   const auto [entry, is_new] = profile.ops.try_emplace(key, measured);
   if (is_new) return;
   measured.microseconds = std::min(measured.microseconds, entry->second.microseconds);
@@ -46,15 +46,16 @@ void enter(Profile& profile, const std::string& key, OpProfile measured) {
 
 }  // namespace
 
-std::string device_name() { return cpu_device().name(); }
+std::string device_name() { return device::cpu_device().name(); }
 
-int profile_ops(const Graph& graph, Profile& profile, const Control& control, Measure measure) {
+int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
+                Measure measure) {
   if (!graph.executable()) {
     throw InputError(fmt::format(
         "graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
   }
-  const ComputeDevice& device = cpu_device();
-  require_device(profile, device.name());
+  const device::ComputeDevice& device = device::cpu_device();
+  cost::require_device(profile, device.name());
   profile.device = device.name();
   const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
   TrialRoom room;
@@ -69,4 +70,4 @@ int profile_ops(const Graph& graph, Profile& profile, const Control& control, Me
   return measured;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

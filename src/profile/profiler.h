@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "cost/profile.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 
 /// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": what a profile is valid for.
 std::string device_name();
@@ -23,7 +23,7 @@ enum class Measure : std::uint8_t {
 /// before the steps. Stops between two ops, keeping what it has, when `control` says so. Returns
 /// how many ops were measured. Throws InputError when the profile is another device's or the graph
 /// has no arguments, Error that names the op when one fails.
-int profile_ops(const Graph& graph, Profile& profile, const Control& control,
+int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
                 Measure measure = Measure::lacking);
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -14,14 +14,14 @@
 #include "ops/op_def.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 namespace {
 
 constexpr Bytes kTileBytes = Bytes{1} << 18;  ///< at most
 constexpr std::int64_t kRun = 32;  ///< equal neighbours; divides the elements of a tile
 
 Shape strides_of(const Tensor& tensor) {
-  return tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
+  return tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
 }
 
 /// From the first element to behind the last, gaps included.
@@ -133,8 +133,9 @@ std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId 
   }
   const std::int64_t groups = tensor.shape[0];
   const std::int64_t rows = tensor_argument(graph, op, 0)->shape[0];
-  return (at::arange(1, groups + 1) * rows).div(groups, "floor").to(
-      scalar_type(tensor.dtype.value()));
+  return (at::arange(1, groups + 1) * rows)
+      .div(groups, "floor")
+      .to(runtime::scalar_type(tensor.dtype.value()));
 }
 
 at::Tensor uniform(std::int64_t count) {
@@ -149,13 +150,13 @@ at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit,
                 std::int64_t integer) {
   const Bytes element = element_bytes(dtype);
   const std::int64_t count = align_up(std::min(bytes, kTileBytes), kRun * element) / element;
-  if (limit) return uniform(count).mul_(*limit).floor_().to(scalar_type(dtype));
+  if (limit) return uniform(count).mul_(*limit).floor_().to(runtime::scalar_type(dtype));
   const at::Tensor each = uniform(count / kRun);
   if (is_floating(dtype) || is_complex(dtype)) {
-    return (each * 0.9 + 0.1).to(scalar_type(dtype)).repeat_interleave(kRun);
+    return (each * 0.9 + 0.1).to(runtime::scalar_type(dtype)).repeat_interleave(kRun);
   }
   if (dtype == DType::boolean) return (each < 0.5).repeat_interleave(kRun);
-  return at::full({count}, integer, scalar_type(dtype));
+  return at::full({count}, integer, runtime::scalar_type(dtype));
 }
 
 at::Tensor marked(at::Tensor tensor, Marks marks) {
@@ -176,7 +177,7 @@ void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
 Bytes synthetic_bytes(const Graph& graph, const Op& op) {
   Bytes bytes = 0;
   for (TensorId id : distinct(op)) {
-    bytes += align_up(extent_bytes(graph.tensor(id)), kArenaAlignment);
+    bytes += align_up(extent_bytes(graph.tensor(id)), packing::kArenaAlignment);
   }
   return bytes;
 }
@@ -191,12 +192,12 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     repeat(ends ? *ends : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
                                plain_integer(graph, op, id)),
            data, bytes);
-    made[id] = marked(tensor_over(data, tensor, device), marks_of(graph, id));
-    data += align_up(bytes, kArenaAlignment);
+    made[id] = marked(runtime::tensor_over(data, tensor, device), marks_of(graph, id));
+    data += align_up(bytes, packing::kArenaAlignment);
   }
   std::vector<at::Tensor> inputs;
   for (TensorId id : op.inputs) inputs.push_back(made.at(id));
   return inputs;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -4,10 +4,10 @@
 
 #include <vector>
 
+#include "device/device.h"
 #include "graph/graph.h"
-#include "runtime/device.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 
 /// Bytes that the op's inputs take when each distinct tensor lies by itself, views included.
 Bytes synthetic_bytes(const Graph& graph, const Op& op);
@@ -18,4 +18,4 @@ Bytes synthetic_bytes(const Graph& graph, const Op& op);
 std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
                                          c10::Device device);
 
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::remat {
 namespace {
 
 /// Position of the first element that is not below `item` in a short ascending list.
@@ -313,4 +313,4 @@ std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> exec
   return events;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

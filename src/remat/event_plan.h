@@ -8,7 +8,7 @@
 #include "remat/stage_graph.h"
 #include "remat/timeline.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 
 /// The op of stage `op` runs again in stage `stage`.
 struct Event {
@@ -124,4 +124,4 @@ std::vector<OpId> executions_of(const StageGraph& graph, std::span<const Event> 
 /// The reruns of such an order, ascending; an op counts once per stage.
 std::vector<Event> events_of(const StageGraph& graph, std::span<const OpId> executions);
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

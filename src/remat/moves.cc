@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::remat {
 namespace {
 
 /// Values below this share of the largest are not worth a move of their own.
@@ -117,4 +117,4 @@ void Moves::undo_to(std::size_t count) {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -5,7 +5,7 @@
 
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 
 /// Values that are worth a move of their own: some op reads them, theirs may run again, and they
 /// are not tiny beside the largest.
@@ -100,4 +100,4 @@ class Moves {
   std::vector<Change> changes_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

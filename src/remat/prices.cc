@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::remat {
 
 Prices::Prices(std::vector<double> price) : price_(std::move(price)), sum_(price_.size() + 1) {
   for (std::size_t i = 0; i < price_.size(); ++i) sum_[i + 1] = sum_[i] + price_[i];
@@ -14,4 +14,4 @@ Prices Prices::times(double factor) const {
   return Prices(std::move(scaled));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::remat {
 
 /// Prices per byte of memory while each stage's op first runs, with their prefix sums.
 class Prices {
@@ -20,4 +20,4 @@ class Prices {
   std::vector<double> sum_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -5,7 +5,7 @@
 
 #include "plan/in_place.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 namespace {
 
 /// Ops that a graph output or an effect depends on.
@@ -185,4 +185,4 @@ Bytes keep_all_peak(const StageGraph& graph) {
   return *std::ranges::max_element(profile);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

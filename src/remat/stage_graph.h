@@ -4,7 +4,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 
 /// The graph as strategies see it: without views, which cost next to nothing and own no bytes, and
 /// without ops that nothing needs.
@@ -81,4 +81,4 @@ std::vector<Bytes> keep_all_profile(const StageGraph& graph);
 /// The most of them.
 Bytes keep_all_peak(const StageGraph& graph);
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::remat {
 
 Timeline::Timeline(int stages, Bytes limit)
     : bytes_(stages),
@@ -145,4 +145,4 @@ int Timeline::over_after(int from) const {
   return found >= 0 ? found : first_over(0, from);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 
 /// Bytes in use per stage, under changes of whole ranges of stages, and by how much they exceed a
 /// limit. Blocks of 64 stages, and groups of 64 blocks, carry pending changes, so a change of r
@@ -65,4 +65,4 @@ class Timeline {
   mutable std::int64_t work_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::remat

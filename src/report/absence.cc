@@ -5,7 +5,7 @@
 
 #include "plan/replay.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 /// Where a list is highest between two positions, by a table of all power-of-two lengths.
@@ -126,4 +126,4 @@ std::vector<std::optional<Absence>> absences(const Graph& graph, const Plan& pla
   return Walk(graph, plan, replayed).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

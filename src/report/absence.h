@@ -5,7 +5,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// A value that a plan lets go, makes again, and then reads: the bytes that it takes while it is
 /// away are needed there by others, or are not.
@@ -23,4 +23,4 @@ struct Absence {
 /// InputError when the plan breaks a rule. O(actions x log actions).
 std::vector<std::optional<Absence>> absences(const Graph& graph, const Plan& plan);
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-namespace lowtide {
+namespace lowtide::report {
 
 ByteAxis::ByteAxis(const Frame& frame, Bytes most, double headroom)
     : frame_(frame),
@@ -25,4 +25,4 @@ void ByteAxis::draw(Svg& svg, int ticks) const {
   svg.text({frame_.left - 10, frame_.top - 11}, "muted", "end", unit_.name);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

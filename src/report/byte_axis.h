@@ -3,7 +3,7 @@
 #include "base/bytes.h"
 #include "report/svg.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// Where a picture draws its curves or boxes, in pixels.
 struct Frame {
@@ -31,4 +31,4 @@ class ByteAxis {
   double top_bytes_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::report

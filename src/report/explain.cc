@@ -9,7 +9,7 @@
 #include "plan/replay.h"
 #include "report/table.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& plan) {
@@ -124,4 +124,4 @@ std::string format_explanation(const Graph& graph, const Explanation& e, int mos
   return text + held_text(graph, e, most) + "\n" + again_text(graph, e, most);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -7,7 +7,7 @@
 #include "plan/plan.h"
 #include "report/absence.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// Why a plan needs the memory that it needs, and what it pays.
 struct Explanation {
@@ -45,4 +45,4 @@ Explanation explain(const Graph& graph, const Plan& plan);
 /// For people, with at most `most` lines for what is held and for what runs again.
 std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10);
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -6,7 +6,7 @@
 
 #include "graph/residents.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 Content content_of(const ResidentBytes& resident) {
@@ -76,12 +76,12 @@ Content content_of_life(std::int64_t length, std::int64_t whole) {
 
 }  // namespace
 
-std::vector<Box> boxes_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed,
-                          const Packing& packing) {
+std::vector<Box> boxes_of(const Graph& graph, const Plan& plan, const layout::PlanBuffers& needed,
+                          const packing::Packing& packing) {
   std::vector<Box> boxes = resident_boxes(graph, static_cast<std::int32_t>(plan.actions.size()));
   Namer namer(graph, plan);
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
-    const Buffer& buffer = needed.buffers[i];
+    const packing::Buffer& buffer = needed.buffers[i];
     Box box{.begin = buffer.begin,
             .end = buffer.end,
             .offset = graph.resident_bytes() + packing.offsets[i],
@@ -92,16 +92,17 @@ std::vector<Box> boxes_of(const Graph& graph, const Plan& plan, const PlanBuffer
   return boxes;
 }
 
-std::vector<Box> boxes_of(std::span<const std::string> names, const std::vector<Buffer>& buffers,
-                          const Packing& packing) {
+std::vector<Box> boxes_of(std::span<const std::string> names,
+                          const std::vector<packing::Buffer>& buffers,
+                          const packing::Packing& packing) {
   std::int64_t first = std::numeric_limits<std::int32_t>::max(), last = -first;
-  for (const Buffer& buffer : buffers) {
+  for (const packing::Buffer& buffer : buffers) {
     first = std::min<std::int64_t>(first, buffer.begin);
     last = std::max<std::int64_t>(last, buffer.end);
   }
   std::vector<Box> boxes;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
-    const Buffer& buffer = buffers[i];
+    const packing::Buffer& buffer = buffers[i];
     const std::int64_t length = std::int64_t{buffer.end} - buffer.begin;
     boxes.push_back({buffer.begin, buffer.end, packing.offsets[i], buffer.bytes,
                      content_of_life(length, last - first), names[i]});
@@ -109,4 +110,4 @@ std::vector<Box> boxes_of(std::span<const std::string> names, const std::vector<
   return boxes;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

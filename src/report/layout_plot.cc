@@ -11,7 +11,7 @@
 #include "report/byte_axis.h"
 #include "report/svg.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 // The picture, in pixels.
@@ -232,4 +232,4 @@ class Drawing {
 
 std::string format_layout_plot(const LayoutPlot& plot) { return Drawing(plot).svg(); }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// What lies in a box; each has a colour.
 enum class Content : std::uint8_t {
@@ -48,4 +48,4 @@ struct LayoutPlot {
 /// they are. Throws InputError without boxes that take room.
 std::string format_layout_plot(const LayoutPlot& plot);
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -13,7 +13,7 @@
 #include "report/byte_axis.h"
 #include "report/svg.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 // The picture, in pixels.
@@ -211,4 +211,4 @@ void write_memory_plot(const MemoryPlot& plot, const std::filesystem::path& path
   write_file(path, format_memory_plot(plot));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

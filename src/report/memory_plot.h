@@ -8,7 +8,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// Bytes in use over the time of one step.
 struct MemoryCurve {
@@ -36,4 +36,4 @@ std::string format_memory_plot(const MemoryPlot& plot);
 
 void write_memory_plot(const MemoryPlot& plot, const std::filesystem::path& path);
 
-}  // namespace lowtide
+}  // namespace lowtide::report

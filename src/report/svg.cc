@@ -3,7 +3,7 @@
 #include <array>
 #include <cmath>
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 constexpr std::string_view kStyle = R"(
@@ -79,4 +79,4 @@ std::string Svg::finish() {
   return std::move(text_);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

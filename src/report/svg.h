@@ -9,7 +9,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// Text for an element or an attribute.
 std::string escaped(std::string_view text);
@@ -53,4 +53,4 @@ class Svg {
   std::string text_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 /// Characters, not bytes: those that continue a UTF-8 sequence take no place of their own.
@@ -39,4 +39,4 @@ std::string Table::text() const {
   return text;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

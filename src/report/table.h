@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// Columns of text for people, as wide as their widest cell, two spaces apart. The first column is
 /// left-aligned, the others right-aligned unless said otherwise.
@@ -36,4 +36,4 @@ class Table {
   std::vector<Align> aligns_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "plan/replay.h"
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -145,4 +145,4 @@ void write_trace(const Graph& graph, const Plan& plan, const Measurements& measu
   write_file(path, format_trace(graph, plan, measured));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::report

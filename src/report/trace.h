@@ -6,7 +6,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::report {
 
 /// What a run measured of each action of a plan; either may be empty.
 struct Measurements {
@@ -24,4 +24,4 @@ std::string format_trace(const Graph& graph, const Plan& plan, const Measurement
 void write_trace(const Graph& graph, const Plan& plan, const Measurements& measured,
                  const std::filesystem::path& path);
 
-}  // namespace lowtide
+}  // namespace lowtide::report

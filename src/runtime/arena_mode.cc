@@ -6,24 +6,24 @@
 #include "runtime/stopwatch.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 Bytes reserve_of(const ExecutorOptions& options) {
   if (options.overrun == ExecutorOptions::Overrun::stop) return 0;
-  return options.reserve_bytes & ~(kArenaAlignment - 1);
+  return options.reserve_bytes & ~(packing::kArenaAlignment - 1);
 }
 
 class ArenaMode final : public MemoryMode {
  public:
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
       : ArenaMode(graph, plan, options,
-                  map_block(graph, plan, cpu_device().generator_state_bytes(),
+                  map_block(graph, plan, device::cpu_device().generator_state_bytes(),
                             reserve_of(options))) {}
 
   at::Tensor resident(TensorId id) override {
     return tensor_over(block_.get() + runner_.map().residents[static_cast<std::size_t>(id)],
-                       graph_.tensor(id), cpu_device().torch_device(), block_);
+                       graph_.tensor(id), device::cpu_device().torch_device(), block_);
   }
 
   at::Tensor output(TensorId id) override {
@@ -40,7 +40,7 @@ class ArenaMode final : public MemoryMode {
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options,
             const BlockMap& map)
       : graph_(graph),
-        block_(cpu_device().allocate_block(map.end)),
+        block_(device::cpu_device().allocate_block(map.end)),
         runner_(graph, plan, map, SectionAddresses(block_.get(), map.end),
                 {.reserve_bytes = reserve_of(options)}),
         timed_actions_(options.record_times ? plan.actions.size() : 0) {}
@@ -70,4 +70,4 @@ std::unique_ptr<MemoryMode> arena_mode(const Graph& graph, const Plan& plan,
   return std::make_unique<ArenaMode>(graph, plan, options);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -6,16 +6,16 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/replayed_draw.h"
+#include "device/replayed_draw.h"
 #include "runtime/stopwatch.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
-ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map,
-                         SectionAddresses block, Beyond beyond)
+ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
+                         Beyond beyond)
     : graph_(graph),
-      device_(cpu_device()),
+      device_(device::cpu_device()),
       map_(std::move(map)),
       block_(std::move(block)),
       program_(compile(graph, plan, map_, block_, device_.torch_device())),
@@ -96,7 +96,7 @@ bool ArenaRunner::is_laid_out_otherwise(const Program::Run& run, bool withhold_m
 
 void ArenaRunner::call(const Program::Run& run, bool withhold) {
   if (run.draw == Program::Draw::again) {
-    const ReplayedDraw draw(device_, run.generator_state, present_state_.data());
+    const device::ReplayedDraw draw(device_, run.generator_state, present_state_.data());
     run.kernel->run(run.inputs, withhold, results_);
     return;
   }
@@ -164,4 +164,4 @@ void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& ou
                           graph_.op(run.op).type));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

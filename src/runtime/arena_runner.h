@@ -4,12 +4,12 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/allocation_recorder.h"
-#include "runtime/device.h"
+#include "device/allocation_recorder.h"
+#include "device/device.h"
 #include "runtime/memory_mode.h"
 #include "runtime/program.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Whether ops write what they overwrite of the caller's, as they do but once.
 enum class Effects : std::uint8_t { happen, left_out };
@@ -62,14 +62,14 @@ class ArenaRunner {
   [[noreturn]] void refuse_copy(const Program::Run& run, const Program::Output& output) const;
 
   const Graph& graph_;
-  const ComputeDevice& device_;
+  const device::ComputeDevice& device_;
   BlockMap map_;
   SectionAddresses block_;
   std::unique_ptr<Program> program_;
-  AllocationRecorder outside_;
-  PlannedSource source_;
+  device::AllocationRecorder outside_;
+  device::PlannedSource source_;
   std::vector<std::byte> present_state_;
   std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

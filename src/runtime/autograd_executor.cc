@@ -12,13 +12,13 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/replayed_draw.h"
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
-#include "runtime/replayed_draw.h"
 #include "runtime/sections.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -32,7 +32,7 @@ std::int64_t next_number() {
 std::vector<std::int64_t> new_ticket() {
   std::vector<std::int64_t> words(static_cast<std::size_t>(AutogradExecutor::ticket_size()));
   words[0] = next_number();
-  cpu_device().save_generator(reinterpret_cast<std::byte*>(&words[1]));
+  device::cpu_device().save_generator(reinterpret_cast<std::byte*>(&words[1]));
   return words;
 }
 
@@ -101,7 +101,7 @@ struct AutogradExecutor::Impl {
         plan(plan),
         boundary(boundary_of(graph)),
         residents(storages(graph, Kind::resident)),
-        map(map_arena(graph, plan, cpu_device().generator_state_bytes())),
+        map(map_arena(graph, plan, device::cpu_device().generator_state_bytes())),
         sections(map) {}
 
   void take_block();
@@ -261,9 +261,9 @@ std::vector<at::Tensor> AutogradExecutor::again(const at::Tensor& ticket,
   impl.begin(residents);
   {
     std::vector<std::byte> present(
-        static_cast<std::size_t>(cpu_device().generator_state_bytes()));
-    const ReplayedDraw draw(cpu_device(), reinterpret_cast<const std::byte*>(&words[1]),
-                            present.data());
+        static_cast<std::size_t>(device::cpu_device().generator_state_bytes()));
+    const device::ReplayedDraw draw(device::cpu_device(),
+                                    reinterpret_cast<const std::byte*>(&words[1]), present.data());
     impl.run(0, impl.runner->program().boundary, Effects::left_out);
   }
   impl.part_with_results();
@@ -272,7 +272,7 @@ std::vector<at::Tensor> AutogradExecutor::again(const at::Tensor& ticket,
 
 std::int64_t AutogradExecutor::ticket_size() {
   constexpr auto kWord = static_cast<Bytes>(sizeof(std::int64_t));
-  return 1 + (cpu_device().generator_state_bytes() + kWord - 1) / kWord;
+  return 1 + (device::cpu_device().generator_state_bytes() + kWord - 1) / kWord;
 }
 
 const std::vector<TensorId>& AutogradExecutor::held_results() const {
@@ -322,4 +322,4 @@ const std::vector<std::string>& AutogradExecutor::overruns() const {
   return impl_->report.overruns;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

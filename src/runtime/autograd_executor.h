@@ -10,7 +10,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Runs the plan of a graph with a boundary in two halves, as autograd calls them: what the plan
 /// has before the boundary in forward(), the rest in backward(). Residents stay in the caller's
@@ -88,7 +88,7 @@ class AutogradExecutor {
   Bytes block_bytes() const;  ///< that a step takes
   Bytes held_bytes() const;   ///< that are taken now
   /// Of the last step: the highest byte of the block in use. What ops took beyond it, results for
-  /// the caller among it, is the framework's memory, counted in runtime/allocation.h.
+  /// the caller among it, is the framework's memory, counted in device/allocation.h.
   Bytes used_bytes() const;
   /// One line for each op of the last step that asked for more than was profiled.
   const std::vector<std::string>& overruns() const;
@@ -98,4 +98,4 @@ class AutogradExecutor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

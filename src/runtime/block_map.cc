@@ -6,14 +6,14 @@
 #include "layout/layout.h"
 #include "layout/sections.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 /// The largest power of two up to 64 that divides the size.
 Bytes natural_alignment(Bytes bytes) {
-  if (bytes == 0) return kArenaAlignment;
+  if (bytes == 0) return packing::kArenaAlignment;
   return std::min<Bytes>(Bytes{1} << std::countr_zero(static_cast<std::uint64_t>(bytes)),
-                         kArenaAlignment);
+                         packing::kArenaAlignment);
 }
 
 std::vector<TensorId> residents_by_alignment(const Graph& graph) {
@@ -43,7 +43,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
     map.generator_states[static_cast<std::size_t>(id)] = end;
-    end += align_up(generator_state_bytes, kArenaAlignment);
+    end += align_up(generator_state_bytes, packing::kArenaAlignment);
   }
   map.reserve = end;
   map.arena = end + reserve_bytes;
@@ -55,7 +55,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator
 BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
                    Bytes reserve_bytes) {
   BlockMap map;
-  map.lead = align_up(graph.resident_bytes(), kArenaAlignment) - graph.resident_bytes();
+  map.lead = align_up(graph.resident_bytes(), packing::kArenaAlignment) - graph.resident_bytes();
   Bytes end = map.lead;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   for (TensorId id : residents_by_alignment(graph)) {
@@ -71,7 +71,7 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_b
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   place_rest(graph, plan, 0, generator_state_bytes, 0, map);
   for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
-  if (end_of_results(graph, kArenaAlignment) > 0) {
+  if (layout::end_of_results(graph, packing::kArenaAlignment) > 0) {
     map.late_begin = map.arena;
     map.late_end = map.cuts.empty() ? map.end : map.cuts.front();
     if (map.arena > 0) map.cuts.insert(map.cuts.begin(), map.arena);
@@ -79,4 +79,4 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_b
   return map;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -4,7 +4,7 @@
 
 #include "plan/plan.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Where things lie in the block of an Executor, in bytes from its start:
 ///
@@ -36,4 +36,4 @@ BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_b
 /// that is not the place of results.
 BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -6,13 +6,13 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "device/device.h"
 #include "graph/boundary.h"
 #include "layout/layout.h"
-#include "runtime/device.h"
 #include "runtime/initialize.h"
 #include "runtime/memory_mode.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
@@ -112,7 +112,7 @@ Bytes Executor::block_bytes() const { return impl_->mode->block_bytes(); }
 Bytes generator_state_bytes(const Graph& graph) {
   const auto states = std::ranges::count_if(
       graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
-  return states * align_up(cpu_device().generator_state_bytes(), kArenaAlignment);
+  return states * align_up(device::cpu_device().generator_state_bytes(), packing::kArenaAlignment);
 }
 
 void require_results(const Op& op, std::size_t results) {
@@ -121,4 +121,4 @@ void require_results(const Op& op, std::size_t results) {
                           results, op.outputs.size()));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -11,7 +11,7 @@
 #include "runtime/executor_options.h"
 #include "runtime/step_report.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Bytes that an Executor needs for a plan of this graph beside the plan's arena: the saved states
 /// of the random generator, at most one for each random op that may run again.
@@ -59,4 +59,4 @@ class Executor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

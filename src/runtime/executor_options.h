@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Where an Executor keeps what a step holds, and what it does when that is not enough.
 struct ExecutorOptions {
@@ -22,4 +22,4 @@ struct ExecutorOptions {
   bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

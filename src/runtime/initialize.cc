@@ -3,7 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 void fill(const at::Tensor& tensor, const Initializer& initializer, at::Generator generator) {
   switch (initializer.kind) {
@@ -24,4 +24,4 @@ void fill(const at::Tensor& tensor, const Initializer& initializer, at::Generato
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -5,9 +5,9 @@
 
 #include "graph/initializer.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Fills the tensor as the initializer says, drawing from `generator` alone.
 void fill(const at::Tensor& tensor, const Initializer& initializer, at::Generator generator);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "runtime/schema_value.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 /// Where a tensor of the op's inputs goes on the stack.
@@ -189,4 +189,4 @@ std::vector<at::Tensor> Kernel::run(std::span<const at::Tensor> inputs,
   return results;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -8,7 +8,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// One op of a graph bound to its kernel: resolves the ATen name once, then runs through the
 /// dispatcher below autograd, as often as wanted.
@@ -40,4 +40,4 @@ class Kernel {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

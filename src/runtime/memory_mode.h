@@ -4,7 +4,7 @@
 
 #include "runtime/executor.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Called for each tensor of an execution's results: the action and the tensor.
 using ResultListener = std::function<void(std::int32_t action, TensorId id, const at::Tensor&)>;
@@ -29,4 +29,4 @@ std::unique_ptr<MemoryMode> arena_mode(const Graph& graph, const Plan& plan,
 std::unique_ptr<MemoryMode> pool_mode(const Graph& graph, const Plan& plan,
                                       const ExecutorOptions& options);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

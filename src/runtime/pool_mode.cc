@@ -5,16 +5,16 @@
 
 #include "base/error.h"
 #include "base/machine_memory.h"
+#include "device/allocation_recorder.h"
+#include "device/dynamic_pool.h"
+#include "device/replayed_draw.h"
 #include "ops/op_def.h"
-#include "runtime/allocation_recorder.h"
 #include "runtime/memory_mode.h"
-#include "runtime/pool.h"
 #include "runtime/program.h"
-#include "runtime/replayed_draw.h"
 #include "runtime/stopwatch.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 std::size_t index(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -25,7 +25,7 @@ class PoolMode final : public MemoryMode {
       : graph_(graph),
         plan_(plan),
         options_(options),
-        device_(cpu_device()),
+        device_(device::cpu_device()),
         kernels_(bind_kernels(graph, plan)),
         pool_(addressable_memory()),
         values_(index(graph.num_tensors())),
@@ -58,10 +58,10 @@ class PoolMode final : public MemoryMode {
   const Graph& graph_;
   const Plan& plan_;
   ExecutorOptions options_;
-  const ComputeDevice& device_;
+  const device::ComputeDevice& device_;
   std::vector<std::unique_ptr<const Kernel>> kernels_;
-  Pool pool_;
-  AllocationRecorder outside_;
+  device::DynamicPool pool_;
+  device::AllocationRecorder outside_;
   std::vector<at::Tensor> values_;  ///< by tensor; undefined while it is not live
   std::vector<at::Tensor> states_;  ///< by op: the generator before its first execution
   at::Tensor present_;
@@ -75,7 +75,7 @@ void PoolMode::make_residents() {
     const Tensor& tensor = graph_.tensor(id);
     if (tensor.kind != Kind::resident || tensor.alias_of != kNone) continue;
     const Shape strides =
-        tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
+        tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
     values_[index(id)] =
         at::empty_strided(tensor.shape, strides, scalar_type(tensor.dtype.value())).zero_();
   }
@@ -110,7 +110,7 @@ void PoolMode::call(OpId id) {
   const at::Tensor& state = states_[index(id)];
   const bool again = executed_[index(id)];
   if (again && state.defined()) {
-    const ReplayedDraw draw(device_, state_of(state), state_of(present_));
+    const device::ReplayedDraw draw(device_, state_of(state), state_of(present_));
     kernel.run(inputs_, again, results_);
     return;
   }
@@ -179,4 +179,4 @@ std::unique_ptr<MemoryMode> pool_mode(const Graph& graph, const Plan& plan,
   return std::make_unique<PoolMode>(graph, plan, options);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -9,7 +9,7 @@
 #include "graph/boundary.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
@@ -207,11 +207,11 @@ class Compiler {
     release(source);
   }
 
-  std::span<const Slot> bind_slots(const Op& op, Bytes workspace) {
+  std::span<const device::Slot> bind_slots(const Op& op, Bytes workspace) {
     const std::size_t begin = program_->slots.size();
     for (const Allocation& allocation : op.allocations) {
       const bool scratch = allocation.output == kNone;
-      Slot slot{.scratch = scratch};
+      device::Slot slot{.scratch = scratch};
       if (scratch) {
         slot.bytes = allocation.bytes;
         slot.offset = workspace + allocation.offset;
@@ -295,7 +295,7 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
 }
 
 void Program::move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to) {
-  for (Slot& slot : slots) slot.data = to.at(slot.offset);
+  for (device::Slot& slot : slots) slot.data = to.at(slot.offset);
   for (Run& run : runs) {
     if (run.generator_state != nullptr) run.generator_state = to.at(map.generator_states[at(run.op)]);
   }
@@ -312,4 +312,4 @@ std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const Blo
   return Compiler(graph, plan, map, block).compile(device);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -6,13 +6,13 @@
 #include <span>
 #include <vector>
 
+#include "device/device.h"
+#include "device/planned_source.h"
 #include "runtime/block_map.h"
-#include "runtime/device.h"
 #include "runtime/kernel.h"
-#include "runtime/planned_source.h"
 #include "runtime/sections.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// A plan resolved to addresses: what is left to do in a step is a loop over `runs`.
 ///
@@ -41,7 +41,7 @@ struct Program {
     OpId op;
     const Kernel* kernel;
     std::span<const at::Tensor* const> inputs;
-    std::span<const Slot> slots;
+    std::span<const device::Slot> slots;
     std::span<const Output> outputs;
     std::byte* generator_state;
     Draw draw;
@@ -69,7 +69,7 @@ struct Program {
 
   std::vector<std::unique_ptr<const Kernel>> kernels;  ///< by op
   std::vector<const at::Tensor*> inputs;
-  std::vector<Slot> slots;
+  std::vector<device::Slot> slots;
   std::vector<Output> outputs;
 
   /// Sections of the block lie elsewhere now: addresses in these are resolved anew, and `values`
@@ -90,4 +90,4 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
                                  const SectionAddresses& block, c10::Device device);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "runtime/tensors.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using c10::TypeKind;
@@ -152,4 +152,4 @@ bool takes_tensor_list(const c10::Argument& expected) {
          (element->kind() == TypeKind::TensorType || takes_optional_tensors(expected));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -5,7 +5,7 @@
 
 #include "graph/argument.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// The value that a kernel expects where its schema says `expected`, made from an argument that is
 /// not a tensor. Numbers become what the schema wants (an integer given for a float or a Scalar, a
@@ -23,4 +23,4 @@ bool takes_tensor(const c10::Argument& expected);
 /// Whether None may be passed.
 bool takes_none(const c10::Argument& expected);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 bool lies_in(const void* address, const std::byte* data, Bytes bytes) {
@@ -41,7 +41,7 @@ void Sections::take_late() { take(true); }
 void Sections::take(bool late) {
   for (Section& section : sections_) {
     if (section.memory == nullptr && section.late == late) {
-      section.memory = cpu_device().allocate_scratch(section.end - section.begin);
+      section.memory = device::cpu_device().allocate_scratch(section.end - section.begin);
     }
   }
 }
@@ -90,4 +90,4 @@ std::shared_ptr<std::byte> Sections::owner_of(const void* address) const {
   return nullptr;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

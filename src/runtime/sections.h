@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "device/device.h"
 #include "runtime/block_map.h"
-#include "runtime/device.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Where the sections of a block lie. Offsets are those of a BlockMap.
 class SectionAddresses {
@@ -66,4 +66,4 @@ class Sections {
   std::vector<Section> sections_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// What one step really did.
 struct StepReport {
@@ -20,4 +20,4 @@ struct StepReport {
   std::vector<Bytes> action_memory;   ///< bytes of live tensors after each action
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

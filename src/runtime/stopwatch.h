@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// Seconds since it was made or last restarted.
 class Stopwatch {
@@ -22,4 +22,4 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -4,7 +4,7 @@
 
 #include "ops/op_def.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
@@ -55,7 +55,7 @@ bool lie_alike(const at::Tensor& one, const at::Tensor& other) {
 at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
                        std::shared_ptr<void> owner) {
   const auto options = at::TensorOptions().dtype(scalar_type(type.dtype.value())).device(device);
-  const Shape strides = type.strides.empty() ? contiguous_strides(type.shape) : type.strides;
+  const Shape strides = type.strides.empty() ? ops::contiguous_strides(type.shape) : type.strides;
   return wrap(data, type.shape, strides, options, std::move(owner));
 }
 
@@ -67,4 +67,4 @@ at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<
   return tensor;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 c10::ScalarType scalar_type(DType dtype);
 
@@ -26,4 +26,4 @@ at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
 at::Tensor tensor_over(std::byte* data, const at::Tensor& type,
                        std::shared_ptr<void> owner = nullptr);
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

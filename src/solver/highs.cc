@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::solver {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -31,7 +31,7 @@ void require(HighsInt status, std::string_view what) {
 
 class Solve {
  public:
-  Solve(const Program& program, const SolverRequest& request, const Control& control)
+  Solve(const LinearProgram& program, const SolverRequest& request, const Control& control)
       : program_(program), request_(request), control_(control), highs_(Highs_create()) {
     set_options();
     pass_program();
@@ -87,7 +87,7 @@ class Solve {
   }
 
   void pass_program() {
-    const Program& p = program_;
+    const LinearProgram& p = program_;
     const std::vector<HighsInt> integer(p.integer.begin(), p.integer.end());
     require(Highs_passModel(highs_.get(), p.num_columns(), p.num_rows(),
                             static_cast<HighsInt>(p.column.size()), 0, kHighsMatrixFormatRowwise,
@@ -164,7 +164,7 @@ class Solve {
     if (dual != kHighsSolutionStatusNone) solved.row_duals = std::move(duals);
   }
 
-  const Program& program_;
+  const LinearProgram& program_;
   const SolverRequest& request_;
   const Control& control_;
   std::int64_t counted_ = 0;
@@ -173,11 +173,11 @@ class Solve {
 
 }  // namespace
 
-Solved solve_with_highs(const Program& program, const SolverRequest& request,
+Solved solve_with_highs(const LinearProgram& program, const SolverRequest& request,
                         const Control& control) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   return Solve(program, request, control).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

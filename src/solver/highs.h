@@ -9,7 +9,7 @@
 #include "base/control.h"
 #include "solver/linear_program.h"
 
-namespace lowtide {
+namespace lowtide::solver {
 
 /// What a solver is asked beside the program.
 struct SolverRequest {
@@ -35,7 +35,7 @@ struct Solved {
 
 /// Solves a program whose columns are bounded with HiGHS, until `control` says stop. One solve at a
 /// time in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
-Solved solve_with_highs(const Program& program, const SolverRequest& request,
+Solved solve_with_highs(const LinearProgram& program, const SolverRequest& request,
                         const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::solver {
 
 Knapsack::Knapsack(const std::vector<Item>& items, int slots) {
   Bytes total = 0;
@@ -33,4 +33,4 @@ std::vector<bool> Knapsack::chosen(int slots) const {
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

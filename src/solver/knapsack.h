@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::solver {
 
 /// The 0-1 knapsack by dynamic programming, for every capacity at once. Bytes are rounded up to
 /// slots, of which all items together take `slots` and at most one more each. O(items x (slots +
@@ -29,4 +29,4 @@ class Knapsack {
   std::vector<std::vector<bool>> taken_;  // per item, per number of slots
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-namespace lowtide {
+namespace lowtide::solver {
 
-int Program::add_column(double cost, double lower, double upper, bool integer) {
+int LinearProgram::add_column(double cost, double lower, double upper, bool integer) {
   this->cost.push_back(cost);
   this->lower.push_back(lower);
   this->upper.push_back(upper);
@@ -13,24 +13,24 @@ int Program::add_column(double cost, double lower, double upper, bool integer) {
   return num_columns() - 1;
 }
 
-void Program::term(int column, double coefficient) {
+void LinearProgram::term(int column, double coefficient) {
   this->column.push_back(column);
   this->coefficient.push_back(coefficient);
 }
 
-void Program::end_row(double lower, double upper) {
+void LinearProgram::end_row(double lower, double upper) {
   row_lower.push_back(lower);
   row_upper.push_back(upper);
   row_begin.push_back(static_cast<int>(column.size()));
 }
 
-double objective(const Program& program, std::span<const double> values) {
+double objective(const LinearProgram& program, std::span<const double> values) {
   double sum = program.offset;
   for (int j = 0; j < program.num_columns(); ++j) sum += program.cost[j] * values[j];
   return sum;
 }
 
-double largest_violation(const Program& program, std::span<const double> values) {
+double largest_violation(const LinearProgram& program, std::span<const double> values) {
   double worst = 0;
   for (int j = 0; j < program.num_columns(); ++j) {
     worst = std::max({worst, program.lower[j] - values[j], values[j] - program.upper[j]});
@@ -45,7 +45,7 @@ double largest_violation(const Program& program, std::span<const double> values)
   return worst;
 }
 
-double dual_bound(const Program& program, std::span<const double> row_duals) {
+double dual_bound(const LinearProgram& program, std::span<const double> row_duals) {
   double bound = program.offset;
   std::vector<double> reduced = program.cost;
   for (int r = 0; r < program.num_rows(); ++r) {
@@ -62,4 +62,4 @@ double dual_bound(const Program& program, std::span<const double> row_duals) {
   return bound;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

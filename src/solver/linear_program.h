@@ -3,11 +3,11 @@
 #include <span>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::solver {
 
 /// A mixed-integer linear program: minimise offset + cost x over lower <= x <= upper with
 /// row_lower <= A x <= row_upper, some x whole numbers. Rows are stored one after the other.
-struct Program {
+struct LinearProgram {
   double offset = 0;
   std::vector<double> cost, lower, upper;  ///< per column
   std::vector<char> integer;               ///< per column
@@ -26,14 +26,14 @@ struct Program {
   void end_row(double lower, double upper);
 };
 
-double objective(const Program& program, std::span<const double> values);
+double objective(const LinearProgram& program, std::span<const double> values);
 
 /// By how much the values miss a bound of a column or row at most.
-double largest_violation(const Program& program, std::span<const double> values);
+double largest_violation(const LinearProgram& program, std::span<const double> values);
 
 /// A lower bound on the objective of the relaxation, hence of the program, at any multipliers of
 /// the rows: each column takes its better bound. It needs no trust in the solver that the
 /// multipliers come from. All columns must be bounded.
-double dual_bound(const Program& program, std::span<const double> row_duals);
+double dual_bound(const LinearProgram& program, std::span<const double> row_duals);
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

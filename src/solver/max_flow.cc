@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::solver {
 
 void MaxFlow::add_edge(int from, int to, std::int64_t capacity) {
   edges_of_[from].push_back(static_cast<int>(edges_.size()));
@@ -80,4 +80,4 @@ std::vector<bool> MaxFlow::sink_side(int sink) const {
   return side;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

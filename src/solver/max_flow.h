@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::solver {
 
 /// Maximum flow by Dinic's algorithm. O(nodes^2 x edges), far less on the graphs of training steps.
 class MaxFlow {
@@ -35,4 +35,4 @@ class MaxFlow {
   std::vector<int> path_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::solver

@@ -4,10 +4,10 @@
 
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 
-std::optional<Decision> keep_all_if_it_fits(const StageGraph& graph, Bytes budget) {
-  const EventPlan keep_all(graph, budget);
+std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Bytes budget) {
+  const remat::EventPlan keep_all(graph, budget);
   if (!keep_all.fits()) return std::nullopt;
   Decision result;
   result.outcome = Outcome::optimal;
@@ -27,4 +27,4 @@ Decision nothing_fits(Bytes leanest, std::string_view who, const Control& contro
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

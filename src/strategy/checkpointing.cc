@@ -10,7 +10,7 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// Values below this share of the largest forward value do not count as crossing a cut.
@@ -18,8 +18,10 @@ constexpr double kSmallShare = 0.01;
 
 class OnDemand {
  public:
-  OnDemand(const StageGraph& graph, int forward_end, Checkpoints chosen)
-      : graph_(graph), forward_end_(forward_end), groups_(std::move(chosen.group)),
+  OnDemand(const remat::StageGraph& graph, int forward_end, Checkpoints chosen)
+      : graph_(graph),
+        forward_end_(forward_end),
+        groups_(std::move(chosen.group)),
         last_of_group_(graph.num_stages()),
         here_(kept_in_any_case(graph, forward_end, std::move(chosen.kept))) {
     for (int i = 0; i < forward_end; ++i) last_of_group_[groups_[i]] = i;
@@ -57,7 +59,7 @@ class OnDemand {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<int> groups_;
   std::vector<int> last_of_group_;
@@ -65,22 +67,22 @@ class OnDemand {
   std::vector<OpId> order_;
 };
 
-Bytes largest_forward_value(const StageGraph& graph, int forward_end) {
+Bytes largest_forward_value(const remat::StageGraph& graph, int forward_end) {
   Bytes largest = 0;
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     if (value.producer < forward_end) largest = std::max(largest, value.bytes);
   }
   return largest;
 }
 
 /// The last stage of the forward pass that reads the value; its producer if none does.
-int last_forward_reader(const StageValue& value, int forward_end) {
+int last_forward_reader(const remat::StageValue& value, int forward_end) {
   const auto end = std::ranges::lower_bound(value.readers, forward_end);
   return end == value.readers.begin() ? value.producer : *(end - 1);
 }
 
 /// Of the forward stages that make something.
-double median_cost_per_byte(const StageGraph& graph, int forward_end) {
+double median_cost_per_byte(const remat::StageGraph& graph, int forward_end) {
   std::vector<double> ratios;
   for (int i = 0; i < forward_end; ++i) {
     const auto bytes = static_cast<double>(output_bytes(graph, i));
@@ -94,31 +96,31 @@ double median_cost_per_byte(const StageGraph& graph, int forward_end) {
 
 }  // namespace
 
-int forward_end(const StageGraph& graph) {
+int forward_end(const remat::StageGraph& graph) {
   const auto& stages = graph.stages();
-  const auto first = std::ranges::find_if(stages.begin(), stages.end() - 1, [](const Stage& stage) {
-    return stage.phase != Phase::forward;
-  });
+  const auto first =
+      std::ranges::find_if(stages.begin(), stages.end() - 1,
+                           [](const remat::Stage& stage) { return stage.phase != Phase::forward; });
   if (first != stages.end() - 1) return static_cast<int>(first - stages.begin());
-  const std::vector<Bytes> profile = keep_all_profile(graph);
+  const std::vector<Bytes> profile = remat::keep_all_profile(graph);
   const int peak = static_cast<int>(std::ranges::max_element(profile) - profile.begin());
   return std::min(peak + 1, graph.end());
 }
 
-std::vector<int> lone_groups(const StageGraph& graph) {
+std::vector<int> lone_groups(const remat::StageGraph& graph) {
   std::vector<int> groups(graph.num_stages());
   std::iota(groups.begin(), groups.end(), 0);
   return groups;
 }
 
 /// Walks back through the forward pass: what is not kept needs its op's inputs as late as itself.
-std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
+std::vector<bool> kept_in_any_case(const remat::StageGraph& graph, int forward_end,
                                    std::vector<bool> kept) {
   std::vector<int> needed_until(graph.num_values());
   for (int v = 0; v < graph.num_values(); ++v) needed_until[v] = graph.value(v).last_reader();
   for (int v : graph.stage(graph.end()).inputs) kept[v] = true;
   for (int i = graph.end() - 1; i >= 0; --i) {
-    const Stage& stage = graph.stage(i);
+    const remat::Stage& stage = graph.stage(i);
     for (int v : stage.outputs) {
       if (i >= forward_end || needed_until[v] > stage.deadline) kept[v] = true;
       if (kept[v] || needed_until[v] < forward_end) continue;
@@ -128,13 +130,14 @@ std::vector<bool> kept_in_any_case(const StageGraph& graph, int forward_end,
   return kept;
 }
 
-std::vector<OpId> checkpointed_order(const StageGraph& graph, int forward_end, Checkpoints chosen) {
+std::vector<OpId> checkpointed_order(const remat::StageGraph& graph, int forward_end,
+                                     Checkpoints chosen) {
   return OnDemand(graph, forward_end, std::move(chosen)).order();
 }
 
-std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end) {
+std::vector<Bytes> late_bytes(const remat::StageGraph& graph, int forward_end) {
   std::vector<Bytes> live(graph.num_stages() + 1);  // as differences first
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     if (value.producer < forward_end) continue;
     live[value.producer] += value.bytes;
     live[value.last_reader() + 1] -= value.bytes;
@@ -144,37 +147,38 @@ std::vector<Bytes> late_bytes(const StageGraph& graph, int forward_end) {
   return live;
 }
 
-Bytes output_bytes(const StageGraph& graph, int stage) {
+Bytes output_bytes(const remat::StageGraph& graph, int stage) {
   Bytes sum = 0;
   for (int v : graph.stage(stage).outputs) sum += graph.value(v).bytes;
   return sum;
 }
 
-std::vector<bool> cheap_stages(const Graph& graph, const StageGraph& stages, int forward_end) {
+std::vector<bool> cheap_stages(const Graph& graph, const remat::StageGraph& stages,
+                               int forward_end) {
   const double limit = median_cost_per_byte(stages, forward_end);
   std::vector<bool> cheap(stages.num_stages());
   for (int i = 0; i < forward_end; ++i) {
-    const Stage& stage = stages.stage(i);
+    const remat::Stage& stage = stages.stage(i);
     const auto bytes = static_cast<double>(output_bytes(stages, i));
-    const OpDef* known = find_op(graph.op(stage.op).type);
+    const ops::OpDef* known = ops::find_op(graph.op(stage.op).type);
     cheap[i] = bytes > 0 && (known ? known->cheap : stage.cost <= limit * bytes);
   }
   return cheap;
 }
 
-std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end) {
+std::vector<Cut> forward_cuts(const remat::StageGraph& graph, int forward_end) {
   const auto small = static_cast<Bytes>(
       kSmallShare * static_cast<double>(largest_forward_value(graph, forward_end)));
   std::vector<Cut> cuts(forward_end + 2);  // as differences first
   std::vector<int> names(forward_end + 2);  // sum of the large values that cross
-  const auto count = [&](int stage, const StageValue& value, int name, int sign) {
+  const auto count = [&](int stage, const remat::StageValue& value, int name, int sign) {
     cuts[stage].crossing += sign * value.bytes;
     if (value.bytes <= small) return;
     cuts[stage].large_crossing += sign;
     names[stage] += sign * name;
   };
   for (int v = 0; v < graph.num_values(); ++v) {
-    const StageValue& value = graph.value(v);
+    const remat::StageValue& value = graph.value(v);
     if (value.producer >= forward_end) continue;
     count(value.producer + 1, value, v, 1);
     count(last_forward_reader(value, forward_end) + 1, value, v, -1);
@@ -189,7 +193,7 @@ std::vector<Cut> forward_cuts(const StageGraph& graph, int forward_end) {
   return {cuts.begin() + 1, cuts.begin() + std::max(1, forward_end)};
 }
 
-std::vector<Cut> articulation_cuts(const StageGraph& graph, int forward_end) {
+std::vector<Cut> articulation_cuts(const remat::StageGraph& graph, int forward_end) {
   std::vector<Cut> points = forward_cuts(graph, forward_end);
   std::erase_if(points, [](const Cut& cut) { return cut.value == kNone; });
   const auto repeated = std::ranges::unique(points, {}, &Cut::value);
@@ -205,14 +209,15 @@ std::vector<int> even_cuts(int forward_end, int count) {
   return cuts;
 }
 
-Checkpoints segmented(const StageGraph& graph, int forward_end, const std::vector<int>& cuts) {
+Checkpoints segmented(const remat::StageGraph& graph, int forward_end,
+                      const std::vector<int>& cuts) {
   Checkpoints result{std::vector<bool>(graph.num_values()), std::vector<int>(graph.num_stages())};
   for (int i = 0; i < graph.num_stages(); ++i) {
     result.group[i] = static_cast<int>(std::ranges::upper_bound(cuts, i) - cuts.begin());
   }
   const int last_group = static_cast<int>(cuts.size());
   for (int v = 0; v < graph.num_values(); ++v) {
-    const StageValue& value = graph.value(v);
+    const remat::StageValue& value = graph.value(v);
     const int group = result.group[value.producer];
     const int last = last_forward_reader(value, forward_end);
     result.kept[v] = group == last_group || result.group[last] != group;
@@ -251,7 +256,7 @@ Decision Trials::stopped() const {
 }
 
 CutGraph cut_graph(const Graph& graph) {
-  CutGraph cut{StageGraph(graph)};
+  CutGraph cut{remat::StageGraph(graph)};
   cut.forward_end = forward_end(cut.graph);
   cut.points = articulation_cuts(cut.graph, cut.forward_end);
   return cut;
@@ -261,7 +266,7 @@ Decision decide_at_articulation_points(
     const PlanRequest& request, const std::function<Decision(const CutGraph&, Trials&)>& decide) {
   const CutGraph cut = cut_graph(request.graph);
   Trials trials(request);
-  trials.offer(stage_order(cut.graph));
+  trials.offer(remat::stage_order(cut.graph));
   if (!cut.points.empty()) return decide(cut, trials);
   Decision result = trials.decision("keep-all");
   const std::string why = "the forward pass has no articulation points";
@@ -269,4 +274,4 @@ Decision decide_at_articulation_points(
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

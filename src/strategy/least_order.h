@@ -3,10 +3,10 @@
 #include "ordering/known_order.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 
 /// The order of least peak: from the request's KnownOrder, if it has one.
-LeastPeak least_order(const PlanRequest& request, const StageGraph& stages,
-                      const PeakEffort& effort, const Control& control);
+ordering::LeastPeak least_order(const PlanRequest& request, const remat::StageGraph& stages,
+                                const ordering::PeakEffort& effort, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -31,7 +31,7 @@
   USE(evolve)                   \
   LOWTIDE_SOLVER_STRATEGIES(USE)
 
-namespace lowtide {
+namespace lowtide::strategy {
 
 #define LOWTIDE_DECLARE(name) Strategy name##_strategy();
 LOWTIDE_STRATEGIES(LOWTIDE_DECLARE)
@@ -77,4 +77,4 @@ std::string_view name(Outcome outcome) {
   return "infeasible";
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

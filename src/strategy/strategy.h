@@ -11,10 +11,14 @@
 #include "base/control.h"
 #include "graph/graph.h"
 
-namespace lowtide {
-
+namespace lowtide::certify {
 struct Certificate;
+}  // namespace lowtide::certify
+namespace lowtide::ordering {
 class KnownOrder;
+}  // namespace lowtide::ordering
+
+namespace lowtide::strategy {
 
 /// An option of a strategy, for --help, validation and documentation.
 struct StrategyOption {
@@ -37,7 +41,7 @@ struct PlanRequest {
   std::span<const OpId> start = {};
   /// What earlier requests about the same graph found out (ordering/known_order.h), and this
   /// one may add to. May be null.
-  KnownOrder* known_order = nullptr;
+  ordering::KnownOrder* known_order = nullptr;
   /// What a byte was worth while each op first ran, in an earlier answer; then until the end. May
   /// be empty.
   std::span<const double> prices = {};
@@ -61,7 +65,7 @@ struct Decision {
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
   std::string_view bound_model = "fixed-order";  ///< which plans are meant: see Plan::model
   /// Of the bound: a proof that others can check (certify/certificate.h). May be empty.
-  std::shared_ptr<const Certificate> certificate = {};
+  std::shared_ptr<const certify::Certificate> certificate = {};
   /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
   std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible
@@ -90,4 +94,4 @@ const Strategy& find_strategy_or_default(std::string_view name);
 /// Every option of the strategy with its default.
 StrategyOptions default_options(const Strategy& strategy);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -14,7 +14,7 @@
 #include "train/hash.h"
 #include "train/safetensors.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -156,4 +156,4 @@ void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tenso
   set_generator_state(all.back().tensor);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "train/options.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// A training run after a whole step, apart from its tensors.
 struct RunState {
@@ -48,4 +48,4 @@ void load_checkpoint(const std::filesystem::path& path, const std::vector<NamedT
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

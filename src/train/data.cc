@@ -5,7 +5,7 @@
 
 #include <stdexcept>
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 class Synthetic : public Batches {
@@ -54,10 +54,12 @@ std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape
   throw std::logic_error("a kind of data without batches");
 }
 
-std::string_view item_name(Task task) { return task == Task::tokens ? "tokens" : "images"; }
+std::string_view item_name(models::Task task) {
+  return task == models::Task::tokens ? "tokens" : "images";
+}
 
-std::int64_t items_per_step(Task task, const at::Tensor& input) {
-  return task == Task::tokens ? input.numel() : input.size(0);
+std::int64_t items_per_step(models::Task task, const at::Tensor& input) {
+  return task == models::Task::tokens ? input.numel() : input.size(0);
 }
 
 std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t step) {
@@ -67,4 +69,4 @@ std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t step) {
   return z ^ (z >> 31);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -9,11 +9,11 @@
 #include "models/model.h"
 #include "train/options.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// What a model's step wants of its data.
 struct BatchShape {
-  Task task;
+  models::Task task;
   std::int64_t classes;  ///< targets are in [0, classes); for tokens the vocabulary
 };
 
@@ -35,8 +35,8 @@ std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape
                                       const at::Tensor& input, std::uint64_t seed);
 
 /// What one step counts: "tokens", or "images" for everything else.
-std::string_view item_name(Task task);
-std::int64_t items_per_step(Task task, const at::Tensor& input);
+std::string_view item_name(models::Task task);
+std::int64_t items_per_step(models::Task task, const at::Tensor& input);
 
 // One per kind of source; see open_batches.
 std::unique_ptr<Batches> synthetic_batches(const BatchShape& shape, std::uint64_t seed);
@@ -50,4 +50,4 @@ std::unique_ptr<Batches> cifar10_batches(const std::filesystem::path& folder,
 /// A seed of its own for each (seed, step), by SplitMix64 (Steele et al., OOPSLA 2014).
 std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t step);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

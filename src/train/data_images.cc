@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "train/data.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -118,7 +118,7 @@ class Images : public Batches {
 constexpr std::int64_t kDigits = 10;  // classes of both data sets
 
 void require_images(const BatchShape& shape, std::string_view data) {
-  if (shape.task != Task::images) {
+  if (shape.task != models::Task::images) {
     throw InputError(
         fmt::format("{} has one label per image, which this model does not learn from: "
                     "give a model that classifies images, or other data.",
@@ -161,4 +161,4 @@ std::unique_ptr<Batches> cifar10_batches(const fs::path& folder, const BatchShap
   return std::make_unique<Images<Cifar10>>("CIFAR-10", Cifar10(folder), seed);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "train/data.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 namespace fs = std::filesystem;
@@ -86,7 +86,7 @@ class Text : public Batches {
 
 std::unique_ptr<Batches> text_batches(const fs::path& file, const BatchShape& shape,
                                       const at::Tensor& input, std::uint64_t seed) {
-  if (shape.task != Task::tokens) {
+  if (shape.task != models::Task::tokens) {
     throw InputError("this model learns from images, not text: give --data mnist:FOLDER, "
                      "cifar10:FOLDER or synthetic.");
   }
@@ -100,4 +100,4 @@ std::unique_ptr<Batches> text_batches(const fs::path& file, const BatchShape& sh
   return std::make_unique<Text>(file, size, shape.classes, seed);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

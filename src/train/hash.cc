@@ -4,7 +4,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 constexpr std::uint64_t kMultiplier1 = 0x9E3779B185EBCA87u;
@@ -72,4 +72,4 @@ std::string packed_bytes(const at::Tensor& tensor) {
   return packed;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

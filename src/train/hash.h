@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// A 64-bit hash of `bytes`, going on from `seed`: tells apart what differs in a single bit with a
 /// chance of error of about 2^-64. Not for adversaries. About 2 bytes per cycle.
@@ -24,4 +24,4 @@ std::uint64_t fingerprint(const at::Tensor& tensor);
 /// through the framework.
 std::string packed_bytes(const at::Tensor& tensor);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

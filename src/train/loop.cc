@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/process_memory.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 double median(std::vector<double> values) {
@@ -103,4 +103,4 @@ bool Loop::save(const Run& run) {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

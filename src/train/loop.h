@@ -6,7 +6,7 @@
 #include "train/run.h"
 #include "train/trainer.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// Takes a Run to its last step, or to a stop request: saves when it is time, reports each step,
 /// and fills the part of a TrainResult that is measured.
@@ -19,7 +19,7 @@ class Loop {
   /// `recorder` may be null.
   void drive(Run& run, Recorder* recorder);
   /// What the last step did.
-  const StepReport& last() const { return last_; }
+  const runtime::StepReport& last() const { return last_; }
 
  private:
   void step(Run& run, Recorder* recorder);
@@ -32,9 +32,9 @@ class Loop {
   const TrainOptions& options_;
   const TrainListener& listener_;
   TrainResult& result_;
-  StepReport last_;
+  runtime::StepReport last_;
   std::vector<double> seconds_;
   bool warned_ = false;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -9,13 +9,16 @@
 #include "base/error.h"
 #include "base/nearest.h"
 
-namespace lowtide {
-using nlohmann::json;
-
+// Found where the types are.
+namespace lowtide::models {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(ModelOptions, batch, image, classes, layers, width,
                                                 heads, sequence, vocabulary, dropout)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(OptimizerOptions, name, learning_rate, momentum,
                                                 beta1, beta2, epsilon, weight_decay)
+}  // namespace lowtide::models
+
+namespace lowtide::train {
+using nlohmann::json;
 
 namespace {
 
@@ -83,14 +86,14 @@ json to_json(const Fitting& fitting) {
           {"strategy", fitting.strategy},
           {"strategy_options", fitting.strategy_options},
           {"planning_seconds", fitting.planning_seconds},
-          {"pool", fitting.memory == ExecutorOptions::Memory::pool},
-          {"reserve", fitting.overrun == ExecutorOptions::Overrun::reserve},
+          {"pool", fitting.memory == runtime::ExecutorOptions::Memory::pool},
+          {"reserve", fitting.overrun == runtime::ExecutorOptions::Overrun::reserve},
           {"reserve_bytes", fitting.reserve_bytes}};
 }
 
 Fitting fitting_from(const json& j) {
-  using Memory = ExecutorOptions::Memory;
-  using Overrun = ExecutorOptions::Overrun;
+  using Memory = runtime::ExecutorOptions::Memory;
+  using Overrun = runtime::ExecutorOptions::Overrun;
   Fitting fitting;
   j.at("budget").get_to(fitting.budget);
   j.at("strategy").get_to(fitting.strategy);
@@ -158,4 +161,4 @@ std::optional<std::string> first_difference(const Recipe& then, const Recipe& no
   return std::nullopt;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -11,7 +11,7 @@
 #include "runtime/executor_options.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// Where batches come from.
 struct DataSource {
@@ -28,8 +28,8 @@ std::string_view name(DataSource::Kind kind);
 /// What the numbers of a run depend on. A resumed run must have the same.
 struct Recipe {
   std::string model;
-  ModelOptions sizes;  ///< complete: the model's defaults filled in
-  OptimizerOptions optimizer;
+  models::ModelOptions sizes;  ///< complete: the model's defaults filled in
+  models::OptimizerOptions optimizer;
   DataSource data;
   std::uint64_t seed = 0;
   int threads = 0;  ///< 0: as many as the framework chooses
@@ -39,10 +39,10 @@ struct Recipe {
 struct Fitting {
   std::string budget;    ///< as typed; empty: whatever keep-all takes
   std::string strategy;  ///< empty: keep-all without a budget, else the default one
-  StrategyOptions strategy_options;
+  strategy::StrategyOptions strategy_options;
   double planning_seconds = 30;  ///< limit; 0: none
-  ExecutorOptions::Memory memory = ExecutorOptions::Memory::arena;
-  ExecutorOptions::Overrun overrun = ExecutorOptions::Overrun::stop;
+  runtime::ExecutorOptions::Memory memory = runtime::ExecutorOptions::Memory::arena;
+  runtime::ExecutorOptions::Overrun overrun = runtime::ExecutorOptions::Overrun::stop;
   Bytes reserve_bytes = 0;
 };
 
@@ -71,4 +71,4 @@ TrainOptions parse_options(std::string_view json);
 /// the first differing entry; nothing when a resumption goes on exactly. A data file may move.
 std::optional<std::string> first_difference(const Recipe& then, const Recipe& now);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

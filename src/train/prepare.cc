@@ -10,14 +10,14 @@
 #include "runtime/executor.h"
 #include "train/profile_cache.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max() / 4;
 
 Bytes executor_bytes(const Graph& graph, const Fitting& fitting) {
-  const bool reserve = fitting.overrun == ExecutorOptions::Overrun::reserve;
-  return generator_state_bytes(graph) + (reserve ? fitting.reserve_bytes : 0);
+  const bool reserve = fitting.overrun == runtime::ExecutorOptions::Overrun::reserve;
+  return runtime::generator_state_bytes(graph) + (reserve ? fitting.reserve_bytes : 0);
 }
 
 void require_keep_all_fits(const Graph& graph) {
@@ -36,28 +36,32 @@ void require_room(const Graph& graph, const Fitting& fitting) {
   const Bytes* budget = std::get_if<Bytes>(&asked.value);
   if (budget == nullptr) return;  // a share of a peak that is yet to be measured
   const Division division{*budget, executor_bytes(graph, fitting)};
-  if (budget_floor(graph) <= division.plan_bytes()) return;
+  if (bounds::budget_floor(graph) <= division.plan_bytes()) return;
   Control control;
   throw DoesNotFit(
-      graph, plan_within(graph, default_strategy(), division.plan_bytes(), {}, control), division);
+      graph,
+      planner::plan_within(graph, strategy::default_strategy(), division.plan_bytes(), {}, control),
+      division);
 }
 
-Fitted plan_step(const Step& step, const Strategy& strategy, const Division& division,
+Fitted plan_step(const Step& step, const strategy::Strategy& strategy, const Division& division,
                  const Fitting& fitting, const Control::Listener& listener) {
   Control control(fitting.planning_seconds, listener);
-  return {
-      plan_within(step.graph, strategy, division.plan_bytes(), fitting.strategy_options, control),
-      division};
+  return {planner::plan_within(step.graph, strategy, division.plan_bytes(),
+                               fitting.strategy_options, control),
+          division};
 }
 
 }  // namespace
 
 Step prepare_step(const TrainOptions& options, const Control& control) {
   const Recipe& recipe = options.recipe;
-  const Graph graph = training_graph(find_model(recipe.model), recipe.sizes, recipe.optimizer);
+  const Graph graph =
+      models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer);
   require_room(graph, options.fitting);
-  Profiled profiled = profile_here(graph, options.profile, control,
-                                   options.measure_again ? Measure::again : Measure::lacking);
+  Profiled profiled =
+      profile_here(graph, options.profile, control,
+                   options.measure_again ? profile::Measure::again : profile::Measure::lacking);
   if (profiled.measured > 0) {
     control.report(fmt::format(
         "note: measured {} ops in {:.1f} s{}", profiled.measured, control.elapsed_seconds(),
@@ -69,9 +73,10 @@ Step prepare_step(const TrainOptions& options, const Control& control) {
 
 Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& listener) {
   const bool limited = !fitting.budget.empty();
-  const Strategy& strategy = !fitting.strategy.empty() ? find_strategy(fitting.strategy)
-                             : limited                 ? default_strategy()
-                                                       : find_strategy("keep-all");
+  const strategy::Strategy& strategy = !fitting.strategy.empty()
+                                           ? strategy::find_strategy(fitting.strategy)
+                                       : limited ? strategy::default_strategy()
+                                                 : strategy::find_strategy("keep-all");
   const Bytes budget =
       limited ? parse_budget(fitting.budget).resolve(step.keep_all.peak_bytes) : kUnlimited;
   const Division division{budget, executor_bytes(step.graph, fitting)};
@@ -88,7 +93,7 @@ Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& li
 
 namespace {
 
-std::string why_not(const Planned& planned, const Division& division) {
+std::string why_not(const planner::Planned& planned, const Division& division) {
   if (division.executor_bytes == 0) return planned.message;
   return fmt::format(
       "{} Of the budget of {}, {} are kept for states of the random generator and the "
@@ -98,11 +103,12 @@ std::string why_not(const Planned& planned, const Division& division) {
 
 }  // namespace
 
-DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned, const Division& division)
+DoesNotFit::DoesNotFit(const Graph& graph, const planner::Planned& planned,
+                       const Division& division)
     : InfeasibleError(why_not(planned, division)),
       smallest_budget_bytes(planned.smallest_budget),
-      floor_bytes(budget_floor(graph) + division.executor_bytes) {
+      floor_bytes(bounds::budget_floor(graph) + division.executor_bytes) {
   if (smallest_budget_bytes) *smallest_budget_bytes += division.executor_bytes;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -6,7 +6,7 @@
 #include "planner/planner.h"
 #include "train/options.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// A training step of `recipe`, measured on this machine.
 struct Step {
@@ -28,7 +28,7 @@ struct Division {
 
 /// A plan that fits, with what it leaves to the executor.
 struct Fitted {
-  Planned planned;
+  planner::Planned planned;
   Division division;
   const Plan& plan() const { return *planned.plan; }
 };
@@ -36,7 +36,7 @@ struct Fitted {
 /// No plan fits. what() names the smallest budget known to do, and what takes it.
 class DoesNotFit : public InfeasibleError {
  public:
-  DoesNotFit(const Graph& graph, const Planned& planned, const Division& division);
+  DoesNotFit(const Graph& graph, const planner::Planned& planned, const Division& division);
 
   std::optional<Bytes> smallest_budget_bytes;  ///< that the strategy reaches
   Bytes floor_bytes;                           ///< that any plan needs
@@ -46,4 +46,4 @@ class DoesNotFit : public InfeasibleError {
 /// stopped the search before a plan was found.
 Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& listener);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "train/hash.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -19,9 +19,9 @@ fs::path cache_folder() {
 }
 
 /// The default file is ours alone, so one that cannot be read is measured again and replaced.
-Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& control) {
+cost::Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& control) {
   try {
-    return read_profile(file);
+    return cost::read_profile(file);
   } catch (const InputError& error) {
     if (!is_ours) throw;
     control.report(fmt::format("note: measuring again, because {}", error.what()));
@@ -29,9 +29,9 @@ Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& c
   }
 }
 
-Profile read_own_profile(const fs::path& file, const std::string& device, bool is_ours,
-                         const Control& control) {
-  Profile profile = read_or_begin_again(file, is_ours, control);
+cost::Profile read_own_profile(const fs::path& file, const std::string& device, bool is_ours,
+                               const Control& control) {
+  cost::Profile profile = read_or_begin_again(file, is_ours, control);
   if (profile.device.empty()) profile.device = device;
   if (profile.device != device) {
     throw InputError(
@@ -43,10 +43,10 @@ Profile read_own_profile(const fs::path& file, const std::string& device, bool i
 }
 
 /// Whether that was possible.
-bool keep(const Profile& profile, const fs::path& file, const Control& control) {
+bool keep(const cost::Profile& profile, const fs::path& file, const Control& control) {
   try {
     if (file.has_parent_path()) fs::create_directories(file.parent_path());
-    write_profile(profile, file);
+    cost::write_profile(profile, file);
     return true;
   } catch (const std::exception&) {
     control.report(fmt::format("note: the measurements could not be kept in {}; the next run will "
@@ -63,18 +63,18 @@ fs::path default_profile_path(const std::string& device) {
 }
 
 Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,
-                      Measure measure) {
-  const std::string device = device_name();
+                      profile::Measure measure) {
+  const std::string device = profile::device_name();
   const fs::path file = given.empty() ? default_profile_path(device) : given;
-  Profile profile = read_own_profile(file, device, given.empty(), control);
-  const int measured = profile_ops(graph, profile, control, measure);
+  cost::Profile profile = read_own_profile(file, device, given.empty(), control);
+  const int measured = profile::profile_ops(graph, profile, control, measure);
   const bool is_kept = measured == 0 || keep(profile, file, control);
   if (Control::stop_requested()) {
     if (!is_kept) throw StoppedError("stopped while profiling.");
     throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",
                                    file.string()));
   }
-  return {priced(graph, profile), file, measured, is_kept};
+  return {cost::priced(graph, profile), file, measured, is_kept};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -6,7 +6,7 @@
 #include "cost/profile.h"
 #include "profile/profiler.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// Where the measurements of a device are kept unless the user says otherwise:
 /// $XDG_CACHE_HOME/lowtide/profile-<hash of the device>.json, or under ~/.cache; under the folder
@@ -25,7 +25,7 @@ struct Profiled {
 /// once more, and writes it back, also when the user asks to stop meanwhile. Throws InputError for
 /// a file that was made on another device, StoppedError when stopped before every op was measured.
 /// A file that cannot be written is reported through `control` and does no harm.
-Profiled profile_here(const Graph& graph, const std::filesystem::path& file,
-                      const Control& control, Measure measure = Measure::lacking);
+Profiled profile_here(const Graph& graph, const std::filesystem::path& file, const Control& control,
+                      profile::Measure measure = profile::Measure::lacking);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

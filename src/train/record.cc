@@ -8,7 +8,7 @@
 #include "train/hash.h"
 #include "train/safetensors.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 std::string described(const Graph& graph, const RunRecord::Entry& entry) {
@@ -32,7 +32,7 @@ std::vector<TensorId> tensors_with_role(const Graph& graph, Role role) {
   return found;
 }
 
-Recorder::Recorder(const Graph& graph, Executor& executor)
+Recorder::Recorder(const Graph& graph, runtime::Executor& executor)
     : graph_(graph),
       executor_(executor),
       gradients_(tensors_with_role(graph, Role::gradient)),
@@ -81,4 +81,4 @@ std::optional<std::string> first_difference(const Graph& graph, const RunRecord&
   return described(graph, in_a != a.entries.end() ? *in_a : *in_b);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

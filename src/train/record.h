@@ -10,7 +10,7 @@
 #include "graph/graph.h"
 #include "runtime/executor.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// What a run computed, by hashes: enough to tell whether two runs agree to the last bit.
 struct RunRecord {
@@ -27,7 +27,7 @@ struct RunRecord {
 class Recorder {
  public:
   /// Watches the gradients of `executor`, in place of any earlier watcher.
-  Recorder(const Graph& graph, Executor& executor);
+  Recorder(const Graph& graph, runtime::Executor& executor);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
@@ -43,7 +43,7 @@ class Recorder {
   void see(TensorId id, const at::Tensor& tensor);
 
   const Graph& graph_;
-  Executor& executor_;
+  runtime::Executor& executor_;
   std::vector<TensorId> gradients_;
   std::vector<std::uint64_t> hashes_;  // by tensor: of this step's gradients
   bool keep_ = false;
@@ -57,4 +57,4 @@ std::vector<TensorId> tensors_with_role(const Graph& graph, Role role);
 std::optional<std::string> first_difference(const Graph& graph, const RunRecord& a,
                                             const RunRecord& b);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "train/record.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
-ExecutorOptions executor_options(const TrainOptions& options) {
+runtime::ExecutorOptions executor_options(const TrainOptions& options) {
   const Fitting& fitting = options.fitting;
-  const bool reserve = fitting.overrun == ExecutorOptions::Overrun::reserve;
+  const bool reserve = fitting.overrun == runtime::ExecutorOptions::Overrun::reserve;
   return {.memory = fitting.memory,
           .overrun = fitting.overrun,
           .reserve_bytes = reserve ? fitting.reserve_bytes : 0,
@@ -22,8 +22,8 @@ ExecutorOptions executor_options(const TrainOptions& options) {
 }
 
 BatchShape batch_shape(const Recipe& recipe) {
-  const Task task = find_model(recipe.model).task;
-  return {task, task == Task::tokens ? recipe.sizes.vocabulary : recipe.sizes.classes};
+  const models::Task task = models::find_model(recipe.model).task;
+  return {task, task == models::Task::tokens ? recipe.sizes.vocabulary : recipe.sizes.classes};
 }
 
 /// A resumption with other data would go on, but not with the run that was begun.
@@ -47,7 +47,7 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
       batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,
                             options.recipe.seed)),
       loss_id_(step.graph.outputs().front()),
-      items_(lowtide::items_per_step(batch_shape(options.recipe).task, input_)) {
+      items_(lowtide::train::items_per_step(batch_shape(options.recipe).task, input_)) {
   executor_.initialize(options.recipe.seed);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(options.recipe.seed);
@@ -62,16 +62,16 @@ at::Tensor Run::only_resident(Role role) {
   return executor_.resident(tensors_with_role(graph_, role).at(0));
 }
 
-StepReport Run::advance() {
+runtime::StepReport Run::advance() {
   batches_->fill(done_, input_, target_);
-  StepReport report = executor_.step();
+  runtime::StepReport report = executor_.step();
   loss_ = executor_.output(loss_id_).item<double>();
   ++done_;
   return report;
 }
 
 Bytes Run::executor_bytes() const {
-  if (options_.fitting.memory == ExecutorOptions::Memory::pool)
+  if (options_.fitting.memory == runtime::ExecutorOptions::Memory::pool)
     return fitted_.division.executor_bytes;
   return executor_.block_bytes() - fitted_.plan().layout->arena_bytes;
 }
@@ -91,4 +91,4 @@ void Run::save(const std::filesystem::path& path) const {
   save_checkpoint(path, {options_, batches_->identity(), done_}, state());
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -11,7 +11,7 @@
 #include "train/options.h"
 #include "train/prepare.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// Training under way: an executor, its data, and how many steps are done.
 class Run {
@@ -21,7 +21,7 @@ class Run {
   Run(const Step& step, const Fitted& fitted, const TrainOptions& options);
 
   /// Fills the batch and runs one step.
-  StepReport advance();
+  runtime::StepReport advance();
   /// Of the last step.
   double loss() const { return loss_; }
   std::int64_t steps_done() const { return done_; }
@@ -29,7 +29,7 @@ class Run {
   /// What the executor holds beside the plan's arena: generator states and the reserve.
   Bytes executor_bytes() const;
   void save(const std::filesystem::path& path) const;
-  Executor& executor() { return executor_; }
+  runtime::Executor& executor() { return executor_; }
 
  private:
   std::vector<NamedTensor> state() const;
@@ -38,7 +38,7 @@ class Run {
   const Graph& graph_;
   const Fitted& fitted_;
   const TrainOptions& options_;
-  mutable Executor executor_;
+  mutable runtime::Executor executor_;
   at::Tensor input_, target_;
   std::unique_ptr<Batches> batches_;
   TensorId loss_id_;
@@ -47,4 +47,4 @@ class Run {
   double loss_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 
-namespace lowtide {
+namespace lowtide::train {
 using nlohmann::ordered_json;
 namespace fs = std::filesystem;
 namespace {
@@ -141,4 +141,4 @@ void SafetensorsReader::read(const Entry& entry, std::span<char> to) {
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -12,7 +12,7 @@
 #include "graph/dtype.h"
 #include "graph/graph.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// A tensor to be written to a safetensors file. `bytes` is row-major and outlives the call.
 struct StoredTensor {
@@ -62,4 +62,4 @@ class SafetensorsReader {
   std::vector<Entry> entries_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::train

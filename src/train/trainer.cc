@@ -15,7 +15,7 @@
 #include "train/record.h"
 #include "train/run.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace fs = std::filesystem;
 namespace {
 
@@ -38,7 +38,7 @@ void require_same_recipe(const RunState& saved, const TrainOptions& options) {
 
 /// Fills in what the user left open, so that a checkpoint records what really ran.
 void complete(Recipe& recipe) {
-  recipe.sizes = with_defaults(find_model(recipe.model), recipe.sizes);
+  recipe.sizes = models::with_defaults(models::find_model(recipe.model), recipe.sizes);
   if (recipe.threads > 0) at::set_num_threads(recipe.threads);
   recipe.threads = at::get_num_threads();
 }
@@ -117,9 +117,9 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   remark_on_prediction(result, listener);
   if (!options.gradients_out.empty()) recorder->save_gradients(options.gradients_out);
   if (!options.trace.empty()) {
-    const StepReport& last = loop.last();
-    write_trace(step.graph, fitted.plan(), {last.action_seconds, last.action_memory},
-                options.trace);
+    const runtime::StepReport& last = loop.last();
+    report::write_trace(step.graph, fitted.plan(), {last.action_seconds, last.action_memory},
+                        options.trace);
   }
 }
 
@@ -141,7 +141,7 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
     if (saved.step >= options.steps) return result;
   }
   complete(options.recipe);
-  result.items = item_name(find_model(options.recipe.model).task);
+  result.items = item_name(models::find_model(options.recipe.model).task);
   result.process_before_bytes = resident_set_bytes();
   const Control control(0, listener.message);
   const Step step = prepare_step(options, control);
@@ -154,4 +154,4 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

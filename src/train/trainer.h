@@ -8,7 +8,7 @@
 #include "strategy/strategy.h"
 #include "train/options.h"
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// How far a run is, after each step.
 struct StepProgress {
@@ -35,7 +35,7 @@ struct TrainResult {
   std::vector<double> losses;   ///< of the steps done now
 
   std::string strategy;
-  Outcome outcome = Outcome::feasible;
+  strategy::Outcome outcome = strategy::Outcome::feasible;
   Bytes budget_bytes = 0;
   Bytes planned_peak_bytes = 0;
   Bytes arena_bytes = 0;
@@ -74,4 +74,4 @@ TrainOptions resumed_options(const std::filesystem::path& checkpoint);
 /// budget cannot be kept, Error when an op fails.
 TrainResult train(TrainOptions options, const TrainListener& listener);
 
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -10,7 +10,7 @@
 #include "builder/functions.h"
 #include "support/interpret.h"
 
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using ::testing::HasSubstr;
@@ -275,4 +275,4 @@ TEST(Gradient, NamesAreSortedAndEachHasOneRule) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

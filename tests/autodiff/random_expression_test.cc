@@ -10,7 +10,7 @@
 #include "support/interpret.h"
 
 // Random expressions, built in Lowtide and in LibTorch side by side: gradients must agree.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using lowtide::testing::Interpreter;
@@ -130,4 +130,4 @@ TEST(RandomExpressions, HaveAutogradsGradientsAndHessians) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -72,13 +72,13 @@ inline void write_program(const RuleCase& rule, DType dtype, Program& p) {
   p.outputs = rule.build(operands);
   p.seeds = like(p.builder, p.outputs, "seed");
   p.note_ops();
-  p.gradients = gradient(p.outputs, p.floating_leaves(), p.seeds);
+  p.gradients = autodiff::gradient(p.outputs, p.floating_leaves(), p.seeds);
   if (!rule.second) return;
   p.note_ops();
   p.weights = like(p.builder, p.gradients, "weight");
   Values inputs = p.floating_leaves();
   inputs.insert(inputs.end(), p.seeds.begin(), p.seeds.end());
-  p.seconds = gradient(p.gradients, inputs, p.weights);
+  p.seconds = autodiff::gradient(p.gradients, inputs, p.weights);
 }
 
 inline at::Tensor draw(const Operand& operand, c10::ScalarType type) {

@@ -166,7 +166,7 @@ TEST(Rules, EachHasACase) {
       covered.merge(p.differentiated);
     }
   }
-  for (const std::string& type : differentiable_ops()) {
+  for (const std::string& type : autodiff::differentiable_ops()) {
     EXPECT_TRUE(covered.contains(type)) << type << " has a rule but no case in tests/autodiff";
   }
 }

@@ -35,33 +35,33 @@ struct Tally {
 
 /// Whether the bound for plans in the graph's order is above what some plan in another costs.
 bool fixed_order_is_above(const Graph& graph, Bytes budget, double least) {
-  const StageGraph stages(graph);
-  PriceBound bound(stages, budget);
-  for (int values : {1, 3}) bound.raise(values, Gluing::loose, 1e4, Control());
+  const remat::StageGraph stages(graph);
+  bounds::PriceBound bound(stages, budget);
+  for (int values : {1, 3}) bound.raise(values, bounds::Gluing::loose, 1e4, Control());
   return bound.infeasible() ? least < kNever : bound.value() > least + 1e-6;
 }
 
 /// The bound along a random chain, and its certificate, are below the cheapest of all sequences.
 void check_random_chain(const Graph& graph, Bytes budget, double least, std::mt19937_64& random,
                         Tally& tally) {
-  const StageGraph stages(graph);
-  const Precedence precedence(graph, stages, Orders::valid);
+  const remat::StageGraph stages(graph);
+  const ordering::Precedence precedence(graph, stages, ordering::Orders::valid);
   std::vector<double> weights(stages.num_stages());
   for (double& weight : weights) weight = static_cast<double>(random() % 4);
-  const OpChain chain = heaviest_chain(precedence, weights);
-  const ChainedStages along = along_chain(stages, precedence, chain);
-  PriceBound bound(along.graph, budget, along.on_chain);
+  const bounds::OpChain chain = bounds::heaviest_chain(precedence, weights);
+  const bounds::ChainedStages along = bounds::along_chain(stages, precedence, chain);
+  bounds::PriceBound bound(along.graph, budget, along.on_chain);
   if (bound.infeasible()) {
     EXPECT_EQ(least, kNever);
     return;
   }
-  for (int values : {1, 3}) bound.raise(values, Gluing::loose, 1e4, Control());
+  for (int values : {1, 3}) bound.raise(values, bounds::Gluing::loose, 1e4, Control());
   EXPECT_LE(bound.value(), least + kRounding);
 
-  Certificate proof = certificate_of(graph, along.graph, bound, budget);
+  certify::Certificate proof = bounds::certificate_of(graph, along.graph, bound, budget);
   proof.chain.emplace();
   for (int i : chain) proof.chain->push_back(stages.stage(i).op);
-  const auto verdict = proved_bound(graph, proof);
+  const auto verdict = certify::proved_bound(graph, proof);
   ASSERT_TRUE(is_accepted(verdict));
   EXPECT_LE(std::get<double>(verdict), least + kRounding);
   EXPECT_GE(std::get<double>(verdict), bound.value() * (1 - 1e-8));
@@ -153,26 +153,26 @@ TEST(AnyOrderBound, IsBelowTheBestSetOfReruns) {
 
 TEST(AnyOrderBound, IsThatOfTheOnlyOrderOfAChain) {
   const Graph graph = chain_graph(12);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Bytes budget = keep_all_reference(graph).peak_bytes / 2;
-  PriceBound fixed(stages, budget);
-  raise_in_rounds(fixed, 1e6, Control(), Control());
-  const auto proof = any_order_bound(graph, stages, certificate_of(graph, stages, fixed, budget),
-                                     1e8, Control());
+  bounds::PriceBound fixed(stages, budget);
+  bounds::raise_in_rounds(fixed, 1e6, Control(), Control());
+  const auto proof = bounds::any_order_bound(
+      graph, stages, bounds::certificate_of(graph, stages, fixed, budget), 1e8, Control());
   EXPECT_GT(fixed.value(), stages.required_cost() + 1);
   EXPECT_NEAR(proof->lower_bound, fixed.value(), 1e-2 * fixed.value());
-  EXPECT_TRUE(is_accepted(proved_bound(graph, *proof)));
+  EXPECT_TRUE(is_accepted(certify::proved_bound(graph, *proof)));
 }
 
 /// Two branches that any order may mix: in the graph's order both are held, in another neither.
 TEST(AnyOrderBound, IsBelowAPlanThatAnotherOrderMakesCheaper) {
   const Graph graph = two_branches();
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Bytes budget = 102;
-  PriceBound fixed(stages, budget);
-  raise_in_rounds(fixed, 1e5, Control(), Control());
-  const auto proof = any_order_bound(graph, stages, certificate_of(graph, stages, fixed, budget),
-                                     1e6, Control());
+  bounds::PriceBound fixed(stages, budget);
+  bounds::raise_in_rounds(fixed, 1e5, Control(), Control());
+  const auto proof = bounds::any_order_bound(
+      graph, stages, bounds::certificate_of(graph, stages, fixed, budget), 1e6, Control());
   EXPECT_LE(proof->lower_bound, 5);
   EXPECT_GE(proof->lower_bound, 5 * (1 - 1e-9));
 }
@@ -184,15 +184,15 @@ TEST(AnyOrderBound, ComesWithWhatSearchFindsInAnotherOrder) {
     const Graph graph =
         random_graph(seed, {.ops = 40, .views = false, .random_ops = false, .effects = false});
     SCOPED_TRACE(seed);
-    const double required = StageGraph(graph).required_cost();
-    const Decision decision = ask("search", graph, share_of_peak(graph, 0.7),
-                                  {{"moves", 5}, {"bound", 0.003}, {"order", 0.1}});
+    const double required = remat::StageGraph(graph).required_cost();
+    const strategy::Decision decision = ask("search", graph, share_of_peak(graph, 0.7),
+                                            {{"moves", 5}, {"bound", 0.003}, {"order", 0.1}});
     if (decision.bound_model != "any-order") continue;
     ++any_order;
     ASSERT_NE(decision.certificate, nullptr);
     EXPECT_TRUE(decision.certificate->chain);
     EXPECT_EQ(decision.certificate->lower_bound, *decision.lower_bound);
-    const auto verdict = proved_bound(graph, *decision.certificate);
+    const auto verdict = certify::proved_bound(graph, *decision.certificate);
     ASSERT_TRUE(is_accepted(verdict));
     EXPECT_GE(std::get<double>(verdict), *decision.lower_bound * (1 - 1e-9));
     EXPECT_LE(*decision.lower_bound, lower(graph, decision.executions).cost * (1 + 1e-9));
@@ -205,10 +205,12 @@ TEST(AnyOrderBound, ComesWithWhatSearchFindsInAnotherOrder) {
 
 /// The heaviest of chains through two paths, without ops that weigh nothing.
 TEST(HeaviestChain, TakesTheHeavierPath) {
-  const Precedence diamond({{}, {0}, {0}, {1, 2}, {3}});
-  EXPECT_EQ(heaviest_chain(diamond, std::vector<double>{1, 2, 3, 0, 1, 9}), (OpChain{0, 2, 4}));
-  EXPECT_EQ(heaviest_chain(diamond, std::vector<double>{0, 2, 1, 0, 0, 0}), (OpChain{1}));
-  EXPECT_EQ(heaviest_chain(diamond, std::vector<double>(6)), OpChain{});
+  const ordering::Precedence diamond({{}, {0}, {0}, {1, 2}, {3}});
+  EXPECT_EQ(bounds::heaviest_chain(diamond, std::vector<double>{1, 2, 3, 0, 1, 9}),
+            (bounds::OpChain{0, 2, 4}));
+  EXPECT_EQ(bounds::heaviest_chain(diamond, std::vector<double>{0, 2, 1, 0, 0, 0}),
+            (bounds::OpChain{1}));
+  EXPECT_EQ(bounds::heaviest_chain(diamond, std::vector<double>(6)), bounds::OpChain{});
 }
 
 }  // namespace

@@ -27,23 +27,23 @@ GraphData sum_of_two() {
 TEST(BudgetFloor, CountsWhatIsHeldWhileAnotherInputIsMade) {
   GraphData data = sum_of_two();
   EXPECT_EQ(structural_floor(Graph(data)).bytes, 100 + 10 + 25);
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 10 + 25);  // b first
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 10 + 25);  // b first
   data.ops[0].workspace_bytes = 24;
   EXPECT_EQ(structural_floor(Graph(data)).bytes, 100 + 10 + 25);
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 10 + 10 + 24);  // then a, beside b
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 10 + 10 + 24);  // then a, beside b
 }
 
 TEST(BudgetFloor, LetsOutputsLieOverInputsThatDie) {
   GraphData data = sum_of_two();
   data.ops[0].workspace_bytes = data.ops[1].workspace_bytes = 0;
   data.ops[2].workspace_bytes = 3;
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 30 + 3);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 30 + 3);
   data.ops[2].inplace = {{0, 1}};
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 20 + 3);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 20 + 3);
   data.outputs.push_back(1);
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 20 + 3);  // b goes
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 20 + 3);  // b goes
   data.outputs.push_back(2);
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 30);  // made again beside the sum
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 30);  // made again beside the sum
 }
 
 /// "wide" runs between the making of `once` and its last reader, whatever the order.
@@ -55,11 +55,11 @@ TEST(BudgetFloor, HoldsWhatCannotBeMadeAgain) {
               op("last", {1, 3}, {4})};
   data.outputs = {4};
   // With reruns: what "last" reads is 41, and both are made again apart.
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 40 + 50);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 40 + 50);
   data.ops[2].workspace_bytes = 60;
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 50 + 1 + 60);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 50 + 1 + 60);
   data.ops[0].recomputable = false;
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 40 + 50 + 1 + 60);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 40 + 50 + 1 + 60);
 }
 
 /// The write ends what may be made of the old x: "early" is held while it goes on.
@@ -71,9 +71,9 @@ TEST(BudgetFloor, HoldsWhatAWriteLeavesBehind) {
               op("late", {0, 1}, {3})};
   data.outputs = {3};
   data.ops[2].mutates = {1};
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 5 + 60);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 5 + 60);
   data.ops[2].mutates = {0};
-  EXPECT_EQ(budget_floor(Graph(data)), 100 + 40 + 5 + 60);
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 40 + 5 + 60);
 }
 
 /// With views, effects, workspaces and in-place writes.
@@ -85,7 +85,7 @@ TEST(BudgetFloor, IsBelowTheLeanestOfAllSetsOfReruns) {
     const Tiny tiny = graphs.next();
     SCOPED_TRACE(tiny.graph.name());
     const Bytes least = std::ranges::min(tiny.plans, {}, &Candidate::in_place_peak).in_place_peak;
-    const Bytes floor = budget_floor(tiny.graph);
+    const Bytes floor = bounds::budget_floor(tiny.graph);
     EXPECT_LE(floor, least);
     EXPECT_GE(floor, structural_floor(tiny.graph).bytes);
     equal += floor == least;
@@ -101,7 +101,7 @@ TEST(BudgetFloor, IsBelowThePeakOfAnySequence) {
     SCOPED_TRACE(seed);
     const Graph graph = random_graph(seed, {.ops = 30});
     const Plan plan = with_in_place(graph, lower(graph, random_executions(graph, seed)));
-    EXPECT_LE(budget_floor(graph, 2000), plan.peak_bytes);
+    EXPECT_LE(bounds::budget_floor(graph, 2000), plan.peak_bytes);
   }
 }
 

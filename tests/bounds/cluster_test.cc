@@ -7,11 +7,11 @@
 
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 /// The ops of the graph from `first` on, as far as one cluster has room for what they make.
-Cluster cluster_from(const StageGraph& graph, std::size_t first) {
+Cluster cluster_from(const remat::StageGraph& graph, std::size_t first) {
   const std::vector<bool> all(static_cast<std::size_t>(graph.num_values()), true);
   std::vector<BoundOp> ops;
   std::size_t values = 0;
@@ -34,7 +34,7 @@ std::vector<double> sparse_prices(std::mt19937& random, int stages) {
 double solve(const Cluster& cluster, std::vector<double> price) {
   SubsetTable table;
   std::vector<Hold> holds;
-  return cluster.solve(Prices(std::move(price)), table, holds);
+  return cluster.solve(remat::Prices(std::move(price)), table, holds);
 }
 
 /// Where there is no price, nothing is dropped and nothing runs before it is needed. With a tiny
@@ -43,8 +43,8 @@ TEST(Cluster, LosesNothingBySkippingChoicesWhereStagesHaveNoPrice) {
   std::mt19937 random(1);
   int costly = 0;
   for (unsigned seed = 1; seed <= 150; ++seed) {
-    const StageGraph graph(seed % 2 == 0 ? testing::random_step(seed, 12, 12)
-                                         : testing::random_graph(seed));
+    const remat::StageGraph graph(seed % 2 == 0 ? testing::random_step(seed, 12, 12)
+                                                : testing::random_graph(seed));
     const Cluster cluster = cluster_from(graph, seed % 5);
     const std::vector<double> price = sparse_prices(random, graph.num_stages());
     std::vector<double> everywhere = price;
@@ -60,13 +60,13 @@ TEST(Cluster, LosesNothingBySkippingChoicesWhereStagesHaveNoPrice) {
 TEST(Cluster, HoldsOfItsSolutionPayForItAtItsPrices) {
   std::mt19937 random(2);
   for (unsigned seed = 1; seed <= 100; ++seed) {
-    const StageGraph graph(testing::random_step(seed, 12, 12));
+    const remat::StageGraph graph(testing::random_step(seed, 12, 12));
     const Cluster cluster = cluster_from(graph, 0);
-    const Prices here(sparse_prices(random, graph.num_stages()));
+    const remat::Prices here(sparse_prices(random, graph.num_stages()));
     SubsetTable table;
     std::vector<Hold> holds;
     const double least = cluster.solve(here, table, holds);
-    const Prices there(sparse_prices(random, graph.num_stages()));
+    const remat::Prices there(sparse_prices(random, graph.num_stages()));
     double other = least;
     for (const Hold& hold : holds) {
       if (hold.free) continue;
@@ -79,4 +79,4 @@ TEST(Cluster, HoldsOfItsSolutionPayForItAtItsPrices) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -10,7 +10,7 @@
 #include "remat/event_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 using testing::op;
@@ -30,7 +30,7 @@ Graph three_in_a_row(Bytes of_b, Bytes of_c) {
 }
 
 Contraction contraction_of(const Graph& graph) {
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   return contract(stages, std::vector<bool>(stages.num_values(), true), Gluing::loose);
 }
 
@@ -56,7 +56,7 @@ TEST(Contraction, KeepsApartWhatReadsSomethingElseWhenStrict) {
   data.ops = {op("make_a", {0}, {1}), op("make_b", {0}, {2}), op("add", {1, 2}, {3}),
               op("back", {3, 1}, {4})};
   data.outputs = {3, 4};
-  const StageGraph stages{Graph(std::move(data))};
+  const remat::StageGraph stages{Graph(std::move(data))};
   const std::vector<bool> all(stages.num_values(), true);
   EXPECT_EQ(contract(stages, all, Gluing::loose).glued, std::vector{1});
   EXPECT_TRUE(contract(stages, all, Gluing::strict).glued.empty());
@@ -67,17 +67,17 @@ struct Candidate {
   double cost;
 };
 
-std::vector<Candidate> all_plans(const StageGraph& stages) {
-  std::vector<Event> events;
+std::vector<Candidate> all_plans(const remat::StageGraph& stages) {
+  std::vector<remat::Event> events;
   for (int t = 0; t < stages.end(); ++t) {
     for (int i = 0; i < t; ++i) {
       if (stages.may_rerun(i, t)) events.push_back({t, i});
     }
   }
-  EventPlan plan(stages, 0);
+  remat::EventPlan plan(stages, 0);
   std::vector<Candidate> plans{{plan.memory().peak(), plan.cost()}};
   for (std::uint32_t set = 1; set < 1u << events.size(); ++set) {  // in Gray code: one change each
-    const Event event = events[static_cast<std::size_t>(__builtin_ctz(set))];
+    const remat::Event event = events[static_cast<std::size_t>(__builtin_ctz(set))];
     plan.contains(event) ? plan.remove(event) : plan.add(event);
     plans.push_back({plan.memory().peak(), plan.cost()});
   }
@@ -99,7 +99,7 @@ TEST(Contraction, LeavesTheBoundBelowEveryPlan) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const bool deep = seed % 8 == 0;
     const Graph graph = random_step(seed, deep ? 4 : 3, deep ? 2 : 3);
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Contraction contraction = contraction_of(graph);
     with_glue += !contraction.glued.empty();
     for (int v : contraction.glued) {
@@ -122,4 +122,4 @@ TEST(Contraction, LeavesTheBoundBelowEveryPlan) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -16,7 +16,7 @@
 #include "support/small_graphs.h"
 #include "support/tiny_graphs.h"
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 using testing::all_plans;
@@ -39,11 +39,12 @@ struct Exact {
   CompletionBound completion;
   HeldSetProgram program;
 
-  Exact(const StageGraph& stages, Bytes budget, int rounds, Bytes free_bytes = 0)
-      : bound(raised(stages, budget, rounds)), completion(stages, bound),
+  Exact(const remat::StageGraph& stages, Bytes budget, int rounds, Bytes free_bytes = 0)
+      : bound(raised(stages, budget, rounds)),
+        completion(stages, bound),
         program(stages, budget, completion, free_bytes) {}
 
-  static PriceBound raised(const StageGraph& stages, Bytes budget, int rounds) {
+  static PriceBound raised(const remat::StageGraph& stages, Bytes budget, int rounds) {
     PriceBound bound(stages, budget);
     for (int k = 0; k < rounds; ++k) {
       bound.raise(1 + 4 * k, k % 2 == 0 ? Gluing::loose : Gluing::strict, 1e4, Control());
@@ -106,7 +107,7 @@ TEST(HeldSetProgram, FindsTheCheapestPlanOfEveryShape) {
     if (pattern.in_place) continue;
     for (const Shape& shape : shapes(4)) {
       Graph graph = graph_of(shape, pattern);
-      StageGraph stages(graph);
+      remat::StageGraph stages(graph);
       std::vector<Candidate> plans = all_plans(graph, stages, allowed_events(stages));
       const Tiny tiny{std::move(graph), std::move(stages), std::move(plans)};
       for (Bytes budget : budgets_of(tiny)) rerunning += expect_cheapest(tiny, budget, 2);
@@ -142,15 +143,16 @@ TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
     const Graph graph = seed % 3 == 0
                             ? testing::random_graph(seed, {.ops = 13, .views = false, .in_place = false})
                             : testing::random_step(seed, 1 + up_to(7), up_to(6));
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Bytes floor = structural_floor(graph).bytes;
     for (double share : {0.15, 0.4, 0.7}) {
       SCOPED_TRACE(::testing::Message() << "seed " << seed << " share " << share);
-      const auto above = share * static_cast<double>(keep_all_peak(stages) - floor);
+      const auto above = share * static_cast<double>(remat::keep_all_peak(stages) - floor);
       const Bytes budget = floor + static_cast<Bytes>(above);
       if (PriceBound(stages, budget).infeasible()) continue;
       const double unit = stages.required_cost() / stages.num_stages();
-      Annealer annealer(stages, budget, typical_price(stages), seed);
+      strategy::search::Annealer annealer(stages, budget, strategy::search::typical_price(stages),
+                                          seed);
       annealer.run({20'000, 10 * unit, 0.002 * unit}, Control());
       if (!annealer.any_fits()) continue;
       annealer.load(annealer.best());
@@ -181,7 +183,7 @@ TEST(HeldSetProgram, KeepsAValidBoundWhenItStopsEarly) {
 
 TEST(CompletionBound, IsTheBoundAtTheBeginning) {
   const Graph graph = testing::chain_graph(20);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Bytes budget = testing::share_of_peak(graph, 0.6);
   const Exact exact(stages, budget, 3);
   EXPECT_NEAR(stages.required_cost() + exact.completion.least_cost(0, {}), exact.bound.value(),
@@ -198,13 +200,13 @@ TEST(Search, ProvesItsPlansOfSmallNetworks) {
     SCOPED_TRACE(name);
     const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + name + ".json");
     const Bytes budget = testing::share_of_peak(graph, share);
-    const Decision decision = ask("search", graph, budget, {{"order", 0}});
-    EXPECT_EQ(decision.outcome, Outcome::optimal);
+    const strategy::Decision decision = ask("search", graph, budget, {{"order", 0}});
+    EXPECT_EQ(decision.outcome, strategy::Outcome::optimal);
     const double cost = lower(graph, decision.executions).cost;
     EXPECT_NEAR(*decision.lower_bound, cost, 1e-8 * cost);
-    const Decision unproved =
+    const strategy::Decision unproved =
         ask("search", graph, budget, {{"order", 0}, {"prove", 0}, {"moves", 100}, {"bound", 0.01}});
-    EXPECT_EQ(unproved.outcome, Outcome::feasible);
+    EXPECT_EQ(unproved.outcome, strategy::Outcome::feasible);
     EXPECT_LT(*unproved.lower_bound, cost * (1 - 1e-6));
     EXPECT_GE(lower(graph, unproved.executions).cost, cost * (1 - 1e-8));
   }
@@ -218,14 +220,15 @@ TEST(Search, NeverProvesMoreThanIsTrue) {
     for (Bytes budget : budgets_of(tiny)) {
       SCOPED_TRACE(::testing::Message() << tiny.graph.name() << " within " << budget);
       const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
-      const Decision decision = ask("search", tiny.graph, budget,
-                                    {{"order", 0}, {"moves", 1}, {"bound", 1e-4}, {"prove", 100}});
+      const strategy::Decision decision =
+          ask("search", tiny.graph, budget,
+              {{"order", 0}, {"moves", 1}, {"bound", 1e-4}, {"prove", 100}});
       if (decision.executions.empty()) continue;
       const double cost = lower(tiny.graph, decision.executions).cost;
       EXPECT_LE(*decision.lower_bound, cost * (1 + 1e-9));
       if (optimum == kNever) continue;
       EXPECT_LE(*decision.lower_bound, optimum * (1 + 1e-8));
-      if (decision.outcome != Outcome::optimal) continue;
+      if (decision.outcome != strategy::Outcome::optimal) continue;
       ++optimal;
       EXPECT_LE(cost, optimum * (1 + 1e-8));
     }
@@ -234,4 +237,4 @@ TEST(Search, NeverProvesMoreThanIsTrue) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bounds

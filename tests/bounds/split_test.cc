@@ -23,7 +23,7 @@ namespace lowtide::testing {
 namespace {
 
 /// Values that are all that an op makes, and that something reads.
-std::vector<int> whole_values(const StageGraph& graph) {
+std::vector<int> whole_values(const remat::StageGraph& graph) {
   std::vector<int> values;
   for (int v = 0; v < graph.num_values(); ++v) {
     const bool is_whole = graph.stage(graph.value(v).producer).outputs.size() == 1;
@@ -43,12 +43,12 @@ std::vector<Bytes> smallest_peaks(const Tiny& tiny) {
 
 /// The bound on the plans of one case, with its proof.
 double bound_of_case(const Tiny& tiny, int value, int absent, Bytes budget,
-                     Certificate::Split& split) {
-  const StageGraph of_case = stages_of_case(tiny.stages, value, absent);
-  PriceBound bound(of_case, budget);
-  for (int values : {1, 5}) bound.raise(values, Gluing::loose, 1e4, Control());
+                     certify::Certificate::Split& split) {
+  const remat::StageGraph of_case = bounds::stages_of_case(tiny.stages, value, absent);
+  bounds::PriceBound bound(of_case, budget);
+  for (int values : {1, 5}) bound.raise(values, bounds::Gluing::loose, 1e4, Control());
   split.cases.push_back({absent == kNone ? kNone : tiny.stages.stage(absent).op,
-                         proof_of(tiny.graph, of_case, bound)});
+                         bounds::proof_of(tiny.graph, of_case, bound)});
   return bound.infeasible() ? kNever : bound.value();
 }
 
@@ -60,17 +60,18 @@ TEST(Split, IsBelowEveryPlanWhateverTheValue) {
     SCOPED_TRACE(tiny.graph.name());
     for (Bytes budget : smallest_peaks(tiny)) {
       const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
-      const PriceBound undivided(tiny.stages, budget);
+      const bounds::PriceBound undivided(tiny.stages, budget);
       for (int value : whole_values(tiny.stages)) {
-        Certificate::Split split{tiny.stages.value(value).tensor, {}};
+        certify::Certificate::Split split{tiny.stages.value(value).tensor, {}};
         double least = kNever;
-        for (int absent : absences(tiny.stages, value)) {
+        for (int absent : bounds::absences(tiny.stages, value)) {
           least = std::min(least, bound_of_case(tiny, value, absent, budget, split));
         }
         ASSERT_LE(least, optimum * (1 + 1e-9));
-        Certificate certificate = certificate_of(tiny.graph, tiny.stages, undivided, budget);
+        certify::Certificate certificate =
+            bounds::certificate_of(tiny.graph, tiny.stages, undivided, budget);
         certificate.split = std::move(split);
-        const auto verdict = proved_bound(tiny.graph, certificate);
+        const auto verdict = certify::proved_bound(tiny.graph, certificate);
         ASSERT_TRUE(is_accepted(verdict));
         EXPECT_GE(std::get<double>(verdict), least * (1 - 1e-8));
         above_keep_all += least > tiny.plans.front().cost * (1 + 1e-9);
@@ -86,40 +87,40 @@ class RecurrentStep : public ::testing::Test {
   static constexpr OpId kStack = 20;
 
   Graph graph_ = recurrent_step();
-  StageGraph stages_ = StageGraph(graph_);
+  remat::StageGraph stages_ = remat::StageGraph(graph_);
 };
 
 TEST_F(RecurrentStep, IsDividedByItsStack) {
   const Bytes budget = share_of_peak(graph_, 0.7);
-  PriceBound undivided(stages_, budget);
-  raise_in_rounds(undivided, 1e6, Control(), Control());
-  const auto value = value_to_split(stages_, undivided.prices());
+  bounds::PriceBound undivided(stages_, budget);
+  bounds::raise_in_rounds(undivided, 1e6, Control(), Control());
+  const auto value = bounds::value_to_split(stages_, undivided.prices());
   ASSERT_TRUE(value);
   EXPECT_EQ(stages_.value(*value).producer, kStack);
-  EXPECT_THAT(absences(stages_, *value), ::testing::ElementsAre(kNone, kStack + 2));
+  EXPECT_THAT(bounds::absences(stages_, *value), ::testing::ElementsAre(kNone, kStack + 2));
 
-  const auto divided = split_bound(graph_, stages_, budget, undivided.prices(), undivided.value(),
-                                   1e6, Control());
+  const auto divided = bounds::split_bound(graph_, stages_, budget, undivided.prices(),
+                                           undivided.value(), 1e6, Control());
   ASSERT_TRUE(divided);
   const double cost = lower(graph_, ask("search", graph_, budget).executions).cost;
   EXPECT_LE(divided->value, cost);
   EXPECT_LT(cost - divided->value, 0.25 * (cost - undivided.value()));
 
-  Certificate certificate = certificate_of(graph_, stages_, undivided, budget);
+  certify::Certificate certificate = bounds::certificate_of(graph_, stages_, undivided, budget);
   certificate.split = divided->proof;
-  const auto verdict = proved_bound(graph_, certificate);
+  const auto verdict = certify::proved_bound(graph_, certificate);
   ASSERT_TRUE(is_accepted(verdict));
   EXPECT_NEAR(std::get<double>(verdict), divided->value, 1e-6 * divided->value);
 }
 
 TEST_F(RecurrentStep, IsNotDividedWhereThatProvesNoMore) {
   const Bytes budget = share_of_peak(graph_, 0.7);
-  PriceBound bound(stages_, budget);
-  raise_in_rounds(bound, 1e6, Control(), Control());
-  EXPECT_FALSE(split_bound(graph_, stages_, budget, bound.prices(), 10 * bound.value(), 1e6,
-                           Control()));
-  const Prices free(std::vector<double>(stages_.num_stages()));
-  EXPECT_FALSE(value_to_split(stages_, free));
+  bounds::PriceBound bound(stages_, budget);
+  bounds::raise_in_rounds(bound, 1e6, Control(), Control());
+  EXPECT_FALSE(bounds::split_bound(graph_, stages_, budget, bound.prices(), 10 * bound.value(), 1e6,
+                                   Control()));
+  const remat::Prices free(std::vector<double>(stages_.num_stages()));
+  EXPECT_FALSE(bounds::value_to_split(stages_, free));
 }
 
 }  // namespace

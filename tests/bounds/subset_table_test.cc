@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::bounds {
 namespace {
 
 using Values = SubsetTable::Values;
@@ -188,4 +188,4 @@ TEST(SubsetTable, IsAsLargeAsThereAreValuesThatMayHaveBeenDropped) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::bounds

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Certificate sample() {
+certify::Certificate sample() {
   return {.graph = "net \"1\"", .num_ops = 5, .num_tensors = 9, .digest = 0x00ab00000000cdef,
           .budget_bytes = 12'345'678'901, .lower_bound = 0.1 + 0.2,
           .proof = {.prices = {{1, 1e-7 / 3}, {5, 2}},
@@ -20,9 +20,9 @@ Certificate sample() {
 }
 
 TEST(CertificateIo, RoundTripsToTheLastBit) {
-  const Certificate before = sample();
-  const std::string text = format_certificate(before);
-  const Certificate after = parse_certificate(text);
+  const certify::Certificate before = sample();
+  const std::string text = certify::format_certificate(before);
+  const certify::Certificate after = certify::parse_certificate(text);
   EXPECT_EQ(after.graph, before.graph);
   EXPECT_EQ(after.num_ops, before.num_ops);
   EXPECT_EQ(after.num_tensors, before.num_tensors);
@@ -35,26 +35,26 @@ TEST(CertificateIo, RoundTripsToTheLastBit) {
   ASSERT_EQ(after.proof.clusters.size(), 2u);
   EXPECT_EQ(after.proof.clusters[0][0].ops, (std::vector<OpId>{0, 1}));
   EXPECT_EQ(after.proof.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
-  EXPECT_EQ(format_certificate(after), text);
+  EXPECT_EQ(certify::format_certificate(after), text);
 }
 
 TEST(CertificateIo, RoundTripsAChain) {
   for (const std::vector<OpId>& chain : {std::vector<OpId>{}, {1, 2, 4}}) {
-    Certificate before = sample();
+    certify::Certificate before = sample();
     before.chain = chain;
-    const std::string text = format_certificate(before);
+    const std::string text = certify::format_certificate(before);
     EXPECT_THAT(text, HasSubstr("\"model\":\"any-order\""));
-    EXPECT_EQ(parse_certificate(text).chain, chain);
-    EXPECT_EQ(format_certificate(parse_certificate(text)), text);
+    EXPECT_EQ(certify::parse_certificate(text).chain, chain);
+    EXPECT_EQ(certify::format_certificate(certify::parse_certificate(text)), text);
   }
-  EXPECT_FALSE(parse_certificate(format_certificate(sample())).chain);
+  EXPECT_FALSE(certify::parse_certificate(certify::format_certificate(sample())).chain);
 }
 
 TEST(CertificateIo, RoundTripsASplit) {
-  Certificate before = sample();
-  before.split = Certificate::Split{4, {{kNone, before.proof}, {3, {{{6, 0.1}}, {}}}}};
-  const std::string text = format_certificate(before);
-  const Certificate after = parse_certificate(text);
+  certify::Certificate before = sample();
+  before.split = certify::Certificate::Split{4, {{kNone, before.proof}, {3, {{{6, 0.1}}, {}}}}};
+  const std::string text = certify::format_certificate(before);
+  const certify::Certificate after = certify::parse_certificate(text);
   ASSERT_TRUE(after.split);
   EXPECT_EQ(after.split->value, 4);
   ASSERT_EQ(after.split->cases.size(), 2u);
@@ -62,13 +62,13 @@ TEST(CertificateIo, RoundTripsASplit) {
   EXPECT_EQ(after.split->cases[0].proof.clusters[0][1].values, (std::vector<TensorId>{4, 5}));
   EXPECT_EQ(after.split->cases[1].absent, 3);
   EXPECT_EQ(after.split->cases[1].proof.prices[0].price, 0.1);
-  EXPECT_EQ(format_certificate(after), text);
-  EXPECT_FALSE(parse_certificate(format_certificate(sample())).split);
+  EXPECT_EQ(certify::format_certificate(after), text);
+  EXPECT_FALSE(certify::parse_certificate(certify::format_certificate(sample())).split);
 }
 
 std::string error_of(std::string_view text) {
   try {
-    parse_certificate(text, "c.json");
+    certify::parse_certificate(text, "c.json");
   } catch (const InputError& error) {
     return error.what();
   }
@@ -77,7 +77,7 @@ std::string error_of(std::string_view text) {
 
 /// A good certificate with one key set to something else, or taken out.
 std::string error_with(const std::string& key, const std::string& json) {
-  nlohmann::json certificate = nlohmann::json::parse(format_certificate(sample()));
+  nlohmann::json certificate = nlohmann::json::parse(certify::format_certificate(sample()));
   if (json.empty()) {
     certificate.erase(key);
   } else {
@@ -115,7 +115,7 @@ TEST(CertificateIoErrors, NameWhatIsWrong) {
 }
 
 TEST(CertificateIoErrors, EveryTruncation) {
-  const std::string text = format_certificate(sample());
+  const std::string text = certify::format_certificate(sample());
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
     EXPECT_NE(error_of(text.substr(0, length)), "no error") << length;
   }

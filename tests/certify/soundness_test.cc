@@ -21,10 +21,10 @@ namespace lowtide::testing {
 namespace {
 
 /// What is proved about all plans, and then about the cases.
-std::vector<Certificate::Proof*> proofs(Certificate& c) {
-  std::vector<Certificate::Proof*> all{&c.proof};
+std::vector<certify::Certificate::Proof*> proofs(certify::Certificate& c) {
+  std::vector<certify::Certificate::Proof*> all{&c.proof};
   if (c.split) {
-    for (Certificate::Case& one : c.split->cases) all.push_back(&one.proof);
+    for (certify::Certificate::Case& one : c.split->cases) all.push_back(&one.proof);
   }
   return all;
 }
@@ -34,7 +34,7 @@ std::vector<Certificate::Proof*> proofs(Certificate& c) {
 class Author {
  public:
   Author(const Graph& graph, std::uint64_t seed) : graph_(graph), random_(seed) {
-    digest_ = digest(graph);
+    digest_ = certify::digest(graph);
     double cost = 0;
     double bytes = 1;
     for (const Op& op : graph.ops()) cost += op.cost;
@@ -42,21 +42,25 @@ class Author {
     unit_ = 0.1 * cost / bytes;
   }
 
-  Certificate write(Bytes budget) {
-    Certificate c{.graph = graph_.name(), .num_ops = graph_.num_ops(),
-                  .num_tensors = graph_.num_tensors(), .digest = digest_,
-                  .budget_bytes = budget, .lower_bound = 0, .proof = {}};
+  certify::Certificate write(Bytes budget) {
+    certify::Certificate c{.graph = graph_.name(),
+                           .num_ops = graph_.num_ops(),
+                           .num_tensors = graph_.num_tensors(),
+                           .digest = digest_,
+                           .budget_bytes = budget,
+                           .lower_bound = 0,
+                           .proof = {}};
     c.proof = write_proof();
     return c;
   }
 
   /// The cases of some value that can be split, or nothing.
-  std::optional<Certificate::Split> write_split(const StageGraph& stages) {
+  std::optional<certify::Certificate::Split> write_split(const remat::StageGraph& stages) {
     const int value = below(stages.num_values());
-    const StageValue& v = stages.value(value);
+    const remat::StageValue& v = stages.value(value);
     if (stages.stage(v.producer).outputs.size() != 1 || v.readers.empty()) return std::nullopt;
-    Certificate::Split split{v.tensor, {}};
-    for (int absent : absences(stages, value)) {
+    certify::Certificate::Split split{v.tensor, {}};
+    for (int absent : bounds::absences(stages, value)) {
       split.cases.push_back({absent == kNone ? kNone : stages.stage(absent).op, write_proof()});
       if (absent == kNone) continue;
       split.cases.back().proof.prices.push_back({graph_.num_ops() + 1, price()});
@@ -75,9 +79,10 @@ class Author {
   }
 
   /// A change to one price, which may raise or lower what is proved.
-  void change_a_price(Certificate& c) {
-    const std::vector<Certificate::Proof*> all = proofs(c);
-    std::vector<Certificate::Price>& prices = all[below(static_cast<int>(all.size()))]->prices;
+  void change_a_price(certify::Certificate& c) {
+    const std::vector<certify::Certificate::Proof*> all = proofs(c);
+    std::vector<certify::Certificate::Price>& prices =
+        all[below(static_cast<int>(all.size()))]->prices;
     if (prices.empty()) return;
     double& changed = prices[below(static_cast<int>(prices.size()))].price;
     changed = below(3) == 0 ? price() : changed * 0.25 * (1 + below(8));
@@ -88,8 +93,8 @@ class Author {
   /// So that holding a value over some stages costs about as much as making it again.
   double price() { return below(4) == 0 ? 0 : unit_ * (1 + below(30)); }
 
-  Certificate::Proof write_proof() {
-    Certificate::Proof proof;
+  certify::Certificate::Proof write_proof() {
+    certify::Certificate::Proof proof;
     for (OpId op = 0; op <= graph_.num_ops(); ++op) {
       const bool may_end_a_stage = op == graph_.num_ops() || !graph_.is_view_op(op);
       if (may_end_a_stage && below(3) == 0) proof.prices.push_back({op, price()});
@@ -101,8 +106,8 @@ class Author {
     return proof;
   }
 
-  void add_rerun(Certificate::Proof& proof, OpId op) {
-    Certificate::Rerun rerun{{op}, {}};
+  void add_rerun(certify::Certificate::Proof& proof, OpId op) {
+    certify::Certificate::Rerun rerun{{op}, {}};
     for (TensorId out : graph_.op(op).outputs) {
       if (graph_.storage(out) == out && below(4) > 0) rerun.values.push_back(out);
     }
@@ -114,7 +119,7 @@ class Author {
   }
 
   /// Puts a maker of what the rerun reads before it.
-  bool grow(Certificate::Rerun& rerun) {
+  bool grow(certify::Certificate::Rerun& rerun) {
     const OpId maker = maker_of_an_input(rerun.ops.front());
     if (maker == kNone) return false;
     rerun.ops.insert(rerun.ops.begin(), maker);
@@ -135,18 +140,18 @@ class Author {
 
 /// Takes out of one of a certificate's proofs what the checker refuses, so that what is left is
 /// accepted: each price and rerun is tried alone.
-void mend(const Graph& graph, Certificate& c, Certificate::Proof& proof) {
-  const Certificate::Proof written = std::exchange(proof, {});
+void mend(const Graph& graph, certify::Certificate& c, certify::Certificate::Proof& proof) {
+  const certify::Certificate::Proof written = std::exchange(proof, {});
   const auto is_refused = [&] {
-    return std::holds_alternative<Refused>(proved_bound(graph, c));
+    return std::holds_alternative<certify::Refused>(certify::proved_bound(graph, c));
   };
-  for (const Certificate::Price& price : written.prices) {
+  for (const certify::Certificate::Price& price : written.prices) {
     proof.prices.push_back(price);
     if (is_refused()) proof.prices.pop_back();
   }
-  for (const Certificate::Cluster& cluster : written.clusters) {
+  for (const certify::Certificate::Cluster& cluster : written.clusters) {
     proof.clusters.emplace_back();
-    for (const Certificate::Rerun& rerun : cluster) {
+    for (const certify::Certificate::Rerun& rerun : cluster) {
       proof.clusters.back().push_back(rerun);
       if (is_refused()) proof.clusters.back().pop_back();
     }
@@ -163,13 +168,13 @@ struct Tally {
 
 /// Raises what a random certificate proves, which is never above `least`, price by price; returns
 /// what it proves in the end.
-double climb(const Graph& graph, Author& author, double least, Certificate& certificate) {
-  for (Certificate::Proof* proof : proofs(certificate)) mend(graph, certificate, *proof);
+double climb(const Graph& graph, Author& author, double least, certify::Certificate& certificate) {
+  for (certify::Certificate::Proof* proof : proofs(certificate)) mend(graph, certificate, *proof);
   double best = -1;
   for (int step = 0; step < 40; ++step) {
-    Certificate changed = certificate;
+    certify::Certificate changed = certificate;
     author.change_a_price(changed);
-    const auto verdict = proved_bound(graph, changed);
+    const auto verdict = certify::proved_bound(graph, changed);
     EXPECT_TRUE(is_accepted(verdict));
     if (!std::holds_alternative<double>(verdict)) break;
     const double proved = std::get<double>(verdict);
@@ -182,19 +187,19 @@ double climb(const Graph& graph, Author& author, double least, Certificate& cert
 }
 
 /// What it proves without its cases.
-double undivided(const Graph& graph, Certificate certificate) {
+double undivided(const Graph& graph, certify::Certificate certificate) {
   certificate.split.reset();
-  return std::get<double>(proved_bound(graph, certificate));
+  return std::get<double>(certify::proved_bound(graph, certificate));
 }
 
 /// Random certificates at one budget; prices are changed as long as that raises what is proved.
 void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>& plans,
                 Bytes budget, Tally& tally) {
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
   const double keep_all = plans.front().cost;
   for (int attempt = 0; attempt < 6; ++attempt) {
-    Certificate certificate = author.write(budget);
+    certify::Certificate certificate = author.write(budget);
     if (attempt % 2 == 1) certificate.split = author.write_split(stages);
     const double best = climb(graph, author, optimum, certificate);
     ASSERT_FALSE(::testing::Test::HasFailure()) << "budget " << budget;
@@ -211,8 +216,8 @@ void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>
 /// At the smallest peaks that plans have: there most must run again.
 void try_graph(const Graph& graph, std::uint64_t seed, int most_events, int& graphs,
                Tally& tally) {
-  const StageGraph stages(graph);
-  const std::vector<Event> events = allowed_events(stages);
+  const remat::StageGraph stages(graph);
+  const std::vector<remat::Event> events = allowed_events(stages);
   if (events.size() < 3 || static_cast<int>(events.size()) > most_events) return;
   ++graphs;
   SCOPED_TRACE(::testing::Message() << "seed " << seed);
@@ -268,7 +273,7 @@ void try_any_order(const Graph& graph, std::uint64_t seed, AnyOrderTally& tally)
     ++budgets;
     tally.fixed_above += cheapest.cost(budget, Sequences::fixed_order) > least;
     for (int attempt = 0; attempt < 6; ++attempt) {
-      Certificate certificate = author.write(budget);
+      certify::Certificate certificate = author.write(budget);
       certificate.chain = author.chain();
       const double best = climb(graph, author, least, certificate);
       ASSERT_FALSE(::testing::Test::HasFailure());

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "cost/roofline.h"
 
-namespace lowtide {
+namespace lowtide::cost {
 namespace {
 
 using ::testing::AllOf;
@@ -186,4 +186,4 @@ TEST(Roofline, PricesAWholeGraphAsEstimates) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::cost

@@ -19,17 +19,17 @@ namespace {
 Plan completed(const Graph& graph, const Plan& bare) {
   Plan plan = with_in_place(graph, bare);
   plan.strategy = "random";
-  plan.layout = assign_addresses(graph, plan, {.alignment = 1});
+  plan.layout = layout::assign_addresses(graph, plan, {.alignment = 1});
   plan.budget_bytes = plan.layout->arena_bytes;
   plan.lower_bound = 0;
   return plan;
 }
 
-Profile some_profile(const Graph& graph) {
-  Profile profile;
+cost::Profile some_profile(const Graph& graph) {
+  cost::Profile profile;
   profile.device = "Abacus, 2 threads";
   for (OpId id = 0; id < graph.num_ops(); id += 2) {
-    OpProfile& op = profile.ops[profile_key(graph, id)];
+    cost::OpProfile& op = profile.ops[cost::profile_key(graph, id)];
     op.microseconds = 0.5 + id;
     op.workspace_bytes = 64 * id;
     if (id > 0) op.allocations.push_back({32, -1, 16});
@@ -40,7 +40,7 @@ Profile some_profile(const Graph& graph) {
 
 Documents documents_of(Graph graph, const Plan& bare) {
   Plan plan = completed(graph, bare);
-  Profile profile = some_profile(graph);
+  cost::Profile profile = some_profile(graph);
   return {std::move(graph), std::move(plan), std::move(profile)};
 }
 
@@ -56,10 +56,10 @@ Documents without_reruns(Graph graph) {
 }
 
 Graph small_training_step() {
-  const Model& model = find_model("mlp");
-  ModelOptions options;
+  const models::Model& model = models::find_model("mlp");
+  models::ModelOptions options;
   options.batch = 4;
-  return training_graph(model, with_defaults(model, options), {});
+  return models::training_graph(model, models::with_defaults(model, options), {});
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ const std::vector<std::string>& valid_texts() {
     for (const Documents& document : valid_documents()) {
       made.push_back(format_graph(document.graph));
       made.push_back(format_plan(document.plan));
-      made.push_back(format_profile(document.profile));
+      made.push_back(cost::format_profile(document.profile));
     }
     return made;
   }();

@@ -14,7 +14,7 @@ namespace lowtide::testing {
 struct Documents {
   Graph graph;
   Plan plan;
-  Profile profile;
+  cost::Profile profile;
 };
 
 /// Training steps and random graphs that use every key of the formats; always the same.

@@ -67,9 +67,10 @@ class Asker {
   }
 
  private:
-  const Strategy& some_strategy() {
+  const strategy::Strategy& some_strategy() {
     for (;;) {
-      const Strategy& strategy = strategies()[random_() % strategies().size()];
+      const strategy::Strategy& strategy =
+          strategy::strategies()[random_() % strategy::strategies().size()];
       if (!strategy.name.starts_with("checkmate")) return strategy;
     }
   }
@@ -86,26 +87,28 @@ class Asker {
     }
   }
 
-  Planned plan(const Strategy& strategy, Bytes budget) const {
+  planner::Planned plan(const strategy::Strategy& strategy, Bytes budget) const {
     Control control;
-    return plan_within(graph_, strategy, budget, short_search(strategy.name, 1), control);
+    return planner::plan_within(graph_, strategy, budget, short_search(strategy.name, 1), control);
   }
 
-  void ask(const Strategy& strategy, Bytes budget) const {
+  void ask(const strategy::Strategy& strategy, Bytes budget) const {
     const std::string what = fmt::format("{} within {}", strategy.name, budget);
-    const Planned planned = plan(strategy, budget);
+    const planner::Planned planned = plan(strategy, budget);
     if (planned.plan) return check_plan(planned, budget, what);
-    require(planned.outcome == Outcome::infeasible, what + ": neither a plan nor infeasible");
+    require(planned.outcome == strategy::Outcome::infeasible,
+            what + ": neither a plan nor infeasible");
     require(!planned.message.empty(), what + ": no reason");
     if (!planned.smallest_budget) return;
     require(*planned.smallest_budget > budget, what + ": the smallest budget is no larger");
-    const Planned again = plan(strategy, *planned.smallest_budget);
+    const planner::Planned again = plan(strategy, *planned.smallest_budget);
     require(again.plan.has_value(),
             fmt::format("{}: not even the {} that it names do", what, *planned.smallest_budget));
   }
 
-  void check_plan(const Planned& planned, Bytes budget, const std::string& what) const {
-    require(planned.outcome == Outcome::feasible || planned.outcome == Outcome::optimal,
+  void check_plan(const planner::Planned& planned, Bytes budget, const std::string& what) const {
+    require(planned.outcome == strategy::Outcome::feasible ||
+                planned.outcome == strategy::Outcome::optimal,
             what + ": a plan, but neither feasible nor optimal");
     require(planned.plan->layout && planned.plan->layout->arena_bytes <= budget,
             what + ": the arena exceeds the budget");
@@ -122,7 +125,7 @@ void check_graph(const Graph& graph, std::uint64_t seed) {
   require_valid(graph, keep_all(graph), "keep-all");
   const std::string text = format_graph(graph);
   require(format_graph(parse_graph(text)) == text, "a graph that changes when written and read");
-  done_or_refused([&] { priced(graph, {}); });
+  done_or_refused([&] { cost::priced(graph, {}); });
   if (graph.num_ops() <= kMostOps) Asker(graph, seed).ask_some();
 }
 
@@ -145,11 +148,11 @@ void check_plan(const Graph& graph, const Plan& plan) {
           "a plan that changes when written and read");
 }
 
-void check_profile(const Graph& graph, const Profile& profile) {
-  require(parse_profile(format_profile(profile)) == profile,
+void check_profile(const Graph& graph, const cost::Profile& profile) {
+  require(cost::parse_profile(cost::format_profile(profile)) == profile,
           "a profile that changes when written and read");
   done_or_refused([&] {
-    const Graph with_times = priced(graph, profile);
+    const Graph with_times = cost::priced(graph, profile);
     require_valid(with_times, keep_all(with_times), "keep-all of a priced graph");
   });
 }
@@ -165,7 +168,7 @@ bool read(std::string_view text) {
     accepted = true;
     for (const Documents& document : valid_documents()) check_plan(document.graph, *plan);
   }
-  if (const auto profile = read_or_refuse([&] { return parse_profile(text, kSource); })) {
+  if (const auto profile = read_or_refuse([&] { return cost::parse_profile(text, kSource); })) {
     accepted = true;
     for (const Documents& document : valid_documents()) check_profile(document.graph, *profile);
   }

@@ -23,8 +23,8 @@ constexpr std::int64_t kWork = 1'000'000;
 
 /// Buffers and what they are packed for.
 struct Problem {
-  std::vector<Buffer> buffers;
-  PackingGoal goal{.alignment = 1, .work = kWork};
+  std::vector<packing::Buffer> buffers;
+  packing::PackingGoal goal{.alignment = 1, .work = kWork};
 };
 
 /// Takes numbers from bytes; zeros when they have come to an end.
@@ -50,7 +50,7 @@ Problem problem_of_bytes(std::string_view bytes) {
   const int capacity = source.below(128);
   if (capacity >= 32) problem.goal.capacity = capacity;
   while (!source.is_over() && problem.buffers.size() < kMostBuffers) {
-    Buffer buffer;
+    packing::Buffer buffer;
     buffer.begin = source.below(12);
     buffer.end = buffer.begin + source.below(7);
     buffer.bytes = source.below(24);
@@ -66,18 +66,18 @@ Problem problem_of_bytes(std::string_view bytes) {
 
 /// As packings see them: sizes and offsets in whole units of alignment; what is never alive takes
 /// nothing.
-std::vector<Buffer> aligned(std::vector<Buffer> buffers, Bytes alignment) {
-  for (Buffer& buffer : buffers) {
-    buffer.bytes = takes_room(buffer) ? align_up(buffer.bytes, alignment) : 0;
+std::vector<packing::Buffer> aligned(std::vector<packing::Buffer> buffers, Bytes alignment) {
+  for (packing::Buffer& buffer : buffers) {
+    buffer.bytes = packing::takes_room(buffer) ? align_up(buffer.bytes, alignment) : 0;
     buffer.alignment = std::max(buffer.alignment, alignment);
   }
   return buffers;
 }
 
-bool contradicts_itself(const std::vector<Buffer>& buffers) {
-  for (const Buffer& a : buffers) {
+bool contradicts_itself(const std::vector<packing::Buffer>& buffers) {
+  for (const packing::Buffer& a : buffers) {
     if (a.fixed && *a.fixed % a.alignment != 0) return true;
-    for (const Buffer& b : buffers) {
+    for (const packing::Buffer& b : buffers) {
       if (&a == &b || !a.fixed || !b.fixed || !alive_together(a, b)) continue;
       if (*a.fixed < *b.fixed + b.bytes && *b.fixed < *a.fixed + a.bytes) return true;
     }
@@ -86,10 +86,10 @@ bool contradicts_itself(const std::vector<Buffer>& buffers) {
 }
 
 /// The lowest height of all packings, where there are few enough.
-std::optional<Bytes> enumerated_height(const std::vector<Buffer>& buffers) {
-  std::vector<Buffer> placed;
-  std::ranges::copy_if(buffers, std::back_inserter(placed), takes_room);
-  const bool small = std::ranges::all_of(placed, [](const Buffer& buffer) {
+std::optional<Bytes> enumerated_height(const std::vector<packing::Buffer>& buffers) {
+  std::vector<packing::Buffer> placed;
+  std::ranges::copy_if(buffers, std::back_inserter(placed), packing::takes_room);
+  const bool small = std::ranges::all_of(placed, [](const packing::Buffer& buffer) {
     return std::max({buffer.bytes, buffer.alignment, buffer.fixed.value_or(0)}) <= kSmall;
   });
   if (placed.size() > kEnumerated || !small) return std::nullopt;
@@ -98,8 +98,8 @@ std::optional<Bytes> enumerated_height(const std::vector<Buffer>& buffers) {
 
 // ---- What is asked ------------------------------------------------------------------------------
 
-void check_packing(const Problem& problem, const SolvedPacking& solved) {
-  const std::vector<Buffer> buffers = aligned(problem.buffers, problem.goal.alignment);
+void check_packing(const Problem& problem, const packing::SolvedPacking& solved) {
+  const std::vector<packing::Buffer> buffers = aligned(problem.buffers, problem.goal.alignment);
   const auto holds = is_packing(buffers, solved.packing, 1);
   require(static_cast<bool>(holds), fmt::format("no packing: {}", holds.message()));
   require(solved.lower_bound <= solved.packing.height, "a bound above the height");
@@ -116,9 +116,9 @@ void check_packing(const Problem& problem, const SolvedPacking& solved) {
 
 void pack_or_refuse(const Problem& problem) {
   const bool contradicts = contradicts_itself(aligned(problem.buffers, problem.goal.alignment));
-  SolvedPacking solved;
+  packing::SolvedPacking solved;
   try {
-    solved = solve_packing(problem.buffers, problem.goal, Control());
+    solved = packing::solve_packing(problem.buffers, problem.goal, Control());
   } catch (const InputError& error) {
     return require(contradicts, fmt::format("refused: {}", error.what()));
   }
@@ -126,14 +126,15 @@ void pack_or_refuse(const Problem& problem) {
   check_packing(problem, solved);
 }
 
-bool is_same(const Buffer& a, const Buffer& b) {
+bool is_same(const packing::Buffer& a, const packing::Buffer& b) {
   return a.begin == b.begin && a.end == b.end && a.bytes == b.bytes && a.alignment == b.alignment;
 }
 
-void check_round_trip(const BufferTable& table) {
-  Packing packing{{}, 0};
-  for (const Buffer& buffer : table.buffers) packing.offsets.push_back(buffer.fixed.value_or(0));
-  const BufferTable again = parse_buffers(to_csv(table, packing));
+void check_round_trip(const packing::BufferTable& table) {
+  packing::Packing packing{{}, 0};
+  for (const packing::Buffer& buffer : table.buffers)
+    packing.offsets.push_back(buffer.fixed.value_or(0));
+  const packing::BufferTable again = packing::parse_buffers(packing::to_csv(table, packing));
   require(again.ids == table.ids && again.ties == table.ties,
           "names that change when written and read");
   for (std::size_t i = 0; i < table.buffers.size(); ++i) {
@@ -144,9 +145,9 @@ void check_round_trip(const BufferTable& table) {
 }
 
 bool read_table(std::string_view text) {
-  BufferTable table;
+  packing::BufferTable table;
   try {
-    table = parse_buffers(text, kSource);
+    table = packing::parse_buffers(text, kSource);
   } catch (const InputError& error) {
     require(std::string_view(error.what()).starts_with(kSource), "a refusal without its source");
     return false;

@@ -9,7 +9,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 using testing::op;
@@ -93,7 +93,8 @@ TEST(AssignAddressesProperty, LayoutsOfRandomPlansAreValid) {
     const Graph& graph = graphs.emplace_back(testing::random_graph(seed, {.ops = 60}));
     Plan& plan = plans.emplace_back(
         with_in_place(graph, lower(graph, testing::random_executions(graph, seed))));
-    plan.layout = assign_addresses(graph, plan, {.alignment = seed % 2 == 0 ? kArenaAlignment : 1});
+    plan.layout =
+        assign_addresses(graph, plan, {.alignment = seed % 2 == 0 ? packing::kArenaAlignment : 1});
     EXPECT_GE(plan.layout->arena_bytes, plan.peak_bytes);
     cases.push_back({&graph, &plan});
   }
@@ -101,4 +102,4 @@ TEST(AssignAddressesProperty, LayoutsOfRandomPlansAreValid) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -11,7 +11,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 using ::testing::AnyOf;
@@ -82,7 +82,7 @@ Bytes end_of_outputs(const Graph& graph, const Plan& plan) {
   const PlanBuffers needed = buffers_of(graph, plan);
   Bytes end = 0;
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
-    const Buffer& buffer = needed.buffers[i];
+    const packing::Buffer& buffer = needed.buffers[i];
     if (buffer.end < static_cast<std::int32_t>(plan.actions.size())) continue;
     for (const Placement& placement : plan.layout->placements[buffer.begin]) {
       const bool same = placement.workspace == needed.first[i].workspace &&
@@ -101,7 +101,7 @@ TEST(SectionsProperty, NothingLiesAcrossABorderAndOutputsLieBelow) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
     const Graph drawn = testing::random_graph(seed, {.ops = 60});
-    const Bytes alignment = seed % 2 == 0 ? kArenaAlignment : 1;
+    const Bytes alignment = seed % 2 == 0 ? packing::kArenaAlignment : 1;
     Plan plan = with_in_place(drawn, lower(drawn, testing::random_executions(drawn, seed)));
     const Bytes whole = assign_addresses(drawn, plan, {.alignment = alignment}).arena_bytes;
     const Bytes capacity = (whole - drawn.resident_bytes()) * 11 / 10;
@@ -123,4 +123,4 @@ TEST(SectionsProperty, NothingLiesAcrossABorderAndOutputsLieBelow) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::layout

@@ -12,7 +12,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::layout {
 namespace {
 
 using testing::op;
@@ -75,7 +75,7 @@ TEST(WarmStart, StaysWithinACapacityThatIsNoMultipleOfTheAlignment) {
   const Bytes least = plan.peak_bytes - graph.resident_bytes();
   for (Bytes more : {0, 1, 63, 65}) {
     SCOPED_TRACE(more);
-    const PackingGoal goal{kArenaAlignment, least + more, 1'000'000};
+    const packing::PackingGoal goal{packing::kArenaAlignment, least + more, 1'000'000};
     plan.layout = WarmStart(graph, known).layout_of(plan, goal, Control()).layout;
     ASSERT_TRUE(plan.layout);
     EXPECT_TRUE(testing::is_valid_plan(graph, plan, graph.resident_bytes() + least + more));
@@ -116,4 +116,4 @@ TEST(WarmStartProperty, LayoutsAreValidAndWithinTheCapacity) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::layout

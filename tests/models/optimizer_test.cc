@@ -5,7 +5,7 @@
 
 #include "models/model.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 Graph mlp_graph(const OptimizerOptions& optimizer) {
@@ -78,4 +78,4 @@ TEST(LearningRate, IsAResidentScalarOfDoublePrecision) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::models

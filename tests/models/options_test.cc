@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "models/model.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 using testing::AllOf;
@@ -100,4 +100,4 @@ TEST(Optimizer, RefusesUnknownNamesAndBadNumbers) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::models

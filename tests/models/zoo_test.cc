@@ -11,7 +11,7 @@
 #include "models/model.h"
 #include "plan/replay.h"
 
-namespace lowtide {
+namespace lowtide::models {
 namespace {
 
 std::int64_t elements(const Tensor& tensor) {
@@ -194,7 +194,7 @@ TEST(OwnModel, NeedsNoRegistration) {
   Value loss = cross_entropy(layers::linear(h, "out", {.width = 10}), y);
   b.set_role(loss, Role::loss);
   b.set_phase(Phase::backward);
-  std::vector<Value> gradients = gradient(loss, b.parameters());
+  std::vector<Value> gradients = autodiff::gradient(loss, b.parameters());
   append_optimizer(b, b.parameters(), gradients, {.name = "adam"});
   Graph graph = b.build({loss});
   EXPECT_EQ(parameter_count(graph), 785 * 256 + 257 * 10);
@@ -208,4 +208,4 @@ TEST(Gpt, SharesOneCausalMask) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::models

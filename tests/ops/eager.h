@@ -12,7 +12,7 @@ namespace lowtide::testing {
 
 /// Small numbers that every op accepts: reals near 1, indices below 3, truth values of all kinds.
 inline at::Tensor sample(const Tensor& tensor) {
-  const auto options = at::dtype(scalar_type(*tensor.dtype));
+  const auto options = at::dtype(runtime::scalar_type(*tensor.dtype));
   if (*tensor.dtype == DType::boolean) return at::rand(tensor.shape).gt(0.5);
   if (!is_floating(*tensor.dtype)) return at::randint(0, 3, tensor.shape, options);
   return at::empty(tensor.shape, options).copy_(at::rand(tensor.shape, at::kDouble) + 0.25);
@@ -36,7 +36,7 @@ class Eager {
 
   /// The results of the op, which later ops then find.
   std::vector<at::Tensor> run(const Op& op) {
-    std::vector<at::Tensor> results = Kernel(op).run(inputs(op));
+    std::vector<at::Tensor> results = runtime::Kernel(op).run(inputs(op));
     for (std::size_t i = 0; i < std::min(results.size(), op.outputs.size()); ++i) {
       tensors_[static_cast<std::size_t>(op.outputs[i])] = results[i];
     }

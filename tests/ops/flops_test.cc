@@ -2,7 +2,7 @@
 
 #include "examples.h"
 
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 /// Counted operations; the output elements where the op names no count.
@@ -68,4 +68,4 @@ TEST_F(Flops, AreNeitherNegativeNorEndlessForAnyExample) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -1,12 +1,13 @@
+#include "builder/functions.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "builder/functions.h"
 #include "eager.h"
 #include "operands.h"
 
 /// The functions of the builder against PyTorch's of the same name, to the last bit.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using testing::Eager;
@@ -194,4 +195,4 @@ TEST_F(Functions, EmbeddingAndDropoutArePyTorchs) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -11,7 +11,7 @@
 
 /// Every permission to write over an operand, made use of: the kernel gets the operand's memory for
 /// its result and must return the same bits.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using testing::Eager;
@@ -84,7 +84,7 @@ std::size_t last_request(const std::vector<void*>& served, const void* memory) {
 /// Runs the op once as usual and once over the operand; returns whether that was possible.
 bool expect_same_bits(const Op& op, const InPlace& choice, const std::vector<at::Tensor>& inputs,
                       OverlayAllocator& allocator) {
-  const Kernel kernel(op);
+  const runtime::Kernel kernel(op);
   at::manual_seed(7);
   allocator.start();
   const std::vector<at::Tensor> expected = kernel.run(inputs);
@@ -146,4 +146,4 @@ TEST(InPlace, IsTriedForEveryElementwiseOpWithResultsOfTheOperandsType) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -4,7 +4,7 @@
 #include "examples.h"
 
 /// Every shape rule against what LibTorch really returns.
-namespace lowtide {
+namespace lowtide::ops {
 namespace {
 
 using testing::all_layouts;
@@ -27,7 +27,7 @@ Shape used_strides(Shape strides, const Shape& shape) {
 
 void expect_output(const Eager& eager, const Op& op, TensorId id, const at::Tensor& real) {
   const Tensor& predicted = eager.predicted(id);
-  EXPECT_EQ(real.scalar_type(), scalar_type(*predicted.dtype));
+  EXPECT_EQ(real.scalar_type(), runtime::scalar_type(*predicted.dtype));
   EXPECT_EQ(real.sizes().vec(), predicted.shape);
   EXPECT_EQ(used_strides(real.strides().vec(), predicted.shape),
             used_strides(strides_of(predicted), predicted.shape));
@@ -177,4 +177,4 @@ TEST(Reshape, ViewsExactlyWhereLibTorchCan) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ops

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "ask.h"
 #include "ordering/before_cut.h"
 #include "ordering/known_order.h"
 #include "ordering/list_orders.h"
@@ -16,10 +15,11 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/verify.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 #include "support/two_branches.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 using testing::random_graph;
@@ -70,7 +70,7 @@ struct Small {
   }
 
   Graph graph;
-  StageGraph stages;
+  remat::StageGraph stages;
   Precedence precedence;
   Schedule given;
 };
@@ -146,7 +146,7 @@ TEST(Window, IsOrderedAsWellAsCanBe) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 25});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     if (stages.end() < 8) continue;
     const Schedule given(stages, Precedence(graph, stages), 0);
     const int first = static_cast<int>(seed % static_cast<std::uint64_t>(stages.end() - 6));
@@ -174,7 +174,7 @@ TEST(Window, IsOrderedAsWellAsCanBe) {
 
 TEST(Window, KnowsABoundWhenItsWorkIsOver) {
   const Graph graph = random_graph(7, {.ops = 60, .random_ops = false, .effects = false});
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Schedule given(stages, Precedence(graph, stages), 0);
   Bytes last = 0;
   for (std::int64_t work = 1; work < 10'000'000; work *= 10) {
@@ -191,7 +191,7 @@ TEST(LeastPeak, IsNeverAboveTheGraphsOwn) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 20 + static_cast<int>(seed)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Precedence precedence(graph, stages);
     const LeastPeak found = least_peak(stages, precedence, {.work = 0.05}, Control());
     EXPECT_TRUE(is_allowed(precedence, found.stages));
@@ -206,9 +206,9 @@ TEST(LeastPeak, IsNeverAboveTheGraphsOwn) {
 
 TEST(LeastPeak, EndsAtThePeakThatIsWanted) {
   const Graph graph = two_branches();
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Precedence precedence(graph, stages);
-  const Bytes given = keep_all_peak(stages);
+  const Bytes given = remat::keep_all_peak(stages);
   const LeastPeak enough = least_peak(stages, precedence, {.wanted = given}, Control());
   EXPECT_EQ(enough.peak, given);
   EXPECT_LT(enough.bound, given);
@@ -224,8 +224,8 @@ class KnownOrderTest : public ::testing::Test {
   }
 
   const Graph graph_ = two_branches();
-  const StageGraph stages_{graph_};
-  const Bytes given_ = keep_all_peak(stages_);
+  const remat::StageGraph stages_{graph_};
+  const Bytes given_ = remat::keep_all_peak(stages_);
   KnownOrder known_;
 };
 
@@ -248,18 +248,18 @@ TEST_F(KnownOrderTest, RemembersThatNoneWasFound) {
 
 TEST(LeastPeak, WantsNothingThatNoOrderHas) {
   const Graph graph = two_branches();
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const LeastPeak none =
       least_peak(stages, Precedence(graph, stages), {.wanted = 0}, Control());
-  EXPECT_EQ(none.peak, keep_all_peak(stages));  // no order was looked for
+  EXPECT_EQ(none.peak, remat::keep_all_peak(stages));  // no order was looked for
   EXPECT_GT(none.bound, 0);
 }
 
 TEST(LeastPeak, KeepsTheOrderOfAGraphThatHasNoBetter) {
   const Graph graph = testing::chain_graph(5, 100);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const LeastPeak found = least_peak(stages, Precedence(graph, stages), {}, Control());
-  EXPECT_EQ(ops_of(stages, found.stages), stage_order(stages));
+  EXPECT_EQ(ops_of(stages, found.stages), remat::stage_order(stages));
   EXPECT_TRUE(found.proven());
 }
 
@@ -268,7 +268,7 @@ TEST(LeastPeak, OfNothingIsWhatIsResident) {
   data.name = "nothing";
   data.tensors = {testing::resident("weights", 10)};
   const Graph graph(std::move(data));
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const LeastPeak found = least_peak(stages, Precedence(graph, stages), {}, Control());
   EXPECT_EQ(found.peak, 10);
   EXPECT_TRUE(found.stages.empty());
@@ -278,8 +278,8 @@ TEST(KeepAllStrategy, TakesAnotherOrderOnlyWhereTheGraphsDoesNotFit) {
   const Graph graph = two_branches();
   const Bytes given = keep_all_reference(graph).peak_bytes;
   EXPECT_EQ(testing::ask("keep-all", graph, given).executions, (std::vector<OpId>{0, 1, 2, 3, 4}));
-  const Decision least = testing::ask("keep-all", graph, given - 1);
-  EXPECT_EQ(least.outcome, Outcome::optimal);
+  const strategy::Decision least = testing::ask("keep-all", graph, given - 1);
+  EXPECT_EQ(least.outcome, strategy::Outcome::optimal);
   EXPECT_EQ(lower(graph, least.executions).peak_bytes, 102);
   EXPECT_EQ(testing::ask("keep-all", graph, 101).smallest_peak, 102);
   EXPECT_EQ(testing::ask("keep-all", graph, 101, {{"order", 0}}).smallest_peak, given);
@@ -290,13 +290,13 @@ TEST(SearchStrategy, RunsNothingAgainWhereAnOrderFits) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 20});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Precedence precedence(graph, stages);
     const Bytes least = least_peak(stages, precedence, {}, Control()).peak;
     if (least == Schedule(stages, precedence, 0).peak()) continue;
-    const Decision decision = testing::ask(
-        "search", graph, least, {{"moves", 5}, {"bound", 0.001}, {"order", 1}});
-    EXPECT_EQ(decision.outcome, Outcome::optimal);
+    const strategy::Decision decision =
+        testing::ask("search", graph, least, {{"moves", 5}, {"bound", 0.001}, {"order", 1}});
+    EXPECT_EQ(decision.outcome, strategy::Outcome::optimal);
     EXPECT_NEAR(lower(graph, decision.executions).cost, stages.required_cost(), 1e-9);
     EXPECT_NEAR(*decision.lower_bound, stages.required_cost(), 1e-9);
     EXPECT_EQ(decision.bound_model, "any-order");
@@ -309,7 +309,7 @@ TEST(ListOrders, AreAllowed) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Precedence precedence(graph, stages);
     for (const auto make : {eager_order, least_growth_order, backward_order}) {
       const Stages order = make(stages, precedence);
@@ -321,7 +321,7 @@ TEST(ListOrders, AreAllowed) {
 
 TEST(ListOrders, TakeWhatFreesMemoryFirst) {
   const Graph graph = two_branches();
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Precedence precedence(graph, stages);
   for (const auto make : {eager_order, least_growth_order, backward_order}) {
     EXPECT_EQ(Schedule(stages, precedence, 0, make(stages, precedence)).peak(), 102);
@@ -329,4 +329,4 @@ TEST(ListOrders, TakeWhatFreesMemoryFirst) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ordering

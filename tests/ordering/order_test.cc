@@ -6,7 +6,6 @@
 #include <random>
 #include <vector>
 
-#include "ask.h"
 #include "graph/permuted.h"
 #include "ordering/leaner_order.h"
 #include "ordering/schedule.h"
@@ -16,10 +15,11 @@
 #include "plan/replay.h"
 #include "plan/verify.h"
 #include "remat/event_plan.h"
+#include "support/ask.h"
 #include "support/random_graph.h"
 #include "support/two_branches.h"
 
-namespace lowtide {
+namespace lowtide::ordering {
 namespace {
 
 using testing::ask;
@@ -109,11 +109,11 @@ TEST(Schedule, AnyOrderComputesTheSame) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     Schedule schedule(stages, Precedence(graph, stages), 0);
     shuffle(schedule, seed);
     EXPECT_EQ(Meaning(graph).of(ops_of(stages, schedule.order())),
-              Meaning(graph).of(stage_order(stages)));
+              Meaning(graph).of(remat::stage_order(stages)));
   }
 }
 
@@ -121,7 +121,7 @@ TEST(Schedule, PeakIsThatOfTheLoweredPlan) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Precedence precedence(graph, stages);
     Schedule schedule(stages, precedence, 0);
     shuffle(schedule, seed);
@@ -144,9 +144,9 @@ TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Bytes budget = share_of_peak(graph, 0.7);
-    const Decision decision =
+    const strategy::Decision decision =
         ask("search", graph, budget, {{"moves", 5}, {"bound", 0.001}, {"order", 0}});
     if (decision.executions.empty()) continue;
     const Unrolled sequence = unrolled(stages, Precedence(graph, stages), decision.executions);
@@ -162,20 +162,20 @@ TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
 
 TEST(LeanerOrder, TakesBranchesOneAfterTheOther) {
   const Graph graph = two_branches();
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const auto order = leaner_order(graph, stages, 102, {.moves = 10'000}, Control());
   ASSERT_TRUE(order);
-  EXPECT_EQ(keep_all_peak(StageGraph(permuted(graph, *order))), 102);
+  EXPECT_EQ(remat::keep_all_peak(remat::StageGraph(permuted(graph, *order))), 102);
 }
 
 TEST(LeanerOrder, SaysNothingWhenThereIsNoOther) {
   const Graph graph = testing::chain_graph(5, 100);
-  EXPECT_FALSE(leaner_order(graph, StageGraph(graph), 300, {.moves = 10'000}, Control()));
+  EXPECT_FALSE(leaner_order(graph, remat::StageGraph(graph), 300, {.moves = 10'000}, Control()));
 }
 
 TEST(Search, NeedsNoRerunsWhereAnotherOrderFits) {
   const Graph graph = two_branches();
-  const Decision decision = ask("search", graph, 102, short_search("search", 5));
+  const strategy::Decision decision = ask("search", graph, 102, short_search("search", 5));
   const Plan plan = with_in_place(graph, lower(graph, decision.executions));
   EXPECT_EQ(plan.cost, 5);
   EXPECT_LE(plan.peak_bytes, 102);
@@ -186,11 +186,11 @@ TEST(Search, ComputesTheSameInAnotherOrder) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 20 + static_cast<int>(seed)});
-    const Decision decision =
+    const strategy::Decision decision =
         ask("search", graph, share_of_peak(graph, 0.7), short_search("search", 5));
     if (decision.executions.empty()) continue;
     EXPECT_EQ(Meaning(graph).of(decision.executions),
-              Meaning(graph).of(stage_order(StageGraph(graph))));
+              Meaning(graph).of(remat::stage_order(remat::StageGraph(graph))));
   }
 }
 
@@ -205,12 +205,12 @@ TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
       if (plain.is_view_op(id)) data.ops[id].cost = 2;
     }
     const Graph graph(std::move(data));
-    const Decision decision =
+    const strategy::Decision decision =
         ask("search", graph, share_of_peak(graph, 0.8), short_search("search", 5));
     if (decision.executions.empty()) continue;
     const double cost = lower(graph, decision.executions).cost;
     EXPECT_LE(*decision.lower_bound, cost * (1 + 1e-9));
-    if (decision.outcome != Outcome::optimal) continue;
+    if (decision.outcome != strategy::Outcome::optimal) continue;
     EXPECT_NEAR(*decision.lower_bound, cost, 1e-6 * cost);
     ++optimal;
   }
@@ -218,4 +218,4 @@ TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::ordering

@@ -5,7 +5,7 @@
 
 #include "support/throws.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -70,4 +70,4 @@ TEST(BufferCsv, SaysWhatIsWrongAndWhere) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 
 #include "packing/packing_check.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using testing::packing_of;
@@ -62,4 +62,4 @@ TEST(EjectionSearch, StopsWhenItsWorkIsUsedUp) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

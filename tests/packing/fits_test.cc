@@ -13,7 +13,7 @@
 #include "packing/packing_check.h"
 #include "packing/pooled.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -78,11 +78,11 @@ TEST(Fits, AreThoseOfAPlainReimplementation) {
       SCOPED_TRACE(name + " " + std::to_string(seed));
       Plain plain;
       std::vector<Bytes> offsets(buffers.size());
-      for (const auto& [i, gives_back] : requests_of(buffers)) {
+      for (const auto& [i, gives_back] : allocators::requests_of(buffers)) {
         if (gives_back) plain.give(offsets[i], buffers[i].bytes);
         else offsets[i] = plain.take(buffers[i].bytes, fit);
       }
-      const Pooled result = pooled(name, buffers);
+      const allocators::Pooled result = pooled(name, buffers);
       EXPECT_EQ(result.offsets, offsets);
       EXPECT_EQ(result.height, plain.height());
     }
@@ -94,7 +94,7 @@ TEST(Fits, MergeAllThatIsFree) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const std::vector<Buffer> buffers = testing::random_buffers(seed, 100, 40, 1000);
       const Bytes height = pooled(name, buffers).height;
-      const Pooled again = pooled(name, then_ask(buffers, height));
+      const allocators::Pooled again = pooled(name, then_ask(buffers, height));
       EXPECT_EQ(again.height, height) << name << " " << seed;
       EXPECT_EQ(again.offsets.back(), 0) << name << " " << seed;
     }
@@ -119,4 +119,4 @@ TEST(Fits, ChooseTheirHole) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// Bytes by offset of what is taken: the plainest model.
@@ -67,4 +67,4 @@ TEST(HolesProperty, TakeWhatIsFreeAndKnowTheEnds) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -7,7 +7,7 @@
 #include "packing/packing.h"
 #include "packing/packing_check.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -119,4 +119,4 @@ TEST(PackProperty, ATrainingStepIsPackedWithoutWaste) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -11,14 +11,14 @@
 
 namespace lowtide::testing {
 
-inline bool alive_together(const Buffer& a, const Buffer& b) {
+inline bool alive_together(const packing::Buffer& a, const packing::Buffer& b) {
   return a.bytes > 0 && b.bytes > 0 && a.begin < a.end && b.begin < b.end && a.begin < b.end &&
          b.begin < a.end;
 }
 
 /// Every pair, in the plainest way; and every buffer's own alignment and fixed offset.
-inline ::testing::AssertionResult is_packing(const std::vector<Buffer>& buffers,
-                                             const Packing& packing, Bytes alignment) {
+inline ::testing::AssertionResult is_packing(const std::vector<packing::Buffer>& buffers,
+                                             const packing::Packing& packing, Bytes alignment) {
   if (packing.offsets.size() != buffers.size()) {
     return ::testing::AssertionFailure() << packing.offsets.size() << " offsets";
   }
@@ -28,7 +28,7 @@ inline ::testing::AssertionResult is_packing(const std::vector<Buffer>& buffers,
       return ::testing::AssertionFailure() << "buffer " << i << " at [" << begin << ", " << end
                                            << ") of " << packing.height;
     }
-    if (takes_room(buffers[i]) &&
+    if (packing::takes_room(buffers[i]) &&
         (begin % buffers[i].alignment != 0 || begin != buffers[i].fixed.value_or(begin))) {
       return ::testing::AssertionFailure() << "buffer " << i << " may not lie at " << begin;
     }
@@ -44,33 +44,35 @@ inline ::testing::AssertionResult is_packing(const std::vector<Buffer>& buffers,
 }
 
 /// Of offsets per item that are said to be within the height.
-inline Packing packing_of(const Instance& instance, const std::vector<Buffer>& buffers,
-                          const std::vector<Bytes>& offsets, Bytes height) {
-  Packing packing{std::vector<Bytes>(buffers.size()), height};
-  set_of_buffers(instance, offsets, packing.offsets);
+inline packing::Packing packing_of(const packing::Instance& instance,
+                                   const std::vector<packing::Buffer>& buffers,
+                                   const std::vector<Bytes>& offsets, Bytes height) {
+  packing::Packing packing{std::vector<Bytes>(buffers.size()), height};
+  packing::set_of_buffers(instance, offsets, packing.offsets);
   return packing;
 }
 
 /// One item on the other, in order, each at its alignment: a packing, and a bad one. What is fixed
 /// lies at the bottom.
-inline std::vector<Bytes> stacked(const Instance& instance) {
+inline std::vector<Bytes> stacked(const packing::Instance& instance) {
   std::vector<Bytes> offsets;
   Bytes top = 0;
-  for (const Item& item : instance.items) {
-    if (item.fixed != Item::kFree) top = std::max(top, item.fixed + item.bytes);
+  for (const packing::Item& item : instance.items) {
+    if (item.fixed != packing::Item::kFree) top = std::max(top, item.fixed + item.bytes);
   }
-  for (const Item& item : instance.items) {
-    const bool is_fixed = item.fixed != Item::kFree;
+  for (const packing::Item& item : instance.items) {
+    const bool is_fixed = item.fixed != packing::Item::kFree;
     offsets.push_back(is_fixed ? item.fixed : align_up(top, item.alignment));
     if (!is_fixed) top = offsets.back() + item.bytes;
   }
   return offsets;
 }
 
-inline std::vector<Buffer> random_buffers(std::uint64_t seed, int count, int times, Bytes most) {
+inline std::vector<packing::Buffer> random_buffers(std::uint64_t seed, int count, int times,
+                                                   Bytes most) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return static_cast<std::int64_t>(random() % n); };
-  std::vector<Buffer> buffers;
+  std::vector<packing::Buffer> buffers;
   for (int i = 0; i < count; ++i) {
     const auto begin = static_cast<std::int32_t>(below(times));
     const auto length = static_cast<std::int32_t>(1 + below(below(3) == 0 ? times : times / 8 + 2));
@@ -81,11 +83,11 @@ inline std::vector<Buffer> random_buffers(std::uint64_t seed, int count, int tim
 
 /// Whether buffers can be packed within the capacity, the first ones at the given offsets: every
 /// offset of every buffer is tried.
-inline bool can_pack(const std::vector<Buffer>& buffers, Bytes capacity,
+inline bool can_pack(const std::vector<packing::Buffer>& buffers, Bytes capacity,
                      std::vector<Bytes>& offsets) {
   const std::size_t next = offsets.size();
   if (next == buffers.size()) return true;
-  const Buffer& buffer = buffers[next];
+  const packing::Buffer& buffer = buffers[next];
   for (Bytes at = 0; at + buffer.bytes <= capacity; ++at) {
     if (at % buffer.alignment != 0 || at != buffer.fixed.value_or(at)) continue;
     bool free = true;
@@ -101,32 +103,33 @@ inline bool can_pack(const std::vector<Buffer>& buffers, Bytes capacity,
   return false;
 }
 
-inline bool can_pack(std::vector<Buffer> buffers, Bytes capacity) {
-  std::ranges::sort(buffers, {}, &Buffer::begin);  // the sooner a conflict shows, the better
+inline bool can_pack(std::vector<packing::Buffer> buffers, Bytes capacity) {
+  std::ranges::sort(buffers, {},
+                    &packing::Buffer::begin);  // the sooner a conflict shows, the better
   std::vector<Bytes> offsets;
   return can_pack(buffers, capacity, offsets);
 }
 
-inline Bytes optimal_height(const std::vector<Buffer>& buffers) {
-  Bytes height = packing_lower_bound(buffers, 1);
+inline Bytes optimal_height(const std::vector<packing::Buffer>& buffers) {
+  Bytes height = packing::packing_lower_bound(buffers, 1);
   while (!can_pack(buffers, height)) ++height;
   return height;
 }
 
 /// Up to 20 buffers whose bytes are the same sum at every time. Some of these need more than that
 /// sum; of small random buffers that leave room, hardly any do.
-inline std::vector<Buffer> buffers_without_room(std::uint64_t seed) {
+inline std::vector<packing::Buffer> buffers_without_room(std::uint64_t seed) {
   constexpr std::int32_t kTimes = 14;
   std::mt19937_64 random(seed);
-  std::vector<Buffer> buffers;
+  std::vector<packing::Buffer> buffers;
   for (int i = 0; i < 7; ++i) {
     const auto begin = static_cast<std::int32_t>(random() % 10);
     const auto length = static_cast<std::int32_t>(1 + random() % 5);
     buffers.push_back({begin, begin + length, static_cast<Bytes>(1 + random() % 3)});
   }
-  const Bytes full = packing_lower_bound(buffers, 1);
+  const Bytes full = packing::packing_lower_bound(buffers, 1);
   std::vector<Bytes> room(kTimes, full);
-  for (const Buffer& buffer : buffers) {
+  for (const packing::Buffer& buffer : buffers) {
     for (std::int32_t t = buffer.begin; t < buffer.end; ++t) room[t] -= buffer.bytes;
   }
   for (std::int32_t begin = 0, end = 0; begin < kTimes; begin = end) {

@@ -11,16 +11,19 @@
 namespace lowtide::testing {
 
 /// What the pool of that name makes of a step.
-inline Pooled pooled(std::string_view name, const std::vector<Buffer>& buffers, Bytes unit = 1) {
-  const auto found = std::ranges::find(pool_strategies(), name, &PoolStrategy::name);
-  EXPECT_NE(found, pool_strategies().end()) << name;
+inline packing::allocators::Pooled pooled(std::string_view name,
+                                          const std::vector<packing::Buffer>& buffers,
+                                          Bytes unit = 1) {
+  const auto found = std::ranges::find(packing::allocators::pool_strategies(), name,
+                                       &packing::allocators::PoolStrategy::name);
+  EXPECT_NE(found, packing::allocators::pool_strategies().end()) << name;
   return found->serve(buffers, unit);
 }
 
 /// All of a step, then one more request.
-inline std::vector<Buffer> then_ask(std::vector<Buffer> buffers, Bytes bytes) {
+inline std::vector<packing::Buffer> then_ask(std::vector<packing::Buffer> buffers, Bytes bytes) {
   std::int32_t end = 0;
-  for (const Buffer& buffer : buffers) end = std::max(end, buffer.end);
+  for (const packing::Buffer& buffer : buffers) end = std::max(end, buffer.end);
   buffers.push_back({end, end + 1, bytes});
   return buffers;
 }

@@ -11,7 +11,7 @@
 #include "packing/packing_check.h"
 #include "packing/pooled.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -21,7 +21,7 @@ using testing::then_ask;
 constexpr Bytes kMiB = Bytes{1} << 20;
 
 /// The buffers as large as the blocks that they got.
-std::vector<Buffer> in_blocks(std::vector<Buffer> buffers, const Pooled& result) {
+std::vector<Buffer> in_blocks(std::vector<Buffer> buffers, const allocators::Pooled& result) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     EXPECT_GE(result.blocks[i], takes_room(buffers[i]) ? buffers[i].bytes : 0);
     buffers[i].bytes = result.blocks[i];
@@ -29,24 +29,25 @@ std::vector<Buffer> in_blocks(std::vector<Buffer> buffers, const Pooled& result)
   return buffers;
 }
 
-class EveryPool : public ::testing::TestWithParam<PoolStrategy> {};
+class EveryPool : public ::testing::TestWithParam<allocators::PoolStrategy> {};
 
 TEST_P(EveryPool, GivesBlocksThatDoNotOverlap) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const Bytes most = seed % 2 == 0 ? 5000 : 40 * kMiB;
     const std::vector<Buffer> buffers = testing::random_buffers(seed, 150, 60, most);
-    const Pooled result = GetParam().serve(buffers, seed % 3 == 0 ? 64 : 1);
+    const allocators::Pooled result = GetParam().serve(buffers, seed % 3 == 0 ? 64 : 1);
     const std::vector<Buffer> blocks = in_blocks(buffers, result);
     EXPECT_TRUE(testing::is_packing(blocks, {result.offsets, result.height}, 1));
-    EXPECT_GE(result.height, most_alive(blocks));
-    EXPECT_GE(most_alive(blocks), most_alive(buffers));
+    EXPECT_GE(result.height, allocators::most_alive(blocks));
+    EXPECT_GE(allocators::most_alive(blocks), allocators::most_alive(buffers));
   }
 }
 
 TEST_P(EveryPool, GivesTheSameBlocksAgain) {
   const std::vector<Buffer> buffers = testing::random_buffers(7, 300, 90, 9 * kMiB);
-  const Pooled first = GetParam().serve(buffers, 64), second = GetParam().serve(buffers, 64);
+  const allocators::Pooled first = GetParam().serve(buffers, 64),
+                           second = GetParam().serve(buffers, 64);
   EXPECT_EQ(first.offsets, second.offsets);
   EXPECT_EQ(first.height, second.height);
 }
@@ -67,7 +68,7 @@ TEST_P(EveryPool, SaysWhatItIs) {
   EXPECT_FALSE(GetParam().source.empty());
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryPool, ::testing::ValuesIn(pool_strategies()),
+INSTANTIATE_TEST_SUITE_P(Registry, EveryPool, ::testing::ValuesIn(allocators::pool_strategies()),
                          [](const auto& info) {
                            std::string name(info.param.name);
                            std::ranges::replace(name, '-', '_');
@@ -78,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryPool, ::testing::ValuesIn(pool_strategie
 
 TEST(Buddy, BlocksArePowersOfTwoAtTheirMultiples) {
   const std::vector<Buffer> buffers = testing::random_buffers(3, 200, 50, 5000);
-  const Pooled result = pooled("buddy", buffers, 64);
+  const allocators::Pooled result = pooled("buddy", buffers, 64);
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (!takes_room(buffers[i])) continue;
     EXPECT_TRUE(std::has_single_bit(static_cast<std::uint64_t>(result.blocks[i])));
@@ -90,7 +91,7 @@ TEST(Buddy, BlocksArePowersOfTwoAtTheirMultiples) {
 TEST(Buddy, SplitsAndMergesHalves) {
   // 100 takes 128; 30 takes 32 of the next 128, 60 takes 64 of it; all are free again for 256.
   const std::vector<Buffer> buffers{{0, 3, 100}, {0, 3, 30}, {1, 3, 60}, {2, 3, 128}, {3, 4, 256}};
-  const Pooled result = pooled("buddy", buffers);
+  const allocators::Pooled result = pooled("buddy", buffers);
   EXPECT_THAT(result.blocks, ElementsAre(128, 32, 64, 128, 256));
   EXPECT_THAT(result.offsets, ElementsAre(0, 128, 192, 256, 0));
   EXPECT_EQ(result.height, 384);
@@ -101,7 +102,7 @@ TEST(Buddy, IsWholeAgainWhenAllIsFree) {
     const std::vector<Buffer> buffers = testing::random_buffers(seed, 100, 40, 1000);
     const Bytes height = pooled("buddy", buffers).height;
     const auto largest = static_cast<Bytes>(std::bit_floor(static_cast<std::uint64_t>(height)));
-    const Pooled again = pooled("buddy", then_ask(buffers, largest));
+    const allocators::Pooled again = pooled("buddy", then_ask(buffers, largest));
     EXPECT_EQ(again.offsets.back(), 0) << seed;
     EXPECT_EQ(again.height, height) << seed;
   }
@@ -112,7 +113,7 @@ TEST(Caching, RoundsAndSplitsAsItsRulesSay) {
   // has room for 15 MiB too; 30 MiB and a byte get a segment in whole 2 MiB, and keep its rest.
   const std::vector<Buffer> buffers{
       {0, 9, 100}, {0, 9, kMiB}, {0, 9, kMiB + 1}, {0, 9, 15 * kMiB}, {0, 9, 31 * kMiB + 1}};
-  const Pooled result = pooled("caching", buffers);
+  const allocators::Pooled result = pooled("caching", buffers);
   EXPECT_THAT(result.blocks,
               ElementsAre(512, kMiB, kMiB + 512, 15 * kMiB, 32 * kMiB));
   EXPECT_THAT(result.offsets,
@@ -135,7 +136,7 @@ TEST(DoublingRegions, AreTwiceAsLargeEachTime) {
   for (int i = 0; i < 8; ++i) buffers.push_back({0, 1, 2 * kMiB});  // regions of 2, 4, 8 and 16 MiB
   EXPECT_EQ(pooled("doubling-regions", buffers).height, 30 * kMiB);
   // 5 MiB skip to 8; 3 MiB take all that is left, since the rest is smaller than what they ask for.
-  const Pooled skips = pooled("doubling-regions", {{0, 9, 5 * kMiB}, {0, 9, 2 * kMiB}});
+  const allocators::Pooled skips = pooled("doubling-regions", {{0, 9, 5 * kMiB}, {0, 9, 2 * kMiB}});
   EXPECT_THAT(skips.blocks, ElementsAre(8 * kMiB, 2 * kMiB));
   EXPECT_EQ(skips.height, 24 * kMiB);
 }
@@ -160,7 +161,7 @@ TEST(Recycling, ServesOnlyWhatRoundsToTheSame) {
 TEST(Colors, AreAsLargeAsTheLargestThatSharesThem) {
   // 100 and then 300 share the first color; 10 are too few for it, and get their own.
   const std::vector<Buffer> buffers{{0, 1, 100}, {1, 2, 300}, {2, 3, 10}, {3, 4, 290}};
-  const Pooled result = pooled("colors", buffers);
+  const allocators::Pooled result = pooled("colors", buffers);
   EXPECT_THAT(result.blocks, ElementsAre(300, 300, 10, 300));
   EXPECT_THAT(result.offsets, ElementsAre(0, 0, 300, 0));
   EXPECT_EQ(result.height, 310);
@@ -169,7 +170,7 @@ TEST(Colors, AreAsLargeAsTheLargestThatSharesThem) {
 TEST(Colors, TakeTheSmallestThatHoldsElseTheLargest) {
   // Free are 50, 80 and 200: 60 take that of 80, then 300 the 200.
   const std::vector<Buffer> buffers{{0, 1, 50}, {0, 1, 80}, {0, 1, 200}, {1, 2, 60}, {1, 2, 300}};
-  const Pooled result = pooled("colors", buffers);
+  const allocators::Pooled result = pooled("colors", buffers);
   EXPECT_EQ(result.offsets[3], result.offsets[1]);
   EXPECT_EQ(result.offsets[4], result.offsets[2]);
   EXPECT_EQ(result.height, 50 + 80 + 300);
@@ -177,16 +178,16 @@ TEST(Colors, TakeTheSmallestThatHoldsElseTheLargest) {
 
 TEST(Requests, EndBeforeOthersBegin) {
   const std::vector<Buffer> buffers{{0, 2, 5}, {2, 3, 5}, {1, 1, 5}, {0, 2, 0}};
-  const std::vector<Request> expected{{0, false}, {0, true}, {1, false}, {1, true}};
-  EXPECT_EQ(requests_of(buffers), expected);
-  EXPECT_EQ(most_alive(buffers), 5);
-  EXPECT_EQ(most_alive(buffers), packing_lower_bound(buffers, 1));
+  const std::vector<allocators::Request> expected{{0, false}, {0, true}, {1, false}, {1, true}};
+  EXPECT_EQ(allocators::requests_of(buffers), expected);
+  EXPECT_EQ(allocators::most_alive(buffers), 5);
+  EXPECT_EQ(allocators::most_alive(buffers), packing_lower_bound(buffers, 1));
 }
 
 TEST(Fragmentation, IsOfWhatIsNeeded) {
-  EXPECT_DOUBLE_EQ(fragmentation(150, 100), 0.5);
-  EXPECT_DOUBLE_EQ(fragmentation(0, 0), 0);
+  EXPECT_DOUBLE_EQ(allocators::fragmentation(150, 100), 0.5);
+  EXPECT_DOUBLE_EQ(allocators::fragmentation(0, 0), 0);
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -6,7 +6,7 @@
 
 #include "packing/packing_check.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using testing::stacked;
@@ -74,4 +74,4 @@ TEST(ReinsertionSearch, LeavesFixedOffsetsAndAlignmentsToOthers) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -10,7 +10,7 @@
 #include "packing/packing_check.h"
 #include "packing/valley_search.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 constexpr Bytes kMost = 5000;
@@ -91,4 +91,4 @@ TEST(Skeletons, EndWithTheWholeAndGrow) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -13,7 +13,7 @@
 #include "packing/packing_check.h"
 #include "support/throws.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::HasSubstr;
@@ -125,4 +125,4 @@ TEST(SolvePacking, SaysWhichFixedOffsetsAreWrong) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -8,7 +8,7 @@
 
 #include "packing/packing_check.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using Level = Stacking::Level;
@@ -95,4 +95,4 @@ TEST(Stacking, LetsWhatLayOnAnItemSink) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

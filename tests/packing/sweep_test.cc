@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 /// First fit in the plainest way: each at the lowest address at which nothing alive is in the way.
@@ -48,4 +48,4 @@ TEST(Sweep, TakesTheLowestHoleThatIsLargeEnough) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

@@ -13,7 +13,7 @@
 #include "packing/packing_check.h"
 #include "support/throws.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST(TiedPackingProperty, WithoutTiesIsAsEver) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

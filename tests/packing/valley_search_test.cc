@@ -11,7 +11,7 @@
 #include "packing/guides.h"
 #include "packing/packing_check.h"
 
-namespace lowtide {
+namespace lowtide::packing {
 namespace {
 
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
@@ -121,4 +121,4 @@ TEST(Luby, IsTheSequenceOfThePaper) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::packing

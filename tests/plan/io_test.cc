@@ -38,7 +38,7 @@ TEST(PlanIo, WhatIsWrittenIsRead) {
     const Graph graph = testing::random_graph(seed);
     Plan plan = with_in_place(graph, lower(graph, testing::random_executions(graph, seed)));
     expect_equal(parse_plan(format_plan(plan)), plan);
-    plan.layout = assign_addresses(graph, plan);
+    plan.layout = layout::assign_addresses(graph, plan);
     expect_equal(parse_plan(format_plan(plan)), plan);
     plan.layout->borders = {64, 4096};
     plan.strategy = "a \"strategy\" \\ with \n odd letters \u00e9";
@@ -114,7 +114,7 @@ TEST(PlanIoErrors, WhatIsNoPlan) {
 TEST(PlanIoErrors, EveryTruncation) {
   const Graph graph = testing::chain_graph(2);
   Plan plan = keep_all(graph);
-  plan.layout = assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan);
   const std::string text = format_plan(plan);
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
     EXPECT_NE(error_of(text.substr(0, length)), "no error") << length;

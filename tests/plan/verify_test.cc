@@ -56,7 +56,7 @@ struct VerifyTest : ::testing::Test {
     plan.actions = {run(0), run(1), run(2), run(3, {0}), free_of(1), run(4)};
     plan.cost = 4;
     plan.peak_bytes = 64 + 64 + 128 + 32;
-    plan.layout = assign_addresses(graph, plan);
+    plan.layout = layout::assign_addresses(graph, plan);
     return plan;
   }
 
@@ -209,7 +209,7 @@ TEST_F(VerifyTest, PrefetchOfWhatIsLive) {
 TEST_F(VerifyTest, OffloadAndPrefetch) {
   plan.actions = {run(0), run(1), run(2), {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}},
                   run(3, {0}), free_of(1), run(4)};
-  plan.layout = assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan);
   EXPECT_TRUE(testing::is_valid_plan(graph, plan));
 }
 
@@ -390,7 +390,7 @@ TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
     const Graph& graph = graphs.emplace_back(random_graph(seed, {.ops = 12}));
     Plan& plan = plans.emplace_back(
         with_in_place(graph, lower(graph, random_executions(graph, seed))));
-    plan.layout = assign_addresses(graph, plan);
+    plan.layout = layout::assign_addresses(graph, plan);
     Corrupter(graph, seed).corrupt(plan);
     cases.push_back({&graph, &plan});
   }

@@ -11,10 +11,10 @@
 #include "support/tiny_graphs.h"
 #include "support/two_branches.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
-const StrategyOptions kShort{{"moves", 5}, {"bound", 0.001}};
+const strategy::StrategyOptions kShort{{"moves", 5}, {"bound", 0.001}};
 
 void expect_monotone(const Graph& graph, const Frontier& found) {
   for (std::size_t i = 0; i < found.points.size(); ++i) {
@@ -36,7 +36,7 @@ void expect_monotone(const Graph& graph, const Frontier& found) {
 TEST(Frontier, FallsFromTheSmallestBudgetToKeepAll) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s3.json");
   Control control;
-  const Frontier found = frontier(graph, default_strategy(), 6, kShort, control);
+  const Frontier found = frontier(graph, strategy::default_strategy(), 6, kShort, control);
   ASSERT_EQ(found.points.size(), 6U);
   expect_monotone(graph, found);
   const KeepAll reference = keep_all_reference(graph);
@@ -53,9 +53,10 @@ TEST(Frontier, IsMonotoneOnRandomGraphs) {
     const Graph graph = testing::random_graph(seed);
     for (const char* strategy : {"search", "revolve"}) {
       Control control;
-      const StrategyOptions options =
-          strategy == default_strategy().name ? kShort : StrategyOptions{};
-      expect_monotone(graph, frontier(graph, find_strategy(strategy), 4, options, control));
+      const strategy::StrategyOptions options =
+          strategy == strategy::default_strategy().name ? kShort : strategy::StrategyOptions{};
+      expect_monotone(graph,
+                      frontier(graph, strategy::find_strategy(strategy), 4, options, control));
     }
   }
 }
@@ -67,7 +68,7 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
     const Graph graph = testing::random_graph(seed, {.ops = 25});
     for (const char* strategy : {"search", "dtr", "rotor"}) {
       Control control;
-      const Frontier found = frontier(graph, find_strategy(strategy), 25,
+      const Frontier found = frontier(graph, strategy::find_strategy(strategy), 25,
                                       testing::short_search(strategy, 2), control);
       expect_monotone(graph, found);
       points += found.points.size();
@@ -77,11 +78,11 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
 }
 
 /// Takes the better order only when it must.
-Decision reluctantly(const PlanRequest& request) {
-  Decision decision;
-  decision.outcome = Outcome::feasible;
+strategy::Decision reluctantly(const strategy::PlanRequest& request) {
+  strategy::Decision decision;
+  decision.outcome = strategy::Outcome::feasible;
   if (request.budget_bytes < 102) {
-    decision.outcome = Outcome::infeasible;
+    decision.outcome = strategy::Outcome::infeasible;
     decision.smallest_peak = 102;
   } else if (request.budget_bytes < 110) {
     decision.executions = {0, 2, 1, 3, 4};
@@ -98,15 +99,19 @@ Decision reluctantly(const PlanRequest& request) {
 TEST(Frontier, EndsAboveTheFloor) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s0.json");
   Control control;
-  const Frontier found = frontier(graph, default_strategy(), 3, kShort, control);
-  EXPECT_EQ(found.floor_bytes, budget_floor(graph));
+  const Frontier found = frontier(graph, strategy::default_strategy(), 3, kShort, control);
+  EXPECT_EQ(found.floor_bytes, bounds::budget_floor(graph));
   EXPECT_GE(*found.smallest_budget, found.floor_bytes);
 }
 
 /// A bound for plans in the graph's order says nothing of one in another that costs less.
 TEST(Frontier, TakesNoBoundForAPlanThatCostsLess) {
-  const Strategy strategy{.name = "reluctant", .summary = {}, .guarantee = {}, .paper = {},
-                          .options = {}, .decide = reluctantly};
+  const strategy::Strategy strategy{.name = "reluctant",
+                                    .summary = {},
+                                    .guarantee = {},
+                                    .paper = {},
+                                    .options = {},
+                                    .decide = reluctantly};
   Control control;
   const Frontier found = frontier(testing::two_branches(), strategy, 4, {}, control);
   ASSERT_EQ(found.points.size(), 4U);
@@ -129,12 +134,13 @@ TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
     const Bytes least =
         std::ranges::min(tiny.plans, {}, &testing::Candidate::in_place_peak).in_place_peak;
     Control control;
-    StrategyOptions given_order = kShort;
+    strategy::StrategyOptions given_order = kShort;
     given_order["order"] = 0;
-    const Frontier found = frontier(tiny.graph, default_strategy(), 3, given_order, control);
+    const Frontier found =
+        frontier(tiny.graph, strategy::default_strategy(), 3, given_order, control);
     ASSERT_TRUE(found.smallest_budget);
     EXPECT_GE(*found.smallest_budget, least);
-    const Frontier any = frontier(tiny.graph, default_strategy(), 3, kShort, control);
+    const Frontier any = frontier(tiny.graph, strategy::default_strategy(), 3, kShort, control);
     EXPECT_LE(any.smallest_budget, found.smallest_budget);
     equal += *found.smallest_budget == least;
   }
@@ -147,7 +153,7 @@ TEST(Frontier, EndsWhenStoppedWithWhatItHas) {
   Control control(0, [&messages](const std::string& message) {
     if (message.starts_with("search within") && ++messages == 4) Control::request_stop();
   });
-  const Frontier found = frontier(graph, default_strategy(), 8, kShort, control);
+  const Frontier found = frontier(graph, strategy::default_strategy(), 8, kShort, control);
   Control::clear_stop();
   EXPECT_TRUE(found.stopped);
   EXPECT_GE(found.points.size(), 2U);
@@ -156,4 +162,4 @@ TEST(Frontier, EndsWhenStoppedWithWhatItHas) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -10,19 +10,20 @@
 #include "plan/verify.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 Planned planned(const Graph& graph, const char* strategy, Bytes budget) {
   Control control;
-  return plan_within(graph, find_strategy(strategy), budget, {}, control);
+  return plan_within(graph, strategy::find_strategy(strategy), budget, {}, control);
 }
 
 void expect_sound(const Graph& graph, const Planned& found) {
   EXPECT_FALSE(verify(graph, *found.plan, found.budget_bytes));
   EXPECT_EQ(found.plan->budget_bytes, found.budget_bytes);
   EXPECT_LE(found.plan->lower_bound.value_or(0), found.plan->cost * (1 + 1e-9));
-  EXPECT_TRUE(found.outcome == Outcome::feasible || found.outcome == Outcome::optimal);
+  EXPECT_TRUE(found.outcome == strategy::Outcome::feasible ||
+              found.outcome == strategy::Outcome::optimal);
 }
 
 /// Of the answers that were given, the least cost of a plan that fits.
@@ -73,4 +74,4 @@ TEST(KnownPlans, AnswerWhereASearchFindsNothing) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -11,10 +11,10 @@
 namespace lowtide::testing {
 namespace {
 
-Planned searched(const Graph& graph, Bytes budget) {
+planner::Planned searched(const Graph& graph, Bytes budget) {
   Control control;
-  return plan_within(graph, find_strategy("search"), budget, {{"moves", 10}, {"bound", 0.001}},
-                     control);
+  return planner::plan_within(graph, strategy::find_strategy("search"), budget,
+                              {{"moves", 10}, {"bound", 0.001}}, control);
 }
 
 TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
@@ -22,18 +22,18 @@ TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
   int below_all_excess = 0;
   for (std::uint64_t seed = 0; compared < 100; ++seed) {
     const Graph graph = random_graph(seed, {.ops = 6 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = allowed_events(stages);
+    const remat::StageGraph stages(graph);
+    const std::vector<remat::Event> events = allowed_events(stages);
     if (events.size() < 3 || events.size() > 10) continue;
     const std::vector<Candidate> plans = all_plans(graph, stages, events);
     const auto budget = static_cast<Bytes>(0.8 * static_cast<double>(plans.front().peak));
     if (least_cost(plans, &Candidate::in_place_peak, budget) == kNever) continue;
-    const Planned planned = searched(graph, budget);
+    const planner::Planned planned = searched(graph, budget);
     if (!planned.plan) continue;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     ++compared;
     for (Bytes extra : {Bytes{0}, budget / 50, budget / 10, budget}) {
-      const MoreBudget more = bound_with_more(graph, planned, extra);
+      const planner::MoreBudget more = planner::bound_with_more(graph, planned, extra);
       ASSERT_TRUE(more.saves_at_most);
       const double optimum = least_cost(plans, &Candidate::in_place_peak, budget + extra);
       EXPECT_GE(optimum, (planned.plan->cost - *more.saves_at_most) * (1 - 1e-9));
@@ -48,15 +48,15 @@ TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
 TEST(MoreBudget, ClaimsNoMoreThanTheCasesProve) {
   const Graph graph = recurrent_step();
   for (Bytes budget : {4300, 5000, 5099}) {
-    const Planned planned = searched(graph, budget);
+    const planner::Planned planned = searched(graph, budget);
     ASSERT_TRUE(planned.plan && planned.certificate);
     EXPECT_TRUE(planned.certificate->split);
     for (Bytes extra : {Bytes{1}, 5185 - budget, budget}) {
       SCOPED_TRACE(::testing::Message() << budget << " and " << extra << " more");
-      Certificate larger = *planned.certificate;
+      certify::Certificate larger = *planned.certificate;
       larger.budget_bytes += extra;
-      const double proved = std::get<double>(proved_bound(graph, larger));
-      const MoreBudget more = bound_with_more(graph, planned, extra);
+      const double proved = std::get<double>(certify::proved_bound(graph, larger));
+      const planner::MoreBudget more = planner::bound_with_more(graph, planned, extra);
       ASSERT_TRUE(more.saves_at_most);
       EXPECT_GE(*more.saves_at_most, (planned.plan->cost - proved) * (1 - 1e-9));
       EXPECT_GE(*more.saves_at_most,
@@ -68,29 +68,31 @@ TEST(MoreBudget, ClaimsNoMoreThanTheCasesProve) {
 TEST(MoreBudget, APlanSavesNoMoreThanTheBoundSays) {
   const Graph graph = chain_graph(12);
   const Bytes budget = 11 * 1024;
-  const Planned planned = searched(graph, budget);
+  const planner::Planned planned = searched(graph, budget);
   ASSERT_TRUE(planned.plan) << planned.message;
   Control control;
-  const MoreBudget more = plan_with_more(graph, find_strategy("search"), planned, 1024,
-                                         {{"moves", 10}, {"bound", 0.001}}, control);
+  const planner::MoreBudget more =
+      planner::plan_with_more(graph, strategy::find_strategy("search"), planned, 1024,
+                              {{"moves", 10}, {"bound", 0.001}}, control);
   ASSERT_TRUE(more.saves && more.saves_at_most);
   EXPECT_EQ(*more.saves, planned.plan->cost - searched(graph, budget + 1024).plan->cost);
   EXPECT_GT(*more.saves, 0);
   EXPECT_LE(*more.saves, *more.saves_at_most + 1e-9);
-  EXPECT_THAT(format_more(more, planned), ::testing::HasSubstr("With 1.00 KiB more"));
+  EXPECT_THAT(planner::format_more(more, planned), ::testing::HasSubstr("With 1.00 KiB more"));
 }
 
 TEST(MoreBudget, SaysNothingOfABoundThatThereIsNot) {
   const Graph graph = chain_graph(5);
   Control control;
-  const Planned planned = plan_within(graph, find_strategy("chen-sqrt"), 1 << 20, {}, control);
-  EXPECT_FALSE(bound_with_more(graph, planned, 100).saves_at_most);
+  const planner::Planned planned =
+      planner::plan_within(graph, strategy::find_strategy("chen-sqrt"), 1 << 20, {}, control);
+  EXPECT_FALSE(planner::bound_with_more(graph, planned, 100).saves_at_most);
 }
 
 TEST(MoreBudget, AsksForAGigabyteOrATenth) {
   constexpr Bytes kGiB = Bytes{1} << 30;
-  EXPECT_EQ(worth_asking_for(100 * kGiB), kGiB);
-  EXPECT_EQ(worth_asking_for(1000), 100);
+  EXPECT_EQ(planner::worth_asking_for(100 * kGiB), kGiB);
+  EXPECT_EQ(planner::worth_asking_for(1000), 100);
 }
 
 }  // namespace

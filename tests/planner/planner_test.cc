@@ -20,7 +20,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 using testing::chain_graph;
@@ -30,8 +30,8 @@ using testing::value;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-Planned plan_with(const Graph& graph, const Strategy& strategy, Bytes budget,
-                  const StrategyOptions& options = {}) {
+Planned plan_with(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
+                  const strategy::StrategyOptions& options = {}) {
   Control control;
   return plan_within(graph, strategy, budget, options, control);
 }
@@ -42,16 +42,16 @@ std::vector<OpId> each_once(const Graph& graph) {
   return order;
 }
 
-Strategy strategy_of(Decision (*decide)(const PlanRequest&),
-                     std::vector<StrategyOption> options = {}) {
+strategy::Strategy strategy_of(strategy::Decision (*decide)(const strategy::PlanRequest&),
+                               std::vector<strategy::StrategyOption> options = {}) {
   return {"test-strategy", "for tests", "none", "none", std::move(options), decide};
 }
 
 TEST(PlanWithin, KeepAllWithinAnAmpleBudget) {
   const Graph graph = chain_graph(10);
-  const Planned planned = plan_with(graph, find_strategy("keep-all"), 1 << 20);
+  const Planned planned = plan_with(graph, strategy::find_strategy("keep-all"), 1 << 20);
   ASSERT_TRUE(planned.plan) << planned.message;
-  EXPECT_EQ(planned.outcome, Outcome::optimal);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::optimal);
   EXPECT_EQ(planned.overhead(), 0);
   EXPECT_EQ(planned.gap(), 0);
   EXPECT_EQ(planned.plan->strategy, "keep-all");
@@ -65,7 +65,7 @@ TEST(PlanWithin, KeepAllWithinAnAmpleBudget) {
 TEST(PlanWithin, WhatCostsNothingHasNoOverhead) {
   GraphData data = chain_graph(3).data();
   for (Op& op : data.ops) op.cost = 0;
-  const Planned planned = plan_with(Graph(std::move(data)), default_strategy(), 1 << 20);
+  const Planned planned = plan_with(Graph(std::move(data)), strategy::default_strategy(), 1 << 20);
   EXPECT_EQ(planned.overhead(), 0);
   EXPECT_EQ(planned.least_overhead(), 0);
   EXPECT_EQ(planned.gap(), 0);
@@ -76,7 +76,7 @@ TEST(PlanWithin, KeepAllWithinItsOwnPeakOnEveryGraphWithoutWorkspaces) {
     SCOPED_TRACE(name);
     const Graph graph = read_graph(fmt::format(LOWTIDE_SOURCE_DIR "/data/graphs/{}.json", name));
     const Bytes peak = keep_all_reference(graph).peak_bytes;
-    const Planned planned = plan_with(graph, find_strategy("keep-all"), peak);
+    const Planned planned = plan_with(graph, strategy::find_strategy("keep-all"), peak);
     ASSERT_TRUE(planned.plan) << planned.message;
     EXPECT_EQ(planned.plan->layout->arena_bytes, peak);
   }
@@ -91,7 +91,7 @@ TEST(PlanWithin, MoreMemoryOrWorkIsNotWorse) {
     double least = without_more;
     for (double seconds : {0.5, 2.0}) {
       Control control = Control::by_work(seconds);
-      const Planned planned = plan_within(graph, find_strategy("search"),
+      const Planned planned = plan_within(graph, strategy::find_strategy("search"),
                                           static_cast<Bytes>(share * peak), {}, control);
       ASSERT_TRUE(planned.plan) << share << ": " << planned.message;
       EXPECT_LE(planned.overhead(), least + kSame) << share << ", " << seconds << " s";
@@ -105,7 +105,7 @@ TEST(PlanWithin, WhatIsLeftOfTheTimeIsUsedWhileMoreMayBeFound) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/torch-mobilenetv2.json");
   const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);
   Control control = Control::by_work(1);
-  const Planned planned = plan_within(graph, find_strategy("search"),
+  const Planned planned = plan_within(graph, strategy::find_strategy("search"),
                                       static_cast<Bytes>(0.36 * peak), {}, control);
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_TRUE(planned.gap() < 0.001 || control.used_share() > 0.85) << control.used_share();
@@ -116,7 +116,7 @@ TEST(PlanWithin, ALongerLimitBeginsWithTheWorkOfAShorterOne) {
   const auto peak = static_cast<double>(keep_all_reference(graph).peak_bytes);
   const auto cost = [&](double seconds) {
     Control control = Control::by_work(seconds);
-    const Planned planned = plan_within(graph, find_strategy("search"),
+    const Planned planned = plan_within(graph, strategy::find_strategy("search"),
                                         static_cast<Bytes>(0.61 * peak), {}, control);
     return planned.plan ? planned.plan->cost : std::numeric_limits<double>::infinity();
   };
@@ -127,8 +127,8 @@ TEST(PlanWithin, ALongerLimitBeginsWithTheWorkOfAShorterOne) {
 
 TEST(PlanWithin, ARefusalNamesTheSmallestBudgetAndWhatTakesIt) {
   const Graph graph = chain_graph(10);
-  const Planned planned = plan_with(graph, find_strategy("keep-all"), 2000);
-  EXPECT_EQ(planned.outcome, Outcome::infeasible);
+  const Planned planned = plan_with(graph, strategy::find_strategy("keep-all"), 2000);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::infeasible);
   EXPECT_FALSE(planned.plan);
   EXPECT_EQ(planned.smallest_budget, planned.keep_all_peak_bytes);
   EXPECT_THAT(planned.message,
@@ -142,31 +142,31 @@ TEST(PlanWithin, ARefusalNamesTheSmallestBudgetAndWhatTakesIt) {
 TEST(PlanWithin, WhatNoPlanFitsIsRefusedHoweverLittleTimeThereIs) {
   const Graph graph = chain_graph(40);
   Control control(1e-9);
-  const Planned planned = plan_within(graph, find_strategy("search"), 2000, {}, control);
-  EXPECT_EQ(planned.outcome, Outcome::infeasible);
+  const Planned planned = plan_within(graph, strategy::find_strategy("search"), 2000, {}, control);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::infeasible);
   EXPECT_THAT(planned.message, AllOf(HasSubstr("infeasible: "), HasSubstr("needs less than")));
 }
 
 TEST(PlanWithin, AStrategyThatOvershootsNeverGetsItsPlanThrough) {
-  const Strategy careless = strategy_of([](const PlanRequest& request) {
-    Decision decision;
-    decision.outcome = Outcome::optimal;
+  const strategy::Strategy careless = strategy_of([](const strategy::PlanRequest& request) {
+    strategy::Decision decision;
+    decision.outcome = strategy::Outcome::optimal;
     decision.executions = each_once(request.graph);
     return decision;
   });
   const Graph graph = chain_graph(10);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   const Planned planned = plan_with(graph, careless, peak - 1);
-  EXPECT_EQ(planned.outcome, Outcome::infeasible);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::infeasible);
   EXPECT_FALSE(planned.plan);
   EXPECT_TRUE(plan_with(graph, careless, peak).plan);
 }
 
 std::vector<Bytes> asked_for;
 
-Decision note_what_is_asked(const PlanRequest& request) {
+strategy::Decision note_what_is_asked(const strategy::PlanRequest& request) {
   asked_for.push_back(request.budget_bytes);
-  Decision decision;
+  strategy::Decision decision;
   decision.smallest_peak = keep_all_reference(request.graph).peak_bytes;
   return decision;
 }
@@ -174,29 +174,33 @@ Decision note_what_is_asked(const PlanRequest& request) {
 /// Below what any plan needs, a strategy is only asked for the smallest budget that it reaches.
 TEST(PlanWithin, AsksNoStrategyForWhatIsHopeless) {
   const Graph graph = chain_graph(6);
-  const Strategy strategy{.name = "noting", .summary = {}, .guarantee = {}, .paper = {},
-                          .options = {}, .decide = note_what_is_asked};
-  const Bytes floor = budget_floor(graph);
+  const strategy::Strategy strategy{.name = "noting",
+                                    .summary = {},
+                                    .guarantee = {},
+                                    .paper = {},
+                                    .options = {},
+                                    .decide = note_what_is_asked};
+  const Bytes floor = bounds::budget_floor(graph);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   ASSERT_LT(floor, peak);
   for (Bytes budget : {floor, floor - 1}) {
     asked_for.clear();
     Control control;
     const Planned planned = plan_within(graph, strategy, budget, {}, control);
-    EXPECT_EQ(planned.outcome, Outcome::infeasible);
+    EXPECT_EQ(planned.outcome, strategy::Outcome::infeasible);
     EXPECT_EQ(std::ranges::count(asked_for, budget), budget == floor ? 1 : 0);
     EXPECT_EQ(std::ranges::count(asked_for, peak), 1);
   }
 }
 
 TEST(PlanWithin, StoppedIsNotInfeasible) {
-  const Strategy stopped = strategy_of([](const PlanRequest&) {
-    Decision decision;
-    decision.outcome = Outcome::stopped;
+  const strategy::Strategy stopped = strategy_of([](const strategy::PlanRequest&) {
+    strategy::Decision decision;
+    decision.outcome = strategy::Outcome::stopped;
     return decision;
   });
   const Planned planned = plan_with(chain_graph(3), stopped, 1 << 20);
-  EXPECT_EQ(planned.outcome, Outcome::stopped);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::stopped);
   EXPECT_FALSE(planned.plan);
   EXPECT_THAT(planned.message, HasSubstr("was stopped"));
 }
@@ -207,9 +211,9 @@ TEST(PlanWithin, AStrategyThatBreaksARuleIsAFaultOfTheProgram) {
   data.ops = {op("make_a", {0}, {1}), op("update", {0, 1}, {})};
   data.ops[1].mutates = {0};
   data.outputs = {1};
-  const Strategy stale = strategy_of([](const PlanRequest&) {
-    Decision decision;
-    decision.outcome = Outcome::feasible;
+  const strategy::Strategy stale = strategy_of([](const strategy::PlanRequest&) {
+    strategy::Decision decision;
+    decision.outcome = strategy::Outcome::feasible;
     decision.executions = {0, 1, 0};
     return decision;
   });
@@ -220,11 +224,11 @@ TEST(PlanWithin, AStrategyThatBreaksARuleIsAFaultOfTheProgram) {
 
 /// Keep-all, as if it needed 1000 bytes less than it does; for who asks for less than that, all but
 /// the last two activations again when the gradients of those are there.
-Decision optimistic(const PlanRequest& request) {
+strategy::Decision optimistic(const strategy::PlanRequest& request) {
   const Bytes claimed = keep_all_reference(request.graph).peak_bytes - 1000;
   const OpId layers = request.graph.num_ops() / 2;
-  Decision decision;
-  decision.outcome = Outcome::feasible;
+  strategy::Decision decision;
+  decision.outcome = strategy::Outcome::feasible;
   decision.lower_bound = 3.0 * layers;
   decision.executions = each_once(request.graph);
   if (request.budget_bytes < claimed) {
@@ -242,7 +246,7 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   const Planned planned = plan_with(graph, strategy_of(optimistic), peak - 500);
   ASSERT_TRUE(planned.plan) << planned.message;
-  EXPECT_EQ(planned.outcome, Outcome::feasible);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::feasible);
   EXPECT_LE(planned.plan->layout->arena_bytes, peak - 500);
   EXPECT_GT(planned.overhead(), 0);
   // 31 was proved for a smaller budget, and says nothing about this one.
@@ -256,7 +260,7 @@ TEST(PlanWithin, OnlyAStrategyThatAgreesLosesRerunsForWhichThereIsRoom) {
   const Graph graph = chain_graph(10);
   const Bytes budget = keep_all_reference(graph).peak_bytes - 500;
   for (bool agrees : {false, true}) {
-    Strategy strategy = strategy_of(optimistic);
+    strategy::Strategy strategy = strategy_of(optimistic);
     strategy.may_lose_reruns = agrees;
     const Planned planned = plan_with(graph, strategy, budget);
     ASSERT_TRUE(planned.plan) << planned.message;
@@ -269,9 +273,9 @@ Bytes enough_for_few_reruns = 0;
 
 /// Keep-all within what is enough for reruns of `optimistic`; with those reruns within a little
 /// less; and for who asks for far less, more of them than it takes.
-Decision wasteful(const PlanRequest& request) {
+strategy::Decision wasteful(const strategy::PlanRequest& request) {
   const Bytes missing = keep_all_reference(request.graph).peak_bytes - enough_for_few_reruns;
-  Decision decision = optimistic(request);
+  strategy::Decision decision = optimistic(request);
   decision.lower_bound.reset();
   if (request.budget_bytes >= enough_for_few_reruns) {
     decision.executions = each_once(request.graph);
@@ -298,7 +302,7 @@ TEST(PlanWithin, FindsAPlanWhoseAddressesFitInAShortTime) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/layered-250.json");
   const Bytes budget = keep_all_reference(graph).peak_bytes * 6 / 10;
   Control control = Control::by_work(3);
-  const Planned planned = plan_within(graph, default_strategy(), budget, {}, control);
+  const Planned planned = plan_within(graph, strategy::default_strategy(), budget, {}, control);
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_LE(planned.plan->layout->arena_bytes, budget);
   EXPECT_LT(planned.overhead(), 0.5);
@@ -313,7 +317,7 @@ TEST(PlanWithin, AllowsForWhatInPlaceWritesSave) {
   }
   const Graph graph(std::move(data));
   const Bytes peak = keep_all_reference(graph).peak_bytes;
-  const Planned planned = plan_with(graph, find_strategy("keep-all"), peak - 1);
+  const Planned planned = plan_with(graph, strategy::find_strategy("keep-all"), peak - 1);
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_LT(planned.plan->layout->arena_bytes, peak);
   EXPECT_EQ(planned.overhead(), 0);
@@ -321,38 +325,40 @@ TEST(PlanWithin, AllowsForWhatInPlaceWritesSave) {
 }
 
 TEST(PlanWithin, DropsABoundThatThePlanRefutes) {
-  const Strategy boastful = strategy_of([](const PlanRequest& request) {
-    Decision decision;
-    decision.outcome = Outcome::optimal;
+  const strategy::Strategy boastful = strategy_of([](const strategy::PlanRequest& request) {
+    strategy::Decision decision;
+    decision.outcome = strategy::Outcome::optimal;
     decision.executions = each_once(request.graph);
     decision.lower_bound = 1e9;
     return decision;
   });
   const Planned planned = plan_with(chain_graph(3), boastful, 1 << 20);
   ASSERT_TRUE(planned.plan);
-  EXPECT_EQ(planned.outcome, Outcome::feasible);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::feasible);
   EXPECT_FALSE(planned.plan->lower_bound);
   EXPECT_FALSE(planned.gap());
 }
 
 // ---- Options -----------------------------------------------------------------------------------
 
-Decision demand_defaults(const PlanRequest& request) {
-  Decision decision;
-  const bool complete = request.options == StrategyOptions{{"rounds", 3}, {"segments", 7}};
-  decision.outcome = complete ? Outcome::feasible : Outcome::infeasible;
+strategy::Decision demand_defaults(const strategy::PlanRequest& request) {
+  strategy::Decision decision;
+  const bool complete =
+      request.options == strategy::StrategyOptions{{"rounds", 3}, {"segments", 7}};
+  decision.outcome = complete ? strategy::Outcome::feasible : strategy::Outcome::infeasible;
   decision.executions = each_once(request.graph);
   return decision;
 }
 
-const Strategy kWithOptions = strategy_of(
+const strategy::Strategy kWithOptions = strategy_of(
     demand_defaults, {{"segments", "how many", 4, 1, 100}, {"rounds", "how often", 3, 0, 9}});
 
 TEST(PlanWithinOptions, FillsInDefaults) {
   EXPECT_TRUE(plan_with(chain_graph(3), kWithOptions, 1 << 20, {{"segments", 7}}).plan);
 }
 
-std::string option_error(const StrategyOptions& options, const Strategy& strategy = kWithOptions) {
+std::string option_error(const strategy::StrategyOptions& options,
+                         const strategy::Strategy& strategy = kWithOptions) {
   try {
     plan_with(chain_graph(3), strategy, 1 << 20, options);
   } catch (const InputError& error) {
@@ -385,11 +391,11 @@ TEST(PlanOf, LaysOutAndVerifiesAnOrder) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   const Planned planned = plan_of(graph, order, "given", peak);
   ASSERT_TRUE(planned.plan);
-  EXPECT_EQ(planned.outcome, Outcome::feasible);
+  EXPECT_EQ(planned.outcome, strategy::Outcome::feasible);
   EXPECT_EQ(planned.plan->strategy, "given");
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan, peak));
   const Planned too_large = plan_of(graph, order, "given", peak - 1);
-  EXPECT_EQ(too_large.outcome, Outcome::infeasible);
+  EXPECT_EQ(too_large.outcome, strategy::Outcome::infeasible);
   EXPECT_EQ(too_large.smallest_budget, peak);
 }
 
@@ -403,18 +409,19 @@ TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {
     const Graph& graph = graphs.emplace_back(
         seed % 3 == 0 ? chain_graph(4 + static_cast<int>(seed)) : testing::random_graph(seed));
     const Bytes peak = keep_all_reference(graph).peak_bytes;
-    for (const Strategy& strategy : strategies()) {
+    for (const strategy::Strategy& strategy : strategy::strategies()) {
       for (int percent : {100, 70, 40}) {
         SCOPED_TRACE(fmt::format("seed {}, {} at {}%", seed, strategy.name, percent));
         const Bytes budget = peak * percent / 100;
         Control control(0.5);
         Planned planned = plan_within(graph, strategy, budget, {}, control);
-        if (planned.outcome == Outcome::infeasible && planned.smallest_budget) {
+        if (planned.outcome == strategy::Outcome::infeasible && planned.smallest_budget) {
           EXPECT_GT(*planned.smallest_budget, budget);
           Control more(0.5);
           planned = plan_within(graph, strategy, *planned.smallest_budget, {}, more);
           // On a busy machine the time may be over before, and the answer then says so.
-          EXPECT_TRUE(planned.plan || planned.outcome == Outcome::stopped) << planned.message;
+          EXPECT_TRUE(planned.plan || planned.outcome == strategy::Outcome::stopped)
+              << planned.message;
         }
         if (!planned.plan) continue;
         EXPECT_LE(planned.plan->layout->arena_bytes, planned.budget_bytes);
@@ -427,4 +434,4 @@ TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

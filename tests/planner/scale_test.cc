@@ -11,14 +11,14 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 TEST(Scale, ALargeGraphIsPlannedNearItsBoundInLittleWork) {
   const Graph graph = testing::random_step(1, 2500, 2000);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   Control control;
-  const Planned planned = plan_within(graph, find_strategy("search"), peak * 7 / 10,
+  const Planned planned = plan_within(graph, strategy::find_strategy("search"), peak * 7 / 10,
                                       {{"moves", 20}, {"bound", 0.2}, {"order", 0}}, control);
   ASSERT_TRUE(planned.plan) << planned.message;
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan));
@@ -33,8 +33,8 @@ TEST(Scale, TheSameWorkGivesTheSamePlan) {
   std::vector<Plan> plans;
   for (int run = 0; run < 2; ++run) {
     Control control = Control::by_work(1);
-    Planned planned =
-        plan_within(graph, find_strategy("search"), peak * 6 / 10, {{"moves", 1e8}}, control);
+    Planned planned = plan_within(graph, strategy::find_strategy("search"), peak * 6 / 10,
+                                  {{"moves", 1e8}}, control);
     ASSERT_TRUE(planned.plan) << planned.message;
     EXPECT_GT(control.used_share(), 0.5);
     plans.push_back(std::move(*planned.plan));
@@ -45,4 +45,4 @@ TEST(Scale, TheSameWorkGivesTheSamePlan) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -18,7 +18,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 using testing::chain_graph;
@@ -29,7 +29,7 @@ constexpr std::int64_t kWork = 10'000'000;
 
 LaidOut laid_out(const Graph& graph, std::vector<OpId> executions) {
   Plan plan = with_in_place(graph, lower(graph, executions));
-  plan.layout = assign_addresses(graph, plan, {.alignment = 1});
+  plan.layout = layout::assign_addresses(graph, plan, {.alignment = 1});
   return {std::move(plan), std::move(executions)};
 }
 
@@ -104,11 +104,11 @@ TEST(SpareRoomProperty, NeverDearerAndWithinTheBudget) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Graph graph =
         seed % 2 == 0 ? testing::random_graph(seed) : testing::random_step(seed, 15, 15);
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     std::mt19937_64 random(seed);
-    std::vector<Event> reruns = testing::allowed_events(stages);
-    std::erase_if(reruns, [&](Event) { return random() % 4 != 0; });
-    const LaidOut given = laid_out(graph, executions_of(stages, reruns));
+    std::vector<remat::Event> reruns = testing::allowed_events(stages);
+    std::erase_if(reruns, [&](remat::Event) { return random() % 4 != 0; });
+    const LaidOut given = laid_out(graph, remat::executions_of(stages, reruns));
     const Bytes arena = given.plan.layout->arena_bytes;
     for (int percent : {100, 105, 120}) {
       SCOPED_TRACE(fmt::format("seed {} at {}%", seed, percent));
@@ -128,7 +128,7 @@ TEST(SpareRoom, TheSameAgain) {
   const Bytes budget = keep_all_reference(graph).peak_bytes * 7 / 10;
   const auto plan = [&] {
     Control control = Control::by_work(2);
-    return plan_within(graph, default_strategy(), budget, {}, control);
+    return plan_within(graph, strategy::default_strategy(), budget, {}, control);
   };
   const Planned first = plan(), second = plan();
   ASSERT_TRUE(first.plan && second.plan);
@@ -137,4 +137,4 @@ TEST(SpareRoom, TheSameAgain) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -10,7 +10,7 @@
 #include "plan/verify.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::planner {
 namespace {
 
 using testing::chain_graph;
@@ -78,4 +78,4 @@ TEST(Transferred, NeedsTheSameStructure) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::planner

@@ -21,7 +21,7 @@ TEST(WhyNotLess, NamesWhatTakesTheBytesAndWhatWouldHelp) {
   data.tensors[1].role = Role::optimizer_state;
   data.ops = {op("first", {0}, {2}), op("second", {0}, {3}), op("wide", {2, 3, 0}, {4}, 1, 90)};
   data.outputs = {4};
-  const std::string text = why_not_less(Graph(std::move(data)));
+  const std::string text = planner::why_not_less(Graph(std::move(data)));
   EXPECT_THAT(text, HasSubstr(fmt::format("({} bytes)", 9000 + 300 + 200 + 700 + 90)));
   EXPECT_THAT(text, HasSubstr("(optimizer state 4.88 KiB, parameters 3.91 KiB)"));
   EXPECT_THAT(text, HasSubstr("op 2 (\"wide\") alone needs 1.26 KiB besides"));
@@ -38,15 +38,15 @@ TEST(WhyNotLess, NamesTheFloorOfMakingWhereThatIsMore) {
   data.tensors = {resident("x", 100), value("a", 10), value("b", 10), value("c", 10)};
   data.ops = {op("a", {0}, {1}, 1, 25), op("b", {0}, {2}, 1, 25), op("sum", {1, 2}, {3})};
   data.outputs = {3};
-  const std::string text = why_not_less(Graph(data));
+  const std::string text = planner::why_not_less(Graph(data));
   EXPECT_THAT(text, HasSubstr("(135 bytes)"));
   EXPECT_THAT(text, HasSubstr("no plan in any order needs less than 145 B (145 bytes)"));
   data.ops[0].workspace_bytes = 0;
-  EXPECT_THAT(why_not_less(Graph(data)), Not(HasSubstr("in any order")));
+  EXPECT_THAT(planner::why_not_less(Graph(data)), Not(HasSubstr("in any order")));
 }
 
 TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {
-  const std::string text = why_not_less(chain_graph(3));
+  const std::string text = planner::why_not_less(chain_graph(3));
   EXPECT_THAT(text, Not(HasSubstr("an optimizer")));
   EXPECT_THAT(text, Not(HasSubstr("works in less than")));
 }
@@ -54,7 +54,7 @@ TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {
 TEST(WhyNotLess, GivesTheFloorOfAnyGraph) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Graph graph = random_graph(seed);
-    EXPECT_THAT(why_not_less(graph),
+    EXPECT_THAT(planner::why_not_less(graph),
                 HasSubstr(fmt::format("({} bytes)", structural_floor(graph).bytes)));
   }
 }

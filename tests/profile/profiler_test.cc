@@ -7,9 +7,11 @@
 #include "base/error.h"
 #include "runtime/graph_maker.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 namespace {
 
+using runtime::GraphMaker;
+using runtime::T;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Integers = std::vector<std::int64_t>;
@@ -47,21 +49,21 @@ Graph network() {
 
 TEST(Profiler, MeasuresEachDistinctOpOnce) {
   const Graph graph = network();
-  Profile profile;
+  cost::Profile profile;
   EXPECT_EQ(profile_ops(graph, profile, Control()), 7);  // 9 ops: one repeats, one is a view
   EXPECT_EQ(profile.device, device_name());
   EXPECT_EQ(profile_ops(graph, profile, Control()), 0);
   for (OpId id = 0; id < graph.num_ops(); ++id) {
-    ASSERT_TRUE(profile.ops.contains(profile_key(graph, id)));
+    ASSERT_TRUE(profile.ops.contains(cost::profile_key(graph, id)));
   }
 }
 
 TEST(Profiler, MeasuringAgainKeepsTheSmallerTimes) {
   const Graph graph = network();
-  Profile profile;
+  cost::Profile profile;
   profile_ops(graph, profile, Control());
-  const std::string first = profile_key(graph, 0);
-  const std::string second = profile_key(graph, 1);
+  const std::string first = cost::profile_key(graph, 0);
+  const std::string second = cost::profile_key(graph, 1);
   profile.ops[first] = {.microseconds = 1e9, .workspace_bytes = 1, .allocations = {}};
   profile.ops[second].microseconds = 1e-9;
   EXPECT_EQ(profile_ops(graph, profile, Control(), Measure::again), 7);
@@ -72,9 +74,9 @@ TEST(Profiler, MeasuringAgainKeepsTheSmallerTimes) {
 
 TEST(Profiler, FindsScratchMemoryAndOutputs) {
   const Graph graph = network();
-  Profile profile;
+  cost::Profile profile;
   profile_ops(graph, profile, Control());
-  const OpProfile& conv = profile.ops.at(profile_key(graph, 0));
+  const cost::OpProfile& conv = profile.ops.at(cost::profile_key(graph, 0));
   const Bytes output = graph.tensor(graph.op(0).outputs[0]).bytes;
   EXPECT_GT(conv.microseconds, 0);
   EXPECT_GE(conv.workspace_bytes, output);
@@ -85,17 +87,17 @@ TEST(Profiler, FindsScratchMemoryAndOutputs) {
       EXPECT_LE(a.offset + a.bytes, conv.workspace_bytes);
     }
   }
-  const OpProfile& pool = profile.ops.at(profile_key(graph, 3));
+  const cost::OpProfile& pool = profile.ops.at(cost::profile_key(graph, 3));
   EXPECT_EQ(std::ranges::count(pool.allocations, 1, &Allocation::output), 1);
 }
 
 TEST(Profiler, ViewsCostNothing) {
   const Graph graph = network();
-  Profile profile;
+  cost::Profile profile;
   profile_ops(graph, profile, Control());
   const OpId view = graph.num_ops() - 1;
   ASSERT_TRUE(graph.is_view_op(view));
-  EXPECT_EQ(profile.ops.at(profile_key(graph, view)), OpProfile{});
+  EXPECT_EQ(profile.ops.at(cost::profile_key(graph, view)), cost::OpProfile{});
 }
 
 TEST(Profiler, LeavesTheGlobalGeneratorAlone) {
@@ -103,14 +105,14 @@ TEST(Profiler, LeavesTheGlobalGeneratorAlone) {
   at::manual_seed(9);
   const at::Tensor expected = at::rand({4});
   at::manual_seed(9);
-  Profile profile;
+  cost::Profile profile;
   profile_ops(graph, profile, Control());
   EXPECT_TRUE(at::equal(at::rand({4}), expected));
 }
 
 TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
   const Graph graph = network();
-  Profile profile;
+  cost::Profile profile;
   int reports = 0;
   const Control control(0, [&](const std::string&) {
     if (++reports == 3) Control::request_stop();
@@ -121,7 +123,7 @@ TEST(Profiler, StopsWhenAskedAndKeepsWhatItHas) {
 }
 
 TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
-  Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
+  cost::Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
   EXPECT_THAT(
       [&] { profile_ops(network(), profile, Control()); },
       ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device_name()))));
@@ -134,10 +136,10 @@ TEST(Profiler, NamesTheOpThatFails) {
   const TensorId z = m.op1("aten::mm", {T{x}, T{y}});
   m.data().tensors[static_cast<std::size_t>(y)].shape = {2, 3};
   const Graph graph = m.build({z});
-  Profile profile;
+  cost::Profile profile;
   EXPECT_THAT([&] { profile_ops(graph, profile, Control()); },
               ThrowsMessage<Error>(HasSubstr("mm_1")));
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::profile

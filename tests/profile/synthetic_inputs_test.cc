@@ -4,8 +4,11 @@
 
 #include "runtime/graph_maker.h"
 
-namespace lowtide {
+namespace lowtide::profile {
 namespace {
+
+using runtime::GraphMaker;
+using runtime::T;
 
 /// A product of `rows` rows in as many groups as there are matrices.
 Graph grouped_product(std::int64_t rows, std::int64_t groups) {
@@ -34,4 +37,4 @@ TEST(SyntheticInputs, GroupsOfRowsAreAllFilled) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::profile

@@ -11,7 +11,7 @@
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::remat {
 namespace {
 
 using testing::allowed_events;
@@ -65,4 +65,4 @@ TEST(EventPlan, KnowsWhatAnEventIsFor) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::remat

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-namespace lowtide {
+namespace lowtide::remat {
 namespace {
 
 /// The same without blocks.
@@ -71,4 +71,4 @@ TEST(Timeline, FindsStagesAboveTheLimitAround) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::remat

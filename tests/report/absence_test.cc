@@ -14,7 +14,7 @@ namespace {
 TEST(Absence, SaysWhatHoldingWouldTakeAndWhereThereIsNoRoom) {
   const Graph graph = three_ops();
   const Plan plan = with_recomputation(graph);
-  const auto away = absences(graph, plan);
+  const auto away = report::absences(graph, plan);
   ASSERT_TRUE(away[0]);
   EXPECT_EQ(away[0]->value, 1);
   EXPECT_EQ(away[0]->bytes, 1000);
@@ -79,7 +79,7 @@ TEST(Absence, AgreesWithReplayOnRandomPlans) {
     Plan plan = with_in_place(graph, lower(graph, random_executions(graph, seed)));
     plan.budget_bytes = plan.peak_bytes + 100;
     const Replay replayed = replay(graph, plan);
-    const auto away = absences(graph, plan);
+    const auto away = report::absences(graph, plan);
     for (OpId id = 0; id < graph.num_ops(); ++id) {
       std::optional<Bytes> expected;
       for (TensorId out : graph.op(id).outputs) {

@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 
 TEST(Explain, NamesWhatThePeakHolds) {
   const Graph graph = three_ops();
-  const Explanation e = explain(graph, keep_all(graph));
+  const report::Explanation e = report::explain(graph, keep_all(graph));
   EXPECT_EQ(e.peak_bytes, 100 + 1000 + 200 + 50 + 30);
   EXPECT_EQ(e.peak_op, 2);
   EXPECT_EQ(e.resident_bytes, 100);
@@ -31,7 +31,7 @@ TEST(Explain, NamesWhatThePeakHolds) {
 
 TEST(Explain, CountsWhatRunsAgain) {
   const Graph graph = three_ops();
-  const Explanation e = explain(graph, with_recomputation(graph));
+  const report::Explanation e = report::explain(graph, with_recomputation(graph));
   ASSERT_EQ(e.again.size(), 1u);
   EXPECT_EQ(e.again[0].op, 0);
   EXPECT_EQ(e.again[0].runs, 2);
@@ -47,9 +47,9 @@ TEST(Explain, AddsUpOnRandomPlans) {
     SCOPED_TRACE(seed);
     const Graph graph = random_graph(seed);
     const Plan plan = lower(graph, random_executions(graph, seed));
-    const Explanation e = explain(graph, plan);
+    const report::Explanation e = report::explain(graph, plan);
     Bytes held = e.resident_bytes + e.workspace_bytes;
-    for (const Explanation::Held& h : e.held) held += h.bytes;
+    for (const report::Explanation::Held& h : e.held) held += h.bytes;
     EXPECT_EQ(held, e.peak_bytes);
     EXPECT_EQ(e.peak_bytes, plan.peak_bytes);
 
@@ -60,7 +60,7 @@ TEST(Explain, AddsUpOnRandomPlans) {
         first += graph.op(action.index).cost;
       }
     }
-    for (const Explanation::Again& a : e.again) {
+    for (const report::Explanation::Again& a : e.again) {
       EXPECT_EQ(a.runs, runs[a.op]);
       again += a.cost;
     }
@@ -70,7 +70,8 @@ TEST(Explain, AddsUpOnRandomPlans) {
 
 TEST(Explain, ReadsAsText) {
   const Graph graph = three_ops();
-  const std::string text = format_explanation(graph, explain(graph, with_recomputation(graph)), 2);
+  const std::string text =
+      report::format_explanation(graph, report::explain(graph, with_recomputation(graph)), 2);
   EXPECT_THAT(text, HasSubstr("The peak is 1.35 KiB, 100.0% of the 1.35 KiB that keep-all needs; "
                               "it is reached in last.\n"));
   EXPECT_THAT(text, HasSubstr("A step costs 50.00% more than keep-all.\n"));
@@ -83,16 +84,16 @@ TEST(Explain, ReadsAsText) {
 
 TEST(Explain, SaysThatNothingRunsAgain) {
   const Graph graph = three_ops();
-  EXPECT_THAT(format_explanation(graph, explain(graph, keep_all(graph))),
+  EXPECT_THAT(report::format_explanation(graph, report::explain(graph, keep_all(graph))),
               HasSubstr("Nothing runs again."));
 }
 
 TEST(Explain, TakesAnEmptyGraph) {
   const Graph graph{GraphData{}};
-  const Explanation e = explain(graph, keep_all(graph));
+  const report::Explanation e = report::explain(graph, keep_all(graph));
   EXPECT_EQ(e.peak_bytes, 0);
   EXPECT_EQ(e.peak_op, kNone);
-  EXPECT_NE(format_explanation(graph, e), "");
+  EXPECT_NE(report::format_explanation(graph, e), "");
 }
 
 }  // namespace

@@ -23,14 +23,14 @@ std::size_t count(const std::string& text, const std::string& pattern) {
       std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
 }
 
-std::vector<Box> boxes_of_recomputation() {
+std::vector<report::Box> boxes_of_recomputation() {
   const Graph graph = three_ops();
   const Plan plan = with_recomputation(graph);
-  const PlanBuffers needed = buffers_of(graph, plan);
-  return boxes_of(graph, plan, needed, pack(needed.buffers));
+  const layout::PlanBuffers needed = layout::buffers_of(graph, plan);
+  return report::boxes_of(graph, plan, needed, packing::pack(needed.buffers));
 }
 
-LayoutPlot sample() {
+report::LayoutPlot sample() {
   return {.title = "Three <ops>",
           .subtitle = "a & b",
           .time_label = "actions",
@@ -40,47 +40,49 @@ LayoutPlot sample() {
 
 TEST(LayoutBoxes, SayWhatEachBufferIs) {
   std::vector<std::string> names;
-  std::vector<Content> contents;
-  for (const Box& box : boxes_of_recomputation()) {
+  std::vector<report::Content> contents;
+  for (const report::Box& box : boxes_of_recomputation()) {
     names.push_back(box.name);
     contents.push_back(box.content);
   }
   EXPECT_THAT(names, ElementsAre("others", "a", "b", "a", "c", "workspace of last"));
-  EXPECT_THAT(contents, ElementsAre(Content::other_residents, Content::activations,
-                                    Content::activations, Content::recomputed, Content::backward,
-                                    Content::workspaces));
+  EXPECT_THAT(contents, ElementsAre(report::Content::other_residents, report::Content::activations,
+                                    report::Content::activations, report::Content::recomputed,
+                                    report::Content::backward, report::Content::workspaces));
 }
 
 TEST(LayoutBoxes, LieBehindTheResidents) {
-  const std::vector<Box> boxes = boxes_of_recomputation();
+  const std::vector<report::Box> boxes = boxes_of_recomputation();
   EXPECT_EQ(boxes[0].offset, 0);
   EXPECT_EQ(boxes[0].bytes, 100);
   for (std::size_t i = 1; i < boxes.size(); ++i) EXPECT_GE(boxes[i].offset, 100);
 }
 
 TEST(LayoutBoxes, TellLivesApartByLength) {
-  const std::vector<Buffer> buffers{{0, 160, 1}, {0, 10, 1}, {0, 11, 1}, {0, 40, 1}, {0, 41, 1}};
+  const std::vector<packing::Buffer> buffers{
+      {0, 160, 1}, {0, 10, 1}, {0, 11, 1}, {0, 40, 1}, {0, 41, 1}};
   const std::vector<std::string> names{"a", "b", "c", "d", "e"};
-  std::vector<Content> contents;
-  for (const Box& box : boxes_of(names, buffers, pack(buffers, 1))) contents.push_back(box.content);
-  EXPECT_THAT(contents, ElementsAre(Content::long_lived, Content::short_lived,
-                                    Content::medium_lived, Content::medium_lived,
-                                    Content::long_lived));
+  std::vector<report::Content> contents;
+  for (const report::Box& box : report::boxes_of(names, buffers, packing::pack(buffers, 1)))
+    contents.push_back(box.content);
+  EXPECT_THAT(contents, ElementsAre(report::Content::long_lived, report::Content::short_lived,
+                                    report::Content::medium_lived, report::Content::medium_lived,
+                                    report::Content::long_lived));
 }
 
 TEST(LayoutPlot, HasARectangleWithATooltipForEachBox) {
-  const std::string svg = format_layout_plot(sample());
+  const std::string svg = report::format_layout_plot(sample());
   EXPECT_EQ(count(svg, "<rect [^>]*><title>"), 6u);
   EXPECT_THAT(svg, HasSubstr("<title>a, 1000 B, 0 to "));
   EXPECT_THAT(svg, HasSubstr("<title>workspace of last, 30 B, "));
 }
 
 TEST(LayoutPlot, MarksWhenMostIsAliveAndHowHighItGoes) {
-  LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
-  plot.boxes = {{0, 4, 0, 1000, Content::activations, "low"},
-                {6, 9, 500, 1600, Content::workspaces, "high"}};
+  report::LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
+  plot.boxes = {{0, 4, 0, 1000, report::Content::activations, "low"},
+                {6, 9, 500, 1600, report::Content::workspaces, "high"}};
   plot.budget_bytes = 3000;
-  const std::string svg = format_layout_plot(plot);
+  const std::string svg = report::format_layout_plot(plot);
   EXPECT_THAT(svg, HasSubstr("most alive: 1.56 KiB at 6"));
   EXPECT_THAT(svg, HasSubstr("height 2.05 KiB"));
   EXPECT_THAT(svg, HasSubstr("budget 2.93 KiB"));
@@ -90,7 +92,7 @@ TEST(LayoutPlot, MarksWhenMostIsAliveAndHowHighItGoes) {
 }
 
 TEST(LayoutPlot, KeepsEveryRectangleWithinTheAxes) {
-  const std::string svg = format_layout_plot(sample());
+  const std::string svg = report::format_layout_plot(sample());
   const std::regex rect(
       "<rect x=\"([0-9.]+)\" y=\"([0-9.]+)\" width=\"([0-9.]+)\" height=\"([0-9.]+)\">");
   for (auto at = std::sregex_iterator(svg.begin(), svg.end(), rect); at != std::sregex_iterator();
@@ -104,7 +106,7 @@ TEST(LayoutPlot, KeepsEveryRectangleWithinTheAxes) {
 }
 
 TEST(LayoutPlot, EscapesText) {
-  const std::string svg = format_layout_plot(sample());
+  const std::string svg = report::format_layout_plot(sample());
   EXPECT_THAT(svg, HasSubstr("Three &lt;ops&gt;"));
   EXPECT_THAT(svg, HasSubstr("a &amp; b"));
   EXPECT_THAT(svg, Not(HasSubstr("<ops>")));
@@ -112,15 +114,15 @@ TEST(LayoutPlot, EscapesText) {
 
 TEST(LayoutPlot, DrawsLivesAtTheEndsOfTime) {
   constexpr std::int32_t kLast = 2147483647;
-  LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
-  plot.boxes = {{-kLast, kLast, 0, 1, Content::long_lived, "all"}};
-  EXPECT_THAT(format_layout_plot(plot), HasSubstr("<title>all, 1 B"));
+  report::LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
+  plot.boxes = {{-kLast, kLast, 0, 1, report::Content::long_lived, "all"}};
+  EXPECT_THAT(report::format_layout_plot(plot), HasSubstr("<title>all, 1 B"));
 }
 
 TEST(LayoutPlot, RefusesNothingToDraw) {
-  LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
-  plot.boxes = {{3, 3, 0, 100, Content::long_lived, "never"}};
-  EXPECT_THROWS_INPUT_ERROR(format_layout_plot(plot), HasSubstr("takes room"));
+  report::LayoutPlot plot{.title = "t", .subtitle = "", .time_label = "time"};
+  plot.boxes = {{3, 3, 0, 100, report::Content::long_lived, "never"}};
+  EXPECT_THROWS_INPUT_ERROR(report::format_layout_plot(plot), HasSubstr("takes room"));
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-MemoryPlot sample_plot() {
+report::MemoryPlot sample_plot() {
   const Graph graph = three_ops();
-  MemoryPlot plot;
+  report::MemoryPlot plot;
   plot.title = "Three <ops>";
   plot.subtitle = "a & b";
-  plot.curves = {memory_curve(graph, keep_all(graph), "keep-all"),
-                 memory_curve(graph, with_recomputation(graph), "again")};
+  plot.curves = {report::memory_curve(graph, keep_all(graph), "keep-all"),
+                 report::memory_curve(graph, with_recomputation(graph), "again")};
   plot.resident_bytes = graph.resident_bytes();
   return plot;
 }
@@ -34,7 +34,7 @@ std::size_t count(const std::string& text, const std::string& pattern) {
 
 TEST(MemoryCurve, FollowsThePlan) {
   const Graph graph = three_ops();
-  const MemoryCurve curve = memory_curve(graph, keep_all(graph), "keep-all");
+  const report::MemoryCurve curve = report::memory_curve(graph, keep_all(graph), "keep-all");
   EXPECT_EQ(curve.end, 20);
   ASSERT_EQ(curve.begin.size(), curve.memory.size());
   EXPECT_EQ(curve.memory[0], 1100);
@@ -43,7 +43,7 @@ TEST(MemoryCurve, FollowsThePlan) {
 }
 
 TEST(MemoryPlot, HasACurveALabelAndABudgetForEachPlan) {
-  const std::string svg = format_memory_plot(sample_plot());
+  const std::string svg = report::format_memory_plot(sample_plot());
   EXPECT_EQ(count(svg, "<path class=\"curve s[01]\""), 2u);
   EXPECT_EQ(count(svg, "<path class=\"area f[01]\""), 2u);
   EXPECT_EQ(count(svg, "<line class=\"budget s1\""), 1u);
@@ -54,7 +54,7 @@ TEST(MemoryPlot, HasACurveALabelAndABudgetForEachPlan) {
 }
 
 TEST(MemoryPlot, EscapesText) {
-  const std::string svg = format_memory_plot(sample_plot());
+  const std::string svg = report::format_memory_plot(sample_plot());
   EXPECT_THAT(svg, HasSubstr("Three &lt;ops&gt;"));
   EXPECT_THAT(svg, HasSubstr("a &amp; b"));
   EXPECT_THAT(svg, Not(HasSubstr("<ops>")));
@@ -62,7 +62,7 @@ TEST(MemoryPlot, EscapesText) {
 
 TEST(MemoryPlot, PutsTheHighestCurveBelowTheTop) {
   // Every corner of every path lies inside the frame (76..768 by 92..396).
-  const std::string svg = format_memory_plot(sample_plot());
+  const std::string svg = report::format_memory_plot(sample_plot());
   const std::regex corner("[HV]([0-9.]+)");
   for (std::sregex_iterator it(svg.begin(), svg.end(), corner), end; it != end; ++it) {
     const double at = std::stod((*it)[1]);
@@ -85,9 +85,9 @@ double top_of(const std::string& svg) {
 }
 
 TEST(MemoryPlot, LosesNoPeakAmongManyActions) {
-  MemoryPlot plot;
+  report::MemoryPlot plot;
   plot.title = "many";
-  MemoryCurve curve;
+  report::MemoryCurve curve;
   curve.label = "keep-all";
   constexpr int kActions = 200'000;
   for (int i = 0; i < kActions; ++i) {
@@ -96,17 +96,17 @@ TEST(MemoryPlot, LosesNoPeakAmongManyActions) {
   }
   curve.end = kActions;
   plot.curves = {curve};
-  const std::string svg = format_memory_plot(plot);
+  const std::string svg = report::format_memory_plot(plot);
   EXPECT_NEAR(top_of(svg), 396 - (396 - 92) / 1.06, 0.1);
   EXPECT_LT(svg.size(), 200'000u);
 }
 
 TEST(MemoryPlot, TakesEmptyPlansAndRefusesNone) {
-  EXPECT_THROW(format_memory_plot(MemoryPlot{}), InputError);
+  EXPECT_THROW(report::format_memory_plot(report::MemoryPlot{}), InputError);
   const Graph graph{GraphData{}};
-  MemoryPlot plot;
-  plot.curves = {memory_curve(graph, keep_all(graph), "nothing")};
-  EXPECT_THAT(format_memory_plot(plot), Not(HasSubstr("nan")));
+  report::MemoryPlot plot;
+  plot.curves = {report::memory_curve(graph, keep_all(graph), "nothing")};
+  EXPECT_THAT(report::format_memory_plot(plot), Not(HasSubstr("nan")));
 }
 
 }  // namespace

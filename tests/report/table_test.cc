@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace lowtide {
+namespace lowtide::report {
 namespace {
 
 TEST(Table, AlignsColumns) {
@@ -36,4 +36,4 @@ TEST(Table, RefusesCellsWithoutAColumn) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::report

@@ -36,7 +36,7 @@ std::vector<double> numbers(const std::vector<Json>& list, const Json::json_poin
 
 TEST(Trace, DrawsRunsOneAfterTheOther) {
   const Graph graph = three_ops();
-  const auto slices = events(format_trace(graph, with_recomputation(graph)), "X");
+  const auto slices = events(report::format_trace(graph, with_recomputation(graph)), "X");
   ASSERT_EQ(slices.size(), 4u);
   EXPECT_THAT(numbers(slices, "/ts"_json_pointer), ElementsAre(0, 10, 14, 24));
   EXPECT_THAT(numbers(slices, "/dur"_json_pointer), ElementsAre(10, 4, 10, 6));
@@ -45,7 +45,7 @@ TEST(Trace, DrawsRunsOneAfterTheOther) {
 
 TEST(Trace, MarksRecomputations) {
   const Graph graph = three_ops();
-  const auto slices = events(format_trace(graph, with_recomputation(graph)), "X");
+  const auto slices = events(report::format_trace(graph, with_recomputation(graph)), "X");
   EXPECT_EQ(slices[0]["cat"], "execution");
   EXPECT_FALSE(slices[0].contains("cname"));
   EXPECT_EQ(slices[2]["name"], "big again");
@@ -57,7 +57,7 @@ TEST(Trace, MarksRecomputations) {
 TEST(Trace, CountsTheReplayedBytes) {
   const Graph graph = three_ops();
   const Plan plan = with_recomputation(graph);
-  const std::string trace = format_trace(graph, plan);
+  const std::string trace = report::format_trace(graph, plan);
   const auto in_use = events(trace, "C", "bytes in use");
   const Replay replayed = replay(graph, plan);
   ASSERT_EQ(in_use.size(), replayed.memory.size() + 1);
@@ -76,7 +76,7 @@ TEST(Trace, PrefersMeasurements) {
   std::vector<double> seconds(plan.actions.size(), 0.5e-6);
   std::vector<Bytes> memory;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) memory.push_back(static_cast<Bytes>(7 + i));
-  const std::string trace = format_trace(graph, plan, {seconds, memory});
+  const std::string trace = report::format_trace(graph, plan, {seconds, memory});
   for (const Json& slice : events(trace, "X")) {
     EXPECT_THAT(slice["dur"].get<double>(), DoubleNear(0.5, 1e-12));
   }
@@ -89,7 +89,8 @@ TEST(Trace, PrefersMeasurements) {
 TEST(Trace, NamesATrackForEachPhase) {
   const Graph graph = three_ops();
   std::vector<std::string> names;
-  for (const Json& event : events(format_trace(graph, keep_all(graph)), "M", "thread_name")) {
+  for (const Json& event :
+       events(report::format_trace(graph, keep_all(graph)), "M", "thread_name")) {
     names.push_back(event["args"]["name"]);
   }
   EXPECT_THAT(names, ElementsAre("forward", "backward", "optimizer", "transfers"));
@@ -99,21 +100,21 @@ TEST(Trace, ConvertsNanoseconds) {
   GraphData data = three_ops().data();
   data.cost_unit = "ns";
   const Graph graph(data);
-  const auto slices = events(format_trace(graph, keep_all(graph)), "X");
+  const auto slices = events(report::format_trace(graph, keep_all(graph)), "X");
   EXPECT_THAT(slices[0]["dur"].get<double>(), DoubleNear(0.01, 1e-12));
 }
 
 TEST(Trace, RefusesMeasurementsOfAnotherPlan) {
   const Graph graph = three_ops();
   const std::vector<double> seconds(1);
-  EXPECT_THROW(format_trace(graph, keep_all(graph), {seconds, {}}), std::logic_error);
+  EXPECT_THROW(report::format_trace(graph, keep_all(graph), {seconds, {}}), std::logic_error);
 }
 
 TEST(Trace, TellsTransfers) {
   const Graph graph = three_ops();
   Plan plan = keep_all(graph);
   plan.actions = {{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}}};
-  const auto slices = events(format_trace(graph, plan), "X");
+  const auto slices = events(report::format_trace(graph, plan), "X");
   ASSERT_EQ(slices.size(), 3u);
   EXPECT_EQ(slices[1]["name"], "offload a");
   EXPECT_EQ(slices[2]["name"], "prefetch a");

@@ -5,7 +5,7 @@
 #include "graph/handed_out.h"
 #include "runtime/training_sample.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -48,9 +48,9 @@ Halves make_halves() {
 const Halves& halves() {
   static const Halves* const result = [] {
     Halves h = make_halves();
-    Profile profile;
-    profile_ops(h.graph, profile, Control());
-    return new Halves{priced(h.graph, profile), h.x, h.w, h.y, h.gradient};
+    cost::Profile profile;
+    profile::profile_ops(h.graph, profile, Control());
+    return new Halves{cost::priced(h.graph, profile), h.x, h.w, h.y, h.gradient};
   }();
   return *result;
 }
@@ -193,7 +193,7 @@ TEST(AutogradExecutor, GivesItsBlockBack) {
 /// With gradients in a section of their own.
 Plan sectioned(Plan plan) {
   const Graph graph = with_after_bytes(halves().graph, Bytes{1} << 40);
-  plan.layout = assign_addresses(graph, plan, {.capacity = Bytes{1} << 20});
+  plan.layout = layout::assign_addresses(graph, plan, {.capacity = Bytes{1} << 20});
   if (plan.layout->borders.size() != 1 || verify(graph, plan)) {
     throw std::logic_error("no good layout with a border");
   }
@@ -265,4 +265,4 @@ TEST(AutogradExecutor, RefusesWhatDoesNotFit) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -4,7 +4,7 @@
 #include "runtime/autograd_executor.h"
 #include "runtime/training_sample.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using ::testing::ElementsAre;
@@ -51,9 +51,9 @@ Scored make_scored() {
 const Scored& scored() {
   static const Scored* const result = [] {
     Scored s = make_scored();
-    Profile profile;
-    profile_ops(s.graph, profile, Control());
-    return new Scored{priced(s.graph, profile), s.scores, s.loss, s.gradient};
+    cost::Profile profile;
+    profile::profile_ops(s.graph, profile, Control());
+    return new Scored{cost::priced(s.graph, profile), s.scores, s.loss, s.gradient};
   }();
   return *result;
 }
@@ -167,4 +167,4 @@ TEST(DroppedResults, HaveTheirPlaceToThemselves) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -1,11 +1,11 @@
 #include <fstream>
 
 #include "base/error.h"
-#include "runtime/allocation.h"
-#include "runtime/allocation_recorder.h"
+#include "device/allocation.h"
+#include "device/allocation_recorder.h"
 #include "runtime/training_sample.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -37,8 +37,8 @@ TEST(ExecutorMemory, AStepAsksTheSystemsAllocatorForNothing) {
   const Plan plan = recomputing_plan(s);
   Executor executor(s.graph, plan);
   executor.initialize(5);
-  AllocationRecorder witness;
-  const Serving serving(witness);  // what the executor does not serve itself ends here
+  device::AllocationRecorder witness;
+  const device::Serving serving(witness);  // what the executor does not serve itself ends here
   executor.step();
   executor.step();
   EXPECT_EQ(witness.count(), 0);
@@ -67,9 +67,9 @@ TEST(ExecutorMemory, TheResidentSetGrowsByTheArenaOnly) {
   TensorId sum = kept[0];
   for (TensorId value : kept) sum = m.op1("aten::add.Tensor", {T{sum}, T{value}});
   const Graph bare = m.build({sum});
-  Profile profile;
-  profile_ops(bare, profile, Control());
-  const Graph graph = priced(bare, profile);
+  cost::Profile profile;
+  profile::profile_ops(bare, profile, Control());
+  const Graph graph = cost::priced(bare, profile);
   const Plan plan = keep_all_plan(graph);
   Executor executor(graph, plan);
   executor.initialize(1);
@@ -184,4 +184,4 @@ TEST(ExecutorMemory, ResultsThatLieElsewhereAreCopiedToTheirAddress) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "runtime/training_sample.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -156,4 +156,4 @@ TEST(Executor, InitializersOfAllKinds) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -11,7 +11,7 @@
 #include "graph/graph.h"
 #include "runtime/kernel.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 /// An argument of GraphMaker::op: a tensor by id, several, or anything else.
 struct T {
@@ -143,4 +143,4 @@ inline std::map<TensorId, at::Tensor> interpret(const Graph& graph,
   return values;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

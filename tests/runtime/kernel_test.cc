@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -203,4 +203,4 @@ TEST(Kernel, FailuresNameTheOpAndNothingInternal) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -14,7 +14,7 @@
 #include "runtime/executor.h"
 #include "runtime/graph_maker.h"
 
-namespace lowtide {
+namespace lowtide::runtime {
 
 using Integers = std::vector<std::int64_t>;
 using Memory = ExecutorOptions::Memory;
@@ -75,16 +75,23 @@ inline Sample sample() {
 inline const Sample& profiled_sample() {
   static const Sample* const result = [] {
     Sample s = sample();
-    Profile profile;
-    profile_ops(s.graph, profile, Control());
-    return new Sample{priced(s.graph, profile), s.weight, s.mean,    s.variance, s.loss,
-                      s.conv,                   s.norm,   s.relu,    s.dropout};
+    cost::Profile profile;
+    profile::profile_ops(s.graph, profile, Control());
+    return new Sample{cost::priced(s.graph, profile),
+                      s.weight,
+                      s.mean,
+                      s.variance,
+                      s.loss,
+                      s.conv,
+                      s.norm,
+                      s.relu,
+                      s.dropout};
   }();
   return *result;
 }
 
 inline Plan with_layout(const Graph& graph, Plan plan) {
-  plan.layout = assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan);
   const auto violation = verify(graph, plan);
   if (violation) throw std::logic_error(violation->message);
   return plan;
@@ -169,4 +176,4 @@ inline void expect_equal(const State& a, const State& b) {
   EXPECT_TRUE(at::equal(a.generator, b.generator)) << "generator";
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::runtime

@@ -10,7 +10,7 @@
 #include "support/random_graph.h"
 #include "support/stopping.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -66,10 +66,11 @@ TEST(Anneal, RefusesTemperaturesThatRise) {
   const Graph graph = testing::chain_graph(5);
   Control control;
   const Strategy& anneal = find_strategy("anneal");
-  EXPECT_THROW(plan_within(graph, anneal, 1 << 20, {{"first", 0.1}, {"last", 0.2}}, control),
-               InputError);
-  EXPECT_THROW(plan_within(graph, anneal, 1 << 20, {{"moves", -1}}, control), InputError);
+  EXPECT_THROW(
+      planner::plan_within(graph, anneal, 1 << 20, {{"first", 0.1}, {"last", 0.2}}, control),
+      InputError);
+  EXPECT_THROW(planner::plan_within(graph, anneal, 1 << 20, {{"moves", -1}}, control), InputError);
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -10,7 +10,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -37,7 +37,7 @@ TEST(BlockChain, MeasuresTapes) {
   // Points are before b, c and d; of two blocks the second begins before c.
   const CutGraph cut = cut_graph(two_blocks());
   ASSERT_EQ(cut.forward_end, 4);
-  const BlockChain chain(cut, 2);
+  const chain::BlockChain chain(cut, 2);
   ASSERT_EQ(chain.num_blocks(), 2);
   EXPECT_EQ(chain.fixed_bytes(), 1);
   EXPECT_EQ(chain.stages(0), (std::vector<int>{0, 1, 6}));
@@ -48,7 +48,7 @@ TEST(BlockChain, MeasuresTapes) {
   EXPECT_EQ(chain.start(0, true).peak, 10 + 2 + 4);
   EXPECT_EQ(chain.read_back(0), (std::vector<int>{0, 1}));
 
-  const Tape all = chain.tape(0, chain.read_back(0));
+  const chain::Tape all = chain.tape(0, chain.read_back(0));
   EXPECT_EQ(all.held, 12);
   EXPECT_EQ(all.make.cost, 51);
   EXPECT_EQ(all.make_beside_next.cost, 50);  // b is there
@@ -56,7 +56,7 @@ TEST(BlockChain, MeasuresTapes) {
   EXPECT_EQ(all.backward.cost, 0);
   EXPECT_EQ(all.backward.peak, 12 + 3 + 3);  // a, b, both gradients
 
-  const Tape lean = chain.tape(0, {0});  // b is made again right before it is needed
+  const chain::Tape lean = chain.tape(0, {0});  // b is made again right before it is needed
   EXPECT_EQ(lean.held, 12);              // b is the next block's state all the same
   EXPECT_EQ(lean.backward.cost, 1);
   EXPECT_EQ(lean.backward.stages, (std::vector<int>{1, 6}));
@@ -81,4 +81,4 @@ TEST(Blocks, NeverCostMoreThanRotor) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -24,7 +24,7 @@
 #include "support/throws.h"
 #include "support/tiny_graphs.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -40,8 +40,8 @@ using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr Formulation kFormulations[] = {Formulation::ends, Formulation::paper,
-                                         Formulation::strong};
+constexpr checkmate::Formulation kFormulations[] = {
+    checkmate::Formulation::ends, checkmate::Formulation::paper, checkmate::Formulation::strong};
 
 Graph data_graph(const std::string& name) {
   return read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + name + ".json");
@@ -61,9 +61,10 @@ Plan lowered(const Graph& graph, const std::vector<OpId>& executions) {
 // ---- The model ---------------------------------------------------------------------------------
 
 /// Of those events, the ones that can be of use, which are all that the model has.
-std::vector<Event> known_events(const Graph& graph, const StageGraph& stages,
-                                const std::vector<Event>& events) {
-  const StageModel model(graph, stages, keep_all_reference(graph).peak_bytes, Formulation::ends);
+std::vector<remat::Event> known_events(const Graph& graph, const remat::StageGraph& stages,
+                                       const std::vector<remat::Event>& events) {
+  const checkmate::StageModel model(graph, stages, keep_all_reference(graph).peak_bytes,
+                                    checkmate::Formulation::ends);
   return model.events_of(model.values_of(events));
 }
 
@@ -72,19 +73,20 @@ TEST(StageModel, HasThePlansWithinTheBudgetAndNoOthers) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph =
         random_graph(seed, {.ops = 8 + static_cast<int>(seed % 30), .in_place = false});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const auto events = known_events(graph, stages, some_events(stages, seed, 8));
-    const Plan plan = lower(graph, executions_of(stages, events));
+    const Plan plan = lower(graph, remat::executions_of(stages, events));
     if (plan.peak_bytes <= stages.resident_bytes() + 8) continue;
-    for (const Formulation form : kFormulations) {
-      const StageModel model(graph, stages, plan.peak_bytes, form);
+    for (const checkmate::Formulation form : kFormulations) {
+      const checkmate::StageModel model(graph, stages, plan.peak_bytes, form);
       const std::vector<double> values = model.values_of(events);
-      EXPECT_LE(largest_violation(model.program(), values), 1e-9);
-      EXPECT_NEAR(model.cost_of(objective(model.program(), values)), plan.cost, 1e-6);
-      if (form == Formulation::ends) continue;
-      const StageModel tighter(graph, stages, plan.peak_bytes - 1, form);
+      EXPECT_LE(solver::largest_violation(model.program(), values), 1e-9);
+      EXPECT_NEAR(model.cost_of(solver::objective(model.program(), values)), plan.cost, 1e-6);
+      if (form == checkmate::Formulation::ends) continue;
+      const checkmate::StageModel tighter(graph, stages, plan.peak_bytes - 1, form);
       const double byte = 1 / static_cast<double>(plan.peak_bytes - stages.resident_bytes());
-      EXPECT_GT(largest_violation(tighter.program(), tighter.values_of(events)), 0.9 * byte);
+      EXPECT_GT(solver::largest_violation(tighter.program(), tighter.values_of(events)),
+                0.9 * byte);
     }
   }
 }
@@ -94,14 +96,14 @@ TEST(StageModel, HasThePlansThatFitByWritingInPlace) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 8 + static_cast<int>(seed % 30)});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const auto events = known_events(graph, stages, some_events(stages, seed, 8));
-    const auto executions = executions_of(stages, events);
+    const auto executions = remat::executions_of(stages, events);
     const Plan plan = lowered(graph, executions);
     saved += plan.peak_bytes < lower(graph, executions).peak_bytes;
-    for (const Formulation form : kFormulations) {
-      const StageModel model(graph, stages, plan.peak_bytes, form);
-      EXPECT_LE(largest_violation(model.program(), model.values_of(events)), 1e-9);
+    for (const checkmate::Formulation form : kFormulations) {
+      const checkmate::StageModel model(graph, stages, plan.peak_bytes, form);
+      EXPECT_LE(solver::largest_violation(model.program(), model.values_of(events)), 1e-9);
     }
   }
   EXPECT_GE(saved, 5);
@@ -109,20 +111,20 @@ TEST(StageModel, HasThePlansThatFitByWritingInPlace) {
 
 TEST(StageModel, SeesTheInsideOfTheStagesThatItIsAskedFor) {
   const Graph graph = random_graph(11, {.ops = 40, .in_place = false});
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const auto events = known_events(graph, stages, some_events(stages, 11, 8));
-  EventPlan plan(stages, 0);
-  for (const Event event : events) plan.add(event);
+  remat::EventPlan plan(stages, 0);
+  for (const remat::Event event : events) plan.add(event);
   int hidden = 0;
   for (int t = 0; t < stages.num_stages(); ++t) {
     const Bytes budget = plan.memory().at(t) - 1;
     if (plan.memory().at(t) < plan.memory().peak() || budget <= stages.resident_bytes()) continue;
     std::vector<bool> inside(stages.num_stages());
     inside[t] = true;
-    const StageModel model(graph, stages, budget, Formulation::ends, inside);
-    EXPECT_GT(largest_violation(model.program(), model.values_of(events)), 0) << t;
-    const StageModel blind(graph, stages, budget, Formulation::ends);
-    hidden += largest_violation(blind.program(), blind.values_of(events)) == 0;
+    const checkmate::StageModel model(graph, stages, budget, checkmate::Formulation::ends, inside);
+    EXPECT_GT(solver::largest_violation(model.program(), model.values_of(events)), 0) << t;
+    const checkmate::StageModel blind(graph, stages, budget, checkmate::Formulation::ends);
+    hidden += solver::largest_violation(blind.program(), blind.values_of(events)) == 0;
   }
   EXPECT_GT(hidden, 0);
 }
@@ -130,11 +132,11 @@ TEST(StageModel, SeesTheInsideOfTheStagesThatItIsAskedFor) {
 TEST(StageModel, KnowsItsSizeBeforehand) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     const Graph graph = random_graph(seed, {.ops = 40});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Bytes budget = keep_all_reference(graph).peak_bytes;
-    for (const Formulation form : kFormulations) {
-      const auto size = StageModel::size(graph, stages, budget, form);
-      const StageModel model(graph, stages, budget, form);
+    for (const checkmate::Formulation form : kFormulations) {
+      const auto size = checkmate::StageModel::size(graph, stages, budget, form);
+      const checkmate::StageModel model(graph, stages, budget, form);
       EXPECT_EQ(size.columns, model.program().num_columns());
       EXPECT_EQ(size.rows, model.program().num_rows());
     }
@@ -143,8 +145,8 @@ TEST(StageModel, KnowsItsSizeBeforehand) {
 
 TEST(StageModel, NamesEachColumnAndFindsRuns) {
   const Graph graph = random_graph(3, {.ops = 20});
-  const StageGraph stages(graph);
-  const StageModel model(graph, stages, 1 << 20, Formulation::strong);
+  const remat::StageGraph stages(graph);
+  const checkmate::StageModel model(graph, stages, 1 << 20, checkmate::Formulation::strong);
   std::set<std::string> names;
   for (int j = 0; j < model.program().num_columns(); ++j) {
     const std::string name = model.column_name(j);
@@ -161,29 +163,33 @@ TEST(DualBound, IsBelowTheOptimumAtAnyMultipliersAndThereAtTheSolvers) {
   std::mt19937_64 random(1);
   std::normal_distribution<double> normal;
   const Graph graph = testing::chain_graph(8);
-  const StageGraph stages(graph);
-  const StageModel model(graph, stages, testing::share_of_peak(graph, 0.6), Formulation::strong);
-  SolverRequest asked;
+  const remat::StageGraph stages(graph);
+  const checkmate::StageModel model(graph, stages, testing::share_of_peak(graph, 0.6),
+                                    checkmate::Formulation::strong);
+  solver::SolverRequest asked;
   asked.relaxed = true;
-  const Solved solved = solve_with_highs(model.program(), asked, Control());
-  ASSERT_EQ(solved.status, Solved::Status::optimal);
-  EXPECT_NEAR(dual_bound(model.program(), solved.row_duals), solved.bound, 1e-6 * solved.bound);
+  const solver::Solved solved = solver::solve_with_highs(model.program(), asked, Control());
+  ASSERT_EQ(solved.status, solver::Solved::Status::optimal);
+  EXPECT_NEAR(solver::dual_bound(model.program(), solved.row_duals), solved.bound,
+              1e-6 * solved.bound);
   for (int trial = 0; trial < 200; ++trial) {
     std::vector<double> duals = solved.row_duals;
     for (double& dual : duals) dual += 0.1 * trial * normal(random);
-    ASSERT_LE(dual_bound(model.program(), duals), solved.bound * (1 + 1e-9));
+    ASSERT_LE(solver::dual_bound(model.program(), duals), solved.bound * (1 + 1e-9));
   }
 }
 
 TEST(Rounding, KeepsEverythingOrNothingAtTheEnds) {
   const Graph graph = testing::chain_graph(5);
-  const StageGraph stages(graph);
-  const StageModel model(graph, stages, keep_all_reference(graph).peak_bytes, Formulation::ends);
+  const remat::StageGraph stages(graph);
+  const checkmate::StageModel model(graph, stages, keep_all_reference(graph).peak_bytes,
+                                    checkmate::Formulation::ends);
   const std::vector<double> nothing(model.program().num_columns());
-  EXPECT_TRUE(rounded(stages, model, nothing, 0).empty());
+  EXPECT_TRUE(checkmate::rounded(stages, model, nothing, 0).empty());
   // Each backward op b5 ... b1 makes its two activations again, from the beginning; the gradients
   // too, down to the output.
-  const auto plan = lower(graph, executions_of(stages, rounded(stages, model, nothing, 1)));
+  const auto plan =
+      lower(graph, remat::executions_of(stages, checkmate::rounded(stages, model, nothing, 1)));
   EXPECT_GT(plan.cost, 3 * keep_all_reference(graph).cost);
 }
 
@@ -363,12 +369,13 @@ TEST(Checkmate, RefusesWhatIsTooLargeWithTheSizeAndAWayOn) {
 class Files : public ::testing::Test {
  protected:
   const Graph graph_ = testing::chain_graph(8);
-  const StageGraph stages_ = StageGraph(graph_);
+  const remat::StageGraph stages_ = remat::StageGraph(graph_);
   const Bytes budget_ = testing::share_of_peak(graph_, 0.75);
-  const StageModel model_ = StageModel(graph_, stages_, budget_, Formulation::strong);
+  const checkmate::StageModel model_ =
+      checkmate::StageModel(graph_, stages_, budget_, checkmate::Formulation::strong);
 
-  std::vector<Event> parsed(std::string_view text) const {
-    return parse_solution(model_, text, "x.sol");
+  std::vector<remat::Event> parsed(std::string_view text) const {
+    return checkmate::parse_solution(model_, text, "x.sol");
   }
 };
 
@@ -376,7 +383,7 @@ TEST_F(Files, AnExportedModelSolvedElsewhereGivesTheOptimum) {
   namespace fs = std::filesystem;
   const fs::path folder = fs::path(::testing::TempDir()) / "lowtide-checkmate-files";
   fs::create_directories(folder);
-  write_file(folder / "model.mps", format_mps(model_, "a name"));
+  write_file(folder / "model.mps", checkmate::format_mps(model_, "a name"));
   void* const highs = Highs_create();
   Highs_setBoolOptionValue(highs, "output_flag", 0);
   Highs_setDoubleOptionValue(highs, "mip_rel_gap", 0);
@@ -388,9 +395,10 @@ TEST_F(Files, AnExportedModelSolvedElsewhereGivesTheOptimum) {
   const double found = Highs_getObjectiveValue(highs);
   Highs_writeSolution(highs, (folder / "model.sol").c_str());
   Highs_destroy(highs);
-  const auto events = parse_solution(model_, read_file(folder / "model.sol"), "model.sol");
+  const auto events =
+      checkmate::parse_solution(model_, read_file(folder / "model.sol"), "model.sol");
   fs::remove_all(folder);
-  Plan plan = lowered(graph_, executions_of(stages_, events));
+  Plan plan = lowered(graph_, remat::executions_of(stages_, events));
   EXPECT_NEAR(plan.cost, model_.cost_of(found), 1e-6);
   EXPECT_NEAR(plan.cost, lower(graph_, ask("checkmate", graph_, budget_).executions).cost, 1e-9);
   EXPECT_TRUE(testing::is_valid_plan(graph_, plan, budget_));
@@ -398,7 +406,7 @@ TEST_F(Files, AnExportedModelSolvedElsewhereGivesTheOptimum) {
 
 TEST_F(Files, SolutionsOfSeveralSolversAreRead) {
   EXPECT_EQ(parsed("# Objective = 3\nR_0_0 1\nR_9_1 1\nU_0_0 0.25\nR_10_0 0.99999\nR_9_0 0\n"),
-            (std::vector<Event>{{10, 0}, {9, 1}}));  // Gurobi
+            (std::vector<remat::Event>{{10, 0}, {9, 1}}));  // Gurobi
   EXPECT_EQ(parsed("solution status: optimal\nobjective:  3\r\nR_9_1    1 \t(obj:0.1)\n").size(),
             1u);  // SCIP
   EXPECT_EQ(parsed("Optimal - objective value 3\n   17 R_9_1  1  0.1\n 18 S_4_1 1 0\n").size(),
@@ -418,4 +426,4 @@ TEST_F(Files, WhatIsNoSolutionOfTheModelIsRefused) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

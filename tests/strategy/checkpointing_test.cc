@@ -12,7 +12,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -43,9 +43,10 @@ TEST(Binomial, IsTheBestOfAllSchedules) {
       for (int k = 1; slots > 1 && k < length; ++k) {
         best = std::min(best, k + least[{length - k, slots - 1}] + least[{k, slots}]);
       }
-      ASSERT_EQ(binomial_steps(length, slots), best) << length << " states, " << slots << " slots";
+      ASSERT_EQ(checkpoints::binomial_steps(length, slots), best)
+          << length << " states, " << slots << " slots";
       if (length < 2 || slots < 2) continue;
-      const int k = binomial_split(length, slots);
+      const int k = checkpoints::binomial_split(length, slots);
       ASSERT_GE(k, 1);
       ASSERT_LT(k, length);
       const auto split = k + least[{length - k, slots - 1}] + least[{k, slots}];
@@ -67,7 +68,7 @@ TEST(Revolve, RunsAUniformChainAsOftenAsTheBinomialsSay) {
     const Plan plan = lower(graph, decision.executions);
     const std::int64_t runs = forward_runs(graph, decision.executions);
     int slots = 1;  // the input is stored for nothing; the last state costs one run
-    while (slots < kLayers && binomial_steps(kLayers - 1, slots) + 1 != runs) ++slots;
+    while (slots < kLayers && checkpoints::binomial_steps(kLayers - 1, slots) + 1 != runs) ++slots;
     ASSERT_LT(slots, kLayers) << runs << " forward runs are those of no number of slots";
     // Besides the stored states: input, state on the way, its successor, two gradients.
     EXPECT_LE(plan.peak_bytes, (slots - 1 + 5) * layer) << "budget " << share;
@@ -135,7 +136,7 @@ TEST(Selective, RunsOnlyCheapOpsAgain) {
 }
 
 TEST(ArticulationCuts, AreWhereOneValueCrosses) {
-  const StageGraph chain(chain_graph(5));
+  const remat::StageGraph chain(chain_graph(5));
   std::vector<int> stages;
   for (const Cut& cut : articulation_cuts(chain, forward_end(chain))) stages.push_back(cut.stage);
   EXPECT_EQ(forward_end(chain), 5);
@@ -145,7 +146,7 @@ TEST(ArticulationCuts, AreWhereOneValueCrosses) {
   GraphData data = chain_graph(5).data();
   data.ops[4].inputs.push_back(1);
   const Graph skip(std::move(data));
-  const StageGraph skipped(skip);
+  const remat::StageGraph skipped(skip);
   stages.clear();
   for (const Cut& cut : articulation_cuts(skipped, 5)) stages.push_back(cut.stage);
   EXPECT_THAT(stages, ::testing::ElementsAre(1));
@@ -155,8 +156,8 @@ TEST(ForwardEnd, IsWhereKeepAllPeaksInAGraphWithoutPhases) {
   GraphData data = chain_graph(10).data();
   for (Op& op : data.ops) op.phase = Phase::forward;
   const Graph graph(std::move(data));
-  EXPECT_NEAR(forward_end(StageGraph(graph)), 10, 1);
+  EXPECT_NEAR(forward_end(remat::StageGraph(graph)), 10, 1);
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

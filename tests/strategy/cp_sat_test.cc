@@ -14,7 +14,7 @@
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -33,8 +33,8 @@ TEST(CpSat, FindsTheOptimumOfSmallGraphs) {
   int graphs = 0;
   for (std::uint64_t seed = 40; graphs < 3; ++seed) {
     const Graph graph = testing::random_graph(seed, {.ops = 6 + static_cast<int>(seed % 4)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = testing::allowed_events(stages);
+    const remat::StageGraph stages(graph);
+    const std::vector<remat::Event> events = testing::allowed_events(stages);
     if (events.size() < 4 || events.size() > 12) continue;
     ++graphs;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
@@ -44,13 +44,13 @@ TEST(CpSat, FindsTheOptimumOfSmallGraphs) {
           static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
       const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
       double best = kNever;
-      const auto take = [&](std::span<const Event> found) {
-        EventPlan plan(stages, budget);
-        change_to(plan, {found.begin(), found.end()});
+      const auto take = [&](std::span<const remat::Event> found) {
+        remat::EventPlan plan(stages, budget);
+        remat::change_to(plan, {found.begin(), found.end()});
         EXPECT_TRUE(plan.fits());
         best = std::min(best, plan.cost());
       };
-      const CpSatProof proof = solve_with_cp_sat(
+      const intervals::CpSatProof proof = intervals::solve_with_cp_sat(
           stages, {.budget = budget, .most_intervals = 12, .on_solution = take}, Control());
       EXPECT_EQ(proof.infeasible, optimum == kNever);
       if (optimum == kNever) continue;
@@ -82,7 +82,7 @@ TEST(CpSat, EndsWithTheTimeAndKeepsTheBest) {
   Control control(2);
   const Decision decision = intervals.decide({graph, budget, options, control});
   ASSERT_EQ(decision.outcome, Outcome::feasible);
-  EXPECT_GE(decision.lower_bound.value(), StageGraph(graph).required_cost());
+  EXPECT_GE(decision.lower_bound.value(), remat::StageGraph(graph).required_cost());
 }
 
 TEST(CpSat, SaysWhatIsMissing) {
@@ -102,4 +102,4 @@ TEST(CpSat, SaysWhatIsMissing) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -14,7 +14,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::op;
@@ -22,9 +22,9 @@ using testing::random_graph;
 using testing::resident;
 using testing::value;
 
-constexpr Heuristic kAll[] = {Heuristic::classes, Heuristic::full, Heuristic::local,
-                              Heuristic::lru,     Heuristic::size, Heuristic::msps,
-                              Heuristic::ahead};
+constexpr dtr::Heuristic kAll[] = {
+    dtr::Heuristic::classes, dtr::Heuristic::full, dtr::Heuristic::local, dtr::Heuristic::lru,
+    dtr::Heuristic::size,    dtr::Heuristic::msps, dtr::Heuristic::ahead};
 
 /// Three values that the last op reads, and one that pushes one of them out:
 ///   0 dear_old (cost 90, 10 bytes), 1 cheap (cost 2, 6 bytes), 2 large (cost 60, 30 bytes),
@@ -50,22 +50,22 @@ std::vector<OpId> reruns(const std::vector<OpId>& executions) {
   return again;
 }
 
-std::vector<OpId> reruns_of(Heuristic heuristic, Bytes limit) {
-  const StageGraph graph(crowded());
-  const auto executions = simulate(graph, {heuristic, limit, 1e9, false}, Control());
+std::vector<OpId> reruns_of(dtr::Heuristic heuristic, Bytes limit) {
+  const remat::StageGraph graph(crowded());
+  const auto executions = dtr::simulate(graph, {heuristic, limit, 1e9, false}, Control());
   return executions ? reruns(*executions) : std::vector<OpId>{};
 }
 
 TEST(Dtr, EachHeuristicEvictsWhatItSays) {
   // All at once are 1 + 10 + 6 + 30 + 30 bytes, and "big" runs beside "large": one of the first
   // two values must go.
-  EXPECT_THAT(reruns_of(Heuristic::local, 72), ::testing::ElementsAre(1));   // 2 / 6 < 90 / 10
-  EXPECT_THAT(reruns_of(Heuristic::classes, 72), ::testing::ElementsAre(1));
-  EXPECT_THAT(reruns_of(Heuristic::full, 72), ::testing::ElementsAre(1));
-  EXPECT_THAT(reruns_of(Heuristic::msps, 72), ::testing::ElementsAre(1));
-  EXPECT_THAT(reruns_of(Heuristic::lru, 72), ::testing::ElementsAre(0));     // the oldest
-  EXPECT_THAT(reruns_of(Heuristic::size, 72), ::testing::ElementsAre(0));    // 10 > 6 bytes
-  EXPECT_THAT(reruns_of(Heuristic::ahead, 72), ::testing::ElementsAre(1));   // both for the end
+  EXPECT_THAT(reruns_of(dtr::Heuristic::local, 72), ::testing::ElementsAre(1));  // 2 / 6 < 90 / 10
+  EXPECT_THAT(reruns_of(dtr::Heuristic::classes, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(dtr::Heuristic::full, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(dtr::Heuristic::msps, 72), ::testing::ElementsAre(1));
+  EXPECT_THAT(reruns_of(dtr::Heuristic::lru, 72), ::testing::ElementsAre(0));    // the oldest
+  EXPECT_THAT(reruns_of(dtr::Heuristic::size, 72), ::testing::ElementsAre(0));   // 10 > 6 bytes
+  EXPECT_THAT(reruns_of(dtr::Heuristic::ahead, 72), ::testing::ElementsAre(1));  // both for the end
 }
 
 /// Of two equal values, the one made last is read first:
@@ -77,36 +77,36 @@ TEST(Dtr, LooksAheadToWhatIsNeededLast) {
   data.ops = {op("first", {0}, {1}, 5), op("second", {0}, {2}, 5), op("wide", {0}, {3}, 5),
               op("soon", {2, 3}, {4}, 5), op("late", {1, 4}, {5}, 5)};
   data.outputs = {5};
-  const StageGraph graph(Graph(std::move(data)));
-  const auto ahead = simulate(graph, {Heuristic::ahead, 42, 1e9, false}, Control());
+  const remat::StageGraph graph(Graph(std::move(data)));
+  const auto ahead = dtr::simulate(graph, {dtr::Heuristic::ahead, 42, 1e9, false}, Control());
   ASSERT_TRUE(ahead);
   EXPECT_THAT(reruns(*ahead), ::testing::ElementsAre(0));
 }
 
 TEST(Dtr, SaysWhenAnOpDoesNotFit) {
-  const StageGraph graph(crowded());
-  for (Heuristic heuristic : kAll) {
-    EXPECT_FALSE(simulate(graph, {heuristic, 60, 1e9, false}, Control()));
-    EXPECT_TRUE(simulate(graph, {heuristic, 61, 1e9, false}, Control()));
+  const remat::StageGraph graph(crowded());
+  for (dtr::Heuristic heuristic : kAll) {
+    EXPECT_FALSE(dtr::simulate(graph, {heuristic, 60, 1e9, false}, Control()));
+    EXPECT_TRUE(dtr::simulate(graph, {heuristic, 61, 1e9, false}, Control()));
   }
 }
 
 TEST(Dtr, GivesUpWhenItThrashes) {
-  const StageGraph graph(crowded());
-  EXPECT_TRUE(simulate(graph, {Heuristic::local, 72, 161, false}, Control()));
-  EXPECT_FALSE(simulate(graph, {Heuristic::local, 72, 160, false}, Control()));
+  const remat::StageGraph graph(crowded());
+  EXPECT_TRUE(dtr::simulate(graph, {dtr::Heuristic::local, 72, 161, false}, Control()));
+  EXPECT_FALSE(dtr::simulate(graph, {dtr::Heuristic::local, 72, 160, false}, Control()));
 }
 
 TEST(Dtr, StaysWithinItsLimitWithEveryHeuristic) {
   int evicting = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Graph graph = random_graph(seed, {.ops = 40});
-    const StageGraph stages(graph);
-    for (Heuristic heuristic : kAll) {
+    const remat::StageGraph stages(graph);
+    for (dtr::Heuristic heuristic : kAll) {
       for (double share : {0.9, 0.7}) {
         const Bytes limit = testing::share_of_peak(graph, share);
         for (bool drop : {false, true}) {
-          const auto executions = simulate(stages, {heuristic, limit, 1e9, drop}, Control());
+          const auto executions = dtr::simulate(stages, {heuristic, limit, 1e9, drop}, Control());
           if (!executions) continue;
           evicting += !reruns(*executions).empty();
           ASSERT_LE(with_in_place(graph, lower(graph, *executions)).peak_bytes, limit)
@@ -121,15 +121,15 @@ TEST(Dtr, StaysWithinItsLimitWithEveryHeuristic) {
 enum class Way { up, down, both };
 
 /// Evicted values that only evicted ones part from the value, going one way or both.
-std::set<int> evicted_around(const StageGraph& graph, const std::vector<bool>& evicted, int value,
-                             Way way) {
+std::set<int> evicted_around(const remat::StageGraph& graph, const std::vector<bool>& evicted,
+                             int value, Way way) {
   std::set<int> found;
   std::vector<int> todo{value};
   const auto reach = [&](int other) {
     if (evicted[other] && found.insert(other).second) todo.push_back(other);
   };
   while (!todo.empty()) {
-    const StageValue& next = graph.value(todo.back());
+    const remat::StageValue& next = graph.value(todo.back());
     todo.pop_back();
     if (way != Way::down) std::ranges::for_each(graph.stage(next.producer).inputs, reach);
     if (way == Way::up) continue;
@@ -138,7 +138,7 @@ std::set<int> evicted_around(const StageGraph& graph, const std::vector<bool>& e
   return found;
 }
 
-double cost_with(const StageGraph& graph, int value, const std::set<int>& others) {
+double cost_with(const remat::StageGraph& graph, int value, const std::set<int>& others) {
   const auto cost_of = [&](int v) { return graph.stage(graph.value(v).producer).cost; };
   double cost = cost_of(value);
   for (int v : others) cost += cost_of(v);
@@ -148,13 +148,13 @@ double cost_with(const StageGraph& graph, int value, const std::set<int>& others
 TEST(RerunCost, CountsTheEvictedAroundAValue) {
   std::mt19937 random(3);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const StageGraph graph(random_graph(seed, {.ops = 30}));
-    const auto full = make_rerun_cost(graph, Neighbourhood::full);
-    const auto ancestors = make_rerun_cost(graph, Neighbourhood::ancestors);
+    const remat::StageGraph graph(random_graph(seed, {.ops = 30}));
+    const auto full = dtr::make_rerun_cost(graph, dtr::Neighbourhood::full);
+    const auto ancestors = dtr::make_rerun_cost(graph, dtr::Neighbourhood::ancestors);
     std::vector<bool> evicted(graph.num_values());
     for (int change = 0; change < 60; ++change) {
       const int v = static_cast<int>(random() % graph.num_values());
-      for (RerunCost* cost : {full.get(), ancestors.get()}) {
+      for (dtr::RerunCost* cost : {full.get(), ancestors.get()}) {
         evicted[v] ? cost->made(v) : cost->evicted(v);
       }
       evicted[v] = !evicted[v];
@@ -173,8 +173,8 @@ TEST(RerunCost, CountsTheEvictedAroundAValue) {
 TEST(RerunCost, ClassesAreWhatEvictedValuesConnectAsLongAsNothingIsMadeAgain) {
   std::mt19937 random(4);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
-    const StageGraph graph(random_graph(seed, {.ops = 30}));
-    const auto classes = make_rerun_cost(graph, Neighbourhood::classes);
+    const remat::StageGraph graph(random_graph(seed, {.ops = 30}));
+    const auto classes = dtr::make_rerun_cost(graph, dtr::Neighbourhood::classes);
     std::vector<bool> evicted(graph.num_values());
     for (int change = 0; change < graph.num_values() / 2; ++change) {
       const int v = static_cast<int>(random() % graph.num_values());
@@ -191,8 +191,8 @@ TEST(RerunCost, ClassesAreWhatEvictedValuesConnectAsLongAsNothingIsMadeAgain) {
 }
 
 TEST(RerunCost, AClassStaysWholeWithoutTheCostOfWhatIsMadeAgain) {
-  const StageGraph graph(testing::chain_graph(6));  // values 0 .. 5 are the activations
-  const auto classes = make_rerun_cost(graph, Neighbourhood::classes);
+  const remat::StageGraph graph(testing::chain_graph(6));  // values 0 .. 5 are the activations
+  const auto classes = dtr::make_rerun_cost(graph, dtr::Neighbourhood::classes);
   for (int v : {1, 2, 3}) classes->evicted(v);
   EXPECT_EQ(classes->of(4), 1 + 3);
   classes->made(2);
@@ -201,4 +201,4 @@ TEST(RerunCost, AClassStaysWholeWithoutTheCostOfWhatIsMadeAgain) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -14,7 +14,7 @@
 #include "support/random_graph.h"
 #include "support/stopping.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -22,13 +22,13 @@ using testing::random_graph;
 using testing::share_of_peak;
 
 /// What the individual says of itself, by an EventPlan of its own.
-void expect_honest(const StageGraph& stages, const Individual& plan, Bytes limit) {
-  EventPlan own(stages, limit);
-  change_to(own, plan.events);
+void expect_honest(const remat::StageGraph& stages, const evolve::Individual& plan, Bytes limit) {
+  remat::EventPlan own(stages, limit);
+  remat::change_to(own, plan.events);
   EXPECT_NEAR(plan.cost, own.cost(), 1e-6);
   EXPECT_EQ(plan.excess, own.memory().excess());
   EXPECT_TRUE(std::ranges::is_sorted(plan.events));
-  for (Event event : plan.events) EXPECT_FALSE(own.is_useless(event));
+  for (remat::Event event : plan.events) EXPECT_FALSE(own.is_useless(event));
 }
 
 TEST(Breeding, ChildrenAreWhatTheySay) {
@@ -37,14 +37,14 @@ TEST(Breeding, ChildrenAreWhatTheySay) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 50});
-    const StageGraph stages(graph);
+    const remat::StageGraph stages(graph);
     const Bytes limit = share_of_peak(graph, 0.85);
-    Breeding breeding(stages, limit, seed, control);
-    std::vector<Individual> plans;
+    evolve::Breeding breeding(stages, limit, seed, control);
+    std::vector<evolve::Individual> plans;
     for (int i = 0; i < 4; ++i) plans.push_back(breeding.raise({}));
     for (int i = 0; i < 6; ++i) plans.push_back(breeding.cross(plans[i], plans[i + 1]));
     for (int i = 0; i < 4; ++i) plans.push_back(breeding.mutate(plans[i]));
-    for (const Individual& plan : plans) {
+    for (const evolve::Individual& plan : plans) {
       expect_honest(stages, plan, limit);
       fitting += plan.excess == 0;
     }
@@ -54,27 +54,27 @@ TEST(Breeding, ChildrenAreWhatTheySay) {
 
 TEST(Breeding, TakesOutWhatIsNotNeededAndNoMore) {
   const Graph graph = testing::chain_graph(12);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Control control;
   const Bytes peak = share_of_peak(graph, 1);
-  EXPECT_TRUE(Breeding(stages, peak, 1, control).raise({{15, 3}, {16, 2}}).events.empty());
-  const Individual lean = Breeding(stages, peak * 6 / 10, 2, control).raise({});
+  EXPECT_TRUE(evolve::Breeding(stages, peak, 1, control).raise({{15, 3}, {16, 2}}).events.empty());
+  const evolve::Individual lean = evolve::Breeding(stages, peak * 6 / 10, 2, control).raise({});
   ASSERT_EQ(lean.excess, 0);
-  for (Event event : lean.events) {
-    EventPlan without(stages, peak * 6 / 10);
-    change_to(without, lean.events);
+  for (remat::Event event : lean.events) {
+    remat::EventPlan without(stages, peak * 6 / 10);
+    remat::change_to(without, lean.events);
     without.remove(event);
     EXPECT_FALSE(without.fits());
   }
 }
 
 TEST(Breeding, FitterIsWhatFitsThenWhatCostsLess) {
-  const Individual fits{{}, 10, 0};
-  const Individual cheap{{}, 9, 0};
-  const Individual over{{}, 1, 5};
-  EXPECT_TRUE(is_fitter(fits, over));
-  EXPECT_TRUE(is_fitter(cheap, fits));
-  EXPECT_FALSE(is_fitter(fits, fits));
+  const evolve::Individual fits{{}, 10, 0};
+  const evolve::Individual cheap{{}, 9, 0};
+  const evolve::Individual over{{}, 1, 5};
+  EXPECT_TRUE(evolve::is_fitter(fits, over));
+  EXPECT_TRUE(evolve::is_fitter(cheap, fits));
+  EXPECT_FALSE(evolve::is_fitter(fits, fits));
 }
 
 TEST(Evolve, ReachesTheOptimumOfMostSmallGraphsAndNothingBelow) {
@@ -126,9 +126,9 @@ TEST(Evolve, RefusesAPopulationOfOne) {
   const Graph graph = testing::chain_graph(5);
   Control control;
   EXPECT_THROW(
-      plan_within(graph, find_strategy("evolve"), 1 << 20, {{"population", 1}}, control),
+      planner::plan_within(graph, find_strategy("evolve"), 1 << 20, {{"population", 1}}, control),
       InputError);
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

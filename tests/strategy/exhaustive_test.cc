@@ -18,7 +18,7 @@
 #include "support/cheapest_sequence.h"
 #include "support/small_graphs.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::CheapestSequence;
@@ -83,7 +83,7 @@ TEST(CheapestSequence, CostsWhatTheBestSetOfRerunsCosts) {
   for (const Shape& shape : shapes(4)) {
     for (const Pattern& pattern : patterns()) {
       const Graph graph = graph_of(shape, pattern);
-      const StageGraph stages(graph);
+      const remat::StageGraph stages(graph);
       const auto plans = testing::all_plans(graph, stages, testing::allowed_events(stages));
       at_every_budget(graph, [&](const Case& now) {
         EXPECT_EQ(now.staged,
@@ -266,14 +266,14 @@ TEST(EverySmallGraph, CheckmateProvesTheOptimum) {
 
 TEST(EverySmallGraph, TheBoundIsBelowTheBestSequence) {
   on_every_graph([&](const Case& now) {
-    const StageGraph stages(now.graph);
-    PriceBound bound(stages, now.budget);
+    const remat::StageGraph stages(now.graph);
+    bounds::PriceBound bound(stages, now.budget);
     if (bound.infeasible()) {
       EXPECT_EQ(now.fixed_order, kNever);
       return;
     }
     for (int values : {1, 2, 4}) {
-      bound.raise(values, Gluing::loose, 1e4, Control());
+      bound.raise(values, bounds::Gluing::loose, 1e4, Control());
       EXPECT_LE(bound.value(), now.fixed_order + kRounding) << values << " values";
     }
   });
@@ -298,7 +298,7 @@ TEST(EverySmallGraph, TheFloorIsBelowEverySequence) {
 TEST(EverySmallGraph, TheFloorOfMakingIsTheLeastOfAnySequence) {
   int beyond_structure = 0, once = 0;
   on_every_graph([&](const Case& now) {
-    const Bytes floor = budget_floor(now.graph);
+    const Bytes floor = bounds::budget_floor(now.graph);
     if (now.any_order != kNever) {
       EXPECT_LE(floor, now.budget);
       return;
@@ -318,9 +318,10 @@ TEST(EverySmallGraph, TheFloorOfMakingIsTheLeastOfAnySequence) {
 TEST(EverySmallGraph, TheFloorOfMakingHoldsWhereverItsSearchEnds) {
   on_every_graph([&](const Case& now) {
     if (now.any_order == kNever) return;
-    for (std::int64_t work : {0, 1, 3, 10, 40}) EXPECT_LE(budget_floor(now.graph, work), now.budget);
+    for (std::int64_t work : {0, 1, 3, 10, 40})
+      EXPECT_LE(bounds::budget_floor(now.graph, work), now.budget);
   });
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

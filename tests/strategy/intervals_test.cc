@@ -17,7 +17,7 @@
 #include "support/random_graph.h"
 #include "support/stopping.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::all_plans;
@@ -29,18 +29,18 @@ using testing::random_graph;
 using testing::share_of_peak;
 
 /// The events of a subset, numbered as all_plans() numbers them.
-std::vector<Event> subset(const std::vector<Event>& events, std::uint32_t set) {
-  std::vector<Event> chosen;
+std::vector<remat::Event> subset(const std::vector<remat::Event>& events, std::uint32_t set) {
+  std::vector<remat::Event> chosen;
   for (std::size_t e = 0; e < events.size(); ++e) {
     if (set >> e & 1) chosen.push_back(events[e]);
   }
   return chosen;
 }
 
-int most_runs(const std::vector<Event>& events) {
+int most_runs(const std::vector<remat::Event>& events) {
   std::map<int, int> runs;
   int most = 1;
-  for (Event event : events) most = std::max(most, 1 + ++runs[event.op]);
+  for (remat::Event event : events) most = std::max(most, 1 + ++runs[event.op]);
   return most;
 }
 
@@ -49,8 +49,8 @@ template <class Check>
 void for_small_graphs(std::uint64_t seed, int count, std::size_t most_events, const Check& check) {
   for (int graphs = 0; graphs < count; ++seed) {
     const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = allowed_events(stages);
+    const remat::StageGraph stages(graph);
+    const std::vector<remat::Event> events = allowed_events(stages);
     if (events.size() < 3 || events.size() > most_events) continue;
     ++graphs;
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
@@ -62,25 +62,27 @@ TEST(Conflict, MissesWhatTheStageIsAboveTheLimit) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 30)});
-    const StageGraph stages(graph);
-    const std::vector<Event> allowed = allowed_events(stages);
-    EventPlan plan(stages, 0);
+    const remat::StageGraph stages(graph);
+    const std::vector<remat::Event> allowed = allowed_events(stages);
+    remat::EventPlan plan(stages, 0);
     std::mt19937_64 random(seed);
     for (int i = 0; i < 20 && !allowed.empty(); ++i) {
-      const Event event = allowed[random() % allowed.size()];
+      const remat::Event event = allowed[random() % allowed.size()];
       plan.contains(event) ? plan.remove(event) : plan.add(event);
     }
     for (int t = 0; t < stages.num_stages(); ++t) {
-      ASSERT_EQ(conflict_in(stages, plan, t).missing, plan.memory().at(t)) << "stage " << t;
+      ASSERT_EQ(intervals::conflict_in(stages, plan, t).missing, plan.memory().at(t))
+          << "stage " << t;
     }
   }
 }
 
 /// Bytes that the ways out promise for the reruns in `more` that are not in `plan`.
-Bytes promised(const Conflict& conflict, const EventPlan& plan, const std::vector<Event>& more) {
+Bytes promised(const intervals::Conflict& conflict, const remat::EventPlan& plan,
+               const std::vector<remat::Event>& more) {
   Bytes bytes = 0;
-  for (const WayOut& way : conflict.ways) {
-    const bool taken = std::ranges::any_of(more, [&](Event event) {
+  for (const intervals::WayOut& way : conflict.ways) {
+    const bool taken = std::ranges::any_of(more, [&](remat::Event event) {
       return event.op == way.op && way.first <= event.stage && event.stage <= way.last &&
              !plan.contains(event);
     });
@@ -92,90 +94,94 @@ Bytes promised(const Conflict& conflict, const EventPlan& plan, const std::vecto
 TEST(Conflict, EveryPlanThatMendsItTakesItsWaysOut) {
   std::mt19937_64 random(5);
   int mended = 0;
-  for_small_graphs(300, 40, 10, [&](const Graph&, const StageGraph& stages,
-                                    const std::vector<Event>& events,
-                                    const std::vector<Candidate>& plans) {
-    for (int i = 0; i < 12; ++i) {
-      const auto base = static_cast<std::uint32_t>(random() % plans.size());
-      const Bytes limit = plans[random() % plans.size()].in_place_peak;
-      EventPlan plan(stages, limit);
-      change_to(plan, subset(events, base));
-      for (int t = 0; t < stages.num_stages(); ++t) {
-        const Conflict conflict = conflict_in(stages, plan, t);
-        if (conflict.missing <= 0) continue;
-        for (std::uint32_t set = 0; set < plans.size(); ++set) {
-          if ((set & base) != base || plans[set].in_place_peak > limit) continue;
-          ++mended;
-          ASSERT_GE(promised(conflict, plan, subset(events, set)), conflict.missing)
-              << "stage " << t << " sets " << base << " " << set;
+  for_small_graphs(
+      300, 40, 10,
+      [&](const Graph&, const remat::StageGraph& stages, const std::vector<remat::Event>& events,
+          const std::vector<Candidate>& plans) {
+        for (int i = 0; i < 12; ++i) {
+          const auto base = static_cast<std::uint32_t>(random() % plans.size());
+          const Bytes limit = plans[random() % plans.size()].in_place_peak;
+          remat::EventPlan plan(stages, limit);
+          remat::change_to(plan, subset(events, base));
+          for (int t = 0; t < stages.num_stages(); ++t) {
+            const intervals::Conflict conflict = intervals::conflict_in(stages, plan, t);
+            if (conflict.missing <= 0) continue;
+            for (std::uint32_t set = 0; set < plans.size(); ++set) {
+              if ((set & base) != base || plans[set].in_place_peak > limit) continue;
+              ++mended;
+              ASSERT_GE(promised(conflict, plan, subset(events, set)), conflict.missing)
+                  << "stage " << t << " sets " << base << " " << set;
+            }
+          }
         }
-      }
-    }
-  });
+      });
   EXPECT_GT(mended, 100);
 }
 
 TEST(BranchAndBound, FindsTheOptimumForEveryNumberOfIntervals) {
   int capped = 0;
-  for_small_graphs(600, 40, 12, [&](const Graph&, const StageGraph& stages,
-                                    const std::vector<Event>& events,
-                                    const std::vector<Candidate>& plans) {
-    for (int intervals : {1, 2, 3, 100}) {
-      for (double share : {0.9, 0.75, 0.6}) {
-        const auto limit =
-            static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
-        double optimum = kNever;
-        double free_optimum = kNever;
-        for (std::uint32_t set = 0; set < plans.size(); ++set) {
-          if (plans[set].in_place_peak > limit) continue;
-          free_optimum = std::min(free_optimum, plans[set].cost);
-          if (most_runs(subset(events, set)) > intervals) continue;
-          optimum = std::min(optimum, plans[set].cost);
-        }
-        for (bool thorough : {false, true}) {
-          EventPlan plan(stages, limit);
-          const Effort effort{
-              .cost_below = kNever, .conflicts = 1'000'000, .thorough = thorough};
-          const Branched found = BranchAndBound(stages, intervals)
-                                     .run(plan, all_starts(stages), effort, Control());
-          ASSERT_TRUE(found.complete);
-          ASSERT_EQ(found.events.has_value(), optimum != kNever);
-          ASSERT_TRUE(plan.events().empty());
-          if (found.events) {
-            ASSERT_NEAR(found.cost, optimum, 1e-9);
-            ASSERT_LE(most_runs(*found.events), intervals);
+  for_small_graphs(
+      600, 40, 12,
+      [&](const Graph&, const remat::StageGraph& stages, const std::vector<remat::Event>& events,
+          const std::vector<Candidate>& plans) {
+        for (int intervals : {1, 2, 3, 100}) {
+          for (double share : {0.9, 0.75, 0.6}) {
+            const auto limit =
+                static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
+            double optimum = kNever;
+            double free_optimum = kNever;
+            for (std::uint32_t set = 0; set < plans.size(); ++set) {
+              if (plans[set].in_place_peak > limit) continue;
+              free_optimum = std::min(free_optimum, plans[set].cost);
+              if (most_runs(subset(events, set)) > intervals) continue;
+              optimum = std::min(optimum, plans[set].cost);
+            }
+            for (bool thorough : {false, true}) {
+              remat::EventPlan plan(stages, limit);
+              const intervals::Effort effort{
+                  .cost_below = kNever, .conflicts = 1'000'000, .thorough = thorough};
+              const intervals::Branched found =
+                  intervals::BranchAndBound(stages, intervals)
+                      .run(plan, intervals::all_starts(stages), effort, Control());
+              ASSERT_TRUE(found.complete);
+              ASSERT_EQ(found.events.has_value(), optimum != kNever);
+              ASSERT_TRUE(plan.events().empty());
+              if (found.events) {
+                ASSERT_NEAR(found.cost, optimum, 1e-9);
+                ASSERT_LE(most_runs(*found.events), intervals);
+              }
+              if (!found.capped) {
+                ASSERT_EQ(optimum, free_optimum);
+              }
+              capped += found.capped;
+            }
           }
-          if (!found.capped) {
-            ASSERT_EQ(optimum, free_optimum);
-          }
-          capped += found.capped;
         }
-      }
-    }
-  });
+      });
   EXPECT_GT(capped, 20);
 }
 
 TEST(Intervals, ProvesTheOptimumOfSmallGraphs) {
-  for_small_graphs(0, 40, 12, [&](const Graph& graph, const StageGraph&,
-                                  const std::vector<Event>&, const std::vector<Candidate>& plans) {
-    for (double share : {0.9, 0.75, 0.6}) {
-      const auto budget =
-          static_cast<Bytes>(share * static_cast<double>(plans.front().in_place_peak));
-      const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
-      const Decision decision =
-          ask("intervals", graph, budget, {{"intervals", 100}, {"rounds", 5}});
-      if (optimum == kNever) {
-        ASSERT_EQ(decision.outcome, Outcome::infeasible);
-        continue;
-      }
-      ASSERT_EQ(decision.outcome, Outcome::optimal) << decision.message;
-      const Plan plan = with_in_place(graph, lower(graph, decision.executions));
-      ASSERT_LE(plan.peak_bytes, budget);
-      ASSERT_NEAR(plan.cost, optimum, 1e-6);
-      ASSERT_NEAR(decision.lower_bound.value(), optimum, 1e-6);
-    }
-  });
+  for_small_graphs(0, 40, 12,
+                   [&](const Graph& graph, const remat::StageGraph&,
+                       const std::vector<remat::Event>&, const std::vector<Candidate>& plans) {
+                     for (double share : {0.9, 0.75, 0.6}) {
+                       const auto budget = static_cast<Bytes>(
+                           share * static_cast<double>(plans.front().in_place_peak));
+                       const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
+                       const Decision decision =
+                           ask("intervals", graph, budget, {{"intervals", 100}, {"rounds", 5}});
+                       if (optimum == kNever) {
+                         ASSERT_EQ(decision.outcome, Outcome::infeasible);
+                         continue;
+                       }
+                       ASSERT_EQ(decision.outcome, Outcome::optimal) << decision.message;
+                       const Plan plan = with_in_place(graph, lower(graph, decision.executions));
+                       ASSERT_LE(plan.peak_bytes, budget);
+                       ASSERT_NEAR(plan.cost, optimum, 1e-6);
+                       ASSERT_NEAR(decision.lower_bound.value(), optimum, 1e-6);
+                     }
+                   });
 }
 
 TEST(Intervals, NamesTheModelOfItsBound) {
@@ -214,8 +220,8 @@ TEST(Intervals, KeepsToTheNumberOfIntervalsBeyondProofs) {
       if (decision.outcome != Outcome::feasible) continue;
       ++planned;
       EXPECT_EQ(decision.lower_bound, std::nullopt);
-      const StageGraph stages(graph);
-      EXPECT_LE(most_runs(events_of(stages, decision.executions)), intervals);
+      const remat::StageGraph stages(graph);
+      EXPECT_LE(most_runs(remat::events_of(stages, decision.executions)), intervals);
     }
   }
   EXPECT_GE(planned, 8);
@@ -250,9 +256,9 @@ TEST(Intervals, RefusesNoIntervals) {
   const Graph graph = testing::chain_graph(3);
   Control control;
   EXPECT_THROW(
-      plan_within(graph, find_strategy("intervals"), 1 << 20, {{"intervals", 0}}, control),
+      planner::plan_within(graph, find_strategy("intervals"), 1 << 20, {{"intervals", 0}}, control),
       InputError);
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

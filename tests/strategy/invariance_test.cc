@@ -15,7 +15,7 @@
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -185,8 +185,10 @@ TEST(Planner, GivesTheSameArenaUnderOtherLabels) {
     for (double share : {1.2, 0.9, 0.8}) {
       Control control;
       const Bytes budget = share_of_peak(graph, share);
-      const Planned a = plan_within(graph, find_strategy("dtr"), budget, {}, control);
-      const Planned b = plan_within(other, find_strategy("dtr"), budget, {}, control);
+      const planner::Planned a =
+          planner::plan_within(graph, find_strategy("dtr"), budget, {}, control);
+      const planner::Planned b =
+          planner::plan_within(other, find_strategy("dtr"), budget, {}, control);
       EXPECT_EQ(a.smallest_budget, b.smallest_budget);
       ASSERT_EQ(a.plan.has_value(), b.plan.has_value());
       if (!a.plan) continue;
@@ -232,4 +234,4 @@ TEST(OtherOrder, HasTheSameOptimumOverAllOrders) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -11,14 +11,14 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::random_graph;
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-bool is_lower(const StageGraph& graph, const LowerSet& set) {
+bool is_lower(const remat::StageGraph& graph, const lower_sets::LowerSet& set) {
   for (std::size_t i = 0; i < set.size(); ++i) {
     if (!set[i]) continue;
     for (int v : graph.stage(static_cast<int>(i)).inputs) {
@@ -31,24 +31,25 @@ bool is_lower(const StageGraph& graph, const LowerSet& set) {
 TEST(LowerSets, AreAllFoundOnce) {
   int graphs = 0;
   for (std::uint64_t seed = 0; graphs < 40; ++seed) {
-    const StageGraph graph(random_graph(seed, {.ops = 16}));
+    const remat::StageGraph graph(random_graph(seed, {.ops = 16}));
     const int end = forward_end(graph);
     if (end < 3 || end > 11) continue;
     ++graphs;
-    std::vector<LowerSet> expected;
+    std::vector<lower_sets::LowerSet> expected;
     for (unsigned bits = 0; bits < 1u << end; ++bits) {
-      LowerSet set(end);
+      lower_sets::LowerSet set(end);
       for (int i = 0; i < end; ++i) set[i] = bits >> i & 1;
       if (is_lower(graph, set)) expected.push_back(set);
     }
-    auto all = all_lower_sets(graph, end, static_cast<int>(expected.size()));
+    auto all = lower_sets::all_lower_sets(graph, end, static_cast<int>(expected.size()));
     ASSERT_TRUE(all);
-    ASSERT_FALSE(all_lower_sets(graph, end, static_cast<int>(expected.size()) - 1));
-    const std::vector<LowerSet> pruned = pruned_lower_sets(graph, end, 1000);
-    EXPECT_EQ(pruned.front(), LowerSet(end));
-    EXPECT_EQ(pruned.back(), LowerSet(end, true));
-    for (const LowerSet& set : pruned) EXPECT_TRUE(std::ranges::count(*all, set));
-    EXPECT_EQ(pruned_lower_sets(graph, end, 2).size(), 2u);
+    ASSERT_FALSE(lower_sets::all_lower_sets(graph, end, static_cast<int>(expected.size()) - 1));
+    const std::vector<lower_sets::LowerSet> pruned =
+        lower_sets::pruned_lower_sets(graph, end, 1000);
+    EXPECT_EQ(pruned.front(), lower_sets::LowerSet(end));
+    EXPECT_EQ(pruned.back(), lower_sets::LowerSet(end, true));
+    for (const lower_sets::LowerSet& set : pruned) EXPECT_TRUE(std::ranges::count(*all, set));
+    EXPECT_EQ(lower_sets::pruned_lower_sets(graph, end, 2).size(), 2u);
     std::ranges::sort(*all);
     std::ranges::sort(expected);
     ASSERT_EQ(*all, expected) << "seed " << seed;
@@ -58,7 +59,8 @@ TEST(LowerSets, AreAllFoundOnce) {
 /// Tries every chain of sets.
 class AllChains {
  public:
-  AllChains(const LowerSetProgram& program, Bytes bytes) : program_(program), bytes_(bytes) {
+  AllChains(const lower_sets::LowerSetProgram& program, Bytes bytes)
+      : program_(program), bytes_(bytes) {
     extend(0, 0, 0);
   }
   double least_cost() const { return least_; }
@@ -73,7 +75,7 @@ class AllChains {
     }
   }
 
-  const LowerSetProgram& program_;
+  const lower_sets::LowerSetProgram& program_;
   Bytes bytes_;
   double least_ = kNever;
 };
@@ -82,18 +84,18 @@ TEST(LowerSetProgram, FindsTheCheapestOfAllChains) {
   int answers = 0, none = 0;
   for (std::uint64_t seed = 0; answers < 200; ++seed) {
     const Graph source = random_graph(seed, {.ops = 18});
-    const StageGraph graph(source);
+    const remat::StageGraph graph(source);
     const int end = forward_end(graph);
-    auto family = all_lower_sets(graph, end, 14);
+    auto family = lower_sets::all_lower_sets(graph, end, 14);
     if (!family || family->size() < 5) continue;
     double forward_cost = 0;  // a whole number, so that a slot is a unit of time
     for (int i = 0; i < end; ++i) forward_cost += graph.stage(i).cost;
     const auto kept = kept_in_any_case(graph, end, std::vector<bool>(graph.num_values()));
-    const LowerSetProgram program(graph, end, kept, *family, static_cast<int>(forward_cost),
-                                  Control());
+    const lower_sets::LowerSetProgram program(graph, end, kept, *family,
+                                              static_cast<int>(forward_cost), Control());
     for (double share : {1.0, 0.6, 0.4, 0.2}) {
       const Bytes bytes =
-          static_cast<Bytes>(share * static_cast<double>(keep_all_peak(graph)));
+          static_cast<Bytes>(share * static_cast<double>(remat::keep_all_peak(graph)));
       const std::vector<int> chain = program.cheapest(bytes);
       const double least = AllChains(program, bytes).least_cost();
       if (chain.empty()) {
@@ -122,4 +124,4 @@ TEST(LowerSets, CutUniformChainsEvenly) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

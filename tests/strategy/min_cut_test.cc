@@ -14,7 +14,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::random_graph;
@@ -29,7 +29,7 @@ TEST(MaxFlow, EqualsTheSmallestCut) {
       int from, to, capacity;
     };
     std::vector<Edge> edges;
-    MaxFlow flow(kNodes);
+    solver::MaxFlow flow(kNodes);
     for (int e = 0; e < 16; ++e) {
       const Edge edge{static_cast<int>(random() % kNodes), static_cast<int>(random() % kNodes),
                       static_cast<int>(random() % 10)};
@@ -58,14 +58,14 @@ TEST(MaxFlow, EqualsTheSmallestCut) {
 TEST(Knapsack, ChoosesWhatIsWorthMostForEveryCapacity) {
   std::mt19937 random(2);
   for (int round = 0; round < 50; ++round) {
-    std::vector<Knapsack::Item> items(1 + random() % 8);
+    std::vector<solver::Knapsack::Item> items(1 + random() % 8);
     for (auto& item : items) {
       item = {static_cast<double>(random() % 20), static_cast<Bytes>(random() % 10)};
     }
-    const Knapsack knapsack(items, 1000);  // slots of one byte
+    const solver::Knapsack knapsack(items, 1000);  // slots of one byte
     for (int slots = 0; slots <= knapsack.slots(); ++slots) {
       const auto sum = [&](auto in_set) {
-        Knapsack::Item total;
+        solver::Knapsack::Item total;
         for (std::size_t i = 0; i < items.size(); ++i) {
           if (!in_set(i)) continue;
           total.worth += items[i].worth;
@@ -87,7 +87,7 @@ TEST(Knapsack, ChoosesWhatIsWorthMostForEveryCapacity) {
 }
 
 /// Bytes of a set of saved values; kNoCut when the backward pass cannot be run from it.
-Bytes bytes_if_enough(const StageGraph& graph, int end, const std::vector<bool>& once,
+Bytes bytes_if_enough(const remat::StageGraph& graph, int end, const std::vector<bool>& once,
                       const std::vector<bool>& kept, const std::vector<bool>& saved) {
   std::vector<bool> there(graph.num_values());
   Bytes bytes = 0;
@@ -107,7 +107,7 @@ TEST(FewestSaved, IsTheSmallestOfAllSets) {
   std::mt19937 random(3);
   int graphs = 0;
   for (std::uint64_t seed = 0; graphs < 120; ++seed) {
-    const StageGraph graph(random_graph(seed, {.ops = 14}));
+    const remat::StageGraph graph(random_graph(seed, {.ops = 14}));
     const int end = forward_end(graph);
     const auto none = std::vector<bool>(graph.num_values());
     const std::vector<bool> kept = kept_in_any_case(graph, end, none);
@@ -125,7 +125,7 @@ TEST(FewestSaved, IsTheSmallestOfAllSets) {
       for (std::size_t k = 0; k < open.size(); ++k) saved[open[k]] = set >> k & 1;
       least = std::min(least, bytes_if_enough(graph, end, once, kept, saved));
     }
-    const std::vector<bool> chosen = fewest_saved(graph, end, once, kept);
+    const std::vector<bool> chosen = min_cut::fewest_saved(graph, end, once, kept);
     ASSERT_EQ(bytes_if_enough(graph, end, once, kept, chosen), least) << "seed " << seed;
   }
 }
@@ -147,4 +147,4 @@ TEST(MinCut, RunsCheapOpsAgainBeforeDearOnes) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

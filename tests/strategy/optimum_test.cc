@@ -18,7 +18,7 @@
 #include "support/random_graph.h"
 #include "support/tiny_graphs.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -65,11 +65,11 @@ TEST(PriceBound, IsBelowEveryPlanForEverySizeOfCluster) {
     SCOPED_TRACE(tiny.graph.name());
     for (const Candidate& target : std::span(tiny.plans).first(7)) {
       const Bytes budget = target.in_place_peak;
-      PriceBound bound(tiny.stages, budget);
+      bounds::PriceBound bound(tiny.stages, budget);
       ASSERT_FALSE(bound.infeasible());
       const double optimum = least_cost(tiny.plans, &Candidate::in_place_peak, budget);
       for (int values : {1, 2, 5, 9}) {
-        for (Gluing gluing : {Gluing::loose, Gluing::strict}) {
+        for (bounds::Gluing gluing : {bounds::Gluing::loose, bounds::Gluing::strict}) {
           bound.raise(values, gluing, 1e5, Control());
         }
         ASSERT_LE(bound.value(), optimum * (1 + 1e-9)) << values << " values";
@@ -91,17 +91,17 @@ TEST(PriceBound, AllowsForEveryByteThatMayBeWrittenOver) {
   plan.cost = 2;
   plan.peak_bytes = plan.budget_bytes.emplace(108);
   ASSERT_FALSE(verify(graph, plan));
-  const StageGraph stages(graph);
-  const PriceBound bound(stages, 108);
+  const remat::StageGraph stages(graph);
+  const bounds::PriceBound bound(stages, 108);
   EXPECT_FALSE(bound.infeasible());
 }
 
 TEST(PriceBound, IsTightOnAChainWithinRounding) {
   // Twenty equal layers at seven tenths of the memory: the plan costs at least some reruns.
   const Graph graph = testing::chain_graph(20);
-  const StageGraph stages(graph);
-  PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
-  for (int values : {1, 6}) bound.raise(values, Gluing::loose, 1e6, Control());
+  const remat::StageGraph stages(graph);
+  bounds::PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
+  for (int values : {1, 6}) bound.raise(values, bounds::Gluing::loose, 1e6, Control());
   const Decision decision = ask("search", graph, testing::share_of_peak(graph, 0.7));
   const double cost = lower(graph, decision.executions).cost;
   EXPECT_GT(bound.value(), stages.required_cost() + 1);
@@ -110,33 +110,33 @@ TEST(PriceBound, IsTightOnAChainWithinRounding) {
 
 TEST(PriceBound, GoesOnFromThePricesOfACertificate) {
   const Graph graph = testing::chain_graph(20);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Bytes budget = testing::share_of_peak(graph, 0.7);
-  PriceBound first(stages, budget);
-  first.raise(6, Gluing::loose, 1e6, Control());
+  bounds::PriceBound first(stages, budget);
+  first.raise(6, bounds::Gluing::loose, 1e6, Control());
   ASSERT_GT(first.value(), stages.required_cost());
-  const Certificate certificate = certificate_of(graph, stages, first, budget);
-  PriceBound second(stages, budget);
-  second.start_from(stage_prices(stages, op_prices(certificate)));
-  second.raise(6, Gluing::loose, 0, Control());
+  const certify::Certificate certificate = bounds::certificate_of(graph, stages, first, budget);
+  bounds::PriceBound second(stages, budget);
+  second.start_from(bounds::stage_prices(stages, bounds::op_prices(certificate)));
+  second.raise(6, bounds::Gluing::loose, 0, Control());
   EXPECT_GE(second.value(), first.value() * (1 - 1e-9));
-  PriceBound less(stages, budget - 1);
-  less.start_from(stage_prices(stages, op_prices(certificate)));
-  less.raise(6, Gluing::loose, 0, Control());
+  bounds::PriceBound less(stages, budget - 1);
+  less.start_from(bounds::stage_prices(stages, bounds::op_prices(certificate)));
+  less.raise(6, bounds::Gluing::loose, 0, Control());
   EXPECT_GE(less.value(), first.value() * (1 - 1e-9));
 }
 
 TEST(Raised, ProvesMoreThanTheCertificateThatItGoesOnFrom) {
   const Graph graph = testing::chain_graph(40);
-  const StageGraph stages(graph);
+  const remat::StageGraph stages(graph);
   const Bytes budget = testing::share_of_peak(graph, 0.6);
-  PriceBound bound(stages, budget);
-  bound.raise(1, Gluing::loose, 0, Control());
-  const Certificate certificate = certificate_of(graph, stages, bound, budget);
-  const auto higher = raised(graph, certificate, Control());
+  bounds::PriceBound bound(stages, budget);
+  bound.raise(1, bounds::Gluing::loose, 0, Control());
+  const certify::Certificate certificate = bounds::certificate_of(graph, stages, bound, budget);
+  const auto higher = bounds::raised(graph, certificate, Control());
   ASSERT_TRUE(higher);
   EXPECT_GT(higher->lower_bound, certificate.lower_bound);
-  const auto proved = proved_bound(graph, *higher);
+  const auto proved = certify::proved_bound(graph, *higher);
   ASSERT_TRUE(std::holds_alternative<double>(proved));
   EXPECT_GE(std::get<double>(proved), higher->lower_bound * (1 - 1e-9));
   const Decision decision = ask("search", graph, budget);
@@ -145,12 +145,12 @@ TEST(Raised, ProvesMoreThanTheCertificateThatItGoesOnFrom) {
 
 TEST(PriceBound, TakesNoPricesThatProveNothing) {
   const Graph graph = testing::chain_graph(20);
-  const StageGraph stages(graph);
-  PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
+  const remat::StageGraph stages(graph);
+  bounds::PriceBound bound(stages, testing::share_of_peak(graph, 0.7));
   bound.start_from(std::vector<double>(stages.num_stages(), 1e6));
   EXPECT_EQ(bound.value(), stages.required_cost());
   EXPECT_THAT(bound.prices().each(), ::testing::Each(0.0));
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

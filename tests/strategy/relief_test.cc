@@ -13,7 +13,7 @@
 #include "support/random_graph.h"
 #include "support/some_plans.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::plan_of;
@@ -58,8 +58,8 @@ Graph gated_steps(int steps) {
 }
 
 /// The stage that makes a value of that name.
-int stage_of(const Graph& graph, const StageGraph& stages, const std::string& name) {
-  const auto found = std::ranges::find_if(stages.values(), [&](const StageValue& value) {
+int stage_of(const Graph& graph, const remat::StageGraph& stages, const std::string& name) {
+  const auto found = std::ranges::find_if(stages.values(), [&](const remat::StageValue& value) {
     return graph.tensor(value.tensor).name == name;
   });
   return found->producer;
@@ -69,11 +69,12 @@ TEST(Relief, EndsWithAPlanThatFitsOrWithNone) {
   int relieved = 0;
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(testing::random_step(seed, 20, 15));
-    const Bytes limit = keep_all_peak(graph) * 7 / 10;
-    for (const std::vector<Event>& start : {std::vector<Event>(), some_events(graph, seed, 30)}) {
-      for (int patience : {1, Relief::kHasty, Relief::kThorough}) {
-        const auto events = Relief(graph, limit).run(start, kAnyCost, Control(), patience);
+    const remat::StageGraph graph(testing::random_step(seed, 20, 15));
+    const Bytes limit = remat::keep_all_peak(graph) * 7 / 10;
+    for (const std::vector<remat::Event>& start :
+         {std::vector<remat::Event>(), some_events(graph, seed, 30)}) {
+      for (int patience : {1, search::Relief::kHasty, search::Relief::kThorough}) {
+        const auto events = search::Relief(graph, limit).run(start, kAnyCost, Control(), patience);
         if (!events) continue;
         EXPECT_TRUE(plan_of(graph, *events, limit).fits());
         ++relieved;
@@ -85,10 +86,11 @@ TEST(Relief, EndsWithAPlanThatFitsOrWithNone) {
 
 TEST(Relief, TriesFewDropsWhereManyAreAlike) {
   constexpr int kSteps = 300;
-  const StageGraph graph(gated_steps(kSteps));
-  const Bytes limit = keep_all_peak(graph) / 2;
+  const remat::StageGraph graph(gated_steps(kSteps));
+  const Bytes limit = remat::keep_all_peak(graph) / 2;
   const Control control = Control::by_work(1e3);
-  const auto events = Relief(graph, limit).run({}, kAnyCost, control, Relief::kHasty);
+  const auto events =
+      search::Relief(graph, limit).run({}, kAnyCost, control, search::Relief::kHasty);
   ASSERT_TRUE(events);
   const double cost = plan_of(graph, *events, limit).cost();
   EXPECT_LT(cost, graph.required_cost() + 0.55 * kSteps * (kBlockCost + kGates * kGateCost));
@@ -96,35 +98,36 @@ TEST(Relief, TriesFewDropsWhereManyAreAlike) {
 }
 
 TEST(Relief, StopsWhenTold) {
-  const StageGraph graph(gated_steps(50));
+  const remat::StageGraph graph(gated_steps(50));
   const Control control = Control::by_work(1e-5);
   control.count(1e6);
-  EXPECT_FALSE(Relief(graph, keep_all_peak(graph) / 2).run({}, kAnyCost, control));
+  EXPECT_FALSE(search::Relief(graph, remat::keep_all_peak(graph) / 2).run({}, kAnyCost, control));
 }
 
 TEST(Relief, TakesOutWhatAPlanFitsWithout) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(testing::random_step(seed, 20, 15));
+    const remat::StageGraph graph(testing::random_step(seed, 20, 15));
     const Bytes limit = std::numeric_limits<Bytes>::max() / 2;
-    const auto events = Relief(graph, limit).run(some_events(graph, seed, 30), kAnyCost, Control());
+    const auto events =
+        search::Relief(graph, limit).run(some_events(graph, seed, 30), kAnyCost, Control());
     ASSERT_TRUE(events);
     EXPECT_TRUE(events->empty());
   }
 }
 
 TEST(Relief, EndsWhereThePlanGetsTooDear) {
-  const StageGraph graph(gated_steps(8));
-  const Bytes limit = keep_all_peak(graph) - 320;
-  EXPECT_FALSE(Relief(graph, limit).run({}, graph.required_cost() + kBlockCost, Control()));
-  EXPECT_FALSE(Relief(graph, graph.resident_bytes()).run({}, kAnyCost, Control()));
+  const remat::StageGraph graph(gated_steps(8));
+  const Bytes limit = remat::keep_all_peak(graph) - 320;
+  EXPECT_FALSE(search::Relief(graph, limit).run({}, graph.required_cost() + kBlockCost, Control()));
+  EXPECT_FALSE(search::Relief(graph, graph.resident_bytes()).run({}, kAnyCost, Control()));
 }
 
 TEST(Relief, DropsWhatIsMadeFromOneValueTogether) {
-  const StageGraph graph(gated_steps(8));
+  const remat::StageGraph graph(gated_steps(8));
   for (int steps : {1, 2, 3}) {
-    const Bytes limit = keep_all_peak(graph) - steps * kGates * 80;
-    const auto events = Relief(graph, limit).run({}, kAnyCost, Control());
+    const Bytes limit = remat::keep_all_peak(graph) - steps * kGates * 80;
+    const auto events = search::Relief(graph, limit).run({}, kAnyCost, Control());
     ASSERT_TRUE(events);
     const double cost = plan_of(graph, *events, limit).cost() - graph.required_cost();
     EXPECT_NEAR(cost, steps * (kBlockCost + kGates * kGateCost), steps * kGateCost);
@@ -134,12 +137,13 @@ TEST(Relief, DropsWhatIsMadeFromOneValueTogether) {
 TEST(PricedDescent, DropsWhatIsMadeFromOneValueTogether) {
   constexpr int kSteps = 8;
   const Graph steps = gated_steps(kSteps);
-  const StageGraph graph(steps);
+  const remat::StageGraph graph(steps);
   std::vector<double> price(graph.num_stages());
   // Less than a block for any one gate, more for all that are made from it.
   price[stage_of(steps, graph, "loss")] = 0.5 * kBlockCost / 80;
-  const std::vector<Event> events = PricedDescent(graph, Prices(price)).run({}, Control());
-  const EventPlan plan = plan_of(graph, events, 0);
+  const std::vector<remat::Event> events =
+      search::PricedDescent(graph, remat::Prices(price)).run({}, Control());
+  const remat::EventPlan plan = plan_of(graph, events, 0);
   for (int t = 0; t < kSteps; ++t) {
     const int block = stage_of(steps, graph, "block " + std::to_string(t));
     EXPECT_EQ(plan.runs(block).size(), 2) << "step " << t;
@@ -147,21 +151,21 @@ TEST(PricedDescent, DropsWhatIsMadeFromOneValueTogether) {
 }
 
 TEST(PricedDescent, HoldsTogetherWhatItDroppedTogether) {
-  const StageGraph graph(gated_steps(4));
+  const remat::StageGraph graph(gated_steps(4));
   const std::vector<double> free(graph.num_stages());
   const auto relieved =
-      Relief(graph, keep_all_peak(graph) - 320).run({}, kAnyCost, Control());
+      search::Relief(graph, remat::keep_all_peak(graph) - 320).run({}, kAnyCost, Control());
   ASSERT_TRUE(relieved);
-  EXPECT_TRUE(PricedDescent(graph, Prices(free)).run(*relieved, Control()).empty());
+  EXPECT_TRUE(search::PricedDescent(graph, remat::Prices(free)).run(*relieved, Control()).empty());
 }
 
 TEST(Moves, DropOnlyWhatIsWorthIt) {
   const Graph steps = gated_steps(4);
-  const StageGraph graph(steps);
-  EventPlan plan(graph, 0);
-  Moves moves(graph, plan);
-  const Event gate{stage_of(steps, graph, "gradient 0"), stage_of(steps, graph, "gate 0 0")};
-  const auto block_for = [](double price) { return [=](Event, int) { return price; }; };
+  const remat::StageGraph graph(steps);
+  remat::EventPlan plan(graph, 0);
+  remat::Moves moves(graph, plan);
+  const remat::Event gate{stage_of(steps, graph, "gradient 0"), stage_of(steps, graph, "gate 0 0")};
+  const auto block_for = [](double price) { return [=](remat::Event, int) { return price; }; };
   const double before = plan.cost();
   EXPECT_FALSE(moves.drop_if_worth(gate, kGateCost + 1, block_for(2)));  // neither held nor made
   EXPECT_FALSE(moves.any());
@@ -177,4 +181,4 @@ TEST(Moves, DropOnlyWhatIsWorthIt) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

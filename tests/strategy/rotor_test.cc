@@ -13,7 +13,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -125,7 +125,7 @@ TEST(Rotor, CoarserSlotsStillKeepTheBudget) {
 TEST(BlockChain, GivesEachLayerOfAChainABlock) {
   const Graph graph = chain_graph(5, 8);
   const CutGraph cut = cut_graph(graph);
-  const BlockChain chain(cut, 100);
+  const chain::BlockChain chain(cut, 100);
   ASSERT_EQ(chain.num_blocks(), 5);
   EXPECT_EQ(chain.fixed_bytes(), 8);  // the input
   // The gradient of the first layer reads the second state alone.
@@ -139,4 +139,4 @@ TEST(BlockChain, GivesEachLayerOfAChainABlock) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

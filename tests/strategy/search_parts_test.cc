@@ -23,33 +23,33 @@
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::allowed_events;
 using testing::random_graph;
 
-Prices random_prices(const StageGraph& graph, std::uint64_t seed) {
+remat::Prices random_prices(const remat::StageGraph& graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<double> prices(graph.num_stages());
   for (double& price : prices) {
     if (random() % 3 != 0) price = 1e-4 * static_cast<double>(random() % 1000);
   }
-  return Prices(prices);
+  return remat::Prices(prices);
 }
 
-std::vector<Event> random_events(const StageGraph& graph, std::uint64_t seed) {
+std::vector<remat::Event> random_events(const remat::StageGraph& graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  std::vector<Event> events = allowed_events(graph);
-  std::erase_if(events, [&](Event) { return random() % 8 != 0; });
+  std::vector<remat::Event> events = allowed_events(graph);
+  std::erase_if(events, [&](remat::Event) { return random() % 8 != 0; });
   return events;
 }
 
 /// The last moment (stage, op) at which anything reads what the op made at `from`, before it makes
 /// it again; `from` when nothing does. By looking at every run of every reader.
-std::pair<int, int> last_read(const StageGraph& graph, const std::set<Event>& runs, int value,
-                              std::pair<int, int> from) {
-  const StageValue& v = graph.value(value);
+std::pair<int, int> last_read(const remat::StageGraph& graph, const std::set<remat::Event>& runs,
+                              int value, std::pair<int, int> from) {
+  const remat::StageValue& v = graph.value(value);
   const auto next = runs.upper_bound({from.first, from.second});
   std::pair<int, int> until{graph.num_stages(), 0};
   for (auto at = next; at != runs.end(); ++at) {
@@ -58,7 +58,7 @@ std::pair<int, int> last_read(const StageGraph& graph, const std::set<Event>& ru
     break;
   }
   std::pair<int, int> last = from;
-  for (const Event& run : runs) {
+  for (const remat::Event& run : runs) {
     const std::pair<int, int> at{run.stage, run.op};
     if (at > last && at < until && std::ranges::count(v.readers, run.op)) last = at;
   }
@@ -67,11 +67,12 @@ std::pair<int, int> last_read(const StageGraph& graph, const std::set<Event>& ru
 
 /// Per stage: bytes of values that are held from before the stage until after it. By looking at
 /// every run of every op.
-std::vector<Bytes> held_over(const StageGraph& graph, const std::vector<Event>& events) {
-  std::set<Event> runs(events.begin(), events.end());
+std::vector<Bytes> held_over(const remat::StageGraph& graph,
+                             const std::vector<remat::Event>& events) {
+  std::set<remat::Event> runs(events.begin(), events.end());
   for (int t = 0; t < graph.num_stages(); ++t) runs.insert({t, t});
   std::vector<Bytes> held(graph.num_stages());
-  for (const Event& run : runs) {
+  for (const remat::Event& run : runs) {
     for (int v : graph.stage(run.op).outputs) {
       const int last = last_read(graph, runs, v, {run.stage, run.op}).first;
       for (int t = run.stage + 1; t <= last; ++t) held[t] += graph.value(v).bytes;
@@ -83,11 +84,11 @@ std::vector<Bytes> held_over(const StageGraph& graph, const std::vector<Event>& 
 TEST(EventPlan, HeldPriceIsTheSumOverStagesOfWhatIsThere) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25)}));
-    const Prices prices = random_prices(graph, seed);
-    EventPlan plan(graph, 0);
-    EventPlan priced(graph, prices);
-    for (Event event : random_events(graph, seed)) {
+    const remat::StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25)}));
+    const remat::Prices prices = random_prices(graph, seed);
+    remat::EventPlan plan(graph, 0);
+    remat::EventPlan priced(graph, prices);
+    for (remat::Event event : random_events(graph, seed)) {
       plan.add(event);
       priced.add(event);
     }
@@ -102,11 +103,11 @@ TEST(EventPlan, HeldPriceIsTheSumOverStagesOfWhatIsThere) {
 TEST(EventPlan, EveryStageHasRoomForWhatIsHeldOverIt) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 8 + static_cast<int>(seed % 25),
-                                               .workspaces = false, .in_place = false}));
-    const std::vector<Event> events = random_events(graph, seed);
-    EventPlan plan(graph, 0);
-    change_to(plan, events);
+    const remat::StageGraph graph(random_graph(
+        seed, {.ops = 8 + static_cast<int>(seed % 25), .workspaces = false, .in_place = false}));
+    const std::vector<remat::Event> events = random_events(graph, seed);
+    remat::EventPlan plan(graph, 0);
+    remat::change_to(plan, events);
     const std::vector<Bytes> held = held_over(graph, events);
     for (int t = 0; t < graph.num_stages(); ++t) {
       Bytes made = 0;
@@ -124,9 +125,9 @@ TEST(EventPlan, EveryStageHasRoomForWhatIsHeldOverIt) {
 TEST(Events, AreWhatTheirExecutionsSay) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 40}));
-    std::vector<Event> events = random_events(graph, seed);
-    std::vector<Event> found = events_of(graph, executions_of(graph, events));
+    const remat::StageGraph graph(random_graph(seed, {.ops = 40}));
+    std::vector<remat::Event> events = random_events(graph, seed);
+    std::vector<remat::Event> found = remat::events_of(graph, remat::executions_of(graph, events));
     std::ranges::sort(events);
     std::ranges::sort(found);
     EXPECT_EQ(found, events);
@@ -134,14 +135,14 @@ TEST(Events, AreWhatTheirExecutionsSay) {
 }
 
 TEST(Events, ChangeToReachesAnySetFromAnyOther) {
-  const StageGraph graph(random_graph(4, {.ops = 40}));
-  EventPlan plan(graph, 0);
+  const remat::StageGraph graph(random_graph(4, {.ops = 40}));
+  remat::EventPlan plan(graph, 0);
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
-    std::vector<Event> events = random_events(graph, seed);
-    change_to(plan, events);
-    EventPlan fresh(graph, 0);
-    for (Event event : events) fresh.add(event);
-    std::vector<Event> found = plan.events();
+    std::vector<remat::Event> events = random_events(graph, seed);
+    remat::change_to(plan, events);
+    remat::EventPlan fresh(graph, 0);
+    for (remat::Event event : events) fresh.add(event);
+    std::vector<remat::Event> found = plan.events();
     std::ranges::sort(found);
     std::ranges::sort(events);
     ASSERT_EQ(found, events);
@@ -149,9 +150,10 @@ TEST(Events, ChangeToReachesAnySetFromAnyOther) {
   }
 }
 
-double rating(const StageGraph& graph, const Prices& prices, const std::vector<Event>& events) {
-  EventPlan plan(graph, prices);
-  for (Event event : events) plan.add(event);
+double rating(const remat::StageGraph& graph, const remat::Prices& prices,
+              const std::vector<remat::Event>& events) {
+  remat::EventPlan plan(graph, prices);
+  for (remat::Event event : events) plan.add(event);
   return plan.cost() + plan.held_price();
 }
 
@@ -159,12 +161,12 @@ TEST(PricedDescent, NeverEndsAboveItsStart) {
   int better = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 30}));
-    const Prices prices = random_prices(graph, seed);
-    PricedDescent descent(graph, prices);
+    const remat::StageGraph graph(random_graph(seed, {.ops = 30}));
+    const remat::Prices prices = random_prices(graph, seed);
+    search::PricedDescent descent(graph, prices);
     for (bool from_nothing : {true, false}) {
-      const std::vector<Event> start =
-          from_nothing ? std::vector<Event>() : random_events(graph, seed);
+      const std::vector<remat::Event> start =
+          from_nothing ? std::vector<remat::Event>() : random_events(graph, seed);
       const double before = rating(graph, prices, start);
       const double after = rating(graph, prices, descent.run(start, Control()));
       EXPECT_LE(after, before + 1e-9 * std::abs(before));
@@ -175,26 +177,27 @@ TEST(PricedDescent, NeverEndsAboveItsStart) {
 }
 
 TEST(Descent, EndsWhereItIsAskedToOrAtTheSamePeakAsAnyOther) {
-  const StageGraph graph(testing::chain_graph(15));
-  const Descent lowest = descend(graph, 0, Control());
-  const Bytes peak = keep_all_peak(graph);
+  const remat::StageGraph graph(testing::chain_graph(15));
+  const search::Descent lowest = search::descend(graph, 0, Control());
+  const Bytes peak = remat::keep_all_peak(graph);
   ASSERT_LT(lowest.peak, peak);
   for (const Bytes limit : {lowest.peak, (lowest.peak + peak) / 2, peak}) {
-    const Descent found = descend(graph, limit, Control());
+    const search::Descent found = search::descend(graph, limit, Control());
     EXPECT_LE(found.peak, limit);
-    EventPlan plan(graph, limit);
-    change_to(plan, found.events);
+    remat::EventPlan plan(graph, limit);
+    remat::change_to(plan, found.events);
     EXPECT_EQ(plan.memory().peak(), found.peak);
     EXPECT_DOUBLE_EQ(plan.cost(), found.cost);
   }
-  EXPECT_EQ(descend(graph, 1, Control()).peak, lowest.peak);
+  EXPECT_EQ(search::descend(graph, 1, Control()).peak, lowest.peak);
 }
 
-Bytes leanest(const StageGraph& graph, const std::vector<std::vector<Event>>& starts) {
-  Bytes least = keep_all_peak(graph);
-  for (const std::vector<Event>& events : starts) {
-    EventPlan plan(graph, 0);
-    change_to(plan, events);
+Bytes leanest(const remat::StageGraph& graph,
+              const std::vector<std::vector<remat::Event>>& starts) {
+  Bytes least = remat::keep_all_peak(graph);
+  for (const std::vector<remat::Event>& events : starts) {
+    remat::EventPlan plan(graph, 0);
+    remat::change_to(plan, events);
     least = std::min(least, plan.memory().peak());
   }
   return least;
@@ -202,9 +205,9 @@ Bytes leanest(const StageGraph& graph, const std::vector<std::vector<Event>>& st
 
 TEST(Evictions, NeedLessThanSegmentsWhereWholeChainsMustRunAgain) {
   for (int length : {40, 100}) {
-    const StageGraph graph(testing::chain_graph(length));
-    const Bytes segments = leanest(graph, segmentations(graph));
-    EXPECT_LT(2 * leanest(graph, leaner_evictions(graph, Control())), segments) << length;
+    const remat::StageGraph graph(testing::chain_graph(length));
+    const Bytes segments = leanest(graph, search::segmentations(graph));
+    EXPECT_LT(2 * leanest(graph, search::leaner_evictions(graph, Control())), segments) << length;
   }
 }
 
@@ -240,20 +243,20 @@ Graph recurrence(int steps) {
 
 TEST(Descent, HoldsNoLargeValueForEverySegment) {
   const Graph steps = recurrence(32);
-  const StageGraph graph(steps);
+  const remat::StageGraph graph(steps);
   const Bytes floor = structural_floor(steps).bytes;
   const Bytes table = steps.tensor(0).bytes;
-  EXPECT_GT(leanest(graph, segmentations(graph)), floor + table);
-  EXPECT_LT(descend(graph, 0, Control()).peak, floor + table / 4);
+  EXPECT_GT(leanest(graph, search::segmentations(graph)), floor + table);
+  EXPECT_LT(search::descend(graph, 0, Control()).peak, floor + table / 4);
 }
 
 TEST(Descent, EndsWhereNoDropsGoLower) {
   for (std::uint64_t seed : {4, 5}) {  // moves of single values end above this in the first
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(testing::random_step(seed, 50, 50));
-    const Descent lowest = descend(graph, 0, Control());
+    const remat::StageGraph graph(testing::random_step(seed, 50, 50));
+    const search::Descent lowest = search::descend(graph, 0, Control());
     const Bytes lower = lowest.peak - 1 - lowest.peak / 200;
-    EXPECT_FALSE(Relief(graph, lower).run(lowest.events, 100 * lowest.cost, Control()));
+    EXPECT_FALSE(search::Relief(graph, lower).run(lowest.events, 100 * lowest.cost, Control()));
   }
 }
 
@@ -261,30 +264,31 @@ TEST(Starts, MixtureIsTheCheapestOfThoseTried) {
   int mixtures = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
-    const StageGraph graph(random_graph(seed, {.ops = 30}));
-    Starts starts(graph, 0);
-    std::vector<Start> added;
+    const remat::StageGraph graph(random_graph(seed, {.ops = 30}));
+    search::Starts starts(graph, 0);
+    std::vector<search::Start> added;
     for (std::uint64_t k = 0; k < 4; ++k) {
-      EventPlan plan(graph, 0);
-      if (k > 0) change_to(plan, random_events(graph, 10 * seed + k));
+      remat::EventPlan plan(graph, 0);
+      if (k > 0) remat::change_to(plan, random_events(graph, 10 * seed + k));
       added.push_back({plan.events(), plan.cost(), plan.memory().peak(), 0});
       starts.add(added.back());
     }
-    const Bytes limit = std::ranges::min_element(added, {}, &Start::peak)->peak;
+    const Bytes limit = std::ranges::min_element(added, {}, &search::Start::peak)->peak;
     double least = std::numeric_limits<double>::infinity();  // of all pairs: few enough to be tried
-    for (const Start& cheaper : added) {
-      for (const Start& leaner : added) {
+    for (const search::Start& cheaper : added) {
+      for (const search::Start& leaner : added) {
         if (cheaper.peak <= limit || leaner.peak > limit || cheaper.cost >= leaner.cost) continue;
-        EventPlan plan(graph, limit);
-        change_to(plan, *Mixture(graph, cheaper.events, leaner.events).within(limit));
+        remat::EventPlan plan(graph, limit);
+        remat::change_to(plan,
+                         *search::Mixture(graph, cheaper.events, leaner.events).within(limit));
         least = std::min(least, plan.cost());
       }
     }
     const auto mixed = starts.mixture_within(limit);
     ASSERT_EQ(mixed.has_value(), least < std::numeric_limits<double>::infinity());
     if (!mixed) continue;
-    EventPlan plan(graph, limit);
-    change_to(plan, *mixed);
+    remat::EventPlan plan(graph, limit);
+    remat::change_to(plan, *mixed);
     EXPECT_TRUE(plan.fits());
     EXPECT_NEAR(plan.cost(), least, 1e-9 * least);
     ++mixtures;
@@ -293,15 +297,15 @@ TEST(Starts, MixtureIsTheCheapestOfThoseTried) {
 }
 
 TEST(Answer, KeepsAllOnlyWhenThatFits) {
-  const StageGraph graph(testing::chain_graph(6));
-  const Bytes peak = keep_all_peak(graph);
+  const remat::StageGraph graph(testing::chain_graph(6));
+  const Bytes peak = remat::keep_all_peak(graph);
   EXPECT_FALSE(keep_all_if_it_fits(graph, peak - 1));
   const auto kept = keep_all_if_it_fits(graph, peak);
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->outcome, Outcome::optimal);
-  EXPECT_EQ(kept->executions, stage_order(graph));
+  EXPECT_EQ(kept->executions, remat::stage_order(graph));
   EXPECT_EQ(kept->lower_bound, graph.required_cost());
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

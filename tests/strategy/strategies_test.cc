@@ -15,7 +15,7 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 using testing::ask;
@@ -156,4 +156,4 @@ TEST(Search, EndsWhenTheUserSaysSo) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -11,18 +11,18 @@
 namespace lowtide::testing {
 
 /// Asks a strategy, with its default options apart from those given.
-inline Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
-                    const StrategyOptions& given = {}) {
-  const Strategy& asked = find_strategy(strategy);
-  StrategyOptions options = given;
-  options.merge(default_options(asked));
+inline strategy::Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
+                              const strategy::StrategyOptions& given = {}) {
+  const strategy::Strategy& asked = strategy::find_strategy(strategy);
+  strategy::StrategyOptions options = given;
+  options.merge(strategy::default_options(asked));
   Control control;
   return asked.decide({graph, budget, options, control});
 }
 
 /// For strategies that else take seconds: enough work for a small graph. Those with a solver refuse
 /// what is too large for that.
-inline StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
+inline strategy::StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
   const double rows = thousand_moves < 10 ? 400 : 2500;
   if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}, {"order", 0.1}};
   if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};
@@ -36,7 +36,8 @@ inline StrategyOptions short_search(std::string_view strategy, double thousand_m
 /// For tests that take each strategy of the registry as a parameter.
 inline std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
-  for (const Strategy& strategy : strategies()) names.emplace_back(strategy.name);
+  for (const strategy::Strategy& strategy : strategy::strategies())
+    names.emplace_back(strategy.name);
   return names;
 }
 

@@ -8,8 +8,8 @@
 
 namespace lowtide::testing {
 
-std::vector<Event> allowed_events(const StageGraph& graph) {
-  std::vector<Event> events;
+std::vector<remat::Event> allowed_events(const remat::StageGraph& graph) {
+  std::vector<remat::Event> events;
   for (int t = 0; t < graph.num_stages(); ++t) {
     for (int i = 0; i < t && i < graph.end(); ++i) {
       if (graph.may_rerun(i, t)) events.push_back({t, i});
@@ -18,11 +18,11 @@ std::vector<Event> allowed_events(const StageGraph& graph) {
   return events;
 }
 
-std::vector<Candidate> all_plans(const Graph& graph, const StageGraph& stages,
-                                 const std::vector<Event>& events) {
+std::vector<Candidate> all_plans(const Graph& graph, const remat::StageGraph& stages,
+                                 const std::vector<remat::Event>& events) {
   std::vector<Candidate> plans;
   for (std::uint32_t set = 0; set < 1u << events.size(); ++set) {
-    EventPlan plan(stages, 0);
+    remat::EventPlan plan(stages, 0);
     for (std::size_t e = 0; e < events.size(); ++e) {
       if (set >> e & 1) plan.add(events[e]);
     }

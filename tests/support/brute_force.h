@@ -17,11 +17,11 @@ struct Candidate {
 };
 
 /// Every rerun that some plan may have.
-std::vector<Event> allowed_events(const StageGraph& graph);
+std::vector<remat::Event> allowed_events(const remat::StageGraph& graph);
 
 /// All subsets of `events`, the empty one first. 2^events plans.
-std::vector<Candidate> all_plans(const Graph& graph, const StageGraph& stages,
-                                 const std::vector<Event>& events);
+std::vector<Candidate> all_plans(const Graph& graph, const remat::StageGraph& stages,
+                                 const std::vector<remat::Event>& events);
 
 /// Of the plans whose peak (Candidate::peak or in_place_peak) is within the budget; else kNever.
 double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::*peak, Bytes budget);

@@ -9,10 +9,10 @@ namespace lowtide::testing {
 
 /// Which sequences of executions and frees are meant; each kind holds those before it.
 enum class Sequences : std::uint8_t {
-  staged,      ///< first runs in the graph's order, and in between each op again at most once, in
-               ///< that order too: what remat/stage_graph.h calls a set of events
-  fixed_order, ///< first runs in the graph's order, anything in between
-  any_order    ///< everything that the definition of a sequence allows
+  staged,       ///< first runs in the graph's order, and in between each op again at most once, in
+                ///< that order too: what remat/stage_graph.h calls a set of events
+  fixed_order,  ///< first runs in the graph's order, anything in between
+  any_order     ///< everything that the definition of a sequence allows
 };
 
 /// The least cost of a sequence within a budget, by the definitions of

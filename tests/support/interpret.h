@@ -70,12 +70,12 @@ class Interpreter {
     const bool same_type = !said.dtype || made.scalar_type() == torch_type(*said.dtype);
     if (made.sizes() == said.shape && same_type) return;
     throw std::logic_error(fmt::format("{}: the graph says {}, the kernel made {}", op.type,
-                                       format_shape(said.shape),
-                                       format_shape(made.sizes().vec())));
+                                       ops::format_shape(said.shape),
+                                       ops::format_shape(made.sizes().vec())));
   }
 
   Graph graph_;
-  std::vector<Kernel> kernels_;
+  std::vector<runtime::Kernel> kernels_;
 };
 
 }  // namespace lowtide::testing

@@ -29,8 +29,8 @@ inline std::vector<KnownOptimum> known_optima() {
   int graphs = 0, infeasible = 0;
   for (std::uint64_t seed = 0; graphs < 40; ++seed) {
     const Graph graph = random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)});
-    const StageGraph stages(graph);
-    const std::vector<Event> events = allowed_events(stages);
+    const remat::StageGraph stages(graph);
+    const std::vector<remat::Event> events = allowed_events(stages);
     if (events.size() < 3 || events.size() > 12) continue;
     ++graphs;
     const std::vector<Candidate> plans = all_plans(graph, stages, events);
@@ -49,10 +49,10 @@ inline std::vector<KnownOptimum> known_optima() {
 /// What the strategy's plan costs, which is within the budget; nothing where there is none, and
 /// then it must have said so.
 inline std::optional<double> cost_of_answer(std::string_view strategy, const KnownOptimum& known,
-                                            const StrategyOptions& options) {
-  const Decision decision = ask(strategy, known.graph, known.budget, options);
+                                            const strategy::StrategyOptions& options) {
+  const strategy::Decision decision = ask(strategy, known.graph, known.budget, options);
   if (known.cost == kNever) {
-    EXPECT_EQ(decision.outcome, Outcome::infeasible) << known.label;
+    EXPECT_EQ(decision.outcome, strategy::Outcome::infeasible) << known.label;
     return std::nullopt;
   }
   EXPECT_FALSE(decision.executions.empty()) << known.label << decision.message;

@@ -16,12 +16,12 @@ inline void expect_best_when_time_is_over(std::string_view name, std::string_vie
                                           double share) {
   const Graph graph = chain_graph(60);
   const Bytes budget = share_of_peak(graph, share);
-  const Strategy& strategy = find_strategy(name);
-  StrategyOptions options = default_options(strategy);
+  const strategy::Strategy& strategy = strategy::find_strategy(name);
+  strategy::StrategyOptions options = strategy::default_options(strategy);
   options.find(option)->second = 1e9;
   Control control(0.3);
-  const Decision decision = strategy.decide({graph, budget, options, control});
-  ASSERT_EQ(decision.outcome, Outcome::feasible);
+  const strategy::Decision decision = strategy.decide({graph, budget, options, control});
+  ASSERT_EQ(decision.outcome, strategy::Outcome::feasible);
   EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
 }
 
@@ -29,9 +29,9 @@ inline void expect_best_when_time_is_over(std::string_view name, std::string_vie
 inline void expect_end_when_user_says_so(std::string_view name) {
   const Graph graph = chain_graph(50);
   Control::request_stop();
-  const Decision decision = ask(name, graph, share_of_peak(graph, 0.3));
+  const strategy::Decision decision = ask(name, graph, share_of_peak(graph, 0.3));
   Control::clear_stop();
-  EXPECT_EQ(decision.outcome, Outcome::stopped);
+  EXPECT_EQ(decision.outcome, strategy::Outcome::stopped);
   EXPECT_TRUE(decision.executions.empty());
 }
 

@@ -8,7 +8,7 @@ namespace lowtide::testing {
 /// A graph small enough to try every set of reruns, and all of them.
 struct Tiny {
   Graph graph;
-  StageGraph stages;
+  remat::StageGraph stages;
   std::vector<Candidate> plans;  ///< keep-all first
 };
 
@@ -22,8 +22,8 @@ class TinyGraphs {
     for (;; ++seed_) {
       Graph graph =
           random_graph(seed_, {.ops = 5 + static_cast<int>(seed_ % 6), .in_place = in_place_});
-      StageGraph stages(graph);
-      const std::vector<Event> events = allowed_events(stages);
+      remat::StageGraph stages(graph);
+      const std::vector<remat::Event> events = allowed_events(stages);
       if (events.size() < 3 || events.size() > 11) continue;
       ++seed_;
       std::vector<Candidate> plans = all_plans(graph, stages, events);

@@ -11,7 +11,7 @@
 #include "train/safetensors.h"
 #include "train/temp_folder.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 using ::testing::AllOf;
@@ -33,7 +33,7 @@ RunState state_at(std::int64_t step) {
   state.options.recipe.seed = 0xFFFFFFFFFFFFFFFFu;
   state.options.fitting.budget = "60%";
   state.options.fitting.strategy_options["segments"] = 4;
-  state.options.fitting.memory = ExecutorOptions::Memory::pool;
+  state.options.fitting.memory = runtime::ExecutorOptions::Memory::pool;
   state.options.steps = 77;
   state.data = "text of 5 bytes \"quoted\"";
   state.step = step;
@@ -183,4 +183,4 @@ TEST(Recipe, NamesTheFirstDifference) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "train/temp_folder.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 using ::testing::AllOf;
@@ -30,8 +30,8 @@ Batch filled(Batches& batches, Batch batch, std::int64_t step) {
   return batch;
 }
 
-const BatchShape kTokens{Task::tokens, 256};
-const BatchShape kImages{Task::images, 10};
+const BatchShape kTokens{models::Task::tokens, 256};
+const BatchShape kImages{models::Task::images, 10};
 
 TEST(DataSource, ReadsEachForm) {
   EXPECT_EQ(parse_data_source("synthetic").kind, DataSource::Kind::synthetic);
@@ -49,9 +49,9 @@ TEST(DataSource, RefusesOthersWithTheNearest) {
 }
 
 TEST(Synthetic, DependsOnSeedAndStepAlone) {
-  const auto a = synthetic_batches({Task::images, 5}, 1),
-             b = synthetic_batches({Task::images, 5}, 1);
-  const auto other_seed = synthetic_batches({Task::images, 5}, 2);
+  const auto a = synthetic_batches({models::Task::images, 5}, 1),
+             b = synthetic_batches({models::Task::images, 5}, 1);
+  const auto other_seed = synthetic_batches({models::Task::images, 5}, 2);
   filled(*a, images(4, 3, 8), 0);  // what was drawn before does not matter
   const Batch third = filled(*a, images(4, 3, 8), 3);
   EXPECT_TRUE(third.input.equal(filled(*b, images(4, 3, 8), 3).input));
@@ -64,7 +64,7 @@ TEST(Synthetic, LeavesTheGlobalGeneratorAloneAndStaysInRange) {
   at::manual_seed(7);
   const at::Tensor expected = at::rand({3});
   at::manual_seed(7);
-  const Batch batch = filled(*synthetic_batches({Task::tokens, 5}, 1), tokens(20, 20), 0);
+  const Batch batch = filled(*synthetic_batches({models::Task::tokens, 5}, 1), tokens(20, 20), 0);
   EXPECT_TRUE(at::rand({3}).equal(expected));
   EXPECT_EQ(batch.input.min().item<int>(), 0);
   EXPECT_EQ(batch.input.max().item<int>(), 4);
@@ -117,7 +117,8 @@ TEST(Text, RefusesMissingFilesFoldersAndUnknownBytes) {
   EXPECT_THAT([&] { text_batches(folder / "none", kImages, batch.input, 0); },
               ThrowsMessage<InputError>(HasSubstr("learns from images")));
   put(folder / "t", "aaaa\xff");
-  const auto batches = text_batches(folder / "t", {Task::tokens, 128}, tokens(1, 4).input, 0);
+  const auto batches =
+      text_batches(folder / "t", {models::Task::tokens, 128}, tokens(1, 4).input, 0);
   EXPECT_THAT([&] { filled(*batches, tokens(1, 4), 0); },
               ThrowsMessage<InputError>(HasSubstr("--vocabulary 256")));
 }
@@ -178,7 +179,7 @@ TEST(Cifar10, RefusesFilesThatAreCutShortOrOfAnotherKind) {
 
 TEST(Cifar10, RefusesModelsThatDoNotFit) {
   const TempFolder folder;
-  EXPECT_THAT([&] { cifar10_batches(folder.path(), {Task::images, 9}, 0); },
+  EXPECT_THAT([&] { cifar10_batches(folder.path(), {models::Task::images, 9}, 0); },
               ThrowsMessage<InputError>(HasSubstr("--classes 10")));
   EXPECT_THAT([&] { cifar10_batches(folder.path(), kTokens, 0); },
               ThrowsMessage<InputError>(HasSubstr("CIFAR-10")));
@@ -214,4 +215,4 @@ TEST(Mnist, FillsImagesAndLabelsAndRefusesShortFiles) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 TEST(Hash, TellsEverySingleBitApart) {
@@ -57,4 +57,4 @@ TEST(Hash, TakesEmptyTensors) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <string>
 
-namespace lowtide {
+namespace lowtide::train {
 
 /// A folder of its own for a test; gone afterwards.
 class TempFolder {
@@ -38,4 +38,4 @@ inline void put(const std::filesystem::path& file, const std::string& content) {
   std::ofstream(file, std::ios::binary) << content;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::train

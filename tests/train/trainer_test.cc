@@ -13,7 +13,7 @@
 #include "train/safetensors.h"
 #include "train/temp_folder.h"
 
-namespace lowtide {
+namespace lowtide::train {
 namespace {
 
 using ::testing::AllOf;
@@ -112,7 +112,7 @@ TEST_F(TrainerTest, BudgetsAreKeptAndChangeNoBit) {
 TEST_F(TrainerTest, ThePoolComputesTheSame) {
   TrainOptions options = gpt(2);
   const std::vector<double> planned = run(options).losses;
-  options.fitting.memory = ExecutorOptions::Memory::pool;
+  options.fitting.memory = runtime::ExecutorOptions::Memory::pool;
   EXPECT_EQ(run(options).losses, planned);
 }
 
@@ -202,7 +202,7 @@ TEST_F(TrainerTest, AMissingFolderIsNoticedBeforeTheWork) {
 TEST_F(TrainerTest, AProfileOfAnotherDeviceIsRefused) {
   TrainOptions options = mlp(1);
   options.profile = folder_ / "profile.json";
-  write_profile({.device = "a computer far away", .ops = {}}, options.profile);
+  cost::write_profile({.device = "a computer far away", .ops = {}}, options.profile);
   EXPECT_THAT([&] { run(options); }, ThrowsMessage<InputError>(HasSubstr("a computer far away")));
 }
 
@@ -222,4 +222,4 @@ TEST_F(TrainerTest, WritesPlanGraphTraceAndGradients) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::train

@@ -7,16 +7,17 @@ namespace lowtide::python {
 namespace {
 
 std::string explained(const Graph& graph, const Plan& plan, int most) {
-  return format_explanation(graph, explain(graph, plan), most);
+  return report::format_explanation(graph, report::explain(graph, plan), most);
 }
 
 /// The first plan is the reference of the time axis.
 std::string memory_picture(const Graph& graph,
                            const std::vector<std::pair<std::string, const Plan*>>& plans,
                            const std::string& title, const std::string& subtitle) {
-  MemoryPlot plot{title, subtitle, {}, graph.resident_bytes()};
-  for (const auto& [label, plan] : plans) plot.curves.push_back(memory_curve(graph, *plan, label));
-  return format_memory_plot(plot);
+  report::MemoryPlot plot{title, subtitle, {}, graph.resident_bytes()};
+  for (const auto& [label, plan] : plans)
+    plot.curves.push_back(report::memory_curve(graph, *plan, label));
+  return report::format_memory_plot(plot);
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ void bind_report(py::module_& module) {
   module.def(
       "write_trace",
       [](const Graph& graph, const Plan& plan, const std::filesystem::path& path) {
-        write_trace(graph, plan, {}, path);
+        report::write_trace(graph, plan, {}, path);
       },
       py::arg("graph"), py::arg("plan"), py::arg("path"), Release());
   module.def("memory_plot", &memory_picture, py::arg("graph"), py::arg("plans"),

@@ -9,9 +9,10 @@ namespace {
 
 using Ids = std::vector<TensorId>;
 
-py::tuple forward(AutogradExecutor& executor, const py::sequence& residents, const Ids& wanted) {
+py::tuple forward(runtime::AutogradExecutor& executor, const py::sequence& residents,
+                  const Ids& wanted) {
   const std::vector<at::Tensor> given = unwrapped(residents);
-  AutogradExecutor::Forward result;
+  runtime::AutogradExecutor::Forward result;
   {
     const py::gil_scoped_release unlocked;
     result = executor.forward(given, wanted);
@@ -20,7 +21,8 @@ py::tuple forward(AutogradExecutor& executor, const py::sequence& residents, con
                         py::reinterpret_steal<py::object>(THPVariable_Wrap(result.ticket)));
 }
 
-py::list backward(AutogradExecutor& executor, const py::sequence& tangents, const Ids& wanted) {
+py::list backward(runtime::AutogradExecutor& executor, const py::sequence& tangents,
+                  const Ids& wanted) {
   const std::vector<at::Tensor> given = unwrapped(tangents);
   std::vector<at::Tensor> results;
   {
@@ -30,8 +32,8 @@ py::list backward(AutogradExecutor& executor, const py::sequence& tangents, cons
   return wrapped(std::move(results));
 }
 
-py::list again(AutogradExecutor& executor, const py::handle& ticket, const py::sequence& residents,
-               const py::sequence& tangents, const Ids& wanted) {
+py::list again(runtime::AutogradExecutor& executor, const py::handle& ticket,
+               const py::sequence& residents, const py::sequence& tangents, const Ids& wanted) {
   const at::Tensor number = THPVariable_Unpack(ticket.ptr());
   const std::vector<at::Tensor> given = unwrapped(residents);
   const std::vector<at::Tensor> derived = unwrapped(tangents);
@@ -65,34 +67,34 @@ py::list wrapped(std::vector<at::Tensor> tensors) {
 
 void bind_executor(py::module_& module) {
   module.def("foreign_bytes", &foreign_bytes, py::arg("graph"));
-  module.def("generator_state_bytes", &generator_state_bytes, py::arg("graph"));
-  py::class_<AutogradExecutor>(module, "Executor",
-                               "Runs a plan in two halves, as autograd calls them.")
+  module.def("generator_state_bytes", &runtime::generator_state_bytes, py::arg("graph"));
+  py::class_<runtime::AutogradExecutor>(module, "Executor",
+                                        "Runs a plan in two halves, as autograd calls them.")
       .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
            py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("again", &again, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
            py::arg("wanted"))
-      .def_static("ticket_size", &AutogradExecutor::ticket_size)
-      .def_property_readonly("held_results", &AutogradExecutor::held_results)
-      .def_property_readonly("idle", &AutogradExecutor::idle)
-      .def_property_readonly("awaited", &AutogradExecutor::awaited)
+      .def_static("ticket_size", &runtime::AutogradExecutor::ticket_size)
+      .def_property_readonly("held_results", &runtime::AutogradExecutor::held_results)
+      .def_property_readonly("idle", &runtime::AutogradExecutor::idle)
+      .def_property_readonly("awaited", &runtime::AutogradExecutor::awaited)
       .def("awaits",
-           [](const AutogradExecutor& e, const py::handle& ticket) {
+           [](const runtime::AutogradExecutor& e, const py::handle& ticket) {
              return e.awaits(THPVariable_Unpack(ticket.ptr()));
            })
-      .def("give_up", &AutogradExecutor::give_up)
+      .def("give_up", &runtime::AutogradExecutor::give_up)
       .def("contains",
-           [](const AutogradExecutor& e, const py::handle& tensor) {
+           [](const runtime::AutogradExecutor& e, const py::handle& tensor) {
              return e.contains(THPVariable_Unpack(tensor.ptr()));
            })
-      .def("release", &AutogradExecutor::release)
-      .def("release_unused", &AutogradExecutor::release_unused)
-      .def_property_readonly("block_bytes", &AutogradExecutor::block_bytes)
-      .def_property_readonly("held_bytes", &AutogradExecutor::held_bytes)
-      .def_property_readonly("used_bytes", &AutogradExecutor::used_bytes)
-      .def_property_readonly("overruns", &AutogradExecutor::overruns);
+      .def("release", &runtime::AutogradExecutor::release)
+      .def("release_unused", &runtime::AutogradExecutor::release_unused)
+      .def_property_readonly("block_bytes", &runtime::AutogradExecutor::block_bytes)
+      .def_property_readonly("held_bytes", &runtime::AutogradExecutor::held_bytes)
+      .def_property_readonly("used_bytes", &runtime::AutogradExecutor::used_bytes)
+      .def_property_readonly("overruns", &runtime::AutogradExecutor::overruns);
 }
 
 }  // namespace lowtide::python

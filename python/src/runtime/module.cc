@@ -1,7 +1,7 @@
 #include "base/error.h"
 #include "bindings.h"
+#include "device/allocation.h"
 #include "profile/profiler.h"
-#include "runtime/allocation.h"
 #include "tensors.h"
 #include "train/profile_cache.h"
 
@@ -13,13 +13,13 @@ using Report = std::optional<Control::Listener>;
 Graph profiled(const Graph& graph, const std::optional<std::filesystem::path>& file, bool again,
                const Report& report) {
   const Control control(0, report.value_or(Control::Listener()));
-  const Measure measure = again ? Measure::again : Measure::lacking;
-  return profile_here(graph, file.value_or(""), control, measure).graph;
+  const profile::Measure measure = again ? profile::Measure::again : profile::Measure::lacking;
+  return train::profile_here(graph, file.value_or(""), control, measure).graph;
 }
 
 void bind_profile(py::module_& module) {
-  module.def("device_name", &device_name);
-  module.def("profile_path", [] { return default_profile_path(device_name()); });
+  module.def("device_name", &profile::device_name);
+  module.def("profile_path", [] { return train::default_profile_path(profile::device_name()); });
   module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::nullopt,
              py::arg("again") = false, py::arg("report") = std::nullopt,
              py::call_guard<py::gil_scoped_release>());
@@ -28,11 +28,11 @@ void bind_profile(py::module_& module) {
 }
 
 void bind_memory(py::module_& module) {
-  module.def("taken_bytes", [] { return count_allocations().taken.now(); });
-  module.def("taken_peak_bytes", [] { return count_allocations().taken.peak(); });
-  module.def("unserved_bytes", [] { return count_allocations().unserved.now(); });
-  module.def("unserved_peak_bytes", [] { return count_allocations().unserved.peak(); });
-  module.def("reset_peaks", &reset_allocation_peaks);
+  module.def("taken_bytes", [] { return device::count_allocations().taken.now(); });
+  module.def("taken_peak_bytes", [] { return device::count_allocations().taken.peak(); });
+  module.def("unserved_bytes", [] { return device::count_allocations().unserved.now(); });
+  module.def("unserved_peak_bytes", [] { return device::count_allocations().unserved.peak(); });
+  module.def("reset_peaks", &device::reset_allocation_peaks);
 }
 
 }  // namespace

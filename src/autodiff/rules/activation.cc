@@ -7,7 +7,7 @@
 
 // Activations and their backward ops. First derivatives call LibTorch's own backward kernels and
 // save what they save: the output of relu, tanh and sigmoid, the input of the others.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -130,4 +130,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> activation_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

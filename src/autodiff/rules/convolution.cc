@@ -5,7 +5,7 @@
 #include "builder/functions.h"
 
 // Convolution and its backward op, which are closed under differentiation.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -92,4 +92,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> convolution_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -4,7 +4,7 @@
 #include "builder/functions.h"
 
 // Joining, padding and looking up.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -93,4 +93,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> indexing_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

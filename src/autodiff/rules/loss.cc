@@ -3,7 +3,7 @@
 #include "builder/functions.h"
 
 // Losses. Reductions are LibTorch's: 0 none, 1 mean, 2 sum.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -70,4 +70,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> loss_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

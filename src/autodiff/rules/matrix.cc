@@ -3,7 +3,7 @@
 #include "builder/functions.h"
 
 // Matrix products.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -84,4 +84,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> matrix_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -8,7 +8,7 @@
 // scale = 1 / sqrt(variance + epsilon) are taken over `dims` of x and saved as outputs 1 and 2.
 // Their backward ops take the saved statistics as inputs of their own, so that second derivatives
 // reach x partly through them.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -174,4 +174,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> normalization_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -6,7 +6,7 @@
 
 // Arithmetic and elementary functions. The formulas and the order of their operations are those of
 // LibTorch's autograd, so that gradients agree with it to the last bit.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -210,4 +210,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> pointwise_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -3,7 +3,7 @@
 #include "builder/functions.h"
 
 // Pooling and resampling of N x C x H x W.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -111,4 +111,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> pooling_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -5,7 +5,7 @@
 #include "builder/functions.h"
 
 // Sums, means, maxima and the softmax family.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -115,4 +115,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> reduction_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

@@ -5,7 +5,7 @@
 #include "builder/functions.h"
 
 // Views: the adjoint of a view goes back to the tensor that it views.
-namespace lowtide {
+namespace lowtide::autodiff {
 namespace {
 
 using Result = std::vector<InputAdjoint>;
@@ -113,4 +113,4 @@ constexpr GradientRule kRules[] = {
 
 std::span<const GradientRule> view_rules() { return kRules; }
 
-}  // namespace lowtide
+}  // namespace lowtide::autodiff

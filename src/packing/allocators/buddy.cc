@@ -5,7 +5,7 @@
 
 #include "packing/allocators/requests.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 /// Blocks of 2^k bytes at multiples of 2^k. Halves of a block are buddies: a block is split until
@@ -81,4 +81,4 @@ PoolStrategy buddy_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

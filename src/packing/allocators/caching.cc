@@ -1,6 +1,6 @@
 #include "packing/allocators/segments.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20;
@@ -46,4 +46,4 @@ PoolStrategy caching_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -5,7 +5,7 @@
 
 #include "packing/allocators/requests.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 /// How many times larger or smaller what shares a color may be.
@@ -83,4 +83,4 @@ PoolStrategy colors_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -2,7 +2,7 @@
 
 #include "packing/allocators/segments.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20;
@@ -49,4 +49,4 @@ PoolStrategy doubling_regions_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

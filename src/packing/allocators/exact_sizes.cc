@@ -1,6 +1,6 @@
 #include "packing/allocators/recycling.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 Bytes rounded(Bytes bytes, Bytes unit) { return align_up(bytes, unit); }
@@ -20,4 +20,4 @@ PoolStrategy exact_sizes_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

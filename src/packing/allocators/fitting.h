@@ -3,7 +3,7 @@
 #include "packing/allocators/requests.h"
 #include "packing/holes.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 /// One arena that grows, with holes that are split and merged.
 class Fitting final : public Allocator {
@@ -23,4 +23,4 @@ class Fitting final : public Allocator {
   Bytes unit_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -1,6 +1,6 @@
 #include "packing/allocators/fitting.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 PoolStrategy next_fit_pool() {
   return {
@@ -15,4 +15,4 @@ PoolStrategy next_fit_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -6,7 +6,7 @@
 
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 /// What became of every buffer where memory was asked for and given back as a step goes on.
 struct Pooled {
@@ -29,4 +29,4 @@ struct PoolStrategy {
 
 std::span<const PoolStrategy> pool_strategies();
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -4,7 +4,7 @@
 
 #include "packing/allocators/recycling.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 Bytes rounded(Bytes bytes, Bytes unit) {
@@ -27,4 +27,4 @@ PoolStrategy powers_of_two_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -5,7 +5,7 @@
 
 #include "packing/allocators/requests.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 /// Sizes are rounded to those of a list; a free block serves its own size only, the one given back
 /// last first. Nothing is split or merged.
@@ -37,4 +37,4 @@ class Recycling final : public Allocator {
   Bytes top_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

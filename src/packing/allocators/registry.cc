@@ -15,7 +15,7 @@
   USE(exact_sizes)         \
   USE(colors)
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 #define LOWTIDE_DECLARE(name) PoolStrategy name##_pool();
 LOWTIDE_POOLS(LOWTIDE_DECLARE)
@@ -28,4 +28,4 @@ std::span<const PoolStrategy> pool_strategies() {
   return all;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

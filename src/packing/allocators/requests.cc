@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 std::vector<Bytes> sizes_of(const std::vector<Buffer>& buffers) {
@@ -64,4 +64,4 @@ Pooled serve(const std::vector<Buffer>& buffers, Allocator& allocator) {
   return pooled;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

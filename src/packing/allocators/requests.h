@@ -6,7 +6,7 @@
 #include "packing/allocators/pool.h"
 #include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 /// One call of an allocator.
 struct Request {
@@ -46,4 +46,4 @@ class Allocator {
 
 Pooled serve(const std::vector<Buffer>& buffers, Allocator& allocator);
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 Block Segments::take(const Need& need) {
   auto piece = find(need);
@@ -53,4 +53,4 @@ Segments::Pieces::iterator Segments::merge(Pieces::iterator left, Pieces::iterat
   return left;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -7,7 +7,7 @@
 
 #include "packing/allocators/requests.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 
 /// Memory taken from the system in segments, each for one purpose, and never given back. A free
 /// block is split, and merged with its neighbours in the same segment.
@@ -53,4 +53,4 @@ class Segments {
   Bytes top_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

@@ -4,7 +4,7 @@
 
 #include "packing/allocators/recycling.h"
 
-namespace lowtide {
+namespace lowtide::packing::allocators {
 namespace {
 
 constexpr Bytes kQuantum = 16;
@@ -31,4 +31,4 @@ PoolStrategy size_classes_pool() {
   };
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::packing::allocators

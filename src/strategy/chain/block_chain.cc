@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::strategy::chain {
 namespace {
 
 std::vector<int> joined(std::vector<int> a, const std::vector<int>& b) {
@@ -67,13 +67,13 @@ void BlockChain::cut_backward() {
 
 /// The last block that a forward value enters, or else the one that makes it.
 int BlockChain::last_entered(int value) const {
-  const StageValue& made = graph_.value(value);
+  const remat::StageValue& made = graph_.value(value);
   const auto end = std::ranges::lower_bound(made.readers, forward_end_);
   return block_of_[end == made.readers.begin() ? made.producer : *(end - 1)];
 }
 
 bool BlockChain::in_state(int value, int block) const {
-  const StageValue& made = graph_.value(value);
+  const remat::StageValue& made = graph_.value(value);
   if (made.producer >= blocks_[block].begin) return false;
   const auto reader = std::ranges::lower_bound(made.readers, blocks_[block].begin);
   return reader != made.readers.end() && *reader < forward_end_;
@@ -81,7 +81,7 @@ bool BlockChain::in_state(int value, int block) const {
 
 void BlockChain::keep_foreign() {
   for (int v = 0; v < graph_.num_values(); ++v) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     if (value.producer >= forward_end_) continue;
     for (int reader : value.readers) {
       const int block = block_of_[reader];
@@ -91,7 +91,7 @@ void BlockChain::keep_foreign() {
     }
   }
   fixed_bytes_ = graph_.resident_bytes();
-  for (const StageValue& value : graph_.values()) {
+  for (const remat::StageValue& value : graph_.values()) {
     const bool is_kept = kept_[static_cast<std::size_t>(&value - graph_.values().data())];
     if (value.producer < forward_end_ && is_kept) fixed_bytes_ += value.bytes;
   }
@@ -100,7 +100,7 @@ void BlockChain::keep_foreign() {
 void BlockChain::find_states() {
   useful_.assign(graph_.num_values(), false);
   for (int i = forward_end_ - 1; i >= 0; --i) {
-    const Stage& stage = graph_.stage(i);
+    const remat::Stage& stage = graph_.stage(i);
     for (int v : stage.outputs) {
       if (!kept_[v] && graph_.value(v).last_reader() >= forward_end_) useful_[v] = true;
     }
@@ -108,7 +108,7 @@ void BlockChain::find_states() {
     for (int in : stage.inputs) useful_[in] = !kept_[in];
   }
   for (int v = 0; v < graph_.num_values(); ++v) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     if (!useful_[v] || value.producer >= forward_end_) continue;
     for (int j = block_of_[value.producer] + 1; j < num_blocks() && in_state(v, j); ++j) {
       blocks_[j].state.push_back(v);
@@ -118,7 +118,7 @@ void BlockChain::find_states() {
 
 void BlockChain::find_read_back() {
   for (int v = 0; v < graph_.num_values(); ++v) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     if (!useful_[v] || value.producer >= forward_end_) continue;
     const int block = block_of_[value.producer];
     const auto back = std::ranges::lower_bound(value.readers, forward_end_);
@@ -164,7 +164,7 @@ std::vector<int> BlockChain::makers(int block, const std::vector<int>& wanted,
   std::ranges::for_each(wanted, want);
   std::vector<int> result;
   for (int i = blocks_[block].end - 1; i >= blocks_[block].begin; --i) {
-    const Stage& stage = graph_.stage(i);
+    const remat::Stage& stage = graph_.stage(i);
     if (std::ranges::none_of(stage.outputs, [&](int v) { return missing[v]; })) continue;
     result.push_back(i);
     std::ranges::for_each(stage.inputs, want);
@@ -202,7 +202,7 @@ Bytes BlockChain::peak(const std::vector<Step>& steps, const std::vector<int>& o
   };
   for (int v : alive) add(v);
   for (int at = 0; at < length; ++at) {
-    const Stage& stage = graph_.stage(steps[at].stage);
+    const remat::Stage& stage = graph_.stage(steps[at].stage);
     for (int v : stage.outputs) add(v);
     most = std::max(most, live + steps[at].beside);
     for (int v : stage.inputs) drop_after(v, at);
@@ -246,7 +246,7 @@ std::vector<BlockChain::Step> BlockChain::backward_steps(int j,
   std::vector<int> here = held;
   std::vector<Step> steps;
   for (int t = block.backward_begin; t < block.backward_end; ++t) {
-    const Stage& stage = graph_.stage(t);
+    const remat::Stage& stage = graph_.stage(t);
     for (int i : makers(j, stage.inputs, here)) {
       steps.push_back({i, gradients_before(t) + graph_.stage(i).workspace});
       here = joined(std::move(here), graph_.stage(i).outputs);
@@ -281,4 +281,4 @@ Tape BlockChain::tape(int j, const std::vector<int>& values) const {
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::chain

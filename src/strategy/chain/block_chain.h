@@ -4,7 +4,7 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy::chain {
 
 /// Stages to run one after the other.
 struct Run {
@@ -53,7 +53,7 @@ class BlockChain {
   const std::vector<int>& read_back(int block) const { return block_at(block).read_back; }
   /// The tape that holds these values of the block, in ascending order; any of them.
   Tape tape(int block, const std::vector<int>& values) const;
-  const StageGraph& graph() const { return graph_; }
+  const remat::StageGraph& graph() const { return graph_; }
   /// Stages of the forward part, then of the backward part.
   std::vector<int> stages(int block) const;
 
@@ -93,7 +93,7 @@ class BlockChain {
   Bytes peak(const std::vector<Step>& steps, const std::vector<int>& outside,
              const std::vector<int>& alive, const std::vector<int>& wanted) const;
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<Block> blocks_;
   std::vector<int> block_of_;       // per stage
@@ -103,4 +103,4 @@ class BlockChain {
   Bytes fixed_bytes_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::chain

@@ -4,18 +4,22 @@
 #include "strategy/chain/persistent.h"
 #include "strategy/min_cut/saved_values.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
-using Tapes = std::vector<std::vector<Tape>>;
+using Tapes = std::vector<std::vector<chain::Tape>>;
 
 /// Makes, for each block, a choice of tapes from all that its backward part reads to the fewest
 /// bytes from which that can be made again.
 class BlockTapes {
  public:
-  BlockTapes(const Graph& graph, const CutGraph& cut, const BlockChain& chain)
-      : graph_(cut.graph), end_(cut.forward_end), chain_(chain), kept_(chain.kept()),
-        cheap_(cheap_stages(graph, cut.graph, cut.forward_end)), tapes_(chain.num_blocks()),
+  BlockTapes(const Graph& graph, const CutGraph& cut, const chain::BlockChain& chain)
+      : graph_(cut.graph),
+        end_(cut.forward_end),
+        chain_(chain),
+        kept_(chain.kept()),
+        cheap_(cheap_stages(graph, cut.graph, cut.forward_end)),
+        tapes_(chain.num_blocks()),
         held_(chain.num_blocks()) {
     // A state is there while its block is solved. That parts the minimum cut into one per block.
     for (int j = 0; j < chain.num_blocks(); ++j) {
@@ -39,7 +43,7 @@ class BlockTapes {
   /// Which of the stages of a block that are cheap, or not, run once.
   struct Question {
     std::vector<int> stages;
-    Knapsack knapsack;
+    solver::Knapsack knapsack;
   };
 
   std::vector<Question> ask(bool cheap) const {
@@ -47,13 +51,13 @@ class BlockTapes {
     std::vector<Question> questions;
     for (int j = 0; j < chain_.num_blocks(); ++j) {
       std::vector<int> stages;
-      std::vector<Knapsack::Item> items;
+      std::vector<solver::Knapsack::Item> items;
       for (int i : chain_.stages(j)) {
         if (i >= end_ || cheap_[i] != cheap) continue;
         stages.push_back(i);
         items.push_back({graph_.stage(i).cost, output_bytes(graph_, i)});
       }
-      questions.push_back({std::move(stages), Knapsack(items, kSlots)});
+      questions.push_back({std::move(stages), solver::Knapsack(items, kSlots)});
     }
     return questions;
   }
@@ -71,7 +75,7 @@ class BlockTapes {
   }
 
   void add(const std::vector<bool>& once) {
-    const std::vector<bool> saved = fewest_saved(graph_, end_, once, kept_);
+    const std::vector<bool> saved = min_cut::fewest_saved(graph_, end_, once, kept_);
     for (int j = 0; j < chain_.num_blocks(); ++j) {
       std::vector<int> held;
       for (int i : chain_.stages(j)) {
@@ -89,9 +93,9 @@ class BlockTapes {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int end_;
-  const BlockChain& chain_;
+  const chain::BlockChain& chain_;
   std::vector<bool> kept_;  // and all states
   std::vector<bool> cheap_;
   Tapes tapes_;
@@ -100,13 +104,13 @@ class BlockTapes {
 
 Decision decide(const PlanRequest& request) {
   const CutGraph cut = cut_graph(request.graph);
-  const BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
+  const chain::BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
   Trials trials(request);
-  trials.offer(stage_order(cut.graph));
+  trials.offer(remat::stage_order(cut.graph));
   const int levels = static_cast<int>(request.options.at("levels"));
   const Tapes tapes = BlockTapes(request.graph, cut, chain).make(levels, request.control);
   const int slots = static_cast<int>(request.options.at("slots"));
-  if (tapes.empty() || !offer_persistent(request, chain, tapes, slots, trials)) {
+  if (tapes.empty() || !chain::offer_persistent(request, chain, tapes, slots, trials)) {
     return trials.stopped();
   }
   return trials.decision("a chain of blocks");
@@ -128,4 +132,4 @@ Strategy blocks_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

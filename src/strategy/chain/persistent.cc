@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::strategy::chain {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -24,13 +24,13 @@ void for_each_split(const BlockChain& chain, int s, int t, bool first, Visit vis
 }
 
 /// Without executions of forward stages that nothing reads and that are not their first.
-std::vector<OpId> without_unread(const StageGraph& graph, const std::vector<int>& stages) {
+std::vector<OpId> without_unread(const remat::StageGraph& graph, const std::vector<int>& stages) {
   std::vector<int> runs(graph.num_stages());
   for (int i : stages) ++runs[i];
   std::vector<bool> wanted(graph.num_values());
   std::vector<OpId> order;
   for (auto i = stages.rbegin(); i != stages.rend(); ++i) {
-    const Stage& stage = graph.stage(*i);
+    const remat::Stage& stage = graph.stage(*i);
     const bool is_read = std::ranges::any_of(stage.outputs, [&](int v) { return wanted[v]; });
     if (--runs[*i] > 0 && !is_read) continue;
     order.push_back(stage.op);
@@ -193,7 +193,7 @@ std::vector<OpId> PersistentProgram::order(int slots) const {
 
 bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
                       const std::vector<std::vector<Tape>>& tapes, int slots, Trials& trials) {
-  const Bytes most = keep_all_peak(chain.graph()) - chain.graph().resident_bytes();
+  const Bytes most = remat::keep_all_peak(chain.graph()) - chain.graph().resident_bytes();
   const PersistentProgram coarse(chain, tapes, most, slots, request.control);
   if (!coarse.complete()) return false;
   const auto leanest = coarse.fewest_slots();
@@ -217,4 +217,4 @@ bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
   return true;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::chain

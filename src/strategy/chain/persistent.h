@@ -6,7 +6,7 @@
 #include "base/control.h"
 #include "strategy/chain/block_chain.h"
 
-namespace lowtide {
+namespace lowtide::strategy::chain {
 
 /// The optimal persistent schedules of a chain, by dynamic programming over the blocks and over the
 /// memory in slots (Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova, "Optimal checkpointing for
@@ -89,4 +89,4 @@ class PersistentProgram {
 bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
                       const std::vector<std::vector<Tape>>& tapes, int slots, Trials& trials);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::chain

@@ -1,17 +1,17 @@
 #include "strategy/chain/persistent.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 Decision decide(const PlanRequest& request) {
   return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
-    const BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
-    std::vector<std::vector<Tape>> tapes;
+    const chain::BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
+    std::vector<std::vector<chain::Tape>> tapes;
     for (int j = 0; j < chain.num_blocks(); ++j) {
       tapes.push_back({chain.tape(j, chain.read_back(j))});
     }
     const int slots = static_cast<int>(request.options.at("slots"));
-    if (!offer_persistent(request, chain, tapes, slots, trials)) return trials.stopped();
+    if (!chain::offer_persistent(request, chain, tapes, slots, trials)) return trials.stopped();
     return trials.decision("rotor");
   });
 }
@@ -31,4 +31,4 @@ Strategy rotor_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

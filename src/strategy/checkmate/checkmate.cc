@@ -13,7 +13,7 @@
 #include "strategy/checkmate/refine.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// A bound and a cost that differ by less are the same number, but for rounding.
@@ -24,8 +24,11 @@ constexpr double kSame = 1e-8;
 class Checkmate {
  public:
   explicit Checkmate(const PlanRequest& request)
-      : request_(request), stages_(request.graph), form_(formulation(request.options)),
-        incumbent_(request, stages_), inside_(stages_.num_stages()),
+      : request_(request),
+        stages_(request.graph),
+        form_(checkmate::formulation(request.options)),
+        incumbent_(request, stages_),
+        inside_(stages_.num_stages()),
         bound_(stages_.required_cost()) {}
 
   Decision decide() {
@@ -35,7 +38,7 @@ class Checkmate {
       infeasible_ = true;
       return answer();
     }
-    refuse_too_large(request_, stages_);
+    checkmate::refuse_too_large(request_, stages_);
     if (const double moves = request_.options.at("start"); moves > 0) start(moves);
     while (!is_optimal() && !infeasible_ && !request_.control.should_stop() && improve()) {
     }
@@ -51,7 +54,7 @@ class Checkmate {
       if (incumbent_.exists() || whole.should_stop()) break;
       Control part(whole, share_of_seconds(whole, kShare));
       const Decision found = ask_search(part, moves);
-      if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+      if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
       if (found.lower_bound) bound_ = std::max(bound_, *found.lower_bound);
       if (found.outcome == Outcome::infeasible) smallest_peak_ = found.smallest_peak;
     }
@@ -71,34 +74,35 @@ class Checkmate {
 
   /// One solve. Whether another may find or prove more.
   bool improve() {
-    const StageModel model(request_.graph, stages_, model_budget_, form_, inside_);
-    SolverRequest asked;
+    const checkmate::StageModel model(request_.graph, stages_, model_budget_, form_, inside_);
+    solver::SolverRequest asked;
     asked.gap = request_.options.at("gap");
     asked.threads = static_cast<int>(request_.options.at("threads"));
     if (const double nodes = request_.options.at("nodes"); nodes > 0) {
       asked.most_nodes = static_cast<std::int64_t>(nodes);
     }
-    if (incumbent_.exists()) asked.start = start_for(model, incumbent_.events());
+    if (incumbent_.exists()) asked.start = checkmate::start_for(model, incumbent_.events());
     asked.on_solution = [&](std::span<const double> values) {
       incumbent_.offer(model.events_of(values));
     };
     asked.on_progress = [&](double bound, double) { note_progress(model.cost_of(bound)); };
     report(fmt::format("solving {} rows, {} columns", model.program().num_rows(),
                        model.program().num_columns()));
-    const Solved solved = solve_with_highs(model.program(), asked, request_.control);
+    const solver::Solved solved =
+        solver::solve_with_highs(model.program(), asked, request_.control);
     const bool first = std::exchange(is_first_, false);
     take_bound(model.cost_of(solved.bound), first);
-    if (solved.status == Solved::Status::infeasible) {
+    if (solved.status == solver::Solved::Status::infeasible) {
       infeasible_ = !incumbent_.exists() && model_budget_ == request_.budget_bytes;
-      staged_ = !first || form_ != Formulation::ends;
+      staged_ = !first || form_ != checkmate::Formulation::ends;
       return false;
     }
-    if (solved.status != Solved::Status::optimal || solved.values.empty()) return false;
+    if (solved.status != solver::Solved::Status::optimal || solved.values.empty()) return false;
     return refine(model.events_of(solved.values));
   }
 
   /// After an optimum of the model: whether it is no plan, and the model can be made to say so.
-  bool refine(const std::vector<Event>& events) {
+  bool refine(const std::vector<remat::Event>& events) {
     const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
     if (over <= 0) {
       if (!is_optimal(bound_)) {
@@ -106,8 +110,8 @@ class Checkmate {
       }
       return false;
     }
-    const bool more = form_ == Formulation::ends &&
-                      describe_overfull(stages_, events, request_.budget_bytes, inside_);
+    const bool more = form_ == checkmate::Formulation::ends &&
+                      checkmate::describe_overfull(stages_, events, request_.budget_bytes, inside_);
     if (more) return true;
     // What the model leaves out or the solver's tolerance hides: ask for that much less, once.
     const bool again = model_budget_ == request_.budget_bytes;
@@ -142,12 +146,12 @@ class Checkmate {
 
   Decision answer() {
     Decision result;
-    result.bound_model = bound_model(form_);
+    result.bound_model = checkmate::bound_model(form_);
     if (incumbent_.exists()) {
       result.outcome = is_optimal() ? Outcome::optimal : Outcome::feasible;
       result.executions = incumbent_.executions();
       const bool staged = is_optimal() && !is_optimal(bound_);
-      if (staged) result.bound_model = bound_model(Formulation::strong);
+      if (staged) result.bound_model = checkmate::bound_model(checkmate::Formulation::strong);
       result.lower_bound = std::min(staged ? staged_bound_ : bound_, incumbent_.cost());
       return result;
     }
@@ -169,7 +173,7 @@ class Checkmate {
   void find_leanest() {
     Control no_limit;
     const Decision found = ask_search(no_limit, 0);
-    if (!found.executions.empty()) incumbent_.offer(events_of(stages_, found.executions));
+    if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
     smallest_peak_ = found.smallest_peak;
   }
 
@@ -188,9 +192,9 @@ class Checkmate {
   }
 
   const PlanRequest& request_;
-  StageGraph stages_;
-  Formulation form_;
-  Incumbent incumbent_;
+  remat::StageGraph stages_;
+  checkmate::Formulation form_;
+  checkmate::Incumbent incumbent_;
   std::vector<bool> inside_;
   Bytes model_budget_ = request_.budget_bytes;
   double bound_;
@@ -210,9 +214,10 @@ Strategy checkmate_strategy() {
   return {.name = "checkmate",
           .summary = "solves a mixed-integer program over stages with HiGHS",
           .guarantee = "the best possible plan if given the time; small graphs only",
-          .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
-                   "rematerialization, MLSys 2020",
-          .options = with_model_options(
+          .paper =
+              "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+              "rematerialization, MLSys 2020",
+          .options = checkmate::with_model_options(
               {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
                {"threads", "of the solver", 1, 1, 256},
                {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
@@ -220,4 +225,4 @@ Strategy checkmate_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

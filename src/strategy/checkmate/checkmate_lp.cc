@@ -10,20 +10,23 @@
 #include "strategy/checkmate/rounding.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 class LpRounding {
  public:
   explicit LpRounding(const PlanRequest& request)
-      : request_(request), stages_(request.graph), form_(formulation(request.options)),
-        incumbent_(request, stages_), bound_(stages_.required_cost()) {}
+      : request_(request),
+        stages_(request.graph),
+        form_(checkmate::formulation(request.options)),
+        incumbent_(request, stages_),
+        bound_(stages_.required_cost()) {}
 
   Decision decide() {
     incumbent_.offer({});
     if (incumbent_.exists()) return answer();
     if (structural_floor(request_.graph).bytes > request_.budget_bytes) return answer();
-    refuse_too_large(request_, stages_);
+    checkmate::refuse_too_large(request_, stages_);
     // The first relaxation is that of the budget, so its bound counts.
     constexpr int kMargins = 6;
     for (int k = 0; k <= kMargins; ++k) {
@@ -38,20 +41,23 @@ class LpRounding {
   bool round_with_margin(double margin) {
     const Bytes room = request_.budget_bytes - stages_.resident_bytes();
     const Bytes aside = static_cast<Bytes>(margin * static_cast<double>(room));
-    const StageModel model(request_.graph, stages_, request_.budget_bytes - aside, form_);
-    SolverRequest asked;
+    const checkmate::StageModel model(request_.graph, stages_, request_.budget_bytes - aside,
+                                      form_);
+    solver::SolverRequest asked;
     asked.relaxed = true;
     asked.threads = static_cast<int>(request_.options.at("threads"));
     request_.control.report(fmt::format("relaxation of {} rows, {} columns",
                                         model.program().num_rows(),
                                         model.program().num_columns()));
-    const Solved solved = solve_with_highs(model.program(), asked, request_.control);
+    const solver::Solved solved =
+        solver::solve_with_highs(model.program(), asked, request_.control);
     if (aside == 0 && !solved.row_duals.empty() &&
-        solved.status != Solved::Status::infeasible) {
-      bound_ = std::max(bound_, model.cost_of(dual_bound(model.program(), solved.row_duals)));
+        solved.status != solver::Solved::Status::infeasible) {
+      bound_ =
+          std::max(bound_, model.cost_of(solver::dual_bound(model.program(), solved.row_duals)));
     }
-    if (aside == 0 && solved.status == Solved::Status::infeasible) proved_ = true;
-    if (solved.values.empty() || solved.status == Solved::Status::infeasible) return false;
+    if (aside == 0 && solved.status == solver::Solved::Status::infeasible) proved_ = true;
+    if (solved.values.empty() || solved.status == solver::Solved::Status::infeasible) return false;
     const int thresholds = static_cast<int>(request_.options.at("thresholds"));
     for (int k = 1; k <= thresholds; ++k) {
       offer_rounded(model, solved.values, static_cast<double>(k) / (thresholds + 1));
@@ -59,13 +65,14 @@ class LpRounding {
     return true;
   }
 
-  Bytes offer_rounded(const StageModel& model, std::span<const double> values, double threshold) {
-    return incumbent_.offer(rounded(stages_, model, values, threshold));
+  Bytes offer_rounded(const checkmate::StageModel& model, std::span<const double> values,
+                      double threshold) {
+    return incumbent_.offer(checkmate::rounded(stages_, model, values, threshold));
   }
 
   Decision answer() {
     Decision result;
-    result.bound_model = bound_model(form_);
+    result.bound_model = checkmate::bound_model(form_);
     if (!incumbent_.exists()) result.smallest_peak = keep_nothing();
     if (incumbent_.exists()) {
       const bool optimal = incumbent_.cost() <= bound_ * (1 + 1e-9);
@@ -82,15 +89,16 @@ class LpRounding {
 
   /// The last resort, which does not depend on the budget. Keeping everything may need less.
   Bytes keep_nothing() {
-    const StageModel model(request_.graph, stages_, request_.budget_bytes, Formulation::ends);
+    const checkmate::StageModel model(request_.graph, stages_, request_.budget_bytes,
+                                      checkmate::Formulation::ends);
     const std::vector<double> nothing(model.program().num_columns());
     return std::min(incumbent_.offer({}), offer_rounded(model, nothing, 1));
   }
 
   const PlanRequest& request_;
-  StageGraph stages_;
-  Formulation form_;
-  Incumbent incumbent_;
+  remat::StageGraph stages_;
+  checkmate::Formulation form_;
+  checkmate::Incumbent incumbent_;
   double bound_;
   bool proved_ = false;  ///< that no plan is within the budget
 };
@@ -103,13 +111,14 @@ Strategy checkmate_lp_strategy() {
   return {.name = "checkmate-lp",
           .summary = "solves the linear relaxation of checkmate's program and rounds it",
           .guarantee = "says how far from the best possible its plan is at most; may find none",
-          .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
-                   "rematerialization, MLSys 2020 (two-phase rounding)",
-          .options = with_model_options(
+          .paper =
+              "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+              "rematerialization, MLSys 2020 (two-phase rounding)",
+          .options = checkmate::with_model_options(
               {{"margin", "share of the budget kept aside for rounding, at most", 0.3, 0, 0.9},
                {"thresholds", "tried between 0 and 1, from which on a value is held", 9, 1, 1000},
                {"threads", "of the solver", 1, 1, 256}}),
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

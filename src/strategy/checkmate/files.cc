@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 namespace {
 
 /// The program by columns, which is how MPS lists it.
@@ -18,8 +18,9 @@ struct Columns {
   std::vector<int> row;
   std::vector<double> coefficient;
 
-  explicit Columns(const Program& program)
-      : begin(program.num_columns() + 1), row(program.column.size()),
+  explicit Columns(const solver::LinearProgram& program)
+      : begin(program.num_columns() + 1),
+        row(program.column.size()),
         coefficient(program.column.size()) {
     for (int j : program.column) ++begin[j + 1];
     for (int j = 0; j < program.num_columns(); ++j) begin[j + 1] += begin[j];
@@ -35,7 +36,7 @@ struct Columns {
 };
 
 /// Rows are upper limits or equalities.
-void append_rows(std::string& text, const Program& program) {
+void append_rows(std::string& text, const solver::LinearProgram& program) {
   text += "ROWS\n N cost\n";
   for (int r = 0; r < program.num_rows(); ++r) {
     const char kind = std::isfinite(program.row_lower[r]) ? 'E' : 'L';
@@ -44,7 +45,7 @@ void append_rows(std::string& text, const Program& program) {
 }
 
 void append_columns(std::string& text, const StageModel& model) {
-  const Program& program = model.program();
+  const solver::LinearProgram& program = model.program();
   const Columns columns(program);
   auto out = std::back_inserter(text);
   text += "COLUMNS\n";
@@ -66,7 +67,7 @@ void append_columns(std::string& text, const StageModel& model) {
   if (integer) text += " MEND 'MARKER' 'INTEND'\n";
 }
 
-void append_sides(std::string& text, const Program& program) {
+void append_sides(std::string& text, const solver::LinearProgram& program) {
   auto out = std::back_inserter(text);
   // By convention the right side of the objective is minus its constant.
   fmt::format_to(out, "RHS\n RHS cost {}\n", -program.offset);
@@ -76,7 +77,7 @@ void append_sides(std::string& text, const Program& program) {
 }
 
 void append_bounds(std::string& text, const StageModel& model) {
-  const Program& program = model.program();
+  const solver::LinearProgram& program = model.program();
   auto out = std::back_inserter(text);
   text += "BOUNDS\n";
   for (int j = 0; j < program.num_columns(); ++j) {
@@ -148,8 +149,8 @@ std::string format_mps(const StageModel& model, std::string_view name) {
   return text + "ENDATA\n";
 }
 
-std::vector<Event> parse_solution(const StageModel& model, std::string_view text,
-                                  std::string_view source) {
+std::vector<remat::Event> parse_solution(const StageModel& model, std::string_view text,
+                                         std::string_view source) {
   std::vector<double> values(model.program().num_columns());
   bool any = false;
   int number = 0;
@@ -187,4 +188,4 @@ std::vector<Event> parse_solution(const StageModel& model, std::string_view text
   return model.events_of(values);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

@@ -6,7 +6,7 @@
 
 #include "strategy/checkmate/stage_model.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 /// The model in free MPS format, which HiGHS, SCIP, Gurobi, CPLEX, CBC and others read. Columns
 /// have the names of StageModel::column_name.
@@ -16,7 +16,7 @@ std::string format_mps(const StageModel& model, std::string_view name);
 /// `name value` (HiGHS, SCIP, Gurobi, CBC with an index before the name) or CPLEX's XML. Only runs
 /// are read; those that are not listed are 0. Throws InputError that names `source` and the line
 /// when a run does not belong to the model or has no number, or when there is no run at all.
-std::vector<Event> parse_solution(const StageModel& model, std::string_view text,
-                                  std::string_view source);
+std::vector<remat::Event> parse_solution(const StageModel& model, std::string_view text,
+                                         std::string_view source);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

@@ -5,10 +5,10 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
-Bytes Incumbent::offer(std::span<const Event> events) {
-  std::vector<OpId> executions = executions_of(stages_, events);
+Bytes Incumbent::offer(std::span<const remat::Event> events) {
+  std::vector<OpId> executions = remat::executions_of(stages_, events);
   const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
   const bool better = !exists() || plan.cost < cost_;
   if (plan.peak_bytes <= request_.budget_bytes && better) {
@@ -19,4 +19,4 @@ Bytes Incumbent::offer(std::span<const Event> events) {
   return plan.peak_bytes;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

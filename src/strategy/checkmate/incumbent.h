@@ -7,30 +7,30 @@
 #include "remat/event_plan.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 /// Plans as solvers find them, each replayed; keeps the cheapest that is within the budget.
 /// Outputs are written in place where the graph allows it.
 class Incumbent {
  public:
   /// Both must outlive this.
-  Incumbent(const PlanRequest& request, const StageGraph& stages)
+  Incumbent(const PlanRequest& request, const remat::StageGraph& stages)
       : request_(request), stages_(stages) {}
 
   /// Returns the plan's peak.
-  Bytes offer(std::span<const Event> events);
+  Bytes offer(std::span<const remat::Event> events);
 
   bool exists() const { return !executions_.empty(); }
   double cost() const { return cost_; }
-  const std::vector<Event>& events() const { return events_; }
+  const std::vector<remat::Event>& events() const { return events_; }
   const std::vector<OpId>& executions() const { return executions_; }
 
  private:
   const PlanRequest& request_;
-  const StageGraph& stages_;
-  std::vector<Event> events_;
+  const remat::StageGraph& stages_;
+  std::vector<remat::Event> events_;
   std::vector<OpId> executions_;
   double cost_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

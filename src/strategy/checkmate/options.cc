@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 std::vector<StrategyOption> with_model_options(std::vector<StrategyOption> own) {
   own.push_back({"formulation",
@@ -32,11 +32,11 @@ void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,
       graph.name(), size.rows, size.columns, limit, way_on));
 }
 
-void refuse_too_large(const PlanRequest& request, const StageGraph& stages) {
+void refuse_too_large(const PlanRequest& request, const remat::StageGraph& stages) {
   const StageModel::Size size = StageModel::size(request.graph, stages, request.budget_bytes,
                                                  formulation(request.options));
   refuse_too_large(request.graph, size, request.options.at("rows"),
                    ", or -O rows=0 to try it nevertheless");
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

@@ -3,7 +3,7 @@
 #include "strategy/checkmate/stage_model.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 /// What the strategies that solve a StageModel have in common.
 std::vector<StrategyOption> with_model_options(std::vector<StrategyOption> own);
@@ -14,6 +14,6 @@ Formulation formulation(const StrategyOptions& options);
 void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,
                       std::string_view way_on);
 /// The same for a request's own model and option.
-void refuse_too_large(const PlanRequest& request, const StageGraph& stages);
+void refuse_too_large(const PlanRequest& request, const remat::StageGraph& stages);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

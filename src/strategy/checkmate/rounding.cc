@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 /// Walks back, so that what a rerun needs is known before the stages that can hold it.
-std::vector<Event> rounded(const StageGraph& stages, const StageModel& model,
-                           std::span<const double> values, double threshold) {
-  std::vector<Event> events;
+std::vector<remat::Event> rounded(const remat::StageGraph& stages, const StageModel& model,
+                                  std::span<const double> values, double threshold) {
+  std::vector<remat::Event> events;
   std::vector<bool> needed(stages.num_values());  // at the end of stage t, then held before it
   for (int t = stages.end(); t >= 0; --t) {
     const auto makes = [&](int i) {
@@ -26,4 +26,4 @@ std::vector<Event> rounded(const StageGraph& stages, const StageModel& model,
   return events;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -20,7 +20,7 @@ constexpr double kTinyShare = 1e-7;
 /// tolerance of 1e-6 means 1e-9 of it.
 constexpr double kCostParts = 1000;
 
-double room_bytes(const StageGraph& stages, Bytes budget) {
+double room_bytes(const remat::StageGraph& stages, Bytes budget) {
   return static_cast<double>(budget - stages.resident_bytes());
 }
 
@@ -31,14 +31,16 @@ struct Reach {
   std::vector<std::vector<int>> touchers;     ///< per value: its producer, then its readers
   std::vector<std::vector<int>> overwritten;  ///< per stage: inputs that may be written over
 
-  Reach(const Graph& graph, const StageGraph& stages, Bytes budget)
-      : last_run(stages.num_stages()), last_held(stages.num_values(), kNone),
-        touchers(stages.num_values()), overwritten(stages.num_stages()) {
+  Reach(const Graph& graph, const remat::StageGraph& stages, Bytes budget)
+      : last_run(stages.num_stages()),
+        last_held(stages.num_values(), kNone),
+        touchers(stages.num_values()),
+        overwritten(stages.num_stages()) {
     const double tiny = kTinyShare * room_bytes(stages, budget);
     for (int i = stages.end(); i >= 0; --i) {
       last_run[i] = i;
       for (int v : stages.stage(i).outputs) {
-        const StageValue& value = stages.value(v);
+        const remat::StageValue& value = stages.value(v);
         if (value.bytes == 0 || static_cast<double>(value.bytes) < tiny) continue;
         last_held[v] = i;
         for (int k : value.readers) last_held[v] = std::max(last_held[v], last_run[k]);
@@ -61,7 +63,7 @@ struct Reach {
   int num_frees(int i, int v) const { return std::max(0, last_run[i] - first_free(i, v) + 1); }
 
  private:
-  void find_overwritten(const Graph& graph, const StageGraph& stages) {
+  void find_overwritten(const Graph& graph, const remat::StageGraph& stages) {
     std::vector<int> value_of(graph.num_tensors(), kNone);
     for (int v = 0; v < stages.num_values(); ++v) value_of[stages.value(v).tensor] = v;
     for (int i = 0; i < stages.end(); ++i) {
@@ -78,7 +80,7 @@ struct Reach {
 
 }  // namespace
 
-StageModel::Size StageModel::size(const Graph& graph, const StageGraph& stages, Bytes budget,
+StageModel::Size StageModel::size(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
                                   Formulation form) {
   const Reach reach(graph, stages, budget);
   Size size;
@@ -111,12 +113,12 @@ std::string_view bound_model(Formulation form) {
 
 struct StageModel::Builder {
   StageModel& model;
-  const StageGraph& stages;
+  const remat::StageGraph& stages;
   Formulation form;
   std::vector<bool> inside;  ///< per stage: memory is described while each op runs
   double limit;              ///< of memory, in units
   const Reach reach;
-  Program& program = model.program_;
+  solver::LinearProgram& program = model.program_;
 
   Builder(StageModel& model, const Graph& graph, Bytes budget, Formulation form,
           std::vector<bool> asked)
@@ -272,7 +274,7 @@ struct StageModel::Builder {
   /// Memory while the stage's own op runs: what it reads, makes and works in, and what else is
   /// held over the end of the stage.
   void add_end_row(int t) {
-    const Stage& stage = stages.stage(t);
+    const remat::Stage& stage = stages.stage(t);
     double fixed = output_bytes(t) + model.in_units(stage.workspace);
     std::vector<double> held(stages.num_values());
     for (int v = 0; v < stages.num_values(); ++v) {
@@ -335,7 +337,7 @@ struct StageModel::Builder {
   }
 };
 
-StageModel::StageModel(const Graph& graph, const StageGraph& stages, Bytes budget,
+StageModel::StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
                        Formulation form, const std::vector<bool>& inside)
     : stages_(stages) {
   Builder(*this, graph, budget, form, inside).build();
@@ -369,7 +371,7 @@ std::optional<int> StageModel::find_run(std::string_view name) const {
 
 // ---- Values of a plan --------------------------------------------------------------------------
 
-std::vector<double> StageModel::values_of(std::span<const Event> events) const {
+std::vector<double> StageModel::values_of(std::span<const remat::Event> events) const {
   std::vector<double> values(program_.num_columns());
   for (const Series& runs : runs_) values[runs.column] = 1;
   for (const auto& [t, i] : events) {
@@ -390,7 +392,7 @@ void StageModel::set_holds(std::span<double> values, int v) const {
   const auto runs_in = [&](int i, int t) {
     return runs_[i].has(t) && values[runs_[i].at(t)] > 0.5;
   };
-  const StageValue& value = stages_.value(v);
+  const remat::StageValue& value = stages_.value(v);
   for (int t = holds_[v].last; t >= holds_[v].first; --t) {
     const bool read = std::ranges::any_of(value.readers, [&](int k) { return runs_in(k, t); });
     const bool needed = read || held_over(values, t + 1, v);
@@ -430,8 +432,8 @@ void StageModel::set_uses(std::span<double> values, int t) const {
   }
 }
 
-std::vector<Event> StageModel::events_of(std::span<const double> values) const {
-  std::vector<Event> events;
+std::vector<remat::Event> StageModel::events_of(std::span<const double> values) const {
+  std::vector<remat::Event> events;
   for (const Series& runs : runs_) {
     for (int t = runs.first + 1; t <= runs.last; ++t) {
       if (values[runs.at(t)] > 0.5) events.push_back({t, runs.stage});
@@ -444,4 +446,4 @@ double StageModel::held(std::span<const double> values, int t, int v) const {
   return holds_[v].has(t) ? values[holds_[v].at(t)] : 1;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

@@ -11,7 +11,7 @@
 #include "remat/stage_graph.h"
 #include "solver/linear_program.h"
 
-namespace lowtide {
+namespace lowtide::strategy::checkmate {
 
 /// How memory is described while ops run again, between the first runs of two ops.
 enum class Formulation : std::uint8_t {
@@ -46,26 +46,27 @@ class StageModel {
     std::int64_t columns = 0;
   };
   /// What a model would have, without building it. O(edges of the graph).
-  static Size size(const Graph& graph, const StageGraph& stages, Bytes budget, Formulation form);
+  static Size size(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
+                   Formulation form);
 
   /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, whether
   /// a stage's inside is described by the strong rows after all; empty: none.
-  StageModel(const Graph& graph, const StageGraph& stages, Bytes budget, Formulation form,
+  StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget, Formulation form,
              const std::vector<bool>& inside = {});
 
   StageModel(const StageModel&) = delete;
   StageModel& operator=(const StageModel&) = delete;
 
-  const Program& program() const { return program_; }
+  const solver::LinearProgram& program() const { return program_; }
   /// "R_5_2": stages and ops by their index in StageGraph::stages(), values likewise.
   std::string column_name(int column) const;
   /// The column of a name that column_name gives to an R variable; nothing for other text.
   std::optional<int> find_run(std::string_view name) const;
 
   /// The variables of a plan; feasible for the program when the plan is within the budget.
-  std::vector<double> values_of(std::span<const Event> events) const;
+  std::vector<double> values_of(std::span<const remat::Event> events) const;
   /// The plan whose runs are those of the variables R above one half.
-  std::vector<Event> events_of(std::span<const double> values) const;
+  std::vector<remat::Event> events_of(std::span<const double> values) const;
   /// The share of a value that is held over from before a stage; 1 of what the model leaves out.
   double held(std::span<const double> values, int t, int v) const;
 
@@ -95,8 +96,8 @@ class StageModel {
   void set_frees(std::span<double> values, int v) const;
   void set_uses(std::span<double> values, int t) const;
 
-  const StageGraph& stages_;
-  Program program_;
+  const remat::StageGraph& stages_;
+  solver::LinearProgram program_;
   double cost_unit_ = 1;
   double byte_unit_ = 1;
   std::vector<Series> runs_;   // per stage
@@ -108,4 +109,4 @@ class StageModel {
   std::vector<const Series*> columns_;  // every series, in the order of columns
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkmate

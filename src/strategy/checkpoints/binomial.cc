@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace lowtide {
+namespace lowtide::strategy::checkpoints {
 namespace {
 
 constexpr std::int64_t kMany = std::int64_t{1} << 40;
@@ -38,4 +38,4 @@ int binomial_split(int length, int slots) {
       std::min(reach(slots, times - 1), length - reach(slots - 1, times - 1)));
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::checkpoints

@@ -3,12 +3,12 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// Ends a segment at the first articulation point at which the forward values made in it exceed
 /// `limit` bytes.
-std::vector<int> greedy_cuts(const StageGraph& graph, const std::vector<Cut>& points,
+std::vector<int> greedy_cuts(const remat::StageGraph& graph, const std::vector<Cut>& points,
                              double limit) {
   std::vector<int> cuts;
   double segment = 0;
@@ -25,9 +25,9 @@ std::vector<int> greedy_cuts(const StageGraph& graph, const std::vector<Cut>& po
   return cuts;
 }
 
-double forward_bytes(const StageGraph& graph, int end) {
+double forward_bytes(const remat::StageGraph& graph, int end) {
   double sum = 0;
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     if (value.producer < end) sum += static_cast<double>(value.bytes);
   }
   return sum;
@@ -67,4 +67,4 @@ Strategy chen_greedy_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

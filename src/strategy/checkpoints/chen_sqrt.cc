@@ -3,7 +3,7 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// Cuts the forward pass at about sqrt(n) of its n articulation points, evenly.
@@ -35,4 +35,4 @@ Strategy chen_sqrt_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -5,7 +5,7 @@
 #include "strategy/checkpointing.h"
 #include "strategy/least_order.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 std::vector<OpId> given_order(const Graph& graph) {
@@ -15,13 +15,13 @@ std::vector<OpId> given_order(const Graph& graph) {
 }
 
 Decision decide(const PlanRequest& request) {
-  const StageGraph stages(request.graph);
+  const remat::StageGraph stages(request.graph);
   const double work = request.options.at("order");
   Trials trials(request);
   trials.offer(given_order(request.graph));
   if (!trials.any_fits() && work > 0) {
-    const LeastPeak least = least_order(request, stages, {.work = work}, request.control);
-    trials.offer(ops_of(stages, least.stages));
+    const ordering::LeastPeak least = least_order(request, stages, {.work = work}, request.control);
+    trials.offer(ordering::ops_of(stages, least.stages));
   }
   Decision result = trials.decision("keep-all");
   result.lower_bound = stages.required_cost();
@@ -44,4 +44,4 @@ Strategy keep_all_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -4,16 +4,19 @@
 #include "strategy/checkpointing.h"
 #include "strategy/checkpoints/binomial.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// The forward pass as a chain: segment j begins at points[j - 1] and needs *state* j, the values
 /// that cross that point; state 0 is what exists before the first stage.
 class Chain {
  public:
-  Chain(const StageGraph& graph, int forward_end, const std::vector<Cut>& points)
-      : graph_(graph), forward_end_(forward_end), states_(points.size() + 1),
-        state_of_(graph.num_values(), kNone), begins_{0} {
+  Chain(const remat::StageGraph& graph, int forward_end, const std::vector<Cut>& points)
+      : graph_(graph),
+        forward_end_(forward_end),
+        states_(points.size() + 1),
+        state_of_(graph.num_values(), kNone),
+        begins_{0} {
     for (const Cut& point : points) begins_.push_back(point.stage);
     begins_.push_back(forward_end);
     for (int j = 1; j <= last(); ++j) state_of_[points[j - 1].value] = j;
@@ -34,7 +37,7 @@ class Chain {
 
  private:
   void add_crossing(int v) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     const auto readers_end = std::ranges::lower_bound(value.readers, forward_end_);
     if (readers_end == value.readers.begin()) return;
     for (int j = 1; j <= last() && begins_[j] <= *(readers_end - 1); ++j) {
@@ -42,7 +45,7 @@ class Chain {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<std::vector<int>> states_;
   std::vector<int> state_of_;  // per value: the state of which it is the large one
@@ -53,9 +56,13 @@ class Chain {
 /// needed, the way from the nearest stored state is cut again as the binomial schedule says.
 class Reversal {
  public:
-  Reversal(const StageGraph& graph, const Chain& chain, int forward_end, int slots)
-      : graph_(graph), chain_(chain), forward_end_(forward_end), slots_(slots),
-        here_(graph.num_values()), stored_{0} {
+  Reversal(const remat::StageGraph& graph, const Chain& chain, int forward_end, int slots)
+      : graph_(graph),
+        chain_(chain),
+        forward_end_(forward_end),
+        slots_(slots),
+        here_(graph.num_values()),
+        stored_{0} {
     here_ = kept_in_any_case(graph, forward_end, std::move(here_));
   }
 
@@ -93,7 +100,7 @@ class Reversal {
       const int length = target - from + 1;
       const int free = slots_ - used;
       if (length < 2 || free < 1) return;
-      stored_.push_back(from + binomial_split(length, free + 1));
+      stored_.push_back(from + checkpoints::binomial_split(length, free + 1));
       store(stored_.back());
     }
   }
@@ -120,7 +127,7 @@ class Reversal {
     want(wanted);
     std::vector<OpId> reruns;
     for (int i = end - 1; i >= 0; --i) {
-      const Stage& stage = graph_.stage(i);
+      const remat::Stage& stage = graph_.stage(i);
       if (std::ranges::none_of(stage.outputs, [&](int v) { return missing[v]; })) continue;
       reruns.push_back(stage.op);
       want(stage.inputs);
@@ -129,7 +136,7 @@ class Reversal {
     keep(wanted);
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const Chain& chain_;
   int forward_end_;
   int slots_;
@@ -166,4 +173,4 @@ Strategy revolve_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -4,7 +4,7 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// 1, 2, ... in steps that grow by an eighth, up to `most` and with it: more segments differ little
@@ -17,7 +17,7 @@ std::vector<int> useful_counts(int most) {
 }
 
 Decision decide(const PlanRequest& request) {
-  const StageGraph graph(request.graph);
+  const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
   const int asked = static_cast<int>(request.options.at("segments"));
   const int most = std::max(1, end);
@@ -40,4 +40,4 @@ Strategy segments_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

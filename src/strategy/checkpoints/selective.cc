@@ -2,11 +2,11 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// Forward stages that are worth running again, those that free most bytes per cost first.
-std::vector<int> by_price(const StageGraph& graph, const std::vector<bool>& cheap) {
+std::vector<int> by_price(const remat::StageGraph& graph, const std::vector<bool>& cheap) {
   std::vector<int> order;
   for (int i = 0; i < graph.end(); ++i) {
     if (cheap[i]) order.push_back(i);
@@ -19,8 +19,8 @@ std::vector<int> by_price(const StageGraph& graph, const std::vector<bool>& chea
 }
 
 /// Drops what the first `count` of the cheap stages make.
-std::vector<OpId> order_without(const StageGraph& graph, int end, const std::vector<int>& cheap,
-                                std::size_t count) {
+std::vector<OpId> order_without(const remat::StageGraph& graph, int end,
+                                const std::vector<int>& cheap, std::size_t count) {
   Checkpoints chosen{std::vector<bool>(graph.num_values(), true), lone_groups(graph)};
   for (std::size_t k = 0; k < count; ++k) {
     for (int v : graph.stage(cheap[k]).outputs) chosen.kept[v] = false;
@@ -29,7 +29,7 @@ std::vector<OpId> order_without(const StageGraph& graph, int end, const std::vec
 }
 
 Decision decide(const PlanRequest& request) {
-  const StageGraph graph(request.graph);
+  const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
   const std::vector<int> cheap = by_price(graph, cheap_stages(request.graph, graph, end));
   constexpr std::size_t kSteps = 32;
@@ -53,4 +53,4 @@ Strategy selective_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

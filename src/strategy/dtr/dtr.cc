@@ -1,23 +1,25 @@
 #include "strategy/checkpointing.h"
 #include "strategy/dtr/simulation.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 class Dtr {
  public:
   explicit Dtr(const PlanRequest& request)
-      : request_(request), graph_(request.graph), trials_(request),
-        options_{.heuristic = static_cast<Heuristic>(request.options.at("heuristic")),
+      : request_(request),
+        graph_(request.graph),
+        trials_(request),
+        options_{.heuristic = static_cast<dtr::Heuristic>(request.options.at("heuristic")),
                  .limit = 0,
                  .most_cost = request.options.at("thrash") * graph_.required_cost()} {}
 
   Decision decide() {
     try_limit(request_.budget_bytes);
     if (!trials_.any_fits()) {
-      trials_.offer(stage_order(graph_));
-      lower_limit(keep_all_peak(graph_), request_.control,
-                  [&](Bytes limit) { return try_limit(limit); });
+      trials_.offer(remat::stage_order(graph_));
+      dtr::lower_limit(remat::keep_all_peak(graph_), request_.control,
+                       [&](Bytes limit) { return try_limit(limit); });
     }
     return request_.control.should_stop() ? trials_.stopped() : trials_.decision("DTR");
   }
@@ -29,7 +31,7 @@ class Dtr {
     bool any = false;
     for (bool drop : {false, true}) {
       options_.drop_remade = drop;
-      auto executions = simulate(graph_, options_, request_.control);
+      auto executions = dtr::simulate(graph_, options_, request_.control);
       if (!executions) continue;
       trials_.offer(std::move(*executions));
       any = true;
@@ -38,9 +40,9 @@ class Dtr {
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
+  remat::StageGraph graph_;
   Trials trials_;
-  SimulationOptions options_;
+  dtr::SimulationOptions options_;
 };
 
 Decision decide(const PlanRequest& request) { return Dtr(request).decide(); }
@@ -56,9 +58,9 @@ Strategy dtr_strategy() {
                        "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
                        "recently used, 4: largest, 5: memory saved per cost, 6: classes, and what "
                        "is needed last (which an executor cannot know)",
-                       0, 0, kHeuristics - 1},
+                       0, 0, dtr::kHeuristics - 1},
                       {"thrash", "gives up at so many times the cost of a step", 4, 1, 1e6}},
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

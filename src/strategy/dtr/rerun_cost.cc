@@ -3,20 +3,20 @@
 #include <algorithm>
 #include <numeric>
 
-namespace lowtide {
+namespace lowtide::strategy::dtr {
 namespace {
 
-double own_cost(const StageGraph& graph, int value) {
+double own_cost(const remat::StageGraph& graph, int value) {
   return graph.stage(graph.value(value).producer).cost;
 }
 
 template <typename Visit>
-void for_each_parent(const StageGraph& graph, int value, Visit visit) {
+void for_each_parent(const remat::StageGraph& graph, int value, Visit visit) {
   for (int parent : graph.stage(graph.value(value).producer).inputs) visit(parent);
 }
 
 template <typename Visit>
-void for_each_child(const StageGraph& graph, int value, Visit visit) {
+void for_each_child(const remat::StageGraph& graph, int value, Visit visit) {
   for (int reader : graph.value(value).readers) {
     for (int child : graph.stage(reader).outputs) visit(child);
   }
@@ -24,22 +24,25 @@ void for_each_child(const StageGraph& graph, int value, Visit visit) {
 
 class OwnCost final : public RerunCost {
  public:
-  explicit OwnCost(const StageGraph& graph) : graph_(graph) {}
+  explicit OwnCost(const remat::StageGraph& graph) : graph_(graph) {}
   void evicted(int) override {}
   void made(int) override {}
   double of(int value) override { return own_cost(graph_, value); }
 
  private:
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
 };
 
 /// Disjoint sets of evicted values with the sum of their costs. A value that is made again takes
 /// its cost out of its set, which stays whole, and leaves it for a new one.
 class ClassCost final : public RerunCost {
  public:
-  explicit ClassCost(const StageGraph& graph)
-      : graph_(graph), is_evicted_(graph.num_values()), member_(graph.num_values()),
-        parent_(graph.num_values()), sum_(graph.num_values()) {
+  explicit ClassCost(const remat::StageGraph& graph)
+      : graph_(graph),
+        is_evicted_(graph.num_values()),
+        member_(graph.num_values()),
+        parent_(graph.num_values()),
+        sum_(graph.num_values()) {
     std::iota(member_.begin(), member_.end(), 0);
     std::iota(parent_.begin(), parent_.end(), 0);
   }
@@ -93,7 +96,7 @@ class ClassCost final : public RerunCost {
     sum_[a] += sum_[b];
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   std::vector<bool> is_evicted_;
   std::vector<int> member_;  // per value: its element
   std::vector<int> parent_;  // per element
@@ -104,9 +107,12 @@ class ClassCost final : public RerunCost {
 /// The exact neighbourhood, remembered until something in it changes.
 class PathCost final : public RerunCost {
  public:
-  PathCost(const StageGraph& graph, bool descendants)
-      : graph_(graph), descendants_(descendants), is_evicted_(graph.num_values()),
-        known_(graph.num_values(), kUnknown), visited_(graph.num_values()) {}
+  PathCost(const remat::StageGraph& graph, bool descendants)
+      : graph_(graph),
+        descendants_(descendants),
+        is_evicted_(graph.num_values()),
+        known_(graph.num_values(), kUnknown),
+        visited_(graph.num_values()) {}
 
   void evicted(int value) override {
     is_evicted_[value] = true;
@@ -163,7 +169,7 @@ class PathCost final : public RerunCost {
     }
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   bool descendants_;
   std::vector<bool> is_evicted_;
   std::vector<double> known_;
@@ -174,7 +180,8 @@ class PathCost final : public RerunCost {
 
 }  // namespace
 
-std::unique_ptr<RerunCost> make_rerun_cost(const StageGraph& graph, Neighbourhood neighbourhood) {
+std::unique_ptr<RerunCost> make_rerun_cost(const remat::StageGraph& graph,
+                                           Neighbourhood neighbourhood) {
   switch (neighbourhood) {
     case Neighbourhood::classes: return std::make_unique<ClassCost>(graph);
     case Neighbourhood::full: return std::make_unique<PathCost>(graph, true);
@@ -184,4 +191,4 @@ std::unique_ptr<RerunCost> make_rerun_cost(const StageGraph& graph, Neighbourhoo
   return std::make_unique<OwnCost>(graph);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::dtr

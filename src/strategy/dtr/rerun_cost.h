@@ -4,7 +4,7 @@
 
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy::dtr {
 
 /// What it would cost to have a value back once it was evicted, as the heuristics of DTR reckon:
 /// its own op, and some of the evicted values around it. Told of each change, in order.
@@ -25,6 +25,7 @@ enum class Neighbourhood {
 };
 
 /// The graph must outlive the result.
-std::unique_ptr<RerunCost> make_rerun_cost(const StageGraph& graph, Neighbourhood neighbourhood);
+std::unique_ptr<RerunCost> make_rerun_cost(const remat::StageGraph& graph,
+                                           Neighbourhood neighbourhood);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::dtr

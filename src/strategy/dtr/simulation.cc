@@ -6,7 +6,7 @@
 
 #include "strategy/dtr/rerun_cost.h"
 
-namespace lowtide {
+namespace lowtide::strategy::dtr {
 namespace {
 
 /// The least staleness, so that what was just used can be divided by it.
@@ -28,13 +28,13 @@ struct Pins {
   std::vector<std::vector<int>> released;  ///< per stage: after which nothing may need them
 };
 
-Pins find_pins(const StageGraph& graph) {
+Pins find_pins(const remat::StageGraph& graph) {
   Pins pins{std::vector<bool>(graph.num_values()),
             std::vector<std::vector<int>>(graph.num_stages())};
   std::vector<int> until;  // per value: the last stage that may need it, through reruns too
-  for (const StageValue& value : graph.values()) until.push_back(value.last_reader());
+  for (const remat::StageValue& value : graph.values()) until.push_back(value.last_reader());
   for (int i = graph.end() - 1; i >= 0; --i) {
-    const Stage& stage = graph.stage(i);
+    const remat::Stage& stage = graph.stage(i);
     int rerun_until = i;
     for (int v : stage.outputs) {
       pins.pinned[v] = until[v] > stage.deadline;
@@ -46,10 +46,10 @@ Pins find_pins(const StageGraph& graph) {
   return pins;
 }
 
-std::vector<double> begins_of(const StageGraph& graph) {
+std::vector<double> begins_of(const remat::StageGraph& graph) {
   std::vector<double> begins;
   double sum = 0;
-  for (const Stage& stage : graph.stages()) {
+  for (const remat::Stage& stage : graph.stages()) {
     begins.push_back(sum);
     sum += stage.cost;
   }
@@ -58,11 +58,16 @@ std::vector<double> begins_of(const StageGraph& graph) {
 
 class Simulation {
  public:
-  Simulation(const StageGraph& graph, const SimulationOptions& options, const Control& control)
-      : graph_(graph), options_(options), control_(control), pins_(find_pins(graph)),
+  Simulation(const remat::StageGraph& graph, const SimulationOptions& options,
+             const Control& control)
+      : graph_(graph),
+        options_(options),
+        control_(control),
+        pins_(find_pins(graph)),
         begins_(begins_of(graph)),
         rerun_cost_(make_rerun_cost(graph, neighbourhood_of(options.heuristic))),
-        values_(graph.num_values()), used_(graph.resident_bytes()) {}
+        values_(graph.num_values()),
+        used_(graph.resident_bytes()) {}
 
   std::optional<std::vector<OpId>> executions() {
     for (now_ = 0; now_ < graph_.num_stages(); ++now_) {
@@ -105,7 +110,7 @@ class Simulation {
   }
 
   bool run(int i) {
-    const Stage& stage = graph_.stage(i);
+    const remat::Stage& stage = graph_.stage(i);
     for (int v : stage.outputs) lock(v);
     if (!make_room_for(stage)) return false;
     if (stage.op != kNone) executions_.push_back(stage.op);
@@ -117,7 +122,7 @@ class Simulation {
     return true;
   }
 
-  bool make_room_for(const Stage& stage) {
+  bool make_room_for(const remat::Stage& stage) {
     Bytes needed = stage.workspace - overlaid(stage);
     for (int v : stage.outputs) {
       if (!values_[v].here) needed += graph_.value(v).bytes;
@@ -130,7 +135,7 @@ class Simulation {
   }
 
   /// What is written over inputs that go with this run.
-  Bytes overlaid(const Stage& stage) const {
+  Bytes overlaid(const remat::Stage& stage) const {
     Bytes bytes = 0;
     for (const auto& [output, input] : stage.overlays) {
       const bool dies = values_[input].locks == 1 && goes_when_idle(input);
@@ -230,7 +235,7 @@ class Simulation {
     return begins_[next == readers.end() ? graph_.end() : *next] - begins_[now_];
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const SimulationOptions& options_;
   const Control& control_;
   const Pins pins_;
@@ -247,7 +252,7 @@ class Simulation {
 
 }  // namespace
 
-std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
+std::optional<std::vector<OpId>> simulate(const remat::StageGraph& graph,
                                           const SimulationOptions& options,
                                           const Control& control) {
   return Simulation(graph, options, control).executions();
@@ -264,4 +269,4 @@ void lower_limit(Bytes from, const Control& control, const std::function<bool(By
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::dtr

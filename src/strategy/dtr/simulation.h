@@ -8,7 +8,7 @@
 #include "base/control.h"
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy::dtr {
 
 /// By what the next value to evict is chosen; the one with the least score goes.
 enum class Heuristic : std::uint8_t {
@@ -39,12 +39,11 @@ struct SimulationOptions {
 ///
 /// Returns the executions; nothing when an op did not fit, the cost exceeded the limit, or
 /// `control` said stop. O(evictions x values).
-std::optional<std::vector<OpId>> simulate(const StageGraph& graph,
-                                          const SimulationOptions& options,
-                                          const Control& control);
+std::optional<std::vector<OpId>> simulate(const remat::StageGraph& graph,
+                                          const SimulationOptions& options, const Control& control);
 
 /// Lowers a limit in ever smaller steps for as long as `fits(limit)`. From above, since a
 /// simulation that fails thrashes before.
 void lower_limit(Bytes from, const Control& control, const std::function<bool(Bytes)>& fits);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::dtr

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::strategy::evolve {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -16,17 +16,21 @@ bool is_fitter(const Individual& a, const Individual& b) {
   return std::tie(a.excess, a.cost) < std::tie(b.excess, b.cost);
 }
 
-Breeding::Breeding(const StageGraph& graph, Bytes limit, std::uint64_t seed,
+Breeding::Breeding(const remat::StageGraph& graph, Bytes limit, std::uint64_t seed,
                    const Control& control)
-    : graph_(graph), control_(control), plan_(graph, limit), moves_(graph, plan_),
-      choices_(movable_values(graph)), random_(seed) {}
+    : graph_(graph),
+      control_(control),
+      plan_(graph, limit),
+      moves_(graph, plan_),
+      choices_(remat::movable_values(graph)),
+      random_(seed) {}
 
 bool Breeding::chance(double probability) {
   return static_cast<double>(random_() >> 11) * 0x1p-53 < probability;
 }
 
-Individual Breeding::raise(std::vector<Event> events) {
-  change_to(plan_, std::move(events));
+Individual Breeding::raise(std::vector<remat::Event> events) {
+  remat::change_to(plan_, std::move(events));
   moves_.prune_all();
   if (!choices_.empty()) repair();
   if (plan_.fits()) trim();
@@ -36,9 +40,9 @@ Individual Breeding::raise(std::vector<Event> events) {
 }
 
 Individual Breeding::cross(const Individual& left, const Individual& right) {
-  const Event cut{pick(graph_.num_stages()), 0};
+  const remat::Event cut{pick(graph_.num_stages()), 0};
   const auto left_end = std::ranges::lower_bound(left.events, cut);
-  std::vector<Event> events(left.events.begin(), left_end);
+  std::vector<remat::Event> events(left.events.begin(), left_end);
   events.insert(events.end(), std::ranges::lower_bound(right.events, cut), right.events.end());
   return raise(std::move(events));
 }
@@ -47,8 +51,8 @@ Individual Breeding::mutate(const Individual& parent) {
   constexpr int kStretches = 8;  // the longest is such a part of the stages
   const int begin = pick(graph_.num_stages());
   const int end = begin + 1 + pick(1 + graph_.num_stages() / kStretches);
-  std::vector<Event> events = parent.events;
-  std::erase_if(events, [&](Event event) {
+  std::vector<remat::Event> events = parent.events;
+  std::erase_if(events, [&](remat::Event event) {
     return begin <= event.stage && event.stage < end && chance(0.5);
   });
   return raise(std::move(events));
@@ -88,11 +92,11 @@ void Breeding::repair() {
 /// Of some values that are held over the stage, drops the one that gives most bytes for its cost.
 void Breeding::relieve(int stage) {
   constexpr int kTries = 16;
-  Event best{kNone, kNone};
+  remat::Event best{kNone, kNone};
   double best_ratio = -1;
   for (int i = 0; i < kTries; ++i) {
     const int v = choices_[pick(static_cast<int>(choices_.size()))];
-    const int use = next_use_behind(graph_, plan_, v, stage);
+    const int use = remat::next_use_behind(graph_, plan_, v, stage);
     const int producer = graph_.value(v).producer;
     if (use == kNone || !graph_.may_rerun(producer, use)) continue;
     const double cost = graph_.stage(producer).cost;
@@ -103,19 +107,20 @@ void Breeding::relieve(int stage) {
     best_ratio = ratio;
   }
   const double deep = chance(0.8) ? 0.9 : 0.3;
-  if (best.stage != kNone) moves_.drop(best, kNever, [&](Event, int) { return chance(deep); });
+  if (best.stage != kNone)
+    moves_.drop(best, kNever, [&](remat::Event, int) { return chance(deep); });
 }
 
 /// Takes out what can be done without, in random order.
 void Breeding::trim() {
-  std::vector<Event> events = plan_.events();
+  std::vector<remat::Event> events = plan_.events();
   for (int i = static_cast<int>(events.size()) - 1; i > 0; --i) {
     std::swap(events[i], events[pick(i + 1)]);
   }
-  for (Event event : events) {
+  for (remat::Event event : events) {
     if (control_.should_stop()) return;
     moves_.hold_if_it_fits(event);
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::evolve

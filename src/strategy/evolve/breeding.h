@@ -6,11 +6,11 @@
 #include "base/control.h"
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::strategy::evolve {
 
 /// A plan of a population: its reruns are its genes.
 struct Individual {
-  std::vector<Event> events;  ///< ascending
+  std::vector<remat::Event> events;  ///< ascending
   double cost = 0;
   Bytes excess = 0;           ///< sum over the stages of bytes above the limit; 0 when it fits
 };
@@ -24,10 +24,10 @@ bool is_fitter(const Individual& a, const Individual& b);
 class Breeding {
  public:
   /// Both must outlive this. When control says stop, children stay as they are by then.
-  Breeding(const StageGraph& graph, Bytes limit, std::uint64_t seed, const Control& control);
+  Breeding(const remat::StageGraph& graph, Bytes limit, std::uint64_t seed, const Control& control);
 
   /// A plan with these reruns, repaired.
-  Individual raise(std::vector<Event> events);
+  Individual raise(std::vector<remat::Event> events);
   /// What one parent does in the stages before a random one, and the other from there on.
   Individual cross(const Individual& left, const Individual& right);
   /// Some reruns of a random stretch of stages are lost.
@@ -44,12 +44,12 @@ class Breeding {
   void trim();
   Bytes bytes_over() const;
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const Control& control_;
-  EventPlan plan_;
-  Moves moves_;
+  remat::EventPlan plan_;
+  remat::Moves moves_;
   std::vector<int> choices_;  // values that may be dropped
   std::mt19937_64 random_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::evolve

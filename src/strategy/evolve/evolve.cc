@@ -7,7 +7,7 @@
 #include "strategy/search/descent.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 class Evolution {
@@ -24,7 +24,8 @@ class Evolution {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     if (!request_.start.empty()) go_on();
     if (!settle()) {
-      const Descent leanest = descend(graph_, request_.budget_bytes, request_.control);
+      const search::Descent leanest =
+          search::descend(graph_, request_.budget_bytes, request_.control);
       if (leanest.peak > request_.budget_bytes) {
         return nothing_fits(leanest.peak, "evolution", request_.control);
       }
@@ -37,7 +38,7 @@ class Evolution {
  private:
   /// From the earlier answer, which takes fewer generations.
   void go_on() {
-    add(events_of(graph_, request_.start));
+    add(remat::events_of(graph_, request_.start));
     generations_ = (generations_ + 2) / 3;
   }
 
@@ -53,7 +54,7 @@ class Evolution {
     return fits();
   }
 
-  void add(std::vector<Event> events) {
+  void add(std::vector<remat::Event> events) {
     std::ranges::sort(events);
     population_.push_back(breeding_.raise(std::move(events)));
   }
@@ -62,13 +63,13 @@ class Evolution {
   void breed(int generation) {
     constexpr std::size_t kElite = 2;
     const double mutation = request_.options.at("mutation");
-    std::ranges::sort(population_, is_fitter);
-    std::vector<Individual> next(population_.begin(),
-                                 population_.begin() + std::min(kElite, population_.size()));
+    std::ranges::sort(population_, evolve::is_fitter);
+    std::vector<evolve::Individual> next(
+        population_.begin(), population_.begin() + std::min(kElite, population_.size()));
     while (next.size() < size_ && !request_.control.should_stop()) {
-      const Individual& left = population_[breeding_.select(population_)];
-      const Individual& right = population_[breeding_.select(population_)];
-      Individual child = breeding_.cross(left, right);
+      const evolve::Individual& left = population_[breeding_.select(population_)];
+      const evolve::Individual& right = population_[breeding_.select(population_)];
+      evolve::Individual child = breeding_.cross(left, right);
       const bool is_copy = child.events == left.events || child.events == right.events;
       if (is_copy || breeding_.chance(mutation)) child = breeding_.mutate(child);
       next.push_back(std::move(child));
@@ -79,21 +80,23 @@ class Evolution {
                     100 * (fittest().cost / graph_.required_cost() - 1)));
   }
 
-  const Individual& fittest() const { return *std::ranges::min_element(population_, is_fitter); }
+  const evolve::Individual& fittest() const {
+    return *std::ranges::min_element(population_, evolve::is_fitter);
+  }
 
   Decision answer() const {
     Decision result;
     result.outcome = Outcome::feasible;
-    result.executions = executions_of(graph_, fittest().events);
+    result.executions = remat::executions_of(graph_, fittest().events);
     return result;
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
-  Breeding breeding_;
+  remat::StageGraph graph_;
+  evolve::Breeding breeding_;
   std::size_t size_;
   int generations_;
-  std::vector<Individual> population_;
+  std::vector<evolve::Individual> population_;
 };
 
 Decision decide(const PlanRequest& request) { return Evolution(request).decide(); }
@@ -112,4 +115,4 @@ Strategy evolve_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

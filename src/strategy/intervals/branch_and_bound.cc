@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 
-Starts all_starts(const StageGraph& graph) {
+Starts all_starts(const remat::StageGraph& graph) {
   Starts starts(graph.num_stages());
   for (int i = 0; i < graph.end(); ++i) {
     for (int t = i + 1; t <= graph.stage(i).deadline; ++t) starts[i].push_back(t);
@@ -13,7 +13,7 @@ Starts all_starts(const StageGraph& graph) {
   return starts;
 }
 
-Branched BranchAndBound::run(EventPlan& plan, const Starts& starts, const Effort& effort,
+Branched BranchAndBound::run(remat::EventPlan& plan, const Starts& starts, const Effort& effort,
                              const Control& control) {
   plan_ = &plan;
   starts_ = &starts;
@@ -58,7 +58,7 @@ void BranchAndBound::try_each(const Choice& choice) {
   for (const Way& way : choice.ways) {
     const int op = way.out.op;
     for (auto start = way.open.rbegin(); start != way.open.rend() && !ended_; ++start) {
-      const Event event{(*starts_)[op][*start], op};
+      const remat::Event event{(*starts_)[op][*start], op};
       plan_->add(event);
       explore();
       plan_->remove(event);
@@ -73,7 +73,7 @@ void BranchAndBound::try_each(const Choice& choice) {
 /// The conflict that costs most to mend; of equal ones, that with the fewest starts. Nothing when
 /// one cannot be mended.
 std::optional<BranchAndBound::Choice> BranchAndBound::choose() {
-  const Timeline& memory = plan_->memory();
+  const remat::Timeline& memory = plan_->memory();
   std::optional<Choice> best;
   int worst = memory.over_after(0);
   for (int stage = 0; stage < graph_.num_stages(); ++stage) {
@@ -154,4 +154,4 @@ void BranchAndBound::leave_out(std::vector<Way>& ways, Bytes missing) const {
   });
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

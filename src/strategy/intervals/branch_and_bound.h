@@ -7,13 +7,13 @@
 #include "base/control.h"
 #include "strategy/intervals/conflict.h"
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 
 /// Per op: the stages in which it may begin another retention interval, ascending.
 using Starts = std::vector<std::vector<int>>;
 
 /// Every stage in which the op may run again.
-Starts all_starts(const StageGraph& graph);
+Starts all_starts(const remat::StageGraph& graph);
 
 /// What a branch and bound looks for, and for how long.
 struct Effort {
@@ -24,7 +24,7 @@ struct Effort {
 };
 
 struct Branched {
-  std::optional<std::vector<Event>> events;  ///< of the cheapest plan found
+  std::optional<std::vector<remat::Event>> events;  ///< of the cheapest plan found
   double cost = 0;
   bool complete = false;  ///< no plan that keeps the given events, and adds starts, costs less
   bool capped = false;    ///< the greatest number of intervals kept it from looking at some plans
@@ -42,11 +42,11 @@ struct Branched {
 /// what is not enough alone.
 class BranchAndBound {
  public:
-  BranchAndBound(const StageGraph& graph, int most_intervals)
+  BranchAndBound(const remat::StageGraph& graph, int most_intervals)
       : graph_(graph), most_intervals_(most_intervals) {}
 
   /// Looks for reruns to add to the plan, which is as before in the end, from `starts`.
-  Branched run(EventPlan& plan, const Starts& starts, const Effort& effort,
+  Branched run(remat::EventPlan& plan, const Starts& starts, const Effort& effort,
                const Control& control);
 
  private:
@@ -70,9 +70,9 @@ class BranchAndBound {
   bool is_too_dear(double cost) const;
   void remember();
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int most_intervals_;
-  EventPlan* plan_ = nullptr;
+  remat::EventPlan* plan_ = nullptr;
   const Starts* starts_ = nullptr;
   const Control* control_ = nullptr;
   Effort effort_;
@@ -82,4 +82,4 @@ class BranchAndBound {
   bool ended_ = false;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 namespace {
 
 constexpr int kBefore = -1;
@@ -13,7 +13,7 @@ constexpr int kBehind = std::numeric_limits<int>::max();
 /// What is live while the ops of one stage run, which are in ascending order.
 class StageUse {
  public:
-  StageUse(const StageGraph& graph, const EventPlan& plan, int stage)
+  StageUse(const remat::StageGraph& graph, const remat::EventPlan& plan, int stage)
       : graph_(graph), plan_(plan), stage_(stage), ops_(plan.reruns_in(stage)) {
     ops_.push_back(stage);
     for (int v = 0; v < graph.num_values(); ++v) add(v);
@@ -52,7 +52,7 @@ class StageUse {
 
   /// Its producer when nothing reads it.
   int last_reader_here(int v) const {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     const auto reader = std::ranges::find_if(value.readers.rbegin(), value.readers.rend(),
                                              [&](int r) { return runs_here(r); });
     return reader == value.readers.rend() ? value.producer : *reader;
@@ -75,7 +75,7 @@ class StageUse {
   /// Bytes of what the op writes over that input if it is the last to read it.
   Bytes laid_over(int v, int op) const {
     const auto& overlays = graph_.stage(op).overlays;
-    const auto found = std::ranges::find(overlays, v, &Stage::Overlay::input);
+    const auto found = std::ranges::find(overlays, v, &remat::Stage::Overlay::input);
     return found == overlays.end() ? 0 : graph_.value(found->output).bytes;
   }
 
@@ -109,8 +109,8 @@ class StageUse {
     return {a.op, std::min(a.first, b.first), std::max(a.last, b.last), a.bytes + b.bytes};
   }
 
-  const StageGraph& graph_;
-  const EventPlan& plan_;
+  const remat::StageGraph& graph_;
+  const remat::EventPlan& plan_;
   int stage_;
   std::vector<int> ops_;
   std::vector<Live> live_;
@@ -118,8 +118,8 @@ class StageUse {
 
 }  // namespace
 
-Conflict conflict_in(const StageGraph& graph, const EventPlan& plan, int stage) {
+Conflict conflict_in(const remat::StageGraph& graph, const remat::EventPlan& plan, int stage) {
   return StageUse(graph, plan, stage).worst();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

@@ -4,7 +4,7 @@
 
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 
 /// One op whose running again would make less live at some moment.
 struct WayOut {
@@ -22,6 +22,6 @@ struct Conflict {
 };
 
 /// The worst moment of a stage. O(values + runs in the stage x values live there).
-Conflict conflict_in(const StageGraph& graph, const EventPlan& plan, int stage);
+Conflict conflict_in(const remat::StageGraph& graph, const remat::EventPlan& plan, int stage);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

@@ -12,16 +12,17 @@
 #include "base/error.h"
 #include "strategy/intervals/cp_sat_program.h"
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 namespace {
 
 using nlohmann::json;
 
-json document_of(const StageGraph& graph, const CpSatRequest& request, const Control& control) {
+json document_of(const remat::StageGraph& graph, const CpSatRequest& request,
+                 const Control& control) {
   json ops = json::array();
-  for (const Stage& stage : graph.stages()) {
+  for (const remat::Stage& stage : graph.stages()) {
     json overlaid = json::array();
-    for (const Stage::Overlay& overlay : stage.overlays) overlaid.push_back(overlay.input);
+    for (const remat::Stage::Overlay& overlay : stage.overlays) overlaid.push_back(overlay.input);
     ops.push_back({{"cost", stage.cost},
                    {"workspace", stage.workspace},
                    {"deadline", stage.deadline},
@@ -30,11 +31,11 @@ json document_of(const StageGraph& graph, const CpSatRequest& request, const Con
                    {"overlaid", overlaid}});
   }
   json values = json::array();
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     values.push_back({{"bytes", value.bytes}, {"producer", value.producer}});
   }
   json start = json::array();
-  for (const Event& event : request.start) start.push_back({event.stage, event.op});
+  for (const remat::Event& event : request.start) start.push_back({event.stage, event.op});
   return {{"ops", ops},
           {"values", values},
           {"room", request.budget - graph.resident_bytes()},
@@ -45,8 +46,8 @@ json document_of(const StageGraph& graph, const CpSatRequest& request, const Con
           {"start", start}};
 }
 
-std::vector<Event> events_in(const json& pairs) {
-  std::vector<Event> events;
+std::vector<remat::Event> events_in(const json& pairs) {
+  std::vector<remat::Event> events;
   for (const json& pair : pairs) events.push_back({pair.at(0).get<int>(), pair.at(1).get<int>()});
   return events;
 }
@@ -74,7 +75,7 @@ std::string interpreter() {
 
 void set_usual_interpreter(std::string path) { usual_interpreter() = std::move(path); }
 
-CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& request,
+CpSatProof solve_with_cp_sat(const remat::StageGraph& graph, const CpSatRequest& request,
                              const Control& control) {
   CpSatProof proof{graph.required_cost()};
   const auto read = [&](const std::string& line) {
@@ -92,4 +93,4 @@ CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& reques
   return proof;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

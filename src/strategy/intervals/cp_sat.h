@@ -8,7 +8,7 @@
 #include "base/control.h"
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 
 /// What CP-SAT is asked.
 struct CpSatRequest {
@@ -16,8 +16,8 @@ struct CpSatRequest {
   int most_intervals = 2;
   int threads = 1;
   int seed = 1;
-  std::vector<Event> start = {};  ///< a plan to begin with, or none
-  std::function<void(std::span<const Event>)> on_solution = {};
+  std::vector<remat::Event> start = {};  ///< a plan to begin with, or none
+  std::function<void(std::span<const remat::Event>)> on_solution = {};
 };
 
 /// What it proved.
@@ -30,10 +30,10 @@ struct CpSatProof {
 /// child process, cp_sat.py. Ends it when control says stop; what it found by then was given to
 /// on_solution. The interpreter is what LOWTIDE_PYTHON in the environment names, or else the usual
 /// one. Throws InputError when that cannot run the program, for lack of OR-Tools say.
-CpSatProof solve_with_cp_sat(const StageGraph& graph, const CpSatRequest& request,
+CpSatProof solve_with_cp_sat(const remat::StageGraph& graph, const CpSatRequest& request,
                              const Control& control);
 
 /// What is run where the environment names nothing; python3 unless this was called.
 void set_usual_interpreter(std::string path);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

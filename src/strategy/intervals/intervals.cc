@@ -12,7 +12,7 @@
 #include "strategy/intervals/neighbourhood.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 constexpr double kAnyCost = std::numeric_limits<double>::infinity();
@@ -30,7 +30,7 @@ class Intervals {
         search_(graph_, most_intervals_),
         conflicts_(static_cast<std::int64_t>(1000 * request.options.at("conflicts"))),
         rounds_(static_cast<std::int64_t>(request.options.at("rounds"))),
-        starts_(is_small() ? all_starts(graph_) : Starts()) {}
+        starts_(is_small() ? intervals::all_starts(graph_) : intervals::Starts()) {}
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
@@ -63,8 +63,8 @@ class Intervals {
     constexpr Bytes kFine = 2048;
     std::vector<int> ops(graph_.end());
     std::iota(ops.begin(), ops.end(), 0);
-    const Starts starts = starts_at_uses(graph_, plan_, ops);
-    Neighbourhoods neighbourhoods(graph_, 1);
+    const intervals::Starts starts = intervals::starts_at_uses(graph_, plan_, ops);
+    intervals::Neighbourhoods neighbourhoods(graph_, 1);
     if (!request_.start.empty() && go_on(starts, neighbourhoods)) return;
     for (Bytes parts = 128; parts <= kFine; parts *= 4) {
       while (plan_.memory().peak() > request_.budget_bytes && !request_.control.should_stop()) {
@@ -76,50 +76,53 @@ class Intervals {
   }
 
   /// From the earlier answer to one within the budget, if that is a step.
-  bool go_on(const Starts& starts, Neighbourhoods& neighbourhoods) {
-    change_to(plan_, events_of(graph_, request_.start));
+  bool go_on(const intervals::Starts& starts, intervals::Neighbourhoods& neighbourhoods) {
+    remat::change_to(plan_, remat::events_of(graph_, request_.start));
     const bool done = step_down(starts, neighbourhoods);
-    if (!done) change_to(plan_, {});
+    if (!done) remat::change_to(plan_, {});
     return done;
   }
 
   /// To a plan within the limit: one with more reruns, or with others of some ops.
-  bool step_down(const Starts& starts, Neighbourhoods& neighbourhoods) {
+  bool step_down(const intervals::Starts& starts, intervals::Neighbourhoods& neighbourhoods) {
     constexpr int kTries = 200;
     constexpr std::int64_t kConflicts = 100;
-    const Effort effort{.cost_below = kAnyCost, .conflicts = kConflicts, .first_only = true};
-    const std::vector<Event> before = plan_.events();
-    Branched found = search_.run(plan_, starts, effort, request_.control);
+    const intervals::Effort effort{
+        .cost_below = kAnyCost, .conflicts = kConflicts, .first_only = true};
+    const std::vector<remat::Event> before = plan_.events();
+    intervals::Branched found = search_.run(plan_, starts, effort, request_.control);
     for (int i = 0; i < kTries && !found.events && !request_.control.should_stop(); ++i) {
       found = decide_anew(neighbourhoods.draw(plan_), effort);
-      change_to(plan_, before);
+      remat::change_to(plan_, before);
     }
     if (!found.events) return false;
-    change_to(plan_, *std::move(found.events));
+    remat::change_to(plan_, *std::move(found.events));
     moves_.trim();
     return true;
   }
 
   /// The intervals of these ops, while all others stay. The plan is left without them.
-  Branched decide_anew(const std::vector<int>& ops, const Effort& effort) {
+  intervals::Branched decide_anew(const std::vector<int>& ops, const intervals::Effort& effort) {
     for (int op : ops) {
       while (plan_.runs(op).size() > 1) plan_.remove({plan_.runs(op).back(), op});
     }
-    return search_.run(plan_, starts_at_uses(graph_, plan_, ops), effort, request_.control);
+    return search_.run(plan_, intervals::starts_at_uses(graph_, plan_, ops), effort,
+                       request_.control);
   }
 
   void improve() {
     constexpr std::int64_t kConflicts = 150;
     constexpr double kSame = 1 + 1e-9;  // of two plans that cost the same, the newer one
     take();
-    Neighbourhoods neighbourhoods(graph_,
-                                  static_cast<std::uint64_t>(request_.options.at("seed")));
+    intervals::Neighbourhoods neighbourhoods(
+        graph_, static_cast<std::uint64_t>(request_.options.at("seed")));
     for (std::int64_t i = 0; i < rounds_ && !is_time_to_prove(); ++i) {
       const double cost = plan_.cost();
-      std::vector<Event> before = plan_.events();
+      std::vector<remat::Event> before = plan_.events();
       const std::vector<int> ops = neighbourhoods.draw(plan_);
-      Branched found = decide_anew(ops, {.cost_below = cost * kSame, .conflicts = kConflicts});
-      change_to(plan_, found.events ? *std::move(found.events) : std::move(before));
+      intervals::Branched found =
+          decide_anew(ops, {.cost_below = cost * kSame, .conflicts = kConflicts});
+      remat::change_to(plan_, found.events ? *std::move(found.events) : std::move(before));
       if (plan_.cost() < cost) take();
     }
   }
@@ -147,16 +150,17 @@ class Intervals {
   void solve() {
     if (request_.budget_bytes < graph_.resident_bytes() || request_.control.should_stop()) return;
     report(", CP-SAT begins");
-    CpSatRequest asked{.budget = request_.budget_bytes,
-                       .most_intervals = most_intervals_,
-                       .threads = static_cast<int>(request_.options.at("threads")),
-                       .seed = static_cast<int>(request_.options.at("seed")),
-                       .start = best_.value_or(std::vector<Event>())};
-    asked.on_solution = [this](std::span<const Event> events) {
-      change_to(plan_, {events.begin(), events.end()});
+    intervals::CpSatRequest asked{.budget = request_.budget_bytes,
+                                  .most_intervals = most_intervals_,
+                                  .threads = static_cast<int>(request_.options.at("threads")),
+                                  .seed = static_cast<int>(request_.options.at("seed")),
+                                  .start = best_.value_or(std::vector<remat::Event>())};
+    asked.on_solution = [this](std::span<const remat::Event> events) {
+      remat::change_to(plan_, {events.begin(), events.end()});
       if (plan_.fits()) take();
     };
-    const CpSatProof proof = solve_with_cp_sat(graph_, asked, request_.control);
+    const intervals::CpSatProof proof =
+        intervals::solve_with_cp_sat(graph_, asked, request_.control);
     constexpr double kRounding = 1e-9;
     bound_ = std::min(proof.bound, best_ ? best_cost_ : proof.bound);
     is_proved_ = best_ ? best_cost_ <= proof.bound * (1 + kRounding) : proof.infeasible;
@@ -165,11 +169,10 @@ class Intervals {
 
   void prove() {
     report(", proving");
-    change_to(plan_, {});
-    const Effort effort{.cost_below = best_ ? best_cost_ : kAnyCost,
-                        .conflicts = conflicts_,
-                        .thorough = true};
-    Branched found = search_.run(plan_, starts_, effort, request_.control);
+    remat::change_to(plan_, {});
+    const intervals::Effort effort{
+        .cost_below = best_ ? best_cost_ : kAnyCost, .conflicts = conflicts_, .thorough = true};
+    intervals::Branched found = search_.run(plan_, starts_, effort, request_.control);
     if (found.events) {
       best_ = std::move(found.events);
       best_cost_ = found.cost;
@@ -184,7 +187,7 @@ class Intervals {
     if (!best_) return nothing_fits(leanest_, "the search for intervals", request_.control);
     Decision result;
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
-    result.executions = executions_of(graph_, *best_);
+    result.executions = remat::executions_of(graph_, *best_);
     result.lower_bound = bound_;
     if (bound_) result.bound_model = is_capped_ ? "intervals" : "stages";
     return result;
@@ -208,15 +211,15 @@ class Intervals {
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
-  EventPlan plan_;
-  Moves moves_;
+  remat::StageGraph graph_;
+  remat::EventPlan plan_;
+  remat::Moves moves_;
   int most_intervals_;
-  BranchAndBound search_;
+  intervals::BranchAndBound search_;
   std::int64_t conflicts_;
   std::int64_t rounds_;
-  Starts starts_;  // of a small graph
-  std::optional<std::vector<Event>> best_;
+  intervals::Starts starts_;  // of a small graph
+  std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
   Bytes leanest_ = 0;  // peak at the end of the way down
   std::optional<double> bound_;
@@ -247,4 +250,4 @@ Strategy intervals_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

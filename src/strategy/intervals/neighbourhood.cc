@@ -3,15 +3,15 @@
 #include <algorithm>
 #include <set>
 
-namespace lowtide {
+namespace lowtide::strategy::intervals {
 namespace {
 
 /// Of one op. Stages that are left out can still be reached in another neighbourhood, by way of
 /// other readers.
 constexpr std::size_t kMostStarts = 32;
 
-std::vector<int> starts_of(const StageGraph& graph, const EventPlan& plan, const Starts& later,
-                           int op) {
+std::vector<int> starts_of(const remat::StageGraph& graph, const remat::EventPlan& plan,
+                           const Starts& later, int op) {
   std::set<int> stages;
   const auto add = [&](const std::vector<int>& runs) {
     for (int t : runs) {
@@ -30,7 +30,8 @@ std::vector<int> starts_of(const StageGraph& graph, const EventPlan& plan, const
 
 }  // namespace
 
-Starts starts_at_uses(const StageGraph& graph, const EventPlan& plan, std::span<const int> ops) {
+Starts starts_at_uses(const remat::StageGraph& graph, const remat::EventPlan& plan,
+                      std::span<const int> ops) {
   Starts starts(graph.num_stages());
   for (auto op = ops.rbegin(); op != ops.rend(); ++op) {
     starts[*op] = starts_of(graph, plan, starts, *op);
@@ -38,10 +39,10 @@ Starts starts_at_uses(const StageGraph& graph, const EventPlan& plan, std::span<
   return starts;
 }
 
-Neighbourhoods::Neighbourhoods(const StageGraph& graph, std::uint64_t seed)
-    : graph_(graph), values_(movable_values(graph)), random_(seed) {}
+Neighbourhoods::Neighbourhoods(const remat::StageGraph& graph, std::uint64_t seed)
+    : graph_(graph), values_(remat::movable_values(graph)), random_(seed) {}
 
-std::vector<int> Neighbourhoods::draw(const EventPlan& plan) {
+std::vector<int> Neighbourhoods::draw(const remat::EventPlan& plan) {
   constexpr int kLeast = 3;
   constexpr int kMost = 20;
   const auto size = static_cast<std::size_t>(kLeast + pick(kMost - kLeast + 1));
@@ -65,7 +66,8 @@ void Neighbourhoods::add_stretch(std::vector<int>& ops, std::size_t size) {
 }
 
 /// Makers of what it reads and readers of what it makes, at random, and so on.
-void Neighbourhoods::add_around(const EventPlan& plan, std::vector<int>& ops, std::size_t size) {
+void Neighbourhoods::add_around(const remat::EventPlan& plan, std::vector<int>& ops,
+                                std::size_t size) {
   const int events = static_cast<int>(plan.events().size());
   if (events > 0) {
     ops.push_back(plan.events()[pick(events)].op);
@@ -74,7 +76,7 @@ void Neighbourhoods::add_around(const EventPlan& plan, std::vector<int>& ops, st
     ops.push_back(graph_.value(v).producer);
   }
   for (std::size_t i = 1; i < size; ++i) {
-    const Stage& stage = graph_.stage(ops[pick(static_cast<int>(ops.size()))]);
+    const remat::Stage& stage = graph_.stage(ops[pick(static_cast<int>(ops.size()))]);
     if (!stage.inputs.empty() && pick(2) == 0) {
       const int v = stage.inputs[pick(static_cast<int>(stage.inputs.size()))];
       ops.push_back(graph_.value(v).producer);
@@ -86,13 +88,14 @@ void Neighbourhoods::add_around(const EventPlan& plan, std::vector<int>& ops, st
   }
 }
 
-void Neighbourhoods::add_across(const EventPlan& plan, std::vector<int>& ops, std::size_t size) {
+void Neighbourhoods::add_across(const remat::EventPlan& plan, std::vector<int>& ops,
+                                std::size_t size) {
   const int somewhere = pick(graph_.num_stages());
   const int over = plan.memory().over_after(somewhere);
   const int stage = over >= 0 ? over : somewhere;
   std::vector<int> across;
   for (int v : values_) {
-    const StageValue& value = graph_.value(v);
+    const remat::StageValue& value = graph_.value(v);
     if (value.producer < stage && stage < value.last_reader()) across.push_back(value.producer);
   }
   while (!across.empty() && ops.size() < size) {
@@ -103,4 +106,4 @@ void Neighbourhoods::add_across(const EventPlan& plan, std::vector<int>& ops, st
   }
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::intervals

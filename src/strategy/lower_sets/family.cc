@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <set>
 
-namespace lowtide {
+namespace lowtide::strategy::lower_sets {
 namespace {
 
-bool may_join(const StageGraph& graph, const LowerSet& set, int stage) {
+bool may_join(const remat::StageGraph& graph, const LowerSet& set, int stage) {
   return !set[stage] && std::ranges::all_of(graph.stage(stage).inputs, [&](int v) {
     return set[graph.value(v).producer];
   });
@@ -18,7 +18,7 @@ void sort_by_size(std::vector<LowerSet>& family) {
   });
 }
 
-LowerSet needed_by(const StageGraph& graph, int forward_end, int stage) {
+LowerSet needed_by(const remat::StageGraph& graph, int forward_end, int stage) {
   LowerSet set(forward_end);
   set[stage] = true;
   for (int i = stage; i >= 0; --i) {
@@ -30,7 +30,7 @@ LowerSet needed_by(const StageGraph& graph, int forward_end, int stage) {
 
 }  // namespace
 
-std::optional<std::vector<LowerSet>> all_lower_sets(const StageGraph& graph, int forward_end,
+std::optional<std::vector<LowerSet>> all_lower_sets(const remat::StageGraph& graph, int forward_end,
                                                     int most) {
   std::vector<LowerSet> family{LowerSet(forward_end)};
   std::set<LowerSet> known(family.begin(), family.end());
@@ -48,7 +48,7 @@ std::optional<std::vector<LowerSet>> all_lower_sets(const StageGraph& graph, int
   return family;
 }
 
-std::vector<LowerSet> pruned_lower_sets(const StageGraph& graph, int forward_end, int most) {
+std::vector<LowerSet> pruned_lower_sets(const remat::StageGraph& graph, int forward_end, int most) {
   std::vector<LowerSet> family;
   for (int i = 0; i < forward_end; ++i) family.push_back(needed_by(graph, forward_end, i));
   family.emplace_back(forward_end);
@@ -64,4 +64,4 @@ std::vector<LowerSet> pruned_lower_sets(const StageGraph& graph, int forward_end
   return thinned;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::lower_sets

@@ -5,17 +5,17 @@
 
 #include "remat/stage_graph.h"
 
-namespace lowtide {
+namespace lowtide::strategy::lower_sets {
 
 /// A set of forward stages (true per stage) that holds, with a stage, all that it needs.
 using LowerSet = std::vector<bool>;
 
 /// Every lower set, smaller ones first; nothing when there are more than `most`.
-std::optional<std::vector<LowerSet>> all_lower_sets(const StageGraph& graph, int forward_end,
+std::optional<std::vector<LowerSet>> all_lower_sets(const remat::StageGraph& graph, int forward_end,
                                                     int most);
 
 /// The empty set, the whole, and for each stage what it needs, itself included; smaller ones first.
 /// When these are more than `most`, every k-th.
-std::vector<LowerSet> pruned_lower_sets(const StageGraph& graph, int forward_end, int most);
+std::vector<LowerSet> pruned_lower_sets(const remat::StageGraph& graph, int forward_end, int most);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::lower_sets

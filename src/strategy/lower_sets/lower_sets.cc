@@ -3,12 +3,13 @@
 #include "strategy/checkpointing.h"
 #include "strategy/lower_sets/family.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
-std::vector<LowerSet> family(const StageGraph& graph, int forward_end, int exact, int pruned) {
-  auto all = all_lower_sets(graph, forward_end, exact);
-  return all ? std::move(*all) : pruned_lower_sets(graph, forward_end, pruned);
+std::vector<lower_sets::LowerSet> family(const remat::StageGraph& graph, int forward_end, int exact,
+                                         int pruned) {
+  auto all = lower_sets::all_lower_sets(graph, forward_end, exact);
+  return all ? std::move(*all) : lower_sets::pruned_lower_sets(graph, forward_end, pruned);
 }
 
 class LowerSets {
@@ -25,8 +26,8 @@ class LowerSets {
   /// The memory of the program differs from that of the replay: it rounds nothing away, but knows
   /// less of when values die. So what the program is given is searched for.
   Decision decide() {
-    trials_.offer(stage_order(graph_));
-    Bytes most = keep_all_peak(graph_);
+    trials_.offer(remat::stage_order(graph_));
+    Bytes most = remat::keep_all_peak(graph_);
     const Bytes least = bisect(0, most, [&](Bytes bytes) {
       return program_.cheapest(bytes).empty();
     });
@@ -61,9 +62,9 @@ class LowerSets {
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
+  remat::StageGraph graph_;
   int end_;
-  LowerSetProgram program_;
+  lower_sets::LowerSetProgram program_;
   Trials trials_;
 };
 
@@ -85,4 +86,4 @@ Strategy lower_sets_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

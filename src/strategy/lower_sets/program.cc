@@ -5,22 +5,27 @@
 #include <limits>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::strategy::lower_sets {
 namespace {
 
 constexpr Bytes kNever = std::numeric_limits<Bytes>::max();
 
 }  // namespace
 
-LowerSetProgram::LowerSetProgram(const StageGraph& graph, int forward_end, std::vector<bool> kept,
-                                 std::vector<LowerSet> family, int slots,
+LowerSetProgram::LowerSetProgram(const remat::StageGraph& graph, int forward_end,
+                                 std::vector<bool> kept, std::vector<LowerSet> family, int slots,
                                  const Control& control)
-    : graph_(graph), forward_end_(forward_end), kept_(std::move(kept)),
-      family_(std::move(family)), slots_(slots), fixed_bytes_(graph.resident_bytes()),
-      beside_(graph.num_values()), segments_(family_.size() * family_.size()) {
+    : graph_(graph),
+      forward_end_(forward_end),
+      kept_(std::move(kept)),
+      family_(std::move(family)),
+      slots_(slots),
+      fixed_bytes_(graph.resident_bytes()),
+      beside_(graph.num_values()),
+      segments_(family_.size() * family_.size()) {
   const std::vector<Bytes> late = late_bytes(graph, forward_end);
   for (int v = 0; v < graph.num_values(); ++v) {
-    const StageValue& value = graph.value(v);
+    const remat::StageValue& value = graph.value(v);
     if (value.producer >= forward_end) continue;
     if (kept_[v]) fixed_bytes_ += value.bytes;
     for (int t : value.readers) {
@@ -54,7 +59,7 @@ LowerSetProgram::Segment LowerSetProgram::make_segment(int from, int to) const {
     bool again = false;
     for (int v : graph_.stage(i).outputs) {
       if (kept_[v]) continue;
-      const StageValue& value = graph_.value(v);
+      const remat::StageValue& value = graph_.value(v);
       const bool cached = !is_last && crosses(v, to);
       if (cached) result.cached += value.bytes;
       if (value.last_reader() >= forward_end_ || cached) result.needed += value.bytes;
@@ -120,4 +125,4 @@ Checkpoints LowerSetProgram::checkpoints(const std::vector<int>& chain) const {
   return result;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::lower_sets

@@ -5,7 +5,7 @@
 #include "strategy/checkpointing.h"
 #include "strategy/lower_sets/family.h"
 
-namespace lowtide {
+namespace lowtide::strategy::lower_sets {
 
 /// Dynamic programming over a family of lower sets (Kusumoto, Inoue, Watanabe, Akiba, Koyama, "A
 /// graph theoretic framework of recomputation algorithms for memory-efficient backpropagation",
@@ -26,7 +26,7 @@ class LowerSetProgram {
 
   /// `kept` values (per value) are there in any case. `family` begins with the empty set, ends with
   /// the whole, and is sorted by size. When `control` says stop, some segments are missing.
-  LowerSetProgram(const StageGraph& graph, int forward_end, std::vector<bool> kept,
+  LowerSetProgram(const remat::StageGraph& graph, int forward_end, std::vector<bool> kept,
                   std::vector<LowerSet> family, int slots, const Control& control);
 
   int num_sets() const { return static_cast<int>(family_.size()); }
@@ -44,7 +44,7 @@ class LowerSetProgram {
   Segment make_segment(int from, int to) const;
   bool crosses(int value, int to) const;
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<bool> kept_;
   std::vector<LowerSet> family_;
@@ -55,4 +55,4 @@ class LowerSetProgram {
   std::vector<Segment> segments_;  // by from, to
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::lower_sets

@@ -2,7 +2,7 @@
 #include "strategy/checkpointing.h"
 #include "strategy/min_cut/saved_values.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 class MinCut {
@@ -13,7 +13,7 @@ class MinCut {
         cheap_(cheap_stages(request.graph, graph_, end_)), trials_(request) {}
 
   Decision decide() {
-    trials_.offer(stage_order(graph_));
+    trials_.offer(remat::stage_order(graph_));
     for (bool cheap : {true, false}) {
       if (!try_capacities(cheap)) return trials_.stopped();
     }
@@ -26,13 +26,13 @@ class MinCut {
   /// again. False when stopped.
   bool try_capacities(bool cheap) {
     std::vector<int> stages;
-    std::vector<Knapsack::Item> items;
+    std::vector<solver::Knapsack::Item> items;
     for (int i = 0; i < end_; ++i) {
       if (cheap_[i] != cheap) continue;
       stages.push_back(i);
       items.push_back({graph_.stage(i).cost, output_bytes(graph_, i)});
     }
-    const Knapsack knapsack(items, static_cast<int>(request_.options.at("slots")));
+    const solver::Knapsack knapsack(items, static_cast<int>(request_.options.at("slots")));
     // The most that fits, by bisection.
     int low = 0, high = knapsack.slots();
     while (low <= high) {
@@ -51,12 +51,12 @@ class MinCut {
   }
 
   bool fits(const std::vector<bool>& once) {
-    const Checkpoints chosen{fewest_saved(graph_, end_, once, kept_), lone_groups(graph_)};
+    const Checkpoints chosen{min_cut::fewest_saved(graph_, end_, once, kept_), lone_groups(graph_)};
     return trials_.offer(checkpointed_order(graph_, end_, chosen)) <= request_.budget_bytes;
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
+  remat::StageGraph graph_;
   int end_;
   std::vector<bool> kept_;
   std::vector<bool> cheap_;
@@ -78,4 +78,4 @@ Strategy min_cut_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -9,7 +9,7 @@
 #include "strategy/search/descent.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// Temperatures from the first to the last, each for as many moves.
@@ -29,23 +29,25 @@ class Annealing {
   explicit Annealing(const PlanRequest& request)
       : request_(request),
         graph_(request.graph),
-        annealer_(graph_, request.budget_bytes, typical_price(graph_),
+        annealer_(graph_, request.budget_bytes, search::typical_price(graph_),
                   static_cast<std::uint64_t>(request.options.at("seed"))) {
     const double first = request.options.at("first");
     const double last = request.options.at("last");
     if (last > first) {
-      throw InputError(fmt::format("the last temperature of anneal ({}) must not be above the "
-                                   "first ({}): set -O first or -O last",
-                                   last, first));
+      throw InputError(
+          fmt::format("the last temperature of anneal ({}) must not be above the "
+                      "first ({}): set -O first or -O last",
+                      last, first));
     }
   }
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
-    annealer_.load(events_of(graph_, request_.start));
+    annealer_.load(remat::events_of(graph_, request_.start));
     cool(request_.start.empty() ? 0 : kColdShare);
     if (annealer_.any_fits()) return answer();
-    const Descent leanest = descend(graph_, request_.budget_bytes, request_.control);
+    const search::Descent leanest =
+        search::descend(graph_, request_.budget_bytes, request_.control);
     if (leanest.peak > request_.budget_bytes) {
       return nothing_fits(leanest.peak, "annealing", request_.control);
     }
@@ -76,20 +78,19 @@ class Annealing {
   void report(double share) const {
     if (!annealer_.any_fits()) return;
     const double overhead = annealer_.best_cost() / graph_.required_cost() - 1;
-    request_.control.report(
-        fmt::format("{:.0f}%: plan {:.3f}%", 100 * share, 100 * overhead));
+    request_.control.report(fmt::format("{:.0f}%: plan {:.3f}%", 100 * share, 100 * overhead));
   }
 
   Decision answer() const {
     Decision result;
     result.outcome = Outcome::feasible;
-    result.executions = executions_of(graph_, annealer_.best());
+    result.executions = remat::executions_of(graph_, annealer_.best());
     return result;
   }
 
   const PlanRequest& request_;
-  StageGraph graph_;
-  Annealer annealer_;
+  remat::StageGraph graph_;
+  search::Annealer annealer_;
 };
 
 Decision decide(const PlanRequest& request) { return Annealing(request).decide(); }
@@ -108,4 +109,4 @@ Strategy anneal_strategy() {
           .decide = decide};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

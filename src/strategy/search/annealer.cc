@@ -4,7 +4,7 @@
 #include <cmath>
 #include <span>
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 constexpr int kTries = 12;
@@ -14,31 +14,32 @@ constexpr double kTogether = 0.2;
 
 }  // namespace
 
-double typical_price(const StageGraph& graph) {
+double typical_price(const remat::StageGraph& graph) {
   double byte_stages = 1;
-  for (const StageValue& value : graph.values()) {
+  for (const remat::StageValue& value : graph.values()) {
     byte_stages += static_cast<double>(value.bytes) * (value.last_reader() - value.producer);
   }
   return graph.required_cost() / byte_stages;
 }
 
-Annealer::Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed)
+Annealer::Annealer(const remat::StageGraph& graph, Bytes limit, double byte_price,
+                   std::uint64_t seed)
     : graph_(graph),
       limit_(limit),
       plan_(graph, limit),
       moves_(graph, plan_),
-      choices_(movable_values(graph)),
+      choices_(remat::movable_values(graph)),
       byte_price_(byte_price),
       random_(seed) {
   Bytes largest = 0;
-  for (const StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
+  for (const remat::StageValue& value : graph.values()) largest = std::max(largest, value.bytes);
   step_bytes_ = 1 + largest / 100;
 }
 
 double Annealer::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
 Bytes Annealer::bytes_over() const {
-  const Timeline& memory = plan_.memory();
+  const remat::Timeline& memory = plan_.memory();
   return memory.excess() + step_bytes_ * memory.stages_over();
 }
 
@@ -46,9 +47,9 @@ double Annealer::rating() const {
   return plan_.cost() + byte_price_ * static_cast<double>(bytes_over());
 }
 
-void Annealer::load(const std::vector<Event>& events) {
+void Annealer::load(const std::vector<remat::Event>& events) {
   while (!plan_.events().empty()) plan_.remove(plan_.events().back());
-  for (Event event : events) plan_.add(event);
+  for (remat::Event event : events) plan_.add(event);
   for (auto event = events.rbegin(); event != events.rend(); ++event) moves_.prune(*event);
   moves_.keep();
   over_ = bytes_over();
@@ -57,8 +58,8 @@ void Annealer::load(const std::vector<Event>& events) {
 
 /// Gives the event's op its own run; each input that would have to be held for it alone is made
 /// again too, with probability `deep`.
-void Annealer::drop(Event event, double deep) {
-  moves_.drop(event, most_cost_, [&](Event, int) { return chance(deep); });
+void Annealer::drop(remat::Event event, double deep) {
+  moves_.drop(event, most_cost_, [&](remat::Event, int) { return chance(deep); });
 }
 
 /// Of a drop: mostly a part of what is there for nothing else runs again too; at times all of it,
@@ -70,7 +71,7 @@ double Annealer::depth() {
 
 /// A use of a value, at random, gets its own run of the value's op.
 void Annealer::drop_random() {
-  const StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
+  const remat::StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
   const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
   const std::vector<int>& runs = plan_.runs(reader);
   const int stage = runs[pick(static_cast<int>(runs.size()))];
@@ -80,7 +81,7 @@ void Annealer::drop_random() {
 void Annealer::hold_random() {
   const auto& events = plan_.events();
   if (events.empty()) return;
-  const Event event = events[pick(static_cast<int>(events.size()))];
+  const remat::Event event = events[pick(static_cast<int>(events.size()))];
   if (chance(kTogether)) {
     moves_.hold_with_readers(event);
   } else {
@@ -93,8 +94,8 @@ void Annealer::shift_random() {
   constexpr int kFar = 8;
   const auto& events = plan_.events();
   if (events.empty()) return;
-  const Event event = events[pick(static_cast<int>(events.size()))];
-  const Event moved{event.stage + pick(2 * kFar + 1) - kFar, event.op};
+  const remat::Event event = events[pick(static_cast<int>(events.size()))];
+  const remat::Event moved{event.stage + pick(2 * kFar + 1) - kFar, event.op};
   if (moved.stage == event.stage || moved.stage >= graph_.num_stages()) return;
   if (!graph_.may_rerun(moved.op, moved.stage) || plan_.contains(moved)) return;
   moves_.hold(event);
@@ -110,10 +111,10 @@ bool Annealer::drop_together(int value, int stage) {
   const bool all = count <= kMost && chance(0.5);
   const int first = all ? 0 : pick(count - 1);
   const int end = all ? count : first + 2 + pick(std::min(count - first - 1, kMost - 1));
-  std::vector<Event> events;
+  std::vector<remat::Event> events;
   for (int reader : std::span(readers).subspan(first, end - first)) {
     for (int v : graph_.stage(reader).outputs) {
-      const int use = next_use_behind(graph_, plan_, v, stage);
+      const int use = remat::next_use_behind(graph_, plan_, v, stage);
       if (use != kNone) events.push_back({use, reader});
     }
   }
@@ -130,7 +131,7 @@ void Annealer::relieve(int stage) {
   for (int i = 0; i < kTries; ++i) {
     const int v = choices_[pick(static_cast<int>(choices_.size()))];
     if (together && drop_together(v, stage)) return;
-    const int use = next_use_behind(graph_, plan_, v, stage);
+    const int use = remat::next_use_behind(graph_, plan_, v, stage);
     if (use == kNone) continue;
     return drop({use, graph_.value(v).producer}, depth());
   }
@@ -248,4 +249,4 @@ void Annealer::descend(std::int64_t moves, const Control& control) {
   remember();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -7,10 +7,10 @@
 #include "base/control.h"
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Cost per byte and stage at which running the average op again pays.
-double typical_price(const StageGraph& graph);
+double typical_price(const remat::StageGraph& graph);
 
 /// How one run of simulated annealing goes about it.
 struct Cooling {
@@ -27,10 +27,10 @@ struct Cooling {
 class Annealer {
  public:
   /// `byte_price`: about what a byte above the limit in one stage is worth, in cost.
-  Annealer(const StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed);
+  Annealer(const remat::StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed);
 
   /// Starts again from these events.
-  void load(const std::vector<Event>& events);
+  void load(const std::vector<remat::Event>& events);
   /// Moves on from where it is. Cools with the moves or with the time limit, whichever is ahead.
   /// Returns how many moves it made.
   std::int64_t run(const Cooling& cooling, const Control& control);
@@ -38,18 +38,18 @@ class Annealer {
   /// down does not depend on the limit, only where it ends.
   void descend(std::int64_t moves, const Control& control);
 
-  const EventPlan& plan() const { return plan_; }
+  const remat::EventPlan& plan() const { return plan_; }
   /// Cost plus penalty of the plan as it is.
   double rating() const;
   /// The cheapest plan within the limit that was seen.
   bool any_fits() const { return best_.has_value(); }
-  const std::vector<Event>& best() const { return *best_; }
+  const std::vector<remat::Event>& best() const { return *best_; }
   double best_cost() const { return best_cost_; }
 
   /// The cheapest within the limit of each part of each run.
   struct Found {
     double cost;
-    std::vector<Event> events;
+    std::vector<remat::Event> events;
   };
   const std::vector<Found>& others() const { return others_; }
 
@@ -61,7 +61,7 @@ class Annealer {
   double depth();
   bool is_too_dear() const { return plan_.cost() > most_cost_; }
 
-  void drop(Event event, double deep);
+  void drop(remat::Event event, double deep);
   void drop_random();
   void hold_random();
   void shift_random();
@@ -74,19 +74,19 @@ class Annealer {
   void remember();
   void sample(std::size_t before);
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   Bytes limit_;
-  EventPlan plan_;
-  Moves moves_;
+  remat::EventPlan plan_;
+  remat::Moves moves_;
   std::vector<int> choices_;  // values that may be dropped, worth it
   Bytes step_bytes_;          // counted for each stage above the limit, however little
   double byte_price_;
   std::mt19937_64 random_;
   Bytes over_ = 0;        // of the plan before the move: bytes above the limit, as penalised
   double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
-  std::optional<std::vector<Event>> best_;
+  std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
   std::vector<Found> others_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -10,18 +10,19 @@
 #include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 /// The leanest of keep-all and the given plans.
-std::vector<Event> leanest(const StageGraph& graph, std::vector<std::vector<Event>> plans,
-                           const Control& control) {
-  std::vector<Event> leanest;
-  Bytes least = EventPlan(graph, 0).memory().peak();
-  for (std::vector<Event>& events : plans) {
+std::vector<remat::Event> leanest(const remat::StageGraph& graph,
+                                  std::vector<std::vector<remat::Event>> plans,
+                                  const Control& control) {
+  std::vector<remat::Event> leanest;
+  Bytes least = remat::EventPlan(graph, 0).memory().peak();
+  for (std::vector<remat::Event>& events : plans) {
     if (control.should_stop()) break;
-    EventPlan plan(graph, 0);
-    change_to(plan, events);
+    remat::EventPlan plan(graph, 0);
+    remat::change_to(plan, events);
     if (plan.memory().peak() >= least) continue;
     least = plan.memory().peak();
     leanest = std::move(events);
@@ -31,24 +32,24 @@ std::vector<Event> leanest(const StageGraph& graph, std::vector<std::vector<Even
 
 /// Plans that keep less: what is cheap to make again for its bytes is, wherever that pays. A large
 /// value that every segment reads would else be held throughout.
-std::vector<std::vector<Event>> thinned(const StageGraph& graph,
-                                        std::vector<std::vector<Event>> plans,
-                                        const Control& control) {
+std::vector<std::vector<remat::Event>> thinned(const remat::StageGraph& graph,
+                                               std::vector<std::vector<remat::Event>> plans,
+                                               const Control& control) {
   constexpr double kDear = 3;  // times the price at which running the average op again pays
-  const Prices prices(std::vector<double>(graph.num_stages(), kDear * typical_price(graph)));
-  for (std::vector<Event>& events : plans) {
+  const remat::Prices prices(std::vector<double>(graph.num_stages(), kDear * typical_price(graph)));
+  for (std::vector<remat::Event>& events : plans) {
     if (control.should_stop()) break;
     events = PricedDescent(graph, prices).run(events, control);
   }
   return plans;
 }
 
-Descent descent_of(const EventPlan& plan) {
+Descent descent_of(const remat::EventPlan& plan) {
   return {plan.events(), plan.cost(), plan.memory().peak()};
 }
 
-Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, Bytes limit,
-                     const Control& control) {
+Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
+                     Bytes limit, const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
   constexpr std::int64_t kPatience = 100'000;
   Annealer annealer(graph, limit, kDear * typical_price(graph), 1);
@@ -59,7 +60,7 @@ Descent descend_from(const StageGraph& graph, const std::vector<Event>& start, B
 
 /// Goes on from there by the cheapest drops for the bytes above a limit, which is lowered in steps
 /// for as long as there is a way: such drops change several stages at once.
-void relieve(Descent& lowest, const StageGraph& graph, Bytes limit, const Control& control) {
+void relieve(Descent& lowest, const remat::StageGraph& graph, Bytes limit, const Control& control) {
   for (double step : {0.03, 0.01, 0.003}) {
     while (lowest.peak > limit) {
       const auto above = static_cast<double>(lowest.peak - graph.resident_bytes());
@@ -67,8 +68,8 @@ void relieve(Descent& lowest, const StageGraph& graph, Bytes limit, const Contro
       const auto leaner =
           Relief(graph, asked).run(lowest.events, std::numeric_limits<double>::infinity(), control);
       if (!leaner) break;
-      EventPlan plan(graph, asked);
-      change_to(plan, *leaner);
+      remat::EventPlan plan(graph, asked);
+      remat::change_to(plan, *leaner);
       lowest = descent_of(plan);
     }
   }
@@ -76,11 +77,11 @@ void relieve(Descent& lowest, const StageGraph& graph, Bytes limit, const Contro
 
 }  // namespace
 
-Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
-  const std::vector<Event> evicting =
+Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control) {
+  const std::vector<remat::Event> evicting =
       leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control);
   Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.5));
-  const auto try_from = [&](std::vector<std::vector<Event>> plans, double share) {
+  const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
     Descent other = descend_from(graph, leanest(graph, std::move(plans), control), limit,
                                  share_of_time(control, share));
     if (other.peak < lowest.peak) lowest = std::move(other);
@@ -93,4 +94,4 @@ Descent descend(const StageGraph& graph, Bytes limit, const Control& control) {
   return lowest;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -5,11 +5,11 @@
 #include "base/control.h"
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Where a way down ended.
 struct Descent {
-  std::vector<Event> events;
+  std::vector<remat::Event> events;
   double cost = 0;
   Bytes peak = 0;
 };
@@ -19,6 +19,6 @@ struct Descent {
 /// the lowest by the cheapest drops (strategy/search/relief.h), or until it is within the limit,
 /// whatever the cost. The way does not depend on the limit, only where it ends: so who names the
 /// peak that it ended with reaches it when asked for it.
-Descent descend(const StageGraph& graph, Bytes limit, const Control& control);
+Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -5,15 +5,16 @@
 #include "base/control.h"
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Plans of an executor within `limit` that evicts what it needs last (Heuristic::ahead): starts
 /// where memory is so short that whole chains of ops run again. Their own peak may differ from the
 /// limit, since a value is held here until its last use.
-std::vector<std::vector<Event>> evictions(const StageGraph& graph, Bytes limit,
-                                          const Control& control);
+std::vector<std::vector<remat::Event>> evictions(const remat::StageGraph& graph, Bytes limit,
+                                                 const Control& control);
 
 /// The same at ever smaller limits until the executor finds no way.
-std::vector<std::vector<Event>> leaner_evictions(const StageGraph& graph, const Control& control);
+std::vector<std::vector<remat::Event>> leaner_evictions(const remat::StageGraph& graph,
+                                                        const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -20,7 +20,7 @@
 #include "strategy/search/starts.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 /// Plans that cost more than the best by this factor are no alternatives to it.
@@ -29,7 +29,7 @@ constexpr double kWorthLayout = 1.05;
 /// A cost of no more than this times a bound is optimal.
 constexpr double kSame = 1 + 1e-8;
 
-double price_within(const PriceBound& bound, double otherwise) {
+double price_within(const bounds::PriceBound& bound, double otherwise) {
   double sum = 0;
   int priced = 0;
   for (double price : bound.prices().each()) {
@@ -68,12 +68,12 @@ class Search {
   /// From prices that an earlier answer ended with, if there are any, which takes less time.
   void raise_bound() {
     if (!request_.prices.empty()) {
-      bound_.start_from(stage_prices(graph_, request_.prices));
-      raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.1));
+      bound_.start_from(bounds::stage_prices(graph_, request_.prices));
+      bounds::raise_in_rounds(bound_, effort_.bound_work, request_.control, share_of_time(0.1));
       return;
     }
-    raise_in_rounds(bound_, effort_.bound_work, request_.control,
-                    share_of_time(is_hurried() ? 0.5 : 0.3));
+    bounds::raise_in_rounds(bound_, effort_.bound_work, request_.control,
+                            share_of_time(is_hurried() ? 0.5 : 0.3));
   }
 
   /// From the earlier answer, made to fit, rather cold, so that it stays about as good as it is.
@@ -83,7 +83,7 @@ class Search {
     constexpr double kDear = 2;      // times that cost
     constexpr double kNewSearch = 1e-2;  // seconds for each op, without which none ends better
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
-    annealer.load(events_of(graph_, request_.start));
+    annealer.load(remat::events_of(graph_, request_.start));
     const double most = annealer.plan().cost() + kClose * graph_.required_cost();
     const auto relieved =
         Relief(graph_, request_.budget_bytes)
@@ -109,7 +109,8 @@ class Search {
   /// is.
   void glance() {
     constexpr std::int64_t kPart = 100;
-    raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control, share_of_time(0.1));
+    bounds::raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control,
+                            share_of_time(0.1));
     moves_ = effort_.moves / kPart;
     anneal();
     prove_by_sets(effort_.states / kPart);
@@ -131,7 +132,7 @@ class Search {
     constexpr std::int64_t kLeastNodes = 50;
     const std::int64_t nodes = states / kStatesPerNode;
     if (best_.empty() || is_optimal() || nodes < kLeastNodes) return;
-    take(prove_by_program(request_, graph_, events_of(graph_, best_), best_cost_, nodes,
+    take(prove_by_program(request_, graph_, remat::events_of(graph_, best_), best_cost_, nodes,
                           share_of_time(0.7)));
   }
 
@@ -185,7 +186,7 @@ class Search {
 
   void take(const Annealer& annealer) {
     if (!best_.empty() && annealer.best_cost() >= best_cost_) return;
-    best_ = executions_of(graph_, annealer.best());
+    best_ = remat::executions_of(graph_, annealer.best());
     best_start_ = {annealer.best(), annealer.best_cost(), request_.budget_bytes, 0};
     best_cost_ = annealer.best_cost();
     others_ = annealer.others();
@@ -197,7 +198,7 @@ class Search {
     if (found.peak > request_.budget_bytes) {
       return with_bound(nothing_fits(found.peak, "the search", request_.control));
     }
-    best_ = executions_of(graph_, found.events);
+    best_ = remat::executions_of(graph_, found.events);
     best_cost_ = found.cost;
     polish();
     return answer(Outcome::feasible, best_);
@@ -209,7 +210,7 @@ class Search {
                       effort_.seed);
     left_ = 1;
     for (double heat : {1.0, 0.1}) {
-      annealer.load(events_of(graph_, best_));
+      annealer.load(remat::events_of(graph_, best_));
       run(annealer, {heat, 0.5});
     }
   }
@@ -237,7 +238,7 @@ class Search {
       decision.bound_model = "stages";
     }
     decision.certificate =
-        shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
+        bounds::shared_certificate(request_.graph, graph_, bound_, request_.budget_bytes);
     return decision;
   }
 
@@ -258,17 +259,17 @@ class Search {
     std::ranges::stable_sort(sorted, {}, &Annealer::Found::cost);
     std::vector<std::vector<OpId>> result;
     for (const Annealer::Found& other : sorted) {
-      result.push_back(executions_of(graph_, other.events));
+      result.push_back(remat::executions_of(graph_, other.events));
     }
     const Start* lean = starts_.cheapest_lean();
-    if (lean != nullptr) result.push_back(executions_of(graph_, lean->events));
+    if (lean != nullptr) result.push_back(remat::executions_of(graph_, lean->events));
     return result;
   }
 
   std::vector<Annealer::Found> roomier() const {
     std::vector<Annealer::Found> result;
-    const auto add = [&](const std::vector<Event>& events) {
-      result.push_back({cost_of(graph_, events), events});
+    const auto add = [&](const std::vector<remat::Event>& events) {
+      result.push_back({remat::cost_of(graph_, events), events});
     };
     Starts with_best = starts_;
     with_best.add(best_start_);
@@ -302,8 +303,8 @@ class Search {
   void report(const std::string& message) const { request_.control.report(message); }
 
   const PlanRequest& request_;
-  StageGraph graph_;
-  PriceBound bound_;
+  remat::StageGraph graph_;
+  bounds::PriceBound bound_;
   SearchEffort effort_;
   std::vector<OpId> best_;
   std::vector<Annealer::Found> others_;
@@ -319,7 +320,7 @@ class Search {
 
 }  // namespace
 
-bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage) {
+bool has_seconds(const PlanRequest& request, const remat::StageGraph& stages, double per_stage) {
   const double limit = request.control.limit_seconds();
   return limit <= 0 || limit >= per_stage * stages.num_stages();
 }
@@ -328,4 +329,4 @@ Decision local_search(const PlanRequest& request, const SearchEffort& effort) {
   return Search(request, effort).decide();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

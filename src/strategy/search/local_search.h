@@ -6,7 +6,7 @@
 #include "remat/stage_graph.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// How much work a search may do.
 struct SearchEffort {
@@ -19,11 +19,11 @@ struct SearchEffort {
 };
 
 /// Whether the time limit, where there is one, is at least so many seconds for each stage.
-bool has_seconds(const PlanRequest& request, const StageGraph& stages, double per_stage);
+bool has_seconds(const PlanRequest& request, const remat::StageGraph& stages, double per_stage);
 
 /// Searches for a cheap plan whose first runs keep the order of the graph: raises a lower bound,
 /// takes plans that are good at its prices as starts, and anneals them. With an answer to go on
 /// from, only adapts that, as long as that does not get much dearer.
 Decision local_search(const PlanRequest& request, const SearchEffort& effort);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -6,32 +6,33 @@
 
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
-bool by_op(const Event& a, const Event& b) {
+bool by_op(const remat::Event& a, const remat::Event& b) {
   return std::pair(a.op, a.stage) < std::pair(b.op, b.stage);
 }
 
 /// Those of ops in [begin, end), of events by op.
-std::span<const Event> of_ops(const std::vector<Event>& events, int begin, int end) {
-  const auto first = std::ranges::lower_bound(events, begin, {}, &Event::op);
-  const auto last = std::ranges::lower_bound(events, end, {}, &Event::op);
+std::span<const remat::Event> of_ops(const std::vector<remat::Event>& events, int begin, int end) {
+  const auto first = std::ranges::lower_bound(events, begin, {}, &remat::Event::op);
+  const auto last = std::ranges::lower_bound(events, end, {}, &remat::Event::op);
   return {first, last};
 }
 
 }  // namespace
 
-Mixture::Mixture(const StageGraph& graph, std::vector<Event> cheaper, std::vector<Event> leaner)
+Mixture::Mixture(const remat::StageGraph& graph, std::vector<remat::Event> cheaper,
+                 std::vector<remat::Event> leaner)
     : graph_(graph), plan_(graph, 0) {
   std::ranges::sort(cheaper, by_op);
   std::ranges::sort(leaner, by_op);
-  for (Event event : cheaper) plan_.add(event);
+  for (remat::Event event : cheaper) plan_.add(event);
   std::ranges::set_difference(cheaper, leaner, std::back_inserter(cheaper_), by_op);
   std::ranges::set_difference(leaner, cheaper, std::back_inserter(leaner_), by_op);
 }
 
-std::optional<std::vector<Event>> Mixture::within(Bytes limit) {
+std::optional<std::vector<remat::Event>> Mixture::within(Bytes limit) {
   plan_.set_limit(limit);
   int too_few = -1;
   int enough = graph_.num_stages();
@@ -42,8 +43,8 @@ std::optional<std::vector<Event>> Mixture::within(Bytes limit) {
   }
   move_to(enough);
   if (!plan_.fits()) return std::nullopt;
-  EventPlan pruned = plan_;
-  Moves(graph_, pruned).prune_all();
+  remat::EventPlan pruned = plan_;
+  remat::Moves(graph_, pruned).prune_all();
   return pruned.events();
 }
 
@@ -56,9 +57,9 @@ void Mixture::move_to(int stage) {
   border_ = stage;
 }
 
-void Mixture::exchange(std::span<const Event> out, std::span<const Event> in) {
-  for (Event event : out) plan_.remove(event);
-  for (Event event : in) plan_.add(event);
+void Mixture::exchange(std::span<const remat::Event> out, std::span<const remat::Event> in) {
+  for (remat::Event event : out) plan_.remove(event);
+  for (remat::Event event : in) plan_.add(event);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

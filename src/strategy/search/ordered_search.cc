@@ -8,7 +8,7 @@
 #include "ordering/leaner_order.h"
 #include "plan/lower.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 constexpr int kRounds = 4;
@@ -47,7 +47,7 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
 }
 
 Decision resequenced(const PlanRequest& request, Decision decision, const SearchEffort& effort) {
-  const StageGraph stages(request.graph);
+  const remat::StageGraph stages(request.graph);
   const auto limit = static_cast<Bytes>(kNearBudget * static_cast<double>(request.budget_bytes));
   double cost = lower(request.graph, decision.executions).cost;
   SearchEffort part = effort;
@@ -56,11 +56,11 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
   for (int round = 0; round < kRounds && !request.control.should_stop(); ++round) {
     part.seed += 1;
     const auto moves = static_cast<std::int64_t>(kMovesPerExecution * decision.executions.size());
-    const std::vector<OpId> start = leaner_sequence(request.graph, stages, decision.executions,
-                                                    limit, {moves, part.seed}, request.control);
+    const std::vector<OpId> start = ordering::leaner_sequence(
+        request.graph, stages, decision.executions, limit, {moves, part.seed}, request.control);
     const PlanRequest next{request.graph, request.budget_bytes, request.options, request.control,
                            start};
-    const auto order = order_of(request.graph, stages, start);
+    const auto order = ordering::order_of(request.graph, stages, start);
     Decision found = order ? ordered_search(next, *order, part) : local_search(next, part);
     if (found.executions.empty()) continue;
     const double found_cost = lower(request.graph, found.executions).cost;
@@ -76,4 +76,4 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
   return decision;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -2,7 +2,7 @@
 
 #include "strategy/search/local_search.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// local_search() in another order of the ops: `order` names every op once. The answer is about the
 /// graph as it is, and has no lower bound: that would be about the other order alone.
@@ -14,4 +14,4 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
 /// best, which costs no more than `decision`, with its lower bound.
 Decision resequenced(const PlanRequest& request, Decision decision, const SearchEffort& effort);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -4,19 +4,20 @@
 #include <limits>
 #include <utility>
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 constexpr int kRounds = 8;
 
 }  // namespace
 
-PricedDescent::PricedDescent(const StageGraph& graph, Prices prices)
+PricedDescent::PricedDescent(const remat::StageGraph& graph, remat::Prices prices)
     : graph_(graph), prices_(std::move(prices)), plan_(graph, prices_), moves_(graph, plan_) {}
 
-std::vector<Event> PricedDescent::run(const std::vector<Event>& start, const Control& control) {
+std::vector<remat::Event> PricedDescent::run(const std::vector<remat::Event>& start,
+                                             const Control& control) {
   while (!plan_.events().empty()) plan_.remove(plan_.events().back());
-  for (Event event : start) plan_.add(event);
+  for (remat::Event event : start) plan_.add(event);
   for (int i = 0; i < kRounds && round(control); ++i) continue;
   return plan_.events();
 }
@@ -35,7 +36,7 @@ bool PricedDescent::round(const Control& control) {
     try_drop_readers(v);
     control.count(plan_.take_work());
   }
-  const std::vector<Event> events = plan_.events();
+  const std::vector<remat::Event> events = plan_.events();
   for (std::size_t i = 0; i < events.size() && !control.should_stop(); ++i) {
     try_hold(events[i]);
     control.count(plan_.take_work());
@@ -46,7 +47,7 @@ bool PricedDescent::round(const Control& control) {
 /// Whoever reads the value in that stage gets a run of its own, with those of its inputs made again
 /// too that are worth it, or all that are not there, or none: whichever is the first to pay.
 void PricedDescent::try_drop(int v, int stage) {
-  const Event event{stage, graph_.value(v).producer};
+  const remat::Event event{stage, graph_.value(v).producer};
   if (plan_.contains(event) || !graph_.may_rerun(event.op, stage)) return;
   double saved = 0;  // at most
   for (int out : graph_.stage(event.op).outputs) {
@@ -60,11 +61,11 @@ void PricedDescent::try_drop(int v, int stage) {
 }
 
 /// Inputs are made again when holding them takes more than `patience` times what that costs.
-void PricedDescent::try_drop(std::span<const Event> events, double saved, double patience) {
+void PricedDescent::try_drop(std::span<const remat::Event> events, double saved, double patience) {
   const double before = rating();
   const double most_cost = plan_.cost() + saved;
-  for (Event event : events) {
-    moves_.drop(event, most_cost, [&](Event run, int input) {
+  for (remat::Event event : events) {
+    moves_.drop(event, most_cost, [&](remat::Event run, int input) {
       const int producer = graph_.value(input).producer;
       const int from = plan_.runs(producer)[plan_.instance_at(input, run.stage)];
       const double held =
@@ -86,7 +87,7 @@ void PricedDescent::try_drop_readers(int v) {
   std::ranges::sort(gaps, {}, &Gap::event);
   for (std::size_t length = gaps.size(); length > 1; length = (length + 1) / 2) {
     for (std::size_t begin = 0; begin < gaps.size(); begin += length) {
-      std::vector<Event> events;
+      std::vector<remat::Event> events;
       double saved = 0;
       double cost = 0;
       for (std::size_t i = begin; i < std::min(begin + length, gaps.size()); ++i) {
@@ -114,7 +115,7 @@ PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
     }
     std::ranges::sort(uses);
     for (std::size_t i = 1; i < uses.size(); ++i) {
-      const Event event{uses[i], op};
+      const remat::Event event{uses[i], op};
       if (plan_.contains(event) || !graph_.may_rerun(op, event.stage)) continue;
       const double held =
           prices_.over(uses[i - 1] + 1, event.stage) * static_cast<double>(graph_.value(v).bytes);
@@ -124,7 +125,7 @@ PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
   return dearest;
 }
 
-void PricedDescent::try_hold(Event event) {
+void PricedDescent::try_hold(remat::Event event) {
   if (!plan_.contains(event)) return;
   const double before = rating();
   moves_.hold(event);
@@ -145,4 +146,4 @@ bool PricedDescent::keep_if_better(double before) {
   return is_better;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -6,38 +6,38 @@
 #include "base/control.h"
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Makes a plan that is good at prices of memory, within no limit: reruns are added where the
 /// memory that they save is worth more, and taken out where it is not, round by round until
 /// nothing pays or control says stop. O(rounds x readers) moves.
 class PricedDescent {
  public:
-  PricedDescent(const StageGraph& graph, Prices prices);
+  PricedDescent(const remat::StageGraph& graph, remat::Prices prices);
 
   /// From these events on.
-  std::vector<Event> run(const std::vector<Event>& start, const Control& control);
+  std::vector<remat::Event> run(const std::vector<remat::Event>& start, const Control& control);
 
  private:
   double rating() const { return plan_.cost() + plan_.held_price(); }
   bool round(const Control& control);
   void try_drop(int value, int stage);
-  void try_drop(std::span<const Event> events, double saved, double patience);
+  void try_drop(std::span<const remat::Event> events, double saved, double patience);
   void try_drop_readers(int value);
-  void try_hold(Event event);
+  void try_hold(remat::Event event);
   /// A rerun of an op behind a time over which what it makes is held.
   struct Gap {
-    Event event;
+    remat::Event event;
     double held = 0;  ///< what that time is worth at the prices
   };
   Gap dearest_gap(int op) const;
   bool keep_if_better(double before);
 
-  const StageGraph& graph_;
-  Prices prices_;
-  EventPlan plan_;
-  Moves moves_;
+  const remat::StageGraph& graph_;
+  remat::Prices prices_;
+  remat::EventPlan plan_;
+  remat::Moves moves_;
   bool improved_ = false;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -9,7 +9,7 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 /// Costs that differ by less are the same, but for rounding.
@@ -24,9 +24,12 @@ constexpr double kFirstStep = 1.0 / 8;
 
 class Prover {
  public:
-  Prover(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound, double cost,
-         std::int64_t states, const Control& control)
-      : request_(request), graph_(graph), completion_(graph, bound), control_(control),
+  Prover(const PlanRequest& request, const remat::StageGraph& graph,
+         const bounds::PriceBound& bound, double cost, std::int64_t states, const Control& control)
+      : request_(request),
+        graph_(graph),
+        completion_(graph, bound),
+        control_(control),
         states_(states) {
     proof_.bound = bound.value();
     proof_.cost = cost;
@@ -35,8 +38,8 @@ class Prover {
   Proof run() {
     for (double share : kFreeShares) {
       const auto room = static_cast<double>(request_.budget_bytes - graph_.resident_bytes());
-      HeldSetProgram program(graph_, request_.budget_bytes, completion_,
-                             static_cast<Bytes>(share * room));
+      bounds::HeldSetProgram program(graph_, request_.budget_bytes, completion_,
+                                     static_cast<Bytes>(share * room));
       if (!climb(program)) break;
     }
     proof_.staged_bound = proof_.bound;
@@ -48,10 +51,10 @@ class Prover {
   bool is_closed() const { return gap() <= 5 * kSame * proof_.cost; }
 
   /// Looks for plans that cost more and more. Whether a finer program may say more.
-  bool climb(HeldSetProgram& program) {
+  bool climb(bounds::HeldSetProgram& program) {
     for (double step = kFirstStep * gap(); !is_closed(); step *= 2) {
       const double below = std::min(proof_.cost * (1 - kSame), proof_.bound + step);
-      const HeldSetAnswer answer = program.run({below, states_}, control_);
+      const bounds::HeldSetAnswer answer = program.run({below, states_}, control_);
       proof_.bound = std::max(proof_.bound, answer.bound);
       states_ -= answer.states;
       if (!answer.complete) return false;
@@ -72,8 +75,8 @@ class Prover {
   }
 
   const PlanRequest& request_;
-  const StageGraph& graph_;
-  const CompletionBound completion_;
+  const remat::StageGraph& graph_;
+  const bounds::CompletionBound completion_;
   const Control& control_;
   std::int64_t states_;
   Proof proof_;
@@ -81,11 +84,14 @@ class Prover {
 
 }  // namespace
 
-bool can_prove(const StageGraph& graph) { return HeldSetProgram::is_small_enough(graph); }
+bool can_prove(const remat::StageGraph& graph) {
+  return bounds::HeldSetProgram::is_small_enough(graph);
+}
 
-Proof prove(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound,
-            double cost, std::int64_t states, const Control& control) {
+Proof prove(const PlanRequest& request, const remat::StageGraph& graph,
+            const bounds::PriceBound& bound, double cost, std::int64_t states,
+            const Control& control) {
   return Prover(request, graph, bound, cost, states, control).run();
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

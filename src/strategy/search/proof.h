@@ -7,7 +7,7 @@
 #include "bounds/price_bound.h"
 #include "strategy/strategy.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// What an exact program found out about a plan.
 struct Proof {
@@ -20,14 +20,15 @@ struct Proof {
 };
 
 /// Whether a graph is small enough for prove().
-bool can_prove(const StageGraph& graph);
+bool can_prove(const remat::StageGraph& graph);
 
 /// Proves a plan of that cost optimal, or finds a cheaper one, with a HeldSetProgram on the prices
 /// of the bound; or raises the bound as far as `states` states of that program allow. Begins
 /// coarsely, with values below a part of the budget held for nothing, and with plans that cost
 /// little more than the bound. The graph must be small enough. Same states, same result, unless
 /// control says stop.
-Proof prove(const PlanRequest& request, const StageGraph& graph, const PriceBound& bound,
-            double cost, std::int64_t states, const Control& control);
+Proof prove(const PlanRequest& request, const remat::StageGraph& graph,
+            const bounds::PriceBound& bound, double cost, std::int64_t states,
+            const Control& control);
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

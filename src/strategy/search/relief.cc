@@ -6,7 +6,7 @@
 
 #include "strategy/search/annealer.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -16,14 +16,19 @@ constexpr double kAsGood = 1.2;
 
 }  // namespace
 
-Relief::Relief(const StageGraph& graph, Bytes limit)
-    : graph_(graph), plan_(graph, limit), moves_(graph, plan_), choices_(movable_values(graph)),
-      over_(graph.num_stages() + 1), rated_(4 * graph.num_values()),
+Relief::Relief(const remat::StageGraph& graph, Bytes limit)
+    : graph_(graph),
+      plan_(graph, limit),
+      moves_(graph, plan_),
+      choices_(remat::movable_values(graph)),
+      over_(graph.num_stages() + 1),
+      rated_(4 * graph.num_values()),
       changed_(graph.num_stages()) {}
 
-std::optional<std::vector<Event>> Relief::run(const std::vector<Event>& start, double most_cost,
-                                              const Control& control, int patience) {
-  change_to(plan_, start);
+std::optional<std::vector<remat::Event>> Relief::run(const std::vector<remat::Event>& start,
+                                                     double most_cost, const Control& control,
+                                                     int patience) {
+  remat::change_to(plan_, start);
   ratio_ = typical_price(graph_);
   most_cost_ = most_cost;
   patience_ = patience;
@@ -91,19 +96,19 @@ bool Relief::take(Drop& drop, double most_ratio) {
   }
   ++time_;
   moves_.keep();
-  for (Event event : drop.events) changed_[event.stage] = time_;
+  for (remat::Event event : drop.events) changed_[event.stage] = time_;
   return true;
 }
 
 void Relief::count_over() {
-  const Timeline& memory = plan_.memory();
+  const remat::Timeline& memory = plan_.memory();
   for (int t = 0; t < graph_.num_stages(); ++t) {
     over_[t + 1] = over_[t] + (memory.at(t) > memory.limit());
   }
 }
 
 int Relief::fullest_stage() const {
-  const Timeline& memory = plan_.memory();
+  const remat::Timeline& memory = plan_.memory();
   int fullest = 0;
   for (int t = 1; t < graph_.num_stages(); ++t) {
     if (memory.at(t) > memory.at(fullest)) fullest = t;
@@ -115,7 +120,7 @@ int Relief::fullest_stage() const {
 std::vector<Relief::Drop> Relief::drops_over(int stage) const {
   std::vector<Drop> drops;
   const auto add_use = [&](Drop& drop, int value) {
-    const int use = next_use_behind(graph_, plan_, value, stage);
+    const int use = remat::next_use_behind(graph_, plan_, value, stage);
     const int op = graph_.value(value).producer;
     if (use == kNone || !graph_.may_rerun(op, use)) return;
     drop.events.push_back({use, op});
@@ -146,12 +151,12 @@ std::vector<Relief::Drop> Relief::drops_over(int stage) const {
 /// From what was found before, as long as nothing changed where it is made again.
 double Relief::least_ratio(const Drop& drop) const {
   const Rated& rated = rated_[drop.index];
-  const auto is_changed = [&](Event event) { return changed_[event.stage] > rated.time; };
+  const auto is_changed = [&](remat::Event event) { return changed_[event.stage] > rated.time; };
   if (rated.stage == drop.events.front().stage && std::ranges::none_of(drop.events, is_changed)) {
     return rated.ratio;
   }
   double cost = 0;
-  for (Event event : drop.events) cost += graph_.stage(event.op).cost;
+  for (remat::Event event : drop.events) cost += graph_.stage(event.op).cost;
   return cost / most_saved(drop);
 }
 
@@ -170,14 +175,14 @@ double Relief::try_drop(const Drop& drop, double most_ratio) {
   const double cost = plan_.cost();
   const auto excess = static_cast<double>(plan_.memory().excess());
   const double most_cost = std::min(most_cost_, cost + most_ratio * most_saved(drop));
-  const auto held = [&](Event run, int input) {
+  const auto held = [&](remat::Event run, int input) {
     const int from = plan_.runs(graph_.value(input).producer)[plan_.instance_at(input, run.stage)];
     return ratio_ * static_cast<double>(graph_.value(input).bytes) *
            (over_[run.stage] - over_[from]);
   };
-  for (Event event : drop.events) {
+  for (remat::Event event : drop.events) {
     if (drop.all) {
-      moves_.drop(event, most_cost, [](Event, int) { return true; });
+      moves_.drop(event, most_cost, [](remat::Event, int) { return true; });
     } else {
       moves_.drop_if_worth(event, kNever, held);
     }
@@ -192,4 +197,4 @@ double Relief::try_drop(const Drop& drop, double most_ratio) {
   return !is_too_dear && saved > 0 ? ratio : kNever;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

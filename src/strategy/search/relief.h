@@ -7,7 +7,7 @@
 #include "base/control.h"
 #include "remat/moves.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Makes a plan fit within a limit of bytes. As long as it does not, it drops what costs least for
 /// the bytes above the limit, summed over the stages, that this saves: one value, or all that
@@ -15,7 +15,7 @@ namespace lowtide {
 /// for the set-covering problem", 1979). In the end reruns go that the plan fits without.
 class Relief {
  public:
-  Relief(const StageGraph& graph, Bytes limit);
+  Relief(const remat::StageGraph& graph, Bytes limit);
 
   /// Tries of drops in vain, one after the other, until what is best so far will do.
   static constexpr int kHasty = 128;
@@ -23,13 +23,14 @@ class Relief {
 
   /// From these events on. Nothing when no way is left, control says stop, or the plan would cost
   /// more than `most_cost`.
-  std::optional<std::vector<Event>> run(const std::vector<Event>& start, double most_cost,
-                                        const Control& control, int patience = kThorough);
+  std::optional<std::vector<remat::Event>> run(const std::vector<remat::Event>& start,
+                                               double most_cost, const Control& control,
+                                               int patience = kThorough);
 
  private:
   /// Reruns that are added together.
   struct Drop {
-    std::vector<Event> events;
+    std::vector<remat::Event> events;
     double bytes = 0;   ///< of what they make
     bool all = false;   ///< whether everything that is not there is made again as well
     int index = 0;      ///< into rated_
@@ -53,9 +54,9 @@ class Relief {
   void count_over();
   int fullest_stage() const;
 
-  const StageGraph& graph_;
-  EventPlan plan_;
-  Moves moves_;
+  const remat::StageGraph& graph_;
+  remat::EventPlan plan_;
+  remat::Moves moves_;
   std::vector<int> choices_;  // values worth dropping
   std::vector<int> over_;     // per stage: how many before it are above the limit
   std::vector<Rated> rated_;  // per value and kind of drop
@@ -66,4 +67,4 @@ class Relief {
   int patience_ = kThorough;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -11,7 +11,7 @@
 #include "strategy/search/local_search.h"
 #include "strategy/search/ordered_search.h"
 
-namespace lowtide {
+namespace lowtide::strategy {
 namespace {
 
 /// For each size of cluster of the bound: about half a second.
@@ -45,10 +45,11 @@ constexpr double kSecondsForOrder = 2.5e-3;
 /// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
 constexpr double kOrderLimit = 0.5;
 
-SearchEffort effort_of(const PlanRequest& request) {
-  SearchEffort effort{.moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
-                      .bound_work = request.options.at("bound") * kBoundWork,
-                      .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
+search::SearchEffort effort_of(const PlanRequest& request) {
+  search::SearchEffort effort{
+      .moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
+      .bound_work = request.options.at("bound") * kBoundWork,
+      .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
   if (!request.start.empty()) {  // to adapt an earlier answer, less will do
     effort.moves /= 3;
     effort.bound_work /= 10;
@@ -59,15 +60,17 @@ SearchEffort effort_of(const PlanRequest& request) {
 }
 
 /// Another order of the ops that needs less memory; of an earlier answer, its own.
-std::optional<std::vector<OpId>> order_for(const PlanRequest& request, const StageGraph& stages) {
-  if (!request.start.empty()) return order_of(request.graph, stages, request.start);
-  if (!has_seconds(request, stages, kSecondsForOrder)) return std::nullopt;
-  const auto limit = static_cast<Bytes>(kOrderLimit * static_cast<double>(keep_all_peak(stages)));
+std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
+                                           const remat::StageGraph& stages) {
+  if (!request.start.empty()) return ordering::order_of(request.graph, stages, request.start);
+  if (!search::has_seconds(request, stages, kSecondsForOrder)) return std::nullopt;
+  const auto limit =
+      static_cast<Bytes>(kOrderLimit * static_cast<double>(remat::keep_all_peak(stages)));
   const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
-  return leaner_order(request.graph, stages, limit,
-                      {.moves = static_cast<std::int64_t>(moves),
-                       .seed = static_cast<std::uint64_t>(request.options.at("seed"))},
-                      share_of_time(request.control, 0.1));
+  return ordering::leaner_order(request.graph, stages, limit,
+                                {.moves = static_cast<std::int64_t>(moves),
+                                 .seed = static_cast<std::uint64_t>(request.options.at("seed"))},
+                                share_of_time(request.control, 0.1));
 }
 
 /// The cheaper plan; or what is known about the smallest budget.
@@ -85,22 +88,24 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
 
 /// In the graph's order, which the bound is about; and in one that needs less memory when
 /// everything is kept, which is better mostly, but not always.
-Decision first_answer(const PlanRequest& request, const StageGraph& stages, double time_share) {
-  SearchEffort effort = effort_of(request);
+Decision first_answer(const PlanRequest& request, const remat::StageGraph& stages,
+                      double time_share) {
+  search::SearchEffort effort = effort_of(request);
   effort.time_share = time_share;
   const auto order = order_for(request, stages);
-  if (!order) return local_search(request, effort);
-  if (!request.start.empty()) return ordered_search(request, *order, effort);
+  if (!order) return search::local_search(request, effort);
+  if (!request.start.empty()) return search::ordered_search(request, *order, effort);
   Control part = share_of_time(request.control, kGivenOrderShare);
-  SearchEffort less = effort_of(request);
+  search::SearchEffort less = effort_of(request);
   less.moves = static_cast<std::int64_t>(kGivenOrderShare * static_cast<double>(effort.moves));
-  const Decision given = local_search(
-      {request.graph, request.budget_bytes, request.options, part}, less);
+  const Decision given =
+      search::local_search({request.graph, request.budget_bytes, request.options, part}, less);
   PlanRequest in_order = request;
-  const std::vector<double> prices = given.certificate ? op_prices(*given.certificate)
-                                                       : std::vector<double>();
+  const std::vector<double> prices =
+      given.certificate ? bounds::op_prices(*given.certificate) : std::vector<double>();
   in_order.prices = prices;
-  Decision decision = better_of(request.graph, ordered_search(in_order, *order, effort), given);
+  Decision decision =
+      better_of(request.graph, search::ordered_search(in_order, *order, effort), given);
   decision.lower_bound = given.lower_bound;
   decision.bound_model = given.bound_model;
   decision.certificate = given.certificate;
@@ -110,13 +115,13 @@ Decision first_answer(const PlanRequest& request, const StageGraph& stages, doub
 /// A plan in another order may cost less than any in the graph's, and then gets the bound for any
 /// order. It gets that too where it says about as much; where the other says more, and the plan
 /// does not cost less, it is told how it compares with plans in the graph's order.
-Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
+Decision with_valid_bound(const PlanRequest& request, const remat::StageGraph& stages,
                           Decision decision, double work) {
   constexpr double kAsGood = 0.98;
   if (decision.executions.empty() || !decision.lower_bound) return decision;
-  if (!order_of(request.graph, stages, decision.executions)) return decision;
+  if (!ordering::order_of(request.graph, stages, decision.executions)) return decision;
   auto proof =
-      any_order_bound(request.graph, stages, *decision.certificate, work, request.control);
+      bounds::any_order_bound(request.graph, stages, *decision.certificate, work, request.control);
   const double required = stages.required_cost();
   const double says = proof->lower_bound - required;
   const double other_says = *decision.lower_bound - required;
@@ -130,38 +135,40 @@ Decision with_valid_bound(const PlanRequest& request, const StageGraph& stages,
 
 /// Every op once, in another order where the graph's needs too much.
 std::optional<Decision> kept_in_another_order(const PlanRequest& request,
-                                              const StageGraph& stages) {
+                                              const remat::StageGraph& stages) {
   const double work = request.options.at("order");
-  if (work <= 0 || !has_seconds(request, stages, kSecondsForLeastOrder)) return std::nullopt;
-  const LeastPeak least =
+  if (work <= 0 || !search::has_seconds(request, stages, kSecondsForLeastOrder))
+    return std::nullopt;
+  const ordering::LeastPeak least =
       least_order(request, stages, {.work = work, .wanted = request.budget_bytes},
                   share_of_time(request.control, kLeastOrderShare));
   if (least.peak > request.budget_bytes) return std::nullopt;
   Decision kept;
   kept.outcome = Outcome::optimal;
-  kept.executions = ops_of(stages, least.stages);
+  kept.executions = ordering::ops_of(stages, least.stages);
   kept.lower_bound = stages.required_cost();
   return kept;
 }
 
 Decision decide(const PlanRequest& request) {
-  const StageGraph stages(request.graph);
+  const remat::StageGraph stages(request.graph);
   auto kept = keep_all_if_it_fits(stages, request.budget_bytes);
   if (!kept) kept = kept_in_another_order(request, stages);
   if (kept) {
-    const PriceBound bound(stages, request.budget_bytes);
-    kept->certificate = shared_certificate(request.graph, stages, bound, request.budget_bytes);
+    const bounds::PriceBound bound(stages, request.budget_bytes);
+    kept->certificate =
+        bounds::shared_certificate(request.graph, stages, bound, request.budget_bytes);
     return with_valid_bound(request, stages, *std::move(kept), 0);  // none costs less
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0 &&
-                        has_seconds(request, stages, kSecondsForOrder);
+                        search::has_seconds(request, stages, kSecondsForOrder);
   const double work = effort_of(request).bound_work;
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
   Decision decision = first_answer(request, stages, kFirstShare);
   if (decision.outcome == Outcome::feasible) {
     Control part = share_of_time(request.control, kReorderShare);
-    decision = resequenced({request.graph, request.budget_bytes, request.options, part},
-                           std::move(decision), effort_of(request));
+    decision = search::resequenced({request.graph, request.budget_bytes, request.options, part},
+                                   std::move(decision), effort_of(request));
   }
   return with_valid_bound(request, stages, std::move(decision), work);
 }
@@ -183,4 +190,4 @@ Strategy search_strategy() {
           .may_lose_reruns = true};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy

@@ -4,22 +4,26 @@
 
 #include "strategy/checkpointing.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 class Unfolding {
  public:
-  Unfolding(const StageGraph& graph, const PriceBound::Solution& solution)
-      : graph_(graph), decided_(solution.decided), here_(graph.num_values()),
-        spans_(graph.num_values()), next_span_(graph.num_values()), ends_(graph.num_stages() + 1) {
-    for (const Hold& hold : solution.holds) {
+  Unfolding(const remat::StageGraph& graph, const bounds::PriceBound::Solution& solution)
+      : graph_(graph),
+        decided_(solution.decided),
+        here_(graph.num_values()),
+        spans_(graph.num_values()),
+        next_span_(graph.num_values()),
+        ends_(graph.num_stages() + 1) {
+    for (const bounds::Hold& hold : solution.holds) {
       spans_[hold.value].push_back({hold.begin, hold.end});
       ends_[hold.end].push_back(hold.value);
     }
     for (auto& spans : spans_) std::ranges::sort(spans);
   }
 
-  std::optional<std::vector<Event>> events() {
+  std::optional<std::vector<remat::Event>> events() {
     for (int t = 0; t < graph_.num_stages(); ++t) {
       run(t, t);
       if (cost_ > graph_.required_cost()) return std::nullopt;
@@ -57,32 +61,32 @@ class Unfolding {
     here_[v] = here_[v] && next < spans.size() && spans[next].first <= t;
   }
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   const std::vector<bool>& decided_;
   std::vector<bool> here_;                // per value
   std::vector<std::vector<Span>> spans_;  // per value: stages over which it is held
   std::vector<std::size_t> next_span_;
   std::vector<std::vector<int>> ends_;    // per stage: values of which a span ends there
   std::vector<int> touched_;
-  std::vector<Event> events_;
+  std::vector<remat::Event> events_;
   double cost_ = 0;  // of the events
 };
 
 }  // namespace
 
-std::optional<std::vector<Event>> events_of(const StageGraph& graph,
-                                            const PriceBound::Solution& solution) {
+std::optional<std::vector<remat::Event>> events_of(const remat::StageGraph& graph,
+                                                   const bounds::PriceBound::Solution& solution) {
   return Unfolding(graph, solution).events();
 }
 
-std::vector<std::vector<Event>> segmentations(const StageGraph& graph) {
-  std::vector<std::vector<Event>> plans;
+std::vector<std::vector<remat::Event>> segmentations(const remat::StageGraph& graph) {
+  std::vector<std::vector<remat::Event>> plans;
   const int end = forward_end(graph);
   for (int count = 2; 2 * count <= end; count *= 2) {
     const Checkpoints kept = segmented(graph, end, even_cuts(end, count));
-    plans.push_back(events_of(graph, checkpointed_order(graph, end, kept)));
+    plans.push_back(remat::events_of(graph, checkpointed_order(graph, end, kept)));
   }
   return plans;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

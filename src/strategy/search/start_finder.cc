@@ -11,10 +11,11 @@
 #include "strategy/search/relief.h"
 #include "strategy/search/start_events.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
-StartFinder::StartFinder(const StageGraph& graph, Bytes budget, const PriceBound& bound,
-                         Annealer& annealer, TimeShare share_of_time, const Control& listener)
+StartFinder::StartFinder(const remat::StageGraph& graph, Bytes budget,
+                         const bounds::PriceBound& bound, Annealer& annealer,
+                         TimeShare share_of_time, const Control& listener)
     : graph_(graph),
       budget_(budget),
       bound_(bound),
@@ -47,10 +48,10 @@ Starts StartFinder::find() {
 std::vector<Start> StartFinder::priced_starts(bool from_bound) {
   const Control part = share_of_time_(0.2);
   std::vector<Start> starts;
-  std::vector<Event> priced;
+  std::vector<remat::Event> priced;
   for (double factor : {1.0, 1.05, 1.1, 1.2, 1.35, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0}) {
     if (part.should_stop()) break;
-    std::optional<std::vector<Event>> from = priced;
+    std::optional<std::vector<remat::Event>> from = priced;
     if (from_bound) from = events_of(graph_, bound_.solution(factor));
     if (!from) break;
     priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
@@ -103,7 +104,7 @@ std::optional<Start> StartFinder::relieve(const Start& start, Bytes limit, int p
 void StartFinder::add_lean(Starts& starts) {
   constexpr double kSegmentsTime = 0.15;
   const Control part = share_of_time_(kSegmentsTime);
-  for (const std::vector<Event>& events : segmentations(graph_)) {
+  for (const std::vector<remat::Event>& events : segmentations(graph_)) {
     if (part.should_stop()) break;
     starts.add(start_of(events));
     starts.add(start_of(PricedDescent(graph_, bound_.prices()).run(events, part)));
@@ -112,20 +113,20 @@ void StartFinder::add_lean(Starts& starts) {
   const Control last = share_of_time_(kEvictionsTime);
   for (double share : {1.0, 0.95, 0.9, 0.8}) {
     const auto limit = static_cast<Bytes>(share * static_cast<double>(budget_));
-    for (const std::vector<Event>& events : evictions(graph_, limit, last)) {
+    for (const std::vector<remat::Event>& events : evictions(graph_, limit, last)) {
       starts.add(start_of(events));
     }
     if (starts.any_fits()) break;
   }
 }
 
-Start StartFinder::start_of(const std::vector<Event>& events) {
+Start StartFinder::start_of(const std::vector<remat::Event>& events) {
   annealer_.load(events);
-  const EventPlan& plan = annealer_.plan();
+  const remat::EventPlan& plan = annealer_.plan();
   listener_.report(fmt::format("start of {:.3f}%, peak {}",
                                100 * (plan.cost() / graph_.required_cost() - 1),
                                format_bytes(plan.memory().peak())));
   return {plan.events(), plan.cost(), plan.memory().peak(), annealer_.rating()};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -9,7 +9,7 @@
 #include "strategy/search/annealer.h"
 #include "strategy/search/starts.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// Looks for plans from which annealing within a budget may begin. All references must outlive it.
 class StartFinder {
@@ -18,8 +18,8 @@ class StartFinder {
   using TimeShare = std::function<Control(double share)>;
 
   /// `annealer` rates the starts, and is at the last of them afterwards. `listener` hears of each.
-  StartFinder(const StageGraph& graph, Bytes budget, const PriceBound& bound, Annealer& annealer,
-              TimeShare share_of_time, const Control& listener);
+  StartFinder(const remat::StageGraph& graph, Bytes budget, const bounds::PriceBound& bound,
+              Annealer& annealer, TimeShare share_of_time, const Control& listener);
 
   /// Plans that are good at the prices of the bound and above; where none of them fits, the
   /// cheapest made to fit, and where none can be, segments and evictions; and the best mixture.
@@ -32,14 +32,14 @@ class StartFinder {
                                const Control& control);
   void add_lean(Starts& starts);
   void add_leaner(Starts& starts);
-  Start start_of(const std::vector<Event>& events);
+  Start start_of(const std::vector<remat::Event>& events);
 
-  const StageGraph& graph_;
+  const remat::StageGraph& graph_;
   Bytes budget_;
-  const PriceBound& bound_;
+  const bounds::PriceBound& bound_;
   Annealer& annealer_;
   TimeShare share_of_time_;
   const Control& listener_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

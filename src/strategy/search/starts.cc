@@ -6,7 +6,7 @@
 
 #include "strategy/search/mixture.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 namespace {
 
 /// The first of the cheapest; null when none is wanted.
@@ -79,14 +79,14 @@ std::vector<const Start*> Starts::to_mix_with(const Start& leaner, Bytes limit) 
   return result;
 }
 
-std::optional<std::vector<Event>> Starts::mixture_within(Bytes limit) const {
-  std::optional<std::vector<Event>> best;
+std::optional<std::vector<remat::Event>> Starts::mixture_within(Bytes limit) const {
+  std::optional<std::vector<remat::Event>> best;
   double least = std::numeric_limits<double>::infinity();
   for (const Start& leaner : starts_) {
     if (leaner.peak > limit) continue;
     for (const Start* cheaper : to_mix_with(leaner, limit)) {
       auto mixed = Mixture(*graph_, cheaper->events, leaner.events).within(limit);
-      const double cost = mixed ? cost_of(*graph_, *mixed) : least;
+      const double cost = mixed ? remat::cost_of(*graph_, *mixed) : least;
       if (cost >= least) continue;
       least = cost;
       best = std::move(mixed);
@@ -95,4 +95,4 @@ std::optional<std::vector<Event>> Starts::mixture_within(Bytes limit) const {
   return best;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -6,11 +6,11 @@
 
 #include "remat/event_plan.h"
 
-namespace lowtide {
+namespace lowtide::strategy::search {
 
 /// A plan from which annealing may begin.
 struct Start {
-  std::vector<Event> events;
+  std::vector<remat::Event> events;
   double cost = 0;
   Bytes peak = 0;
   double rating = 0;  ///< the annealer's: cost and a penalty for bytes above the budget
@@ -19,7 +19,7 @@ struct Start {
 /// The starts of a search within a budget, and what may be made of them.
 class Starts {
  public:
-  Starts(const StageGraph& graph, Bytes budget) : graph_(&graph), budget_(budget) {}
+  Starts(const remat::StageGraph& graph, Bytes budget) : graph_(&graph), budget_(budget) {}
 
   void add(Start start) { starts_.push_back(std::move(start)); }
   bool any_within(Bytes limit) const;
@@ -37,16 +37,16 @@ class Starts {
   /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one of some
   /// that are not and from which a low cost is to be expected: what it really costs depends on
   /// where in the graph the two differ.
-  std::optional<std::vector<Event>> mixture_within(Bytes limit) const;
+  std::optional<std::vector<remat::Event>> mixture_within(Bytes limit) const;
 
  private:
   bool fits(const Start& start) const { return start.peak <= budget_; }
   /// Those above the limit that are cheaper, best first by the cost in proportion.
   std::vector<const Start*> to_mix_with(const Start& leaner, Bytes limit) const;
 
-  const StageGraph* graph_;  // so that it may be assigned
+  const remat::StageGraph* graph_;  // so that it may be assigned
   Bytes budget_;
   std::vector<Start> starts_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::strategy::search

@@ -1,4 +1,4 @@
-#include "runtime/allocation.h"
+#include "device/allocation.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CPUAllocator.h>
@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "runtime/allocation_recorder.h"
-#include "runtime/planned_source.h"
+#include "device/allocation_recorder.h"
+#include "device/planned_source.h"
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 using ::testing::HasSubstr;
@@ -172,4 +172,4 @@ TEST_F(PlannedSourceTest, GivesNoPlannedScratchToAnOpThatStrays) {
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -4,10 +4,10 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "device/allocation.h"
 #include "packing/holes.h"
-#include "runtime/allocation.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Blocks in best fit among the holes of offsets 0, 1, 2, ...; knows their sizes, and how high they
 /// come. Sizes are rounded up to 64.
@@ -23,21 +23,21 @@ class BestFit {
   void reset_peak() { peak_ = top(); }
 
  private:
-  Holes holes_;
+  packing::Holes holes_;
   std::unordered_map<Bytes, Bytes> used_;  ///< bytes by offset
   Bytes peak_ = 0;
   Bytes live_ = 0;
 };
 
 /// What a framework does: allocates when asked and recycles what is released, in one region that
-/// grows. The region stays until the last tensor in it is gone, even after the Pool.
-class Pool final : public MemorySource {
+/// grows. The region stays until the last tensor in it is gone, even after the DynamicPool.
+class DynamicPool final : public MemorySource {
  public:
   /// `capacity` bounds the region; only what is used takes memory.
-  explicit Pool(Bytes capacity);
-  ~Pool() override;
-  Pool(const Pool&) = delete;
-  Pool& operator=(const Pool&) = delete;
+  explicit DynamicPool(Bytes capacity);
+  ~DynamicPool() override;
+  DynamicPool(const DynamicPool&) = delete;
+  DynamicPool& operator=(const DynamicPool&) = delete;
 
   /// Throws Error when the capacity is used up.
   Grant allocate(std::size_t bytes) override;
@@ -54,4 +54,4 @@ class Pool final : public MemorySource {
   Region* region_;  ///< deletes itself when it is neither owned nor used
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -1,13 +1,13 @@
-#include "runtime/planned_source.h"
+#include "device/planned_source.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/error.h"
-#include "layout/layout.h"
+#include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 void PlannedSource::begin(std::span<const Slot> slots) {
   slots_ = slots;
@@ -36,7 +36,7 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
 }
 
 MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
-  const Bytes taken = align_up(overrun_, kArenaAlignment);
+  const Bytes taken = align_up(overrun_, packing::kArenaAlignment);
   if (taken + bytes > reserve_.bytes && beyond_ != nullptr) {
     beyond_bytes_ += bytes;
     return beyond_->allocate(static_cast<std::size_t>(bytes));
@@ -54,4 +54,4 @@ MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
   return {reserve_.data + taken, &keep};
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "runtime/device.h"
+#include "device/device.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Lets a second execution of a random op draw what the first one drew: sets the generator to the
 /// saved state, and at the end of its life back to where it was.
@@ -23,4 +23,4 @@ class ReplayedDraw {
   std::byte* present_;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device

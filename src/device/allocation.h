@@ -3,9 +3,9 @@
 #include <cstddef>
 
 #include "base/bytes.h"
-#include "runtime/allocation_counter.h"
+#include "device/allocation_counter.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Gives memory to the framework's allocator. Addresses are multiples of 64.
 class MemorySource {
@@ -75,4 +75,4 @@ void keep(void* data);
 /// Memory from the allocator that the framework had before: what serves where no source does.
 MemorySource::Grant system_memory(std::size_t bytes);
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -6,9 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "runtime/allocation.h"
+#include "device/allocation.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// What the executor and the profiler need of a kind of device. A new one is one file beside
 /// cpu_device.cc: its allocator, its stream, its generator.
@@ -40,4 +40,4 @@ class ComputeDevice {
 
 const ComputeDevice& cpu_device();
 
-}  // namespace lowtide
+}  // namespace lowtide::device

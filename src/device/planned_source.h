@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/allocation.h"
+#include "device/allocation.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// An address that was planned for one request; or that it was planned to be served from beyond.
 struct Slot {
@@ -55,4 +55,4 @@ class PlannedSource final : public MemorySource {
   Bytes highest_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device

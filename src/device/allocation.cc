@@ -1,4 +1,4 @@
-#include "runtime/allocation.h"
+#include "device/allocation.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/CPUAllocator.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 thread_local MemorySource* thread_source = nullptr;
@@ -179,4 +179,4 @@ MemorySource::Grant system_memory(std::size_t bytes) {
   return Hook::instance().from_system(bytes);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

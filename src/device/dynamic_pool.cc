@@ -1,4 +1,4 @@
-#include "runtime/pool.h"
+#include "device/dynamic_pool.h"
 
 #include <fmt/format.h>
 
@@ -9,14 +9,14 @@
 #include <utility>
 
 #include "base/error.h"
-#include "layout/layout.h"
-#include "runtime/block.h"
+#include "device/block.h"
+#include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 Bytes BestFit::allocate(Bytes bytes) {
-  bytes = align_up(bytes, kArenaAlignment);
-  const Bytes offset = holes_.take(bytes, Fit::best);
+  bytes = align_up(bytes, packing::kArenaAlignment);
+  const Bytes offset = holes_.take(bytes, packing::Fit::best);
   used_[offset] = bytes;
   live_ += bytes;
   peak_ = std::max(peak_, top());
@@ -30,9 +30,10 @@ void BestFit::release(Bytes offset) {
   used_.erase(block);
 }
 
-struct Pool::Region {
+struct DynamicPool::Region {
   explicit Region(Bytes capacity)
-      : block(capacity, Block::Access::none), range(block.data(), block.bytes(), &Pool::release) {}
+      : block(capacity, Block::Access::none),
+        range(block.data(), block.bytes(), &DynamicPool::release) {}
 
   Block block;
   OwnedRange range;
@@ -79,17 +80,17 @@ void end_if_unused(Region* region, std::unique_lock<std::mutex> lock) {
 
 }  // namespace
 
-Pool::Pool(Bytes capacity) : region_(new Region(capacity)) {
+DynamicPool::DynamicPool(Bytes capacity) : region_(new Region(capacity)) {
   Regions<Region>::instance().add(region_->block.data(), region_);
 }
 
-Pool::~Pool() {
+DynamicPool::~DynamicPool() {
   std::unique_lock lock(region_->mutex);
   region_->owned = false;
   end_if_unused(region_, std::move(lock));
 }
 
-MemorySource::Grant Pool::allocate(std::size_t bytes) {
+MemorySource::Grant DynamicPool::allocate(std::size_t bytes) {
   const std::scoped_lock lock(region_->mutex);
   const Bytes offset = region_->fit.allocate(static_cast<Bytes>(bytes));
   if (region_->fit.top() > region_->block.bytes()) {
@@ -99,34 +100,34 @@ MemorySource::Grant Pool::allocate(std::size_t bytes) {
   }
   region_->block.open_to(region_->fit.top());
   ++region_->count;
-  return {region_->block.data() + offset, &Pool::release};
+  return {region_->block.data() + offset, &DynamicPool::release};
 }
 
-void Pool::release(void* data) {
+void DynamicPool::release(void* data) {
   Region* const region = Regions<Region>::instance().find(data);
   std::unique_lock lock(region->mutex);
   region->fit.release(static_cast<std::byte*>(data) - region->block.data());
   end_if_unused(region, std::move(lock));
 }
 
-Bytes Pool::live_bytes() const {
+Bytes DynamicPool::live_bytes() const {
   const std::scoped_lock lock(region_->mutex);
   return region_->fit.live_bytes();
 }
 
-Bytes Pool::peak_bytes() const {
+Bytes DynamicPool::peak_bytes() const {
   const std::scoped_lock lock(region_->mutex);
   return region_->fit.peak();
 }
 
-void Pool::reset_peak() {
+void DynamicPool::reset_peak() {
   const std::scoped_lock lock(region_->mutex);
   region_->fit.reset_peak();
 }
 
-std::int64_t Pool::count() const {
+std::int64_t DynamicPool::count() const {
   const std::scoped_lock lock(region_->mutex);
   return region_->count;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

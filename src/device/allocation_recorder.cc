@@ -1,11 +1,11 @@
-#include "runtime/allocation_recorder.h"
+#include "device/allocation_recorder.h"
 
 #include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 constexpr std::int32_t kAlive = -1;
@@ -94,4 +94,4 @@ void AllocationRecorder::clear() {
   live_bytes_ = peak_bytes_ = 0;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -1,11 +1,11 @@
-#include "runtime/pool.h"
+#include "device/dynamic_pool.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 TEST(BestFit, TakesTheTightestHoleAndJoinsNeighbours) {
@@ -54,8 +54,8 @@ TEST(BestFit, NeverGivesBytesTwice) {
   EXPECT_EQ(fit.top(), 0);
 }
 
-TEST(Pool, ServesTensorsAndRecyclesTheirMemory) {
-  Pool pool(Bytes{1} << 30);
+TEST(DynamicPool, ServesTensorsAndRecyclesTheirMemory) {
+  DynamicPool pool(Bytes{1} << 30);
   const Serving serving(pool);
   void* first = nullptr;
   {
@@ -68,21 +68,21 @@ TEST(Pool, ServesTensorsAndRecyclesTheirMemory) {
   EXPECT_EQ(pool.count(), 2);
 }
 
-TEST(Pool, TensorsOutliveIt) {
+TEST(DynamicPool, TensorsOutliveIt) {
   at::Tensor x;
   {
-    Pool pool(Bytes{1} << 30);
+    DynamicPool pool(Bytes{1} << 30);
     const Serving serving(pool);
     x = at::full({1000}, 3.0);
   }
   EXPECT_EQ(x.sum().item<float>(), 3000.0F);
 }
 
-TEST(Pool, SaysWhenItIsUsedUp) {
-  Pool pool(4096);
+TEST(DynamicPool, SaysWhenItIsUsedUp) {
+  DynamicPool pool(4096);
   const Serving serving(pool);
   EXPECT_ANY_THROW(at::ones({100000}));
 }
 
 }  // namespace
-}  // namespace lowtide
+}  // namespace lowtide::device

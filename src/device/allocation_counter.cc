@@ -1,8 +1,8 @@
-#include "runtime/allocation_counter.h"
+#include "device/allocation_counter.h"
 
 #include <cstdint>
 
-namespace lowtide {
+namespace lowtide::device {
 
 AllocationCounter::Table& AllocationCounter::table_of(const void* data) {
   return tables_[(reinterpret_cast<std::uintptr_t>(data) / 64) % tables_.size()];
@@ -29,4 +29,4 @@ void AllocationCounter::remove(const void* data) {
   table.bytes.erase(entry);
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

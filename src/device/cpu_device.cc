@@ -13,11 +13,11 @@
 #include <mutex>
 #include <type_traits>
 
-#include "layout/layout.h"
-#include "runtime/block.h"
-#include "runtime/device.h"
+#include "device/block.h"
+#include "device/device.h"
+#include "packing/packing.h"
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 /// All of the generator's state, without the allocations of its own get_state().
@@ -127,4 +127,4 @@ const ComputeDevice& cpu_device() {
   return device;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

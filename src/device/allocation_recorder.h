@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "runtime/allocation.h"
+#include "device/allocation.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Serves from the system and writes down every request and release in order.
 class AllocationRecorder final : public MemorySource {
@@ -45,4 +45,4 @@ class AllocationRecorder final : public MemorySource {
   Bytes peak_bytes_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device

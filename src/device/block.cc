@@ -1,4 +1,4 @@
-#include "runtime/block.h"
+#include "device/block.h"
 
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace lowtide {
+namespace lowtide::device {
 namespace {
 
 [[noreturn]] void refused(Bytes bytes) {
@@ -52,4 +52,4 @@ void Block::open_to(Bytes bytes) {
   open_ = target;
 }
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -8,7 +8,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Adds up what an allocator has given and not taken back, and remembers the most. Thread-safe.
 class AllocationCounter {
@@ -34,4 +34,4 @@ class AllocationCounter {
   std::atomic<Bytes> peak_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device

@@ -4,7 +4,7 @@
 
 #include "base/bytes.h"
 
-namespace lowtide {
+namespace lowtide::device {
 
 /// Address space taken from the system in one piece and given back at the end. Zero-filled; a page
 /// takes memory only once it is written.
@@ -31,4 +31,4 @@ class Block {
   Bytes open_ = 0;
 };
 
-}  // namespace lowtide
+}  // namespace lowtide::device
