@@ -1,12 +1,14 @@
-"""The documentation: links lead somewhere, pages are listed, README is short, tables are readable."""
+"""The documentation: links lead somewhere, pages are listed, README is short, tables are readable,
+and the reference lists the strategies and options that there are."""
 
 import pathlib
 import re
 
+import lowtide
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-GENERATED = re.compile(r"\.|build|out$")  # how names of folders that are no part of the sources begin
+GENERATED = re.compile(r"\.|build(-.*)?$|out$")  # folders that are no part of the sources
 PAGES = sorted(page for page in ROOT.rglob("*.md")
                if not any(GENERATED.match(part) for part in page.relative_to(ROOT).parts[:-1]))
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
@@ -21,7 +23,7 @@ def without_code(text):
 
 
 def anchors(page):
-    """As GitHub makes them of headings: lower case, hyphens for spaces, a number for a repetition."""
+    """As GitHub makes them: lower case, hyphens for spaces, a number for a repetition."""
     found = []
     for heading in HEADING.findall(without_code(page.read_text())):
         plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
@@ -46,8 +48,8 @@ def broken_links(page):
 def tables(text):
     """Each table as its rows of cells, the heads left out."""
     for block in re.findall(r"(?:^\|.*\|\n)+", text, re.MULTILINE):
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        yield rows[2:]
+        yield [[cell.strip() for cell in line.strip("|").split("|")]
+               for line in block.splitlines()[2:]]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=NAMES)
@@ -81,3 +83,22 @@ def test_a_cell_of_a_benchmark_has_one_number():
     crowded = [cell for table in tables(plain) for row in table for cell in row[1:]
                if len(NUMBER.findall(cell)) > 1]
     assert crowded == []
+
+
+def documented_options(rows):
+    """(strategy, option) -> default. A row has several options at times, and may leave out the
+    strategy when it is that of the row before."""
+    strategy, options = "", {}
+    for first, names, defaults, _ in rows:
+        strategy = first.strip("`") or strategy
+        for name, default in zip(names.split(", "), defaults.split(", "), strict=True):
+            options[strategy, name.strip("`")] = float(default)
+    return options
+
+
+def test_the_reference_lists_every_strategy_and_option():
+    methods, options = tables((ROOT / "docs" / "reference" / "strategies.md").read_text())
+    known = lowtide.strategies()
+    assert {row[0].split()[0].strip("`") for row in methods} == {found.name for found in known}
+    assert documented_options(options) == {(found.name, option.name): option.default
+                                           for found in known for option in found.options}
