@@ -1,5 +1,5 @@
 // y = exp(a * b + 3) and its gradient, from the formula to the bytes: graph, liveness, colours of
-// shared memory, execution. docs/concepts/worked-example.md walks through what this prints.
+// shared memory, execution. docs/tutorial/worked-example.md walks through what this prints.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 

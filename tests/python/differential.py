@@ -2,7 +2,7 @@
 
     python tests/python/differential.py --seconds 3600 --seed 7
 
-What docs/concepts/exactness.md lists as rounded otherwise is not drawn.
+What docs/explanation/exactness.md lists as rounded otherwise is not drawn.
 """
 
 import argparse

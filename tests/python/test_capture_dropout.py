@@ -49,7 +49,7 @@ def test_training_is_eager_training_to_the_bit(dtype, autocast, p, budget):
 
     torch.manual_seed(0)
     plain = Dropping(p).to(torch.float32 if autocast else dtype)
-    if autocast:  # attention with dropout rounds otherwise there (docs/concepts/exactness.md)
+    if autocast:  # attention with dropout rounds otherwise there (docs/explanation/exactness.md)
         plain.attention.self_attn.dropout = 0.0
     wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=1,
                            when_infeasible="warn")

@@ -1,4 +1,4 @@
-"""The contract of docs/concepts/exactness.md, on trainings drawn at random for a minute."""
+"""The contract of docs/explanation/exactness.md, on trainings drawn at random for a minute."""
 
 import differential
 import pytest
