@@ -14,6 +14,7 @@ import tempfile
 
 import lowtide as package
 from lowtide_command import Failed, lowtide
+
 from report import Table
 
 # Sizes small enough for a laptop; the shape of each network stays.

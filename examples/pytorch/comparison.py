@@ -13,11 +13,10 @@ import sys
 import time
 from collections.abc import Callable
 
-import torch
-from torch.utils.checkpoint import checkpoint
-
 import lowtide
+import torch
 from lowtide import _runtime
+from torch.utils.checkpoint import checkpoint
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 

@@ -1,9 +1,8 @@
 """A GPT with dropout within a budget, beside eager training and torch.utils.checkpoint."""
 
 import torch
-from comparison import Example, WithLoss, main
-
 import torch_models
+from comparison import Example, WithLoss, main
 
 
 def make(full):

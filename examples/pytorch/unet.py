@@ -2,9 +2,8 @@
 
 import torch
 import torch.nn.functional as F
-from comparison import Example, WithLoss, main
-
 import torch_models
+from comparison import Example, WithLoss, main
 
 
 def make(full):

@@ -6,8 +6,8 @@ import torch
 from joint_graphs import Chain, compiled
 from lowtide.pytorch.capture import from_joint, mutated_primals
 from lowtide.pytorch.capture.roofline import priced
+from lowtide.pytorch.checkpoint_policy.held_over_boundary import held_over_boundary
 from lowtide.pytorch.export import selective_checkpoint_policy
-from lowtide.pytorch.export.held import held_over_boundary
 from torch import nn
 from torch._functorch.partitioners import default_partition
 from torch.nn.functional import scaled_dot_product_attention

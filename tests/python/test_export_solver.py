@@ -7,9 +7,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from joint_graphs import gradients
+from lowtide.pytorch.checkpoint_policy.knapsack import knapsack
 from lowtide.pytorch.export import memory_budget_solver
-from lowtide.pytorch.export.knapsack import knapsack
-from lowtide.pytorch.inductor.estimate import estimate
+from lowtide.pytorch.inductor.predict.estimate import estimate
 from torch import nn
 from torch._functorch import config
 from torch._functorch._activation_checkpointing.knapsack import dp_knapsack, greedy_knapsack
@@ -54,7 +54,7 @@ def test_no_less_time_is_kept_than_by_the_solvers_of_pytorch(count, percent, ran
 
 def test_many_unlike_items_take_the_bounded_way(monkeypatch):
     """With few states allowed it is still no worse than by ratio."""
-    monkeypatch.setattr("lowtide.pytorch.export.knapsack.MOST_STATES", 3)
+    monkeypatch.setattr("lowtide.pytorch.checkpoint_policy.knapsack.MOST_STATES", 3)
     sizes = [((i * 7919) % 1009 + 1) / 1009 for i in range(60)]
     times = [int(1e6 * size) + (i * 31) % 17 for i, size in enumerate(sizes)]
     kept = knapsack(sizes, times, 9.5)

@@ -8,10 +8,10 @@ import pytest
 import torch
 from joint_graphs import Chain, again_before_each
 from lowtide.pytorch.inductor import Choice, PlannedPartition, backend, compile_within, fit
-from lowtide.pytorch.inductor.backend import compiler
-from lowtide.pytorch.inductor.joint import Joint
-from lowtide.pytorch.inductor.lowering import lowered
-from lowtide.pytorch.inductor.nodes import is_random
+from lowtide.pytorch.inductor.compiler import compiler
+from lowtide.pytorch.inductor.lower.lowering import lowered
+from lowtide.pytorch.inductor.predict.nodes import is_random
+from lowtide.pytorch.inductor.split.joint import Joint
 from torch import nn
 from torch_memory import profiled
 
@@ -248,7 +248,7 @@ def test_what_cannot_be_kept_is_refused_with_what_was_measured():
 
 def test_what_is_far_above_the_budget_is_refused_before_it_is_compiled(monkeypatch):
     """With the smallest that was found."""
-    monkeypatch.setattr(importlib.import_module("lowtide.pytorch.inductor.backend"),
+    monkeypatch.setattr(importlib.import_module("lowtide.pytorch.inductor.compiler"),
                         "compile_fx_inner", None)
     module, inputs = Chain(), torch.randn(64, 32)
     with pytest.raises(lowtide.InfeasibleError, match="found takes [0-9]+ .*10000 "):

@@ -4,11 +4,12 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
-from lowtide.pytorch.inductor import PlannedPartition, lowering
-from lowtide.pytorch.inductor.cuts import FRACTIONS, LARGER, smaller_cuts
-from lowtide.pytorch.inductor.joint import Joint
-from lowtide.pytorch.inductor.partitioner import Partitioner
-from lowtide.pytorch.inductor.plans import _Plans
+from lowtide.pytorch.inductor import PlannedPartition
+from lowtide.pytorch.inductor.lower import lowering
+from lowtide.pytorch.inductor.select.plan_candidates import _Plans
+from lowtide.pytorch.inductor.select.torch_candidates import FRACTIONS, LARGER, smaller_cuts
+from lowtide.pytorch.inductor.split.joint import Joint
+from lowtide.pytorch.inductor.split.torch_splits import Partitioner
 from torch._functorch import config, partitioners
 from torch._inductor.decomposition import select_decomp_table
 
@@ -60,7 +61,7 @@ def stopped(*_, **__):
 
 def test_what_was_found_before_ctrl_c_is_kept(enough, monkeypatch):
     """Here PyTorch's splits, as no plan is made."""
-    monkeypatch.setattr("lowtide.pytorch.inductor.partition.plan", stopped)
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.partition_fn.plan", stopped)
     partition = PlannedPartition(enough)
     step_split_by(partition)
     assert partition.found.fits and partition.found.planned is None
@@ -68,7 +69,7 @@ def test_what_was_found_before_ctrl_c_is_kept(enough, monkeypatch):
 
 
 def test_ctrl_c_is_raised_where_nothing_was_found(monkeypatch):
-    monkeypatch.setattr("lowtide.pytorch.inductor.partition.plan", stopped)
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.partition_fn.plan", stopped)
 
     def partition(*inputs, **given):
         with pytest.raises(KeyboardInterrupt):
@@ -81,9 +82,9 @@ def test_ctrl_c_is_raised_where_nothing_was_found(monkeypatch):
 def test_no_plan_is_made_where_pytorchs_split_is_as_fast(enough, monkeypatch):
     """Within 1% of what Inductor alone takes nothing is to gain."""
     planned = []
-    monkeypatch.setattr("lowtide.pytorch.inductor.partition.plan",
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.partition_fn.plan",
                         lambda *given, **named: planned.append(given))
-    monkeypatch.setattr("lowtide.pytorch.inductor.choose.LITTLE", 10.0)
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.select.LITTLE", 10.0)
     partition = PlannedPartition(enough)
     step_split_by(partition)
     assert not planned and partition.found.fits

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from lowtide.pytorch.inductor.foresight import foreseen
-from lowtide.pytorch.inductor.lowering import lowered
+from lowtide.pytorch.inductor.lower.lowering import lowered
+from lowtide.pytorch.inductor.predict.predict_peak import foreseen
 from torch.fx.experimental.proxy_tensor import make_fx
 
 VALUE = 64 * 512 * 4

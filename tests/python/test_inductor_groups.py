@@ -4,12 +4,12 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
-from lowtide.pytorch.inductor.estimate import group_cost, is_inlined
-from lowtide.pytorch.inductor.foresight import foreseen
-from lowtide.pytorch.inductor.groups import Grouped
-from lowtide.pytorch.inductor.joint import Joint
-from lowtide.pytorch.inductor.nodes import is_view, source
-from lowtide.pytorch.inductor.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
+from lowtide.pytorch.inductor.predict.estimate import group_cost, is_inlined
+from lowtide.pytorch.inductor.predict.nodes import is_view, source
+from lowtide.pytorch.inductor.predict.predict_peak import foreseen
+from lowtide.pytorch.inductor.predict.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
+from lowtide.pytorch.inductor.split.joint import Joint
+from lowtide.pytorch.inductor.split.kernel_groups import Grouped
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 

@@ -6,8 +6,8 @@ import lowtide
 import pytest
 import torch
 from lowtide import _runtime
+from lowtide.pytorch.dynamo.trace import forget, traced
 from lowtide.pytorch.inductor.measure import peak_of_step
-from lowtide.pytorch.traced import forget, traced
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config

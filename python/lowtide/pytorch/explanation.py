@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .memory import Memory
+from .budget.memory import Memory
 from .wrap import session_of
 
 

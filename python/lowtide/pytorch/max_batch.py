@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from .. import InfeasibleError, InputError
-from .inputs import arguments_of
-from .memory import Memory
-from .session import Session
-from .settings import UNLIMITED
+from .autograd.session import Session
+from .budget.memory import Memory
+from .budget.settings import UNLIMITED
+from .common.inputs import arguments_of
 from .wrap import session_of, wrap
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.

@@ -14,16 +14,18 @@ from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import InputError
-from .backend import compiled
-from .inputs import arguments_of, require_one_device
-from .memory import Memory
-from .notices import warn
-from .session import Prepared, Session
-from .settings import Settings
-from .traced import forget, is_traced_here, traced
-from .transformers_masks import known_masks
-from .unchanged import unchanged
-from .unplanned import (
+from . import inductor
+from .autograd.session import Session
+from .budget.memory import Memory
+from .budget.settings import Settings
+from .common.inputs import arguments_of, require_one_device
+from .common.module_state import unchanged
+from .common.notices import warn
+from .common.prepared import Prepared
+from .dynamo.compile import compiled
+from .dynamo.trace import forget, is_traced_here, traced
+from .dynamo.transformers_masks import known_masks
+from .dynamo.unplanned import (
     Unplanned,
     graph_breaks,
     in_a_transform,
@@ -109,10 +111,8 @@ def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     if settings.mode == "inductor":
-        from .inductor.mode import InductorMode
-
-        session = InductorMode(model, lambda *given, **named: model.forward(*given, **named),
-                               settings)
+        session = inductor.InductorMode(model, lambda *given, **named: model.forward(*given, **named),
+                                        settings)
         return session, session, session.forget
     session = Session(settings, model.parameters, type(model).__name__)
 

@@ -11,7 +11,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from lowtide import Graph, InputError
 
-from ..inputs import arguments_of
+from ..common.inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 import torch
 
 from ... import InputError
-from ..traced import forget, traced
-from .backend import compiler
-from .choice import Choice, too_small
-from .lowering import KnownLowerings
-from .partition import PlannedPartition
+from ..dynamo.trace import forget, traced
+from .compiler import compiler
+from .lower.lowering import KnownLowerings
+from .select.candidate import Choice, too_small
+from .select.partition_fn import PlannedPartition
 
 #: A part of the budget that may stay unused: another compilation would gain little.
 SLACK = 0.05

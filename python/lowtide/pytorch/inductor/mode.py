@@ -10,15 +10,15 @@ from torch._dynamo import exc
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from ..budget.memory import Memory, storage_bytes
+from ..budget.optimizer_state import optimizer_state_bytes
+from ..budget.settings import UNLIMITED, Settings
 from ..capture.breaks import break_of
-from ..memory import Memory, storage_bytes
-from ..optimizer_state import optimizer_state_bytes
-from ..session import Prepared
-from ..settings import UNLIMITED, Settings
-from ..traced import forget, traced
+from ..common.prepared import Prepared
+from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step
-from .nodes import computed_again
+from .predict.nodes import computed_again
 
 
 class InductorMode:

@@ -1,0 +1,133 @@
+"""What a person asks of a planned model: the budget, and how to look for plans."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+from ... import InputError, default_strategy, strategies
+from .budget import resolved
+from .optimizer_state import optimizer_state_bytes
+
+#: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
+MODES = ("executor", "inductor")
+
+#: The budgets that mean none: every value is kept.
+UNLIMITED = (None, "inf", float("inf"))
+
+#: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
+#: time limit does, so that a plan is the same on every start and every machine with these costs.
+_MOVES = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
+    kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
+    ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
+    planning for each graph at most; most end before. ``cache``: whether plans are kept for later
+    runs; ``"refresh"``: they are, and none of an earlier run is used. ``report``: gets one line for
+    each stage of the work; None is silent. ``mode``: one of ``MODES``. ``when_infeasible``: whether
+    a step that no plan fits raises InfeasibleError, or runs by the plan that needs the least, with
+    a warning; None raises until a step was run to its end, and warns from then on.
+    ``batches_ahead``: how many batches the data loader holds beside the one in use.
+    """
+
+    budget: int | str | None = None
+    optimizer: torch.optim.Optimizer | type | str | None = None
+    strategy: str | None = None
+    options: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    time_limit: float = 30.0
+    cache: bool | str = True
+    report: Callable[[str], None] | None = None
+    mode: str = "executor"
+    when_infeasible: str | None = None
+    batches_ahead: int = 0
+
+    def __post_init__(self):
+        _require_choice("mode", self.mode, MODES)
+        _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
+        _require_choice("cache", self.cache, (True, False, "refresh"))
+        _require_budget(self.budget)
+        _require_planning(self.strategy, self.options)
+        _require_seconds(self.time_limit)
+        _require_count("batches_ahead", self.batches_ahead)
+        if self.report is not None and not callable(self.report):
+            raise InputError(f"report must be a function that gets a line of text, or None, not "
+                             f"{self.report!r}")
+        optimizer_state_bytes(self.optimizer, ())
+
+    @property
+    def planning_options(self) -> dict[str, float]:
+        """Those of the strategy, with the work of the default one."""
+        return {**({} if self.strategy else {"moves": _MOVES}), **self.options}
+
+    def say(self, message: str) -> None:
+        if self.report is not None:
+            self.report(message)
+
+
+def _require_choice(name: str, value, choices: Sequence) -> None:
+    if not any(value is choice or (isinstance(choice, str) and value == choice)
+               for choice in choices):
+        raise InputError(f"unknown {name} {value!r}: choose from {', '.join(map(str, choices))}")
+
+
+def _require_budget(budget) -> None:
+    if budget is None or isinstance(budget, (str, float)) and budget in UNLIMITED:
+        return
+    is_number = isinstance(budget, (numbers.Integral, float)) and not isinstance(budget, bool)
+    if not (is_number and budget == budget or isinstance(budget, str)):
+        raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", or "
+                         f"None, not {budget!r}")
+    if isinstance(budget, float) and 0 < budget <= 1:
+        raise InputError(f"a budget of {budget!r} bytes is too small for anything; for a share of "
+                         f"what a step takes when all values are kept, write \"{budget:.0%}\"")
+    resolved(budget, 1)
+
+
+def _require_planning(strategy, options) -> None:
+    known = {found.name: found for found in strategies()}
+    if strategy is not None and strategy not in known:
+        raise InputError(f"unknown strategy {strategy!r}: choose from {', '.join(known)}")
+    if not isinstance(options, Mapping):
+        raise InputError(f"options must be a dict from names to numbers, not {options!r}")
+    chosen = known[strategy] if strategy else default_strategy()
+    allowed = {option.name for option in chosen.options}
+    for name, value in options.items():
+        if name not in allowed:
+            raise InputError(f"the strategy {chosen.name} has no option {name!r}; it has "
+                             f"{', '.join(sorted(allowed)) or 'none'}")
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise InputError(f"the option {name!r} must be a number, not {value!r}")
+
+
+def _require_seconds(time_limit) -> None:
+    if (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))
+            or not time_limit > 0):
+        raise InputError(f"time_limit must be seconds of planning above 0, not {time_limit!r}")
+
+
+def _require_count(name: str, value) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} must be a whole number, at least 0, not {value!r}")
+
+
+def to_stderr(message: str) -> None:
+    """A report for programs: each stage on a line of its own."""
+    print(f"lowtide: {message}", file=sys.stderr, flush=True)
+
+
+def settings_from(options: Mapping | None) -> Settings:
+    """Settings from the options of ``torch.compile``. InputError names an unknown one."""
+    known = {field.name for field in dataclasses.fields(Settings)}
+    given = dict(options or {})
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise InputError(
+            f"the lowtide backend has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
+    return Settings(**given)

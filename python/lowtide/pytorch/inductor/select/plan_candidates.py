@@ -1,0 +1,134 @@
+"""Lowtide's plans of what one of PyTorch's splits runs, until the lowered graph just fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator
+
+from .... import Graph, Planned, keep_all, replay
+from ..predict.predict_peak import Foreseen, foreseen
+from ..split.joint import Halves, Joint, Planning
+from .candidate import Choice
+from .evaluate import Judge
+
+#: ``lowtide.plan`` with its settings: a plan of a graph within a budget.
+Planner = Callable[[Graph, "int | str"], Planned]
+
+#: Plans that are lowered, which takes most of the time, and plans that are made for each of them.
+LOWERED, PLANS = 3, 5
+#: Budgets that are tried where the one that is asked for is too small, before all is kept.
+HALVINGS = 4
+#: A part of the budget that may stay unused: another plan would gain little.
+SLACK = 0.02
+
+
+@dataclasses.dataclass(frozen=True)
+class _Aimed:
+    """A plan, the two graphs of it and what they are likely to take; ``is_smallest``: of all."""
+
+    found: Planned
+    halves: Halves
+    likely: Foreseen
+    is_smallest: bool = False
+
+
+def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Planner,
+                 most: float, gain: float) -> Iterator[Choice]:
+    """Plans that are foreseen to just fit, each corrected by what the one before took as lowered.
+
+    The last is the smallest that the planner reaches where it has none of what is asked. A plan
+    that is foreseen to take ``most`` microseconds or more, or to be faster by less than ``gain``
+    than one that fits, ends the search: something is as good.
+    """
+    planning = judge.joint.planning(halves)
+    plans = _Plans(judge.joint, planning, planner)
+    asked = plans.kept + budget_bytes - judge.likely_bytes(foreseen(halves), near=True)
+    looked_at: list[Planned] = []
+    for _ in range(LOWERED):
+        aimed = _aimed(judge, plans, asked, budget_bytes)
+        if aimed.likely.microseconds >= most or aimed.found in looked_at:
+            return
+        looked_at.append(aimed.found)
+        choice = judge.planned(aimed.halves, aimed.likely, aimed.found)
+        yield choice
+        spare = budget_bytes - choice.expected_bytes
+        if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
+            return
+        if spare >= 0:
+            most = min(most, aimed.likely.microseconds - gain)
+        asked = aimed.found.plan.peak_bytes + spare
+
+
+class _Plans:
+    """Plans of one split; the smallest of them is remembered.
+
+    ``kept``: bytes of the plan that keeps all.
+    """
+
+    def __init__(self, joint: Joint, planning: Planning, planner: Planner):
+        self._joint, self._planning, self._planner = joint, planning, planner
+        self._graph = planning.kernels.graph
+        self.kept = replay(self._graph, keep_all(self._graph)).peak_bytes
+        self._refused = 0
+        self._smallest: _Aimed | None = None
+
+    def within(self, asked: int) -> _Aimed:
+        """The smallest there is where the planner has none of so many bytes."""
+        asked = max(1, asked)
+        if asked > self._refused:
+            found = self._planner(self._graph, asked)
+            if found.plan is not None:
+                return self._remembered(found)
+            self._refused = asked
+            if self._is_new(found):
+                self._remembered(self._reached(found))
+        return dataclasses.replace(self._smallest, is_smallest=True)
+
+    def _is_new(self, refused: Planned) -> bool:
+        """Whether the planner says that it reaches less than by now."""
+        return (self._smallest is None or refused.smallest_budget is not None
+                and refused.smallest_budget < self._smallest.found.plan.peak_bytes)
+
+    def _remembered(self, found: Planned) -> _Aimed:
+        halves = self._joint.split(self._planning, found.plan)
+        aimed = _Aimed(found, halves, foreseen(halves))
+        if self._smallest is None or (found.plan.peak_bytes
+                                      < self._smallest.found.plan.peak_bytes):
+            self._smallest = aimed
+        return aimed
+
+    def _reached(self, refused: Planned) -> Planned:
+        """The plan of the smallest budget that was reached instead; where that is not known, of
+        half way to keeping all, and so on."""
+        asked = refused.smallest_budget or (refused.budget_bytes + self.kept) // 2
+        for _ in range(HALVINGS):
+            found = self._planner(self._graph, asked)
+            if found.plan is not None:
+                return found
+            asked = (asked + self.kept) // 2
+        return self._planner(self._graph, "100%")
+
+
+def _aimed(judge: Judge, plans: _Plans, asked: int, budget_bytes: int) -> _Aimed:
+    """A plan that is foreseen to fit, and to leave little; the fastest that was made which fits,
+    or the last. What leaves much and was asked for before is as good as it gets."""
+    best, too_much, asked_before = None, math.inf, []
+    for _ in range(PLANS):
+        aimed = plans.within(asked)
+        asked_before.append(asked)
+        spare = budget_bytes - judge.likely_bytes(aimed.likely, near=True)
+        if spare >= 0 and (best is None or aimed.likely.microseconds < best.likely.microseconds):
+            best = aimed
+        if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
+            break
+        if spare < 0:
+            too_much = min(too_much, asked)
+        asked = aimed.found.plan.peak_bytes + spare
+        if best is not None and (asked >= too_much or _is_among(asked, asked_before, budget_bytes)):
+            break
+    return best or aimed
+
+
+def _is_among(asked: int, before: list[int], budget_bytes: int) -> bool:
+    return any(abs(asked - other) <= SLACK / 2 * budget_bytes for other in before)
