@@ -165,6 +165,34 @@ def test_it_is_an_option_of_the_backend(unlimited):
         assert torch.equal(ours, theirs)
 
 
+def test_both_ways_in_search_as_long(monkeypatch):
+    asked = []
+
+    def refuse(graph, budget, **how):
+        asked.append(how)
+        raise lowtide.InfeasibleError("enough is known")
+
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.partition_fn.plan", refuse)
+    settings = {"mode": "inductor", "budget": "60%"}
+    with pytest.raises(lowtide.InfeasibleError, match="enough is known"):
+        lowtide.wrap(model(), batch(), **settings)
+    with pytest.raises(lowtide.InfeasibleError, match="enough is known"):
+        torch.compile(model(), backend="lowtide", dynamic=False, options=settings)(*batch())
+    assert asked[0] == asked[-1] and asked[0]["options"]["moves"] == 1000
+
+
+def test_it_promises_to_keep_no_plans():
+    for cache in (True, "refresh"):
+        with pytest.raises(lowtide.InputError, match="keeps no plans"):
+            lowtide.wrap(model(), mode="inductor", cache=cache)
+    lowtide.wrap(model(), mode="inductor", cache=False)
+
+
+def test_a_wrong_budget_is_refused_before_anything_is_compiled():
+    with pytest.raises(lowtide.InputError, match="unknown unit"):
+        lowtide.compile_within(model(), "6G", lambda compiled: pytest.fail("was compiled"))
+
+
 def test_what_stays_of_the_first_step_counts():
     layer, kept = nn.Linear(4, 4), []
 

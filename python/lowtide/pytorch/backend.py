@@ -11,7 +11,7 @@ from torch import fx
 from . import inductor
 from .autograd.session import Session
 from .budget.optimizer_state import optimizer_state_bytes
-from .budget.settings import UNLIMITED, Settings, settings_from
+from .budget.settings import Settings, settings_from
 from .capture import describe_inputs
 from .dynamo.backend_errors import with_own_errors
 from .dynamo.compile import compiled
@@ -39,10 +39,9 @@ def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) ->
     roles = describe_inputs(graph, inputs)
     trained = [value for value, (role, _) in zip(inputs, roles)
                if role == "parameter" and value.requires_grad]
-    run = inductor.backend(None if settings.budget in UNLIMITED else settings.budget,
-                           beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
-                           strategy=settings.strategy, options=settings.planning_options,
-                           time_limit=settings.time_limit)
+    run = inductor.backend(
+        settings.budget, beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
+        strategy=settings.strategy, options=settings.options, time_limit=settings.time_limit)
     return run(graph, inputs)
 
 

@@ -10,8 +10,8 @@ import torch
 
 from .. import InfeasibleError, InputError
 from .autograd.session import Session
+from .budget.budget import Budget
 from .budget.memory import Memory
-from .budget.settings import UNLIMITED
 from .common.inputs import arguments_of
 from .wrap import session_of, wrap
 
@@ -50,12 +50,13 @@ def max_batch(
 
     Raises InfeasibleError when not even ``start`` fits.
     """
-    if budget in UNLIMITED:
+    parsed = Budget.parse(budget)
+    if parsed.is_unlimited:
         raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
-    if isinstance(budget, str) and budget.strip().endswith("%"):
+    if parsed.share is not None:
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
-    search = _Search(make_step, dict(settings, budget=budget, report=report), report)
+    search = _Search(make_step, dict(settings, budget=parsed, report=report), report)
     try:
         search.run(start, limit)
     except KeyboardInterrupt:

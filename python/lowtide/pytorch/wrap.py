@@ -16,8 +16,9 @@ from torch.nn.parallel import DistributedDataParallel
 from .. import InputError
 from . import inductor
 from .autograd.session import Session
+from .budget.budget import Budget
 from .budget.memory import Memory
-from .budget.settings import Settings
+from .budget.settings import TIME_LIMIT, Settings
 from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
 from .common.notices import warn
@@ -40,13 +41,13 @@ if TYPE_CHECKING:
 def wrap(
     model: torch.nn.Module,
     example_inputs=None,
-    budget: int | str | None = None,
+    budget: Budget | int | str | None = None,
     *,
     optimizer=None,
     strategy: str | None = None,
     options: Mapping[str, float] | None = None,
-    time_limit: float = 30.0,
-    cache: bool | str = True,
+    time_limit: float = TIME_LIMIT,
+    cache: bool | str | None = None,
     report: Callable[[str], None] | None = None,
     mode: str = "executor",
     when_infeasible: str | None = None,
@@ -66,7 +67,8 @@ def wrap(
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
     ``time_limit``: seconds of planning at most, spent by work that is counted, so that the plan is
     the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are
-    kept for later runs, and ``"refresh"`` uses none of an earlier run; ``report``: is called with a
+    kept for later runs, as they are unless it is False, and ``"refresh"`` uses none of an earlier
+    run (``"executor"`` alone keeps any); ``report``: is called with a
     line for each stage. ``mode``: ``"executor"`` runs PyTorch's own kernels at planned addresses;
     ``"inductor"`` compiles forward and backward with Inductor, which rounds and draws as
     ``torch.compile`` does, and measures a few steps with the example inputs.
@@ -88,8 +90,9 @@ def wrap(
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
-    settings = Settings(budget, optimizer, strategy, {} if options is None else options, time_limit,
-                        cache, report, mode, when_infeasible, batches_ahead)
+    settings = Settings(Budget.parse(budget), optimizer, strategy,
+                        {} if options is None else options, time_limit, cache, report, mode,
+                        when_infeasible, batches_ahead)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False
@@ -111,9 +114,9 @@ def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     if settings.mode == "inductor":
-        session = inductor.InductorMode(model, lambda *given, **named: model.forward(*given, **named),
-                                        settings)
-        return session, session, session.forget
+        compiled_mode = inductor.InductorMode(
+            model, lambda *given, **named: model.forward(*given, **named), settings)
+        return compiled_mode, compiled_mode, compiled_mode.forget
     session = Session(settings, model.parameters, type(model).__name__)
 
     def run(*arguments, **named):

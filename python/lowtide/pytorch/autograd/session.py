@@ -289,8 +289,7 @@ class Session:
         """What a step was planned to take and took, in bytes."""
         fixed = self._division.fixed_bytes
         if not self.regions:
-            share = str(self.settings.budget).strip().endswith("%")
-            return Memory(None if share else self.budget_bytes, fixed, fixed)
+            return Memory(self.settings.budget.bytes, fixed, fixed)
         step = self._steps.of(self._last or self.regions[0])
         existing = fixed + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)

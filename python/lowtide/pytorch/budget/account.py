@@ -8,11 +8,11 @@ from typing import Protocol
 import torch
 
 from ... import InfeasibleError, format_bytes
-from .budget import Need, resolved, shares
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
 from .optimizer_step import step_bytes
-from .settings import UNLIMITED, Settings
+from .settings import Settings
+from .shares import Need, shares
 
 #: Of the budget, what is left to other code before it is known what that takes: a loss that is
 #: worked out outside of the model, results in the caller's memory.
@@ -129,11 +129,9 @@ class Division:
     @property
     def budget_bytes(self) -> int | None:
         """The budget; a share is one of what the largest step takes when all is kept."""
-        if self.settings.budget in UNLIMITED:
-            return None
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._keep_all_bytes(step) for step in steps), default=0)
-        return resolved(self.settings.budget, largest)
+        return self.settings.budget.resolve(largest)
 
     @property
     def fixed_bytes(self) -> int:

@@ -3,46 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from ... import InputError, default_strategy, strategies
-from .budget import resolved
+from .budget import Budget
 from .optimizer_state import optimizer_state_bytes
 
 #: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
 MODES = ("executor", "inductor")
 
-#: The budgets that mean none: every value is kept.
-UNLIMITED = (None, "inf", float("inf"))
+#: Seconds of planning for each graph at most, where no one asks for others; most end before.
+TIME_LIMIT = 30.0
 
 #: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
 #: time limit does, so that a plan is the same on every start and every machine with these costs.
-_MOVES = 1000
+MOVES = 1000
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """``budget``: bytes, ``"6GiB"``, ``"60%"`` of what the same step takes when all values are
-    kept, or None for no limit. ``optimizer``: an optimizer, its class, or one of the names of
-    ``optimizer_state.STATES``; None counts what Adam would hold. ``time_limit``: seconds of
-    planning for each graph at most; most end before. ``cache``: whether plans are kept for later
-    runs; ``"refresh"``: they are, and none of an earlier run is used. ``report``: gets one line for
-    each stage of the work; None is silent. ``mode``: one of ``MODES``. ``when_infeasible``: whether
-    a step that no plan fits raises InfeasibleError, or runs by the plan that needs the least, with
-    a warning; None raises until a step was run to its end, and warns from then on.
-    ``batches_ahead``: how many batches the data loader holds beside the one in use.
+    """``budget``: where it is a share, of what the same step takes when all values are kept.
+    ``optimizer``: an optimizer, its class, or one of the names of ``optimizer_state.STATES``; None
+    counts what Adam would hold. ``time_limit``: seconds of planning for each graph at most; most
+    end before. ``cache``: whether plans are kept for later runs; ``"refresh"``: they are, and none
+    of an earlier run is used; None: they are where the mode keeps any, which Inductor's does not.
+    ``report``: gets one line for each stage of the work; None is silent. ``mode``: one of
+    ``MODES``. ``when_infeasible``: whether a step that no plan fits raises InfeasibleError, or runs
+    by the plan that needs the least, with a warning; None raises until a step was run to its end,
+    and warns from then on. ``batches_ahead``: how many batches the data loader holds beside the one
+    in use.
     """
 
-    budget: int | str | None = None
+    budget: Budget = Budget("None")
     optimizer: torch.optim.Optimizer | type | str | None = None
     strategy: str | None = None
     options: Mapping[str, float] = dataclasses.field(default_factory=dict)
-    time_limit: float = 30.0
-    cache: bool | str = True
+    time_limit: float = TIME_LIMIT
+    cache: bool | str | None = None
     report: Callable[[str], None] | None = None
     mode: str = "executor"
     when_infeasible: str | None = None
@@ -51,8 +51,10 @@ class Settings:
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
-        _require_choice("cache", self.cache, (True, False, "refresh"))
-        _require_budget(self.budget)
+        _require_choice("cache", self.cache, (None, True, False, "refresh"))
+        if self.mode == "inductor" and self.cache:
+            raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
+                             f"cache={self.cache!r} out")
         _require_planning(self.strategy, self.options)
         _require_seconds(self.time_limit)
         _require_count("batches_ahead", self.batches_ahead)
@@ -62,9 +64,14 @@ class Settings:
         optimizer_state_bytes(self.optimizer, ())
 
     @property
+    def keeps_plans(self) -> bool:
+        """Whether plans are kept for later runs."""
+        return self.cache is None or bool(self.cache)
+
+    @property
     def planning_options(self) -> dict[str, float]:
         """Those of the strategy, with the work of the default one."""
-        return {**({} if self.strategy else {"moves": _MOVES}), **self.options}
+        return {**({} if self.strategy else {"moves": MOVES}), **self.options}
 
     def say(self, message: str) -> None:
         if self.report is not None:
@@ -75,19 +82,6 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
     if not any(value is choice or (isinstance(choice, str) and value == choice)
                for choice in choices):
         raise InputError(f"unknown {name} {value!r}: choose from {', '.join(map(str, choices))}")
-
-
-def _require_budget(budget) -> None:
-    if budget is None or isinstance(budget, (str, float)) and budget in UNLIMITED:
-        return
-    is_number = isinstance(budget, (numbers.Integral, float)) and not isinstance(budget, bool)
-    if not (is_number and budget == budget or isinstance(budget, str)):
-        raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", or "
-                         f"None, not {budget!r}")
-    if isinstance(budget, float) and 0 < budget <= 1:
-        raise InputError(f"a budget of {budget!r} bytes is too small for anything; for a share of "
-                         f"what a step takes when all values are kept, write \"{budget:.0%}\"")
-    resolved(budget, 1)
 
 
 def _require_planning(strategy, options) -> None:
@@ -130,4 +124,4 @@ def settings_from(options: Mapping | None) -> Settings:
     if unknown:
         raise InputError(
             f"the lowtide backend has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return Settings(**given)
+    return Settings(**given | {"budget": Budget.parse(given.get("budget"))})

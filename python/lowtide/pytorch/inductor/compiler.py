@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from torch._functorch import config as functorch_config
 from torch._inductor.compile_fx import compile_fx, compile_fx_inner
 
+from ..budget.budget import Budget
+from ..budget.settings import TIME_LIMIT
 from ..dynamo.backend_errors import with_own_errors
 from .lower.fusion import fusion
 from .lower.saved_inputs import save_inputs_as_they_are
@@ -14,8 +16,8 @@ from .select.partition_fn import PlannedPartition
 
 
 def backend(
-    budget: int | str | None, *, beside_bytes: int = 0, strategy: str | None = None,
-    options: Mapping[str, float] | None = None, time_limit: float = 10.0,
+    budget: Budget | int | str | None, *, beside_bytes: int = 0, strategy: str | None = None,
+    options: Mapping[str, float] | None = None, time_limit: float = TIME_LIMIT,
 ) -> Callable:
     """``torch.compile(model, backend=backend("6GiB"), dynamic=False)``: split, then compiled.
 

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 from ..budget.memory import Memory, storage_bytes
 from ..budget.optimizer_state import optimizer_state_bytes
-from ..budget.settings import UNLIMITED, Settings
+from ..budget.settings import Settings
 from ..capture.breaks import break_of
 from ..common.prepared import Prepared
 from ..dynamo.trace import forget, traced
@@ -103,10 +103,9 @@ class InductorMode:
     def _fit(self, arguments, named, existing) -> Fitted:
         settings, model = self._settings, self._model
         settings.say(f"compiling {type(model).__name__} and measuring its step")
-        budget = None if settings.budget in UNLIMITED else settings.budget
         try:
             return compile_within(
-                self._run, budget,
+                self._run, settings.budget,
                 lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
                 beside_bytes=existing - self._seen_bytes(arguments, named),
                 strategy=settings.strategy, options=settings.options,

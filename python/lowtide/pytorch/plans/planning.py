@@ -117,7 +117,7 @@ def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings,
 
 def store_for(priced_graph: Priced, settings: Settings) -> PlanStore | None:
     """Where plans of the graph are kept; None where the settings want no cache."""
-    if not settings.cache:
+    if not settings.keeps_plans:
         return None
     return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options)
 

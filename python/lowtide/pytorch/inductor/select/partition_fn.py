@@ -9,15 +9,17 @@ from torch import fx
 from torch._inductor.custom_graph_pass import CustomPartitionerFn, get_hash_for_files
 
 from .... import plan
+from ...budget.budget import Budget
+from ...budget.settings import MOVES, TIME_LIMIT
 from ..lower.lowering import lowered
 from ..split.joint import Joint
 from .candidate import Choice, require_fit
 from .evaluate import Lowering
 from .select import choose
 
-#: Work of the default strategy: estimated costs are not worth more, and in which order a half runs
+#: Work of the default strategy: estimated costs are worth no proof, and in which order a half runs
 #: Inductor decides.
-EFFORT = {"moves": 200, "bound": 0.3, "prove": 0, "order": 0}
+EFFORT = {"moves": MOVES, "bound": 0.3, "prove": 0, "order": 0}
 
 
 class PlannedPartition(CustomPartitionerFn):
@@ -35,12 +37,12 @@ class PlannedPartition(CustomPartitionerFn):
     """
 
     def __init__(
-        self, budget: int | str | None, *, strategy: str | None = None,
-        options: Mapping[str, float] | None = None, time_limit: float = 10.0,
+        self, budget: Budget | int | str | None, *, strategy: str | None = None,
+        options: Mapping[str, float] | None = None, time_limit: float = TIME_LIMIT,
         over: float = 0.0, only_pytorch: bool = False, beside_bytes: int = 0,
         lowering: Lowering = lowered,
     ):
-        self._budget, self._beside_bytes = budget, beside_bytes
+        self._budget, self._beside_bytes = Budget.parse(budget), beside_bytes
         self._planner = None if only_pytorch else functools.partial(
             plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
         self._over, self._lowering = over, lowering

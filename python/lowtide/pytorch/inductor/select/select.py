@@ -12,7 +12,7 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from .... import _core
+from ...budget.budget import Budget
 from ..lower.lowering import lowered
 from ..predict.predict_peak import foreseen
 from ..split.joint import Joint
@@ -25,25 +25,21 @@ from .torch_candidates import Cuts
 LITTLE = 0.01
 
 
-def choose(joint: Joint, budget: int | str | None, planner: Planner | None,
+def choose(joint: Joint, budget: Budget, planner: Planner | None,
            beside_bytes: int = 0, lowering: Lowering = lowered) -> Choice:
     """The fastest split within the budget; the smallest that was found where none is.
 
-    ``budget``: bytes; or a share such as ``"60%"`` of what a step takes with PyTorch's own split;
-    or None. ``planner``: None for PyTorch's splits alone. ``beside_bytes`` of the budget are taken
-    by what the graph does not know. Ctrl-C ends the search with what was found by then, and raises
+    ``budget``: where it is a share, of what a step takes with PyTorch's own split. ``planner``:
+    None for PyTorch's splits alone. ``beside_bytes`` of the budget are taken by what the graph does
+    not know. Ctrl-C ends the search with what was found by then, and raises
     KeyboardInterrupt where that does not fit.
     """
     judge = Judge(joint, lowering, beside_bytes)
-    budget_bytes = _resolved(budget, judge.own.expected_bytes)
+    budget_bytes = budget.resolve(judge.own.expected_bytes)
     choice = judge.own
     if budget_bytes is not None and choice.expected_bytes > budget_bytes:
         choice = _best(judge, budget_bytes, planner)
     return dataclasses.replace(choice, budget_bytes=budget_bytes)
-
-
-def _resolved(budget, keep_all_bytes):
-    return None if budget is None else _core.resolve_budget(str(budget), keep_all_bytes)
 
 
 def _best(judge, budget_bytes, planner) -> Choice:
