@@ -7,7 +7,7 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Chain, again_before_each
-from lowtide.pytorch.inductor import Choice, PlannedPartition, backend, compile_within, fit
+from lowtide.pytorch.inductor import Candidate, PlannedPartition, backend, compile_within, fit
 from lowtide.pytorch.inductor.compiler import compiler
 from lowtide.pytorch.inductor.lower.lowering import lowered
 from lowtide.pytorch.inductor.predict.nodes import is_random
@@ -53,7 +53,7 @@ class Everything(PlannedPartition):
 
     def __call__(self, gm, inputs, *, num_fwd_outputs, static_lifetime_input_indices, **_):
         joint = Joint(gm, inputs, num_fwd_outputs, static_lifetime_input_indices)
-        planning = joint.planning(joint.cut(1.0))
+        planning = joint.kernel_graph(joint.torch_split(1.0))
         halves = joint.split_by(planning.whole, _executions(planning.whole))
         self.ops = [[node.name for node in half.graph.nodes] for half in halves]
         self.products = _products(halves)
@@ -225,7 +225,7 @@ class Clock:
 
 
 def fitted_for(seconds, measured_bytes):
-    choice = Choice("a split", (), measured_bytes, 0.0, budget_bytes=100)
+    choice = Candidate("a split", (), measured_bytes, 0.0, budget_bytes=100)
     return fit.Fitted((seconds, measured_bytes), measured_bytes, choice, 1)
 
 

@@ -6,10 +6,10 @@ import torch
 from joint_graphs import Cell, compiled, gradients
 from lowtide.pytorch.inductor import PlannedPartition
 from lowtide.pytorch.inductor.lower import lowering
-from lowtide.pytorch.inductor.select.plan_candidates import _Plans
-from lowtide.pytorch.inductor.select.torch_candidates import FRACTIONS, LARGER, smaller_cuts
+from lowtide.pytorch.inductor.select.plan_candidates import _SplitPlans
+from lowtide.pytorch.inductor.select.torch_candidates import FRACTIONS, LARGER, smaller_splits
 from lowtide.pytorch.inductor.split.joint import Joint
-from lowtide.pytorch.inductor.split.torch_splits import Partitioner
+from lowtide.pytorch.inductor.split.torch_splits import TorchSplits
 from torch._functorch import config, partitioners
 from torch._inductor.decomposition import select_decomp_table
 
@@ -33,7 +33,7 @@ def test_the_splits_are_pytorchs_and_what_they_share_is_solved_once(monkeypatch)
 
     def partition(joint, inputs, *, num_fwd_outputs, **_):
         monkeypatch.setattr(partitioners, "solve_min_cut", counted)
-        own = Partitioner(joint, inputs, num_fwd_outputs, [])
+        own = TorchSplits(joint, inputs, num_fwd_outputs, [])
         ours = [own.split(fraction) for fraction in fractions]
         count = len(solved)
         for fraction, halves in zip(fractions, ours, strict=True):
@@ -124,15 +124,15 @@ def with_joint(look):
     def partition(module, inputs, *, num_fwd_outputs, **_):
         joint = Joint(module, inputs, num_fwd_outputs, [])
         look(joint)
-        return joint.cut(1.0)
+        return joint.torch_split(1.0)
 
     step_split_by(partition)
 
 
 def test_splits_that_become_larger_again_are_not_all_looked_at():
     def look(joint):
-        cuts = list(smaller_cuts(joint, joint.cut(1.0)))
-        peaks = [cut.foreseen.peak_bytes for cut in cuts]
+        cuts = list(smaller_splits(joint, joint.torch_split(1.0)))
+        peaks = [cut.prediction.peak_bytes for cut in cuts]
         assert len(cuts) > LARGER and cuts[-1].fraction > FRACTIONS[-1]
         assert min(peaks[-LARGER:]) > min(peaks)
 
@@ -148,7 +148,7 @@ def test_no_plan_is_made_that_is_larger_than_one_before():
         return lowtide.plan(graph, budget, time_limit=0.5, options={"moves": 50})
 
     def look(joint):
-        plans = _Plans(joint, joint.planning(joint.cut(1.0)), planner)
+        plans = _SplitPlans(joint, joint.kernel_graph(joint.torch_split(1.0)), planner)
         first = plans.within(plans.kept * 9 // 10)
         smallest = plans.within(1000)
         count = len(asked)

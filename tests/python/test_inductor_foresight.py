@@ -3,7 +3,7 @@
 import pytest
 import torch
 from lowtide.pytorch.inductor.lower.lowering import lowered
-from lowtide.pytorch.inductor.predict.predict_peak import foreseen
+from lowtide.pytorch.inductor.predict.predict_peak import predict
 from torch.fx.experimental.proxy_tensor import make_fx
 
 VALUE = 64 * 512 * 4
@@ -66,7 +66,7 @@ def accumulated(x, weight):
 @pytest.mark.parametrize("function", [chain, far_apart, parts, passed_on, accumulated])
 def test_bytes_are_those_of_inductors_buffers(function):
     halves = halves_of(function, torch.randn(64, 512), torch.randn(512, 512))
-    likely, found = foreseen(halves), lowered(halves)
+    likely, found = predict(halves), lowered(halves)
     assert abs(likely.peak_bytes - found.peak_bytes) <= VALUE
     assert likely.microseconds == pytest.approx(found.microseconds, rel=0.1)
 
@@ -74,5 +74,5 @@ def test_bytes_are_those_of_inductors_buffers(function):
 @pytest.mark.usefixtures("one_thread")
 def test_a_value_that_is_read_late_counts_until_then():
     x, weight = torch.randn(64, 512), torch.randn(512, 512)
-    near, far = (foreseen(halves_of(f, x, weight)).peak_bytes for f in (chain, far_apart))
+    near, far = (predict(halves_of(f, x, weight)).peak_bytes for f in (chain, far_apart))
     assert far >= near + VALUE

@@ -81,7 +81,7 @@ def test_budgets_that_mean_nothing_are_refused_at_once(budget):
 
 @pytest.mark.parametrize("budget", ["120%", "many", "0"])
 def test_a_wrong_budget_is_refused_in_the_same_words_everywhere(budget):
-    """By the planner and, before anything is captured, by wrap and as an option of torch.compile."""
+    """By the planner, by wrap before anything is captured, and as an option of torch.compile."""
     graph = lowtide.capture(built(Randomly), ROWS())
     compiled = torch.compile(built(Randomly), backend="lowtide", options={"budget": budget})
     said = []

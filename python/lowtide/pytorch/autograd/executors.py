@@ -34,7 +34,7 @@ class Executors:
         return found
 
     def awaiting(self, ticket: torch.Tensor):
-        """The executor whose flight has this ticket; None when it was flown or given up."""
+        """The executor whose pending pass has this ticket; None when that was run or discarded."""
         return next((executor for executor in self if executor.awaits(ticket)), None)
 
     def release_idle(self) -> None:
@@ -50,8 +50,8 @@ class Executors:
             self._by_plan[plan] = [executor for executor in executors if executor.awaited]
 
     def release_unused(self) -> None:
-        """Of blocks that their plans divide: gives back the sections that no flight needs and in
-        which no gradient lies."""
+        """Of blocks that their plans divide: gives back the sections that no pending pass needs and
+        in which no gradient lies."""
         for plan, executors in self._by_plan.items():
             for executor in executors if plan.borders else ():
                 executor.release_unused()

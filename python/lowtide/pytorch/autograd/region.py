@@ -11,12 +11,12 @@ from ... import Error, Plan
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.primals import placeholders
-from ..plans.graph_plans import Plans, SectionedPlans
-from ..plans.planning import Priced, keep_all_bytes, measured_graph, priced
+from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
+from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from .dropped_results import DroppedResults
 from .executors import Executors
-from .replayable import why_not_again
-from .saved_tensors import saved_of
+from .replayable import why_not_replayable
+from .saved_tensors import tensors_to_save
 
 #: The executor serves the framework's allocator for the whole process, so one runs at a time.
 _ONE_AT_A_TIME = threading.RLock()
@@ -26,26 +26,26 @@ class Region:
     """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
     awaits the ticket which it gave.
 
-    A ticket is flown once. ``backward_again`` runs both halves for one that was flown already, or
-    that was given up to have its memory for something else.
+    The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
+    pass was run already, or whose block was freed to have the memory for something else.
 
     ``after_bytes``: what the optimizer takes for a while in its own step.
     """
 
-    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[Plans] = (),
+    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
                  after_bytes: int = 0):
         self.captured = captured
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
-        measured = measured_graph(captured.graph, settings)
+        measured = measure(captured.graph, settings)
         self._results = DroppedResults(captured, measured, keep_all_bytes(measured))
         self._measured = measured
-        self._known: dict[frozenset[int], tuple[Priced, SectionedPlans]] = {}
+        self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.beside_bytes
         self.executors = Executors()
-        self.why_not_again = why_not_again(captured)
-        self.saved = saved_of(captured)
+        self.why_not_replayable = why_not_replayable(captured)
+        self.saved = tensors_to_save(captured)
         self._residents = _resident_sources(captured)
         self._forward_wanted, self._forward_results = _wanted(captured.forward_outputs)
         self._backward_wanted, self._backward_results = _wanted(captured.gradients)
@@ -61,21 +61,21 @@ class Region:
         return self.captured.graph.name
 
     @property
-    def priced(self) -> Priced:
+    def priced(self) -> PricedGraph:
         """The graph as plans are made for it now, by which results the caller drops."""
         return self._now()[0]
 
     @property
-    def plans(self) -> SectionedPlans:
+    def plans(self) -> SectionedGraphPlans:
         return self._now()[1]
 
-    def _now(self) -> tuple[Priced, SectionedPlans]:
+    def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self._results.now
         if dropped not in self._known:
-            known = priced(self._measured.with_results_dropped(sorted(dropped)))
+            known = price(self._measured.with_results_dropped(sorted(dropped)))
             # What no plan counts is gone when the optimizer steps.
             after_bytes = max(0, self._after_bytes - known.beside_bytes)
-            plans = SectionedPlans(known, self._settings, self._relatives, after_bytes)
+            plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
             self._known[dropped] = known, plans
         return self._known[dropped]
 
@@ -100,21 +100,21 @@ class Region:
         return self._kept_bytes + self.apart_bytes
 
     def block_bytes(self, plan: Plan) -> int:
-        """What a flight by the plan takes beside the residents."""
+        """What a pass by the plan takes beside the residents."""
         return plan.arena_bytes - self.priced.resident_bytes + self.beside_bytes
 
     @property
-    def open_flights(self) -> int:
+    def pending_passes(self) -> int:
         """How many forward passes wait for their backward pass."""
         return sum(executor.awaited != 0 for executor in self.executors)
 
     @property
     def holds_gradients(self) -> bool:
-        """Whether gradients live in a block that no flight needs any more."""
+        """Whether gradients live in a block that no pending pass needs any more."""
         return any(not executor.idle and not executor.awaited for executor in self.executors)
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs, and the ticket of the flight."""
+        """The forward outputs, and the ticket of the pending pass."""
         with _ONE_AT_A_TIME:
             residents = [primals[position] if constant is None else constant
                          for position, constant in self._residents]
@@ -122,7 +122,7 @@ class Region:
         return _filled(self._forward_results, found), ticket
 
     def backward(self, executor, tangents: Sequence[torch.Tensor], apart: bool = False) -> list:
-        """One gradient, or None, for each primal: of the flight that waits in the executor.
+        """One gradient, or None, for each primal: of the pass that is pending in the executor.
 
         With ``apart``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
@@ -131,7 +131,7 @@ class Region:
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, apart)
 
-    def backward_again(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+    def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                        tangents: Sequence[torch.Tensor]) -> list:
         """The same for a ticket that nobody awaits, gradients ``apart``.
 
@@ -146,17 +146,17 @@ class Region:
             found = self._idle(plan).again(ticket, residents, tangents, self._backward_wanted)
         return self._gradients(found, True)
 
-    def require_again(self) -> None:
+    def require_replayable(self) -> None:
         """Raises Error where a backward pass cannot be run a second time."""
-        if self.why_not_again is not None:
+        if self.why_not_replayable is not None:
             raise Error(
                 f"the backward pass of {self.name} was run already, and its forward pass cannot be "
-                f"run again for another one: {self.why_not_again}. Call backward() once for each "
-                f"forward pass (add the losses up instead of retain_graph=True), or run this model "
-                f"without Lowtide")
+                f"run again for another one: {self.why_not_replayable}. Call backward() once for "
+                f"each forward pass (add the losses up instead of retain_graph=True), or run this "
+                f"model without Lowtide")
 
-    def give_up(self, executor) -> None:
-        """Frees the block of a flight; its backward pass will run the forward pass again."""
+    def discard(self, executor) -> None:
+        """Frees the block of a pending pass; its backward pass will replay the forward pass."""
         with _ONE_AT_A_TIME:
             executor.give_up()
             executor.release()

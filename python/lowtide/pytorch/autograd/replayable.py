@@ -6,7 +6,7 @@ from ..capture import Captured, storages_of
 from ..capture.calls import PURE_LIBRARIES
 
 
-def why_not_again(captured: Captured) -> str | None:
+def why_not_replayable(captured: Captured) -> str | None:
     """None where a second run of the forward half, from the primals that autograd saved and the
     state of the generator, computes again what the backward half reads; else why it may not, as
     half a sentence.

@@ -10,7 +10,7 @@ from ..capture import Captured
 
 
 @dataclasses.dataclass(frozen=True)
-class Saved:
+class SavedTensors:
     """Positions of primals and of forward outputs that the backward half may read.
 
     Autograd saves them, though the executor has them, to notice when they are changed in between;
@@ -21,7 +21,7 @@ class Saved:
     results: list[int]
 
 
-def saved_of(captured: Captured) -> Saved:
+def tensors_to_save(captured: Captured) -> SavedTensors:
     """All primals that ops read, but for what the module itself overwrites; of the outputs, which
     lie where the caller could change them, those that ops behind the boundary may read."""
     ops = captured.graph.ops
@@ -31,7 +31,7 @@ def saved_of(captured: Captured) -> Saved:
                if index in read and position not in captured.updated]
     made = _read(captured, behind) - set(captured.primals)
     results = {output.tensor: position for position, output in enumerate(captured.forward_outputs)}
-    return Saved(primals, [position for index, position in results.items() if index in made])
+    return SavedTensors(primals, [position for index, position in results.items() if index in made])
 
 
 def _read(captured: Captured, ops: Sequence[Op]) -> set[int]:

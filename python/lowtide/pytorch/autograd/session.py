@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import torch
 
 from ... import InfeasibleError, Plan, _core, format_bytes
-from ..budget.account import Division
+from ..budget.account import BudgetAccount
 from ..budget.memory import Memory, outside_room
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
-from ..plans.graph_plans import Plans
+from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
-from .admission import Room
+from .admission import Admission
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .region import Region
@@ -23,7 +23,7 @@ from .steps import Steps
 
 
 class Session:
-    """Plans and runs the graphs of one model within one budget.
+    """GraphPlans and runs the graphs of one model within one budget.
 
     ``parameters``: gives those of the whole model, as it is now; none where it is not known.
     ``name``: what the graphs are called in reports.
@@ -43,10 +43,11 @@ class Session:
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
         self._parameters = parameters
-        self._plans: list[Plans] = []
+        self._plans: list[GraphPlans] = []
         self._steps = Steps(self.regions)
-        self._division = Division(settings, lambda: self._parameters(), self.regions, self._steps)
-        self._room = Room(self.regions, self._division)
+        self._account = BudgetAccount(settings, lambda: self._parameters(), self.regions,
+                                      self._steps)
+        self._admission = Admission(self.regions, self._account)
         self._gradients = KeptGradients(parameters())
         self._meter = Meter(self.regions)
         self._notices = Notices()
@@ -63,18 +64,18 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
-        self._division.trace(trained)
-        region = Region(captured, self.settings, self._plans, self._division.optimizer_step_bytes)
+        self._account.trace(trained)
+        region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes)
         self.regions.append(region)
         self._steps.meet(region)
         self._tells = False
-        self._division.changed()
+        self._account.changed()
         try:
             self.plan_for(region)
         except BaseException:
             self.regions.remove(region)
             self._steps.forget(region)
-            self._division.changed()
+            self._account.changed()
             raise
         self._plans.append(region.plans)
         return region
@@ -96,7 +97,7 @@ class Session:
     def begin_capture(self) -> None:
         """A graph is about to be captured and its ops measured: blocks that nobody needs make room,
         and what that takes counts as of the step that comes."""
-        if self.preparing or any(region.open_flights for region in self.regions):
+        if self.preparing or any(region.pending_passes for region in self.regions):
             return
         self._meter.end()
         self._release_idle()
@@ -110,7 +111,7 @@ class Session:
             return self._leanest_plan(region, error)
 
     def _plan_within_share(self, region: Region) -> Plan:
-        return region.plans.within(self._division.share(region), soon=self._in_haste())
+        return region.plans.within(self._account.share(region), soon=self._in_haste())
 
     def _leanest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -128,13 +129,13 @@ class Session:
     def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
         """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
         needs = {other: other.plans.leanest().arena_bytes for other in self._steps.of(region)}
-        enough = self._division.enough(needs)
+        enough = self._account.enough(needs)
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
         known = "" if self._trained else (
             ", as far as the first step is known (graphs behind a break and further forward passes "
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._division.what_else()}")
+                   f"({enough} bytes){known}. {why} {self._account.what_else()}")
         return NoPlan(Refusal(message), enough)
 
     def _in_haste(self) -> bool:
@@ -148,32 +149,32 @@ class Session:
         self.runs += 1
         if self.preparing:
             raise Prepared
-        if not any(other.open_flights for other in self.regions):
+        if not any(other.pending_passes for other in self.regions):
             self._begin_step(region)
         self._gradients.meet(primals)
         if self._steps.meet(region):
-            self._division.changed()
+            self._account.changed()
         result = region.forward(self._plan_that_fits(region), primals)
         self._ran = True
         return result
 
     def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
-        """The gradients for a ticket, which may be flown already (``retain_graph``).
+        """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
 
-        ``saved``: what autograd saved of the flight, as ``region.saved`` lists it.
+        ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         executor = region.executors.awaiting(ticket)
         if executor is not None:
             gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
             if region.see_results(executor):
-                self._division.changed()
+                self._account.changed()
                 self._tells = False
         else:
-            region.require_again()
+            region.require_replayable()
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.beside_bytes)
-            gradients = region.backward_again(plan, ticket, saved, tangents)
+            gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read()
         region.executors.release_unused()
         self._last = region
@@ -202,10 +203,10 @@ class Session:
         self._release_idle()
 
     def _plan_that_fits(self, region: Region, beside_bytes: int = 0) -> Plan:
-        """``beside_bytes``: as of ``Room.plan_that_fits``."""
+        """``beside_bytes``: as of ``Admission.plan_that_fits``."""
         plan = self.plan_for(region)
         try:
-            return self._room.plan_that_fits(region, plan, beside_bytes)
+            return self._admission.plan_that_fits(region, plan, beside_bytes)
         except InfeasibleError as error:
             return self._leanest_plan(region, error)
 
@@ -213,7 +214,7 @@ class Session:
         self._meter.end()
         self._clear_blocks(region)
         self._leave_room_outside(region)
-        self._room.gave_up = False
+        self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
             if other not in step:
@@ -227,35 +228,35 @@ class Session:
         dropped."""
         step = self._steps.of(region)
         seen = outside_room(self._meter.unforeseen_bytes)
-        before = self._division.outside_bytes
+        before = self._account.outside_bytes
         tells, self._tells = self._tells, True
         if not tells or not self._leaves_room or seen <= before or self.budget_bytes is None:
             return
-        self._division.leave(seen)
+        self._account.leave(seen)
         try:
             for other in step:
                 self._plan_within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
             reason = self._explained(region, error)
-            self._division.leave(before)
+            self._account.leave(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
                  f"which the budget of {self.settings.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
 
     def _clear_blocks(self, region: Region) -> None:
-        """Moves gradients out of the blocks before a flight of this region. Where somebody keeps
+        """Moves gradients out of the blocks before a pass of this region. Where somebody keeps
         others than those in ``.grad``, and with them the block where they lie, they get memory of
         their own from now on."""
         self._kept_bytes = self._gradients.bytes()
         if self._kept_bytes:
             self._move_gradients_out(region)
-        self._division.hold(self._kept_bytes)
+        self._account.hold(self._kept_bytes)
         for other in self.regions:
             if not other.all_apart and other.holds_gradients:
                 other.all_apart = True
-                self._division.changed()
+                self._account.changed()
 
     def _move_gradients_out(self, region: Region) -> None:
         executors = [executor for other in self.regions for executor in other.executors
@@ -264,7 +265,7 @@ class Session:
         def in_a_block(gradient: torch.Tensor) -> bool:
             return any(executor.contains(gradient) for executor in executors)
 
-        if self._room.has(region, self._kept_bytes):
+        if self._admission.has(region, self._kept_bytes):
             self._gradients.move_out(in_a_block)
         else:
             self._gradients.move_out_by_file(in_a_block, self._release_idle)
@@ -275,19 +276,20 @@ class Session:
             region.executors.release_idle()
 
     def _goes_on_elsewhere(self) -> bool:
-        """Whether a flight is to be flown again before the step is over, so that gradients which
+        """Whether a forward pass is to be replayed before the step is over, so that gradients which
         are passed on to it must leave their block."""
-        return self._room.gave_up or torch._C._autograd._get_current_graph_task_keep_graph()
+        return (self._admission.discarded_passes
+                or torch._C._autograd._get_current_graph_task_keep_graph())
 
     # ---- Figures
 
     @property
     def budget_bytes(self) -> int | None:
-        return self._division.budget_bytes
+        return self._account.budget_bytes
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
-        fixed = self._division.fixed_bytes
+        fixed = self._account.fixed_bytes
         if not self.regions:
             return Memory(self.settings.budget.bytes, fixed, fixed)
         step = self._steps.of(self._last or self.regions[0])
@@ -310,7 +312,7 @@ class Session:
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.leanest()) for region in step)
-        return self._division.fixed_bytes + residents + blocks
+        return self._account.fixed_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""

@@ -23,15 +23,15 @@ class Steps:
 
     def meet(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
-        waiting = {other: other.open_flights + (other is region) for other in self._regions}
-        waiting = {other: flights for other, flights in waiting.items() if flights}
+        waiting = {other: other.pending_passes + (other is region) for other in self._regions}
+        waiting = {other: passes for other, passes in waiting.items() if passes}
         if any(_contains(seen, waiting) for seen in self._seen):
             return False
         self._seen = [seen for seen in self._seen if not _contains(waiting, seen)] + [waiting]
         return True
 
     def forget(self, region: Region) -> None:
-        self._seen = [{other: flights for other, flights in seen.items() if other is not region}
+        self._seen = [{other: passes for other, passes in seen.items() if other is not region}
                       for seen in self._seen]
 
     def of(self, region: Region) -> Mapping[Region, int]:
@@ -42,10 +42,10 @@ class Steps:
 
 
 def _contains(step: Mapping[Region, int], other: Mapping[Region, int]) -> bool:
-    return all(flights <= step.get(region, 0) for region, flights in other.items())
+    return all(passes <= step.get(region, 0) for region, passes in other.items())
 
 
 def _block_bytes(step: Mapping[Region, int]) -> int:
     """What all need beside parameters and inputs, at least."""
-    return sum(flights * (region.priced.floor_bytes - region.priced.resident_bytes)
-               for region, flights in step.items())
+    return sum(passes * (region.priced.floor_bytes - region.priced.resident_bytes)
+               for region, passes in step.items())

@@ -22,8 +22,8 @@ _MOST_OUTSIDE = 1 << 16
 _LOSS_BYTES = 4096
 
 
-class Figures(Protocol):
-    """What is known of the bytes of a captured graph, as ``plans.planning.Priced`` has it."""
+class GraphBytes(Protocol):
+    """What is known of the bytes of a captured graph, as ``plans.planning.PricedGraph`` has it."""
 
     keep_all_peak_bytes: int
     floor_bytes: int
@@ -35,11 +35,11 @@ class Figures(Protocol):
     def resident_bytes(self) -> int: ...
 
 
-class Region(Protocol):
+class BudgetedGraph(Protocol):
     """A captured graph that the budget is to have room for, as ``autograd.region.Region`` is."""
 
     @property
-    def priced(self) -> Figures: ...
+    def priced(self) -> GraphBytes: ...
     @property
     def apart_bytes(self) -> int: ...
     @property
@@ -48,13 +48,13 @@ class Region(Protocol):
     def keep_all_bytes(self) -> int: ...
 
 
-class Steps(Protocol):
+class StepMembers(Protocol):
     """Which graphs run in one step, as ``autograd.steps.Steps`` learns it."""
 
-    def of(self, region: Region) -> Mapping[Region, int]: ...
+    def of(self, region: BudgetedGraph) -> Mapping[BudgetedGraph, int]: ...
 
 
-class Division:
+class BudgetAccount:
     """Shares for the graphs of each step, of what the budget leaves them.
 
     Worked out once, and again after ``changed()``: when there is another graph, when it is learnt
@@ -66,7 +66,7 @@ class Division:
     """
 
     def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
-                 regions: Sequence[Region], steps: Steps):
+                 regions: Sequence[BudgetedGraph], steps: StepMembers):
         self.settings = settings
         self.held_bytes = 0
         self.outside_bytes = 0
@@ -76,8 +76,8 @@ class Division:
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
-        self._shares: dict[Region, int | None] = {}
-        self._rooms: dict[Region, int | None] = {}
+        self._shares: dict[BudgetedGraph, int | None] = {}
+        self._rooms: dict[BudgetedGraph, int | None] = {}
 
     def changed(self) -> None:
         self._shares.clear()
@@ -101,7 +101,7 @@ class Division:
         """Parameters that a graph trains: they stand for the model's where those are not known."""
         self._traced = list(trained)
 
-    def share(self, region: Region) -> int | None:
+    def share(self, region: BudgetedGraph) -> int | None:
         """Bytes for a plan of the graph, its residents included; None without a limit. Raises
         InfeasibleError when the graphs of its step do not fit together."""
         if region not in self._shares:
@@ -109,7 +109,7 @@ class Division:
             self._shares[region] = None if total is None else self._share(region, total)
         return self._shares[region]
 
-    def enough(self, needs: Mapping[Region, int]) -> int:
+    def enough(self, needs: Mapping[BudgetedGraph, int]) -> int:
         """The smallest budget by which each of these graphs has so many bytes as its share."""
         low, high = 0, 1
         while not self._has_enough(high, needs):
@@ -119,7 +119,7 @@ class Division:
             low, high = (low, middle) if self._has_enough(middle, needs) else (middle, high)
         return high
 
-    def room_bytes(self, region: Region) -> int | None:
+    def room_bytes(self, region: BudgetedGraph) -> int | None:
         """What the blocks of all graphs of a step may take together; None without a limit."""
         if region not in self._rooms:
             total = self.budget_bytes
@@ -174,27 +174,27 @@ class Division:
         budget = f"The budget of {self.settings.budget}"
         return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
 
-    def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
+    def _has_enough(self, total: int, needs: Mapping[BudgetedGraph, int]) -> bool:
         try:
             return all(self._share(region, total) >= need for region, need in needs.items())
         except InfeasibleError:
             return False
 
-    def _share(self, region: Region, total: int) -> int:
+    def _share(self, region: BudgetedGraph, total: int) -> int:
         left = self._for_steps(region, total)
         self._require_room(left)
         step = self._steps.of(region)
-        flights = [other for other, count in step.items() for _ in range(count)]
+        passes = [other for other, count in step.items() for _ in range(count)]
         again = max((other.priced.beside_bytes for other, count in step.items() if count > 1),
                     default=0)
-        share = shares(left, [_need(other) for other in flights], again)[flights.index(region)]
+        share = shares(left, [_need(other) for other in passes], again)[passes.index(region)]
         return share - region.beside_bytes
 
-    def _room(self, region: Region, total: int) -> int:
+    def _room(self, region: BudgetedGraph, total: int) -> int:
         return (self._for_steps(region, total)
                 - max(other.priced.resident_bytes for other in self._steps.of(region)))
 
-    def _for_steps(self, region: Region, total: int) -> int:
+    def _for_steps(self, region: BudgetedGraph, total: int) -> int:
         """What a budget leaves for the graphs of a step with their residents."""
         return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
                 - self._more_inputs(region))
@@ -202,17 +202,17 @@ class Division:
     def _outside(self, total: int) -> int:
         return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
 
-    def _more_inputs(self, region: Region) -> int:
-        """Bytes of the inputs of a step's flights but the first of each graph: those are among its
+    def _more_inputs(self, region: BudgetedGraph) -> int:
+        """Bytes of the inputs of a step's passes but the first of each graph: those are among its
         residents."""
-        return sum((flights - 1) * other.priced.input_bytes
-                   for other, flights in self._steps.of(region).items())
+        return sum((passes - 1) * other.priced.input_bytes
+                   for other, passes in self._steps.of(region).items())
 
-    def _keep_all_bytes(self, step: Mapping[Region, int]) -> int:
+    def _keep_all_bytes(self, step: Mapping[BudgetedGraph, int]) -> int:
         """What a step takes when all values are kept, with the gradients that it is added to."""
         residents = max(region.priced.resident_bytes for region in step)
-        blocks = sum(flights * (region.keep_all_bytes - region.priced.resident_bytes)
-                     for region, flights in step.items())
+        blocks = sum(passes * (region.keep_all_bytes - region.priced.resident_bytes)
+                     for region, passes in step.items())
         return self.fixed_bytes + self.held_bytes + residents + blocks
 
     def _require_room(self, left_bytes: int) -> None:
@@ -236,7 +236,7 @@ def _if_a_share_was_meant(budget) -> str:
     return f" (which are bytes; for a share, write \"{text}%\")" if is_small else ""
 
 
-def _need(region: Region) -> Need:
+def _need(region: BudgetedGraph) -> Need:
     known = region.priced
     return Need(known.keep_all_peak_bytes + region.beside_bytes,
                 known.floor_bytes + region.beside_bytes, known.resident_bytes)

@@ -24,7 +24,7 @@ def shares(total_bytes: int | None, needs: Sequence[Need],
 
     All forward passes run before the first backward pass, so the values of all graphs are held at
     once. What the budget leaves beyond every graph's floor goes to each in proportion to what it
-    lacks to keep everything, less ``again_bytes``, which a flight needs that runs again because not
+    lacks to keep everything, less ``again_bytes``, which a pass needs that is replayed because not
     everything is kept. Raises InfeasibleError when the floors alone exceed the budget.
     """
     if total_bytes is None:

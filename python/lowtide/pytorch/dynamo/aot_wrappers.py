@@ -17,7 +17,7 @@ from .used_results import tangents_of_gradients, without_unused
 _MOST_VIEWS = 16
 
 
-def by_wrappers(trace: JointTrace, session: Session) -> Callable:
+def behind_aot_wrappers(trace: JointTrace, session: Session) -> Callable:
     """The graph of a trace, planned in the session, as AOTAutograd wraps its halves.
 
     The wrappers give zeros for the tangents of results that the loss does not use. A hook before

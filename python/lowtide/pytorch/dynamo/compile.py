@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from ..autograd.session import Session
-from .aot_wrappers import by_wrappers
+from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace, trace_joint
 from .shapes import PerShape, is_symbolic
@@ -37,7 +37,7 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
     # Under no_grad, what needs gradients is connected within the graph.
     results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
     if results is None:
-        return by_wrappers(full, session)
+        return behind_aot_wrappers(full, session)
 
     def trace_again(primals: Sequence, used: Used) -> JointTrace:
         written = len(full.metadata.mutated_inp_runtime_indices)

@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 
-def forward_half(run: Callable, primals: Sequence[fx.Node], returned: Sequence,
+def forward_graph(run: Callable, primals: Sequence[fx.Node], returned: Sequence,
                  saved: Sequence[fx.Node], ticket: torch.Tensor) -> fx.GraphModule:
     """A graph of one call, ``run(*primals) -> (*returned, ticket)``.
 
@@ -31,7 +31,7 @@ def forward_half(run: Callable, primals: Sequence[fx.Node], returned: Sequence,
     return _module(graph, outputs)
 
 
-def backward_half(run: Callable, saved: Sequence[fx.Node], ticket: torch.Tensor,
+def backward_graph(run: Callable, saved: Sequence[fx.Node], ticket: torch.Tensor,
                   tangents: Sequence[fx.Node], derived: Sequence) -> fx.GraphModule:
     """A graph of one call, ``run(ticket, *saved, *tangents) -> derived``, a gradient for each
     primal."""

@@ -14,7 +14,7 @@ from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import InputError, _runtime
-from ..autograd.saved_tensors import Saved, saved_of
+from ..autograd.saved_tensors import SavedTensors, tensors_to_save
 from ..capture import (
     Captured,
     describe_inputs,
@@ -24,7 +24,7 @@ from ..capture import (
     mutated_primals,
 )
 from ..capture.primals import placeholders
-from .forward_backward_graphs import backward_half, forward_half
+from .forward_backward_graphs import backward_graph, forward_graph
 
 
 @dataclasses.dataclass(eq=False)
@@ -38,7 +38,7 @@ class JointTrace:
 
     joint: fx.GraphModule
     captured: Captured
-    saved: Saved
+    saved: SavedTensors
     trained: list[torch.Tensor]
     metadata: ViewAndMutationMeta | None = None
     function: Callable | None = None
@@ -96,7 +96,7 @@ def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule
                           primal_names=names, updated=mutated_primals(joint))
     trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
                if role == "parameter"]
-    return JointTrace(joint, captured, saved_of(captured), trained)
+    return JointTrace(joint, captured, tensors_to_save(captured), trained)
 
 
 def _without_elements(parameter: torch.Tensor) -> torch.Tensor:
@@ -124,8 +124,8 @@ def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx
              *(returned[position] for position in trace.saved.results)]
     ticket = _fake_ticket(primals)
     return (
-        forward_half(_run_forward(trace), primals, returned, saved, ticket),
-        backward_half(_run_backward(trace, len(saved)), saved, ticket,
+        forward_graph(_run_forward(trace), primals, returned, saved, ticket),
+        backward_graph(_run_backward(trace, len(saved)), saved, ticket,
                       placeholders(trace.joint, "tangents"), derived),
     )
 

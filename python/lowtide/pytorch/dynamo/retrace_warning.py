@@ -11,7 +11,7 @@ from ..common.notices import warn
 _MANY_TRACES = 6
 
 
-class Retraced:
+class RetraceWarning:
     """Warns once when a function of the model ``name`` is traced for the sixth time."""
 
     def __init__(self, name: str):

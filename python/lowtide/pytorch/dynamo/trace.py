@@ -16,8 +16,8 @@ from torch._dynamo.guards import DeletedGuardManagerWrapper
 
 from ..capture.tracing import logging_functions
 from .backend_errors import with_own_errors
-from .retrace_warning import Retraced
-from .unique_code import with_own_code
+from .retrace_warning import RetraceWarning
+from .unique_code import with_unique_code
 
 #: How often one function is traced at most, for each kind of call that it meets.
 MOST_TRACES = 64
@@ -49,11 +49,11 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     the model, for warnings. The settings hold while something is traced and not around each call:
     there they would take longer than a small model's forward pass.
     """
-    retraced = Retraced(name)
+    retrace_warning = RetraceWarning(name)
     if callable(backend):
         backend = with_own_errors(backend)
     context = torch._dynamo.optimize(backend, nopython=fullgraph,
-                                     guard_fail_fn=retraced.see_failed_guard)
+                                     guard_fail_fn=retrace_warning.see_failed_guard)
     trace = context.callback
     own_backend = torch._dynamo.eval_frame.innermost_backend(trace)
     codes: dict[int, types.CodeType] = {}
@@ -63,7 +63,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
         codes[id(frame.f_code)] = frame.f_code
         with tracing_patiently(), _shapes(fixed_shapes), _quietly(), _tracing_here():
             found = trace(frame, *arguments, **named)
-        retraced.see_trace(frame.f_code)
+        retrace_warning.see_trace(frame.f_code)
         return found
 
     def let_go():
@@ -75,7 +75,7 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
             _forget_compiled(codes.popitem()[1], own_backend)
 
     context.callback = trace_patiently
-    found = context(with_own_code(function))
+    found = context(with_unique_code(function))
     found._lowtide_let_go = let_go
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 _numbers = itertools.count(1)
 
 
-def with_own_code(function: Callable) -> Callable:
+def with_unique_code(function: Callable) -> Callable:
     """The function with a code object and a name of its own: by the one Dynamo counts and keeps
     what it traces, by the other it remembers which sizes changed."""
     code = function.__code__

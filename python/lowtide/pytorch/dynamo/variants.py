@@ -9,7 +9,7 @@ import torch
 
 from ... import Error, _runtime
 from ..autograd.region import Region
-from ..autograd.replayable import why_not_again
+from ..autograd.replayable import why_not_replayable
 from ..autograd.session import Session
 from .joint_trace import JointTrace
 from .used_results import Used, likely_used, tangents_of_gradients, without_unused
@@ -78,7 +78,7 @@ class Variants:
         return [outputs[position].meta["val"] for position in self._results]
 
     def _plannable(self, used: Used) -> Used:
-        return used if why_not_again(self._full.captured) is None else self._all_used
+        return used if why_not_replayable(self._full.captured) is None else self._all_used
 
     def _backward(self, planned: Used, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                   tangents: Sequence[torch.Tensor | None]) -> list:
@@ -93,7 +93,7 @@ class Variants:
             return self._session.backward(region, ticket, saved, given)
         if planned != self._all_used:
             if waiting is not None:
-                region.give_up(waiting)
+                region.discard(waiting)
             saved = self._saved_of_full(self._traces[planned], saved)
         return self._with_zeros(ticket, saved, tangents)
 

@@ -2,10 +2,10 @@
 
 from ...lazy import lazily
 
-__all__ = ["Choice", "Fitted", "InductorMode", "PlannedPartition", "backend", "compile_within"]
+__all__ = ["Candidate", "Fitted", "InductorMode", "PlannedPartition", "backend", "compile_within"]
 
 __getattr__ = lazily(__name__, {  # torch._inductor takes seconds to import
-    "Choice": ".select.candidate",
+    "Candidate": ".select.candidate",
     "Fitted": ".fit",
     "InductorMode": ".mode",
     "PlannedPartition": ".select.partition_fn",

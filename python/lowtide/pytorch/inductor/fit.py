@@ -23,7 +23,7 @@ from ..budget.settings import TIME_LIMIT
 from ..dynamo.trace import forget, traced
 from .compiler import compiler
 from .lower.lowering import KnownLowerings
-from .select.candidate import Choice, too_small
+from .select.candidate import Candidate, too_small
 from .select.partition_fn import PlannedPartition
 
 #: A part of the budget that may stay unused: another compilation would gain little.
@@ -47,7 +47,7 @@ class Fitted:
 
     model: Callable
     measured_bytes: int
-    choice: Choice
+    choice: Candidate
     rounds: int
 
 
@@ -147,9 +147,9 @@ def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> 
     return min(seconds, key=seconds.get)
 
 
-def _is_close(choice: Choice) -> bool:
+def _is_close(candidate: Candidate) -> bool:
     """Whether one of PyTorch's splits fits as well and may be the faster."""
-    return choice.rival is not None and choice.rival.overhead <= choice.overhead + CLOSE
+    return candidate.rival is not None and candidate.rival.overhead <= candidate.overhead + CLOSE
 
 
 def _seconds(run: Callable[[], object]) -> float:

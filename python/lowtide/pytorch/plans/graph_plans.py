@@ -11,12 +11,12 @@ from ..budget.settings import Settings
 from ..common.notices import Notices
 from .planning import (
     NoPlan,
-    Priced,
+    PricedGraph,
     Refusal,
     leanest_plan,
-    planned,
+    plan_within,
     store_for,
-    stored,
+    stored_plan,
     transferred,
 )
 
@@ -37,14 +37,15 @@ _SOON = 1.0
 _ONE_SEARCH_AT_A_TIME = threading.Lock()
 
 
-class Plans:
+class GraphPlans:
     """Makes plans and remembers them.
 
     ``relatives``: the plans of the model's other graphs. What was decided for the same ops with
     other sizes is tried before anything is searched for.
     """
 
-    def __init__(self, priced: Priced, settings: Settings, relatives: Iterable[Plans] = ()):
+    def __init__(self, priced: PricedGraph, settings: Settings,
+                 relatives: Iterable[GraphPlans] = ()):
         self.priced = priced
         self._settings = settings
         self._relatives = relatives
@@ -80,7 +81,7 @@ class Plans:
         return self._leanest
 
     def _now(self, budget_bytes: int | None) -> Plan:
-        found, searched = stored(budget_bytes, self._store, self._settings)
+        found, searched = stored_plan(budget_bytes, self._store, self._settings)
         if found is not None and self._is_final(found, searched):
             self._settings.say(f"planned before: {format_bytes(found.arena_bytes)}")
             return found
@@ -92,7 +93,7 @@ class Plans:
         return min(at_hand, key=lambda plan: plan.cost, default=found)
 
     def _soon(self, budget_bytes: int | None) -> Plan:
-        found, searched = stored(budget_bytes, self._store, self._settings)
+        found, searched = stored_plan(budget_bytes, self._store, self._settings)
         if found is not None and self._is_final(found, searched):
             return found
         if found is None:
@@ -110,7 +111,7 @@ class Plans:
                 or (searched_seconds or 0.0) >= self._settings.time_limit)
 
     def _planned(self, budget_bytes: int | None, settings: Settings) -> Plan:
-        return planned(self.priced, budget_bytes, settings, self._store)
+        return plan_within(self.priced, budget_bytes, settings, self._store)
 
     def _fitting(self, budget_bytes: int | None) -> list[Plan]:
         """The plans for other budgets that fit this one."""
@@ -173,17 +174,17 @@ class Plans:
             self._found[budget_bytes] = better
 
 
-class SectionedPlans(Plans):
+class SectionedGraphPlans(GraphPlans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
     room for the optimizer's ``after_bytes`` beside the gradients, or for the largest share of them
     that a plan is found for."""
 
-    def __init__(self, priced: Priced, settings: Settings, relatives: Iterable[Plans] = (),
-                 after_bytes: int = 0):
+    def __init__(self, priced: PricedGraph, settings: Settings,
+                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
         super().__init__(priced, settings, relatives)
         self._after_bytes, self._notices = after_bytes, Notices()
         self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
-        self._sectioned: dict[int, Plans] = {}
+        self._sectioned: dict[int, GraphPlans] = {}
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
         if budget_bytes is None:
@@ -204,11 +205,11 @@ class SectionedPlans(Plans):
     def _warn_of(self, excess_bytes: int) -> None:
         self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
 
-    def _leaving(self, after_bytes: int) -> Plans:
+    def _leaving(self, after_bytes: int) -> GraphPlans:
         if after_bytes not in self._sectioned:
             graph = self.priced.graph.with_after_bytes(after_bytes)
             priced = dataclasses.replace(self.priced, graph=graph)
-            self._sectioned[after_bytes] = Plans(priced, self._settings, self._relatives)
+            self._sectioned[after_bytes] = GraphPlans(priced, self._settings, self._relatives)
         return self._sectioned[after_bytes]
 
 

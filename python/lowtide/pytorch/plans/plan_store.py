@@ -1,4 +1,4 @@
-"""Plans that were found before for one graph, this run or an earlier one."""
+"""GraphPlans that were found before for one graph, this run or an earlier one."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ _UNLIMITED_BYTES = 1 << 52
 
 
 @dataclasses.dataclass(frozen=True)
-class Priced:
+class PricedGraph:
     """A graph with measured times and workspaces, and what bounds its plans, in bytes."""
 
     graph: Graph
@@ -63,7 +63,7 @@ class NoPlan(InfeasibleError):
         self.smallest_budget = smallest_budget
 
 
-def measured_graph(graph: Graph, settings: Settings) -> Graph:
+def measure(graph: Graph, settings: Settings) -> Graph:
     """Measures what the profile of this device lacks. Ctrl-C keeps what was measured."""
     settings.say(f"measuring the ops of {graph.name}")
     return interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
@@ -76,17 +76,18 @@ def keep_all_bytes(measured: Graph) -> int:
     return kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
 
 
-def priced(measured: Graph) -> Priced:
+def price(measured: Graph) -> PricedGraph:
     """What bounds the plans of a measured graph."""
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
     by_role = collections.Counter()
     for tensor in measured.tensors:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
-    return Priced(measured, keep_all_bytes(measured), replay(measured, keep_all(measured)).cost,
-                  structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
+    return PricedGraph(
+        measured, keep_all_bytes(measured), replay(measured, keep_all(measured)).cost,
+        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
 
 
-def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings,
+def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
             store: PlanStore | None) -> Plan:
     """The cheapest plan within so many bytes for residents, values and workspaces, of what a search
     finds and of what is in the store. Raises NoPlan.
@@ -115,14 +116,14 @@ def planned(priced_graph: Priced, budget_bytes: int | None, settings: Settings,
     return answer.plan
 
 
-def store_for(priced_graph: Priced, settings: Settings) -> PlanStore | None:
+def store_for(priced_graph: PricedGraph, settings: Settings) -> PlanStore | None:
     """Where plans of the graph are kept; None where the settings want no cache."""
     if not settings.keeps_plans:
         return None
     return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options)
 
 
-def stored(budget_bytes: int | None, store: PlanStore | None,
+def stored_plan(budget_bytes: int | None, store: PlanStore | None,
            settings: Settings) -> tuple[Plan | None, float | None]:
     """The cheapest plan of earlier searches that fits, and the time limit of the longest of them
     for this very budget (``PlanStore.searched_seconds``)."""
@@ -132,7 +133,7 @@ def stored(budget_bytes: int | None, store: PlanStore | None,
     return store.cheapest(budget), store.searched_seconds(budget)
 
 
-def leanest_plan(priced_graph: Priced, settings: Settings) -> Plan:
+def leanest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
     """The plan of the fewest bytes for residents, values and workspaces that is found."""
     answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
                   options=settings.planning_options, time_limit=settings.time_limit)
@@ -142,7 +143,8 @@ def leanest_plan(priced_graph: Priced, settings: Settings) -> Plan:
     return plan(priced_graph.graph, _UNLIMITED_BYTES, "keep-all").plan
 
 
-def transferred(priced_graph: Priced, other: Priced, plan: Plan, budget_bytes: int) -> Plan | None:
+def transferred(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
+                budget_bytes: int) -> Plan | None:
     """The decisions of another graph's plan for this one; None when the ops differ or these bytes
     are too few."""
     return _core.transferred(priced_graph.graph, other.graph, plan, budget_bytes)

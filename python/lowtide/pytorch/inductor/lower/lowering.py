@@ -2,7 +2,7 @@
 
 Inductor lowers a graph, fuses and orders the kernels, and only then writes and compiles them, which
 takes most of the time. Its scheduler knows by then which values are written to memory and for how
-long, so that a split of a joint graph can be judged for a small part of what compiling it takes.
+long, so that a split of a joint graph can be evaluated for a small part of what compiling it takes.
 Internals of PyTorch 2.13 are used, in the order in which ``torch._inductor.compile_fx`` does.
 """
 

@@ -18,17 +18,17 @@ from .products import kernel_cost
 from .rates import microseconds, pointwise_operations
 
 
-def estimate(node: fx.Node, written: Set[fx.Node] = frozenset()) -> float:
+def estimate(node: fx.Node, materialized: Set[fx.Node] = frozenset()) -> float:
     """The cost of one execution of a call_function node, in microseconds.
 
-    Needs ``meta["val"]`` of the node and of what it reads. A view costs nothing. ``written``: as
-    in ``written.py``.
+    Needs ``meta["val"]`` of the node and of what it reads. A view costs nothing.
+    ``materialized``: as in ``materialized.py``.
     """
     if is_view(node):
         return 0.0
     moved = sum(node_bytes(read) for read in node.all_input_nodes
-                if not _fused(read, node, written))
-    if not is_inlined(node, written):
+                if not _fused(read, node, materialized))
+    if not is_inlined(node, materialized):
         moved += node_bytes(node)
     product = kernel_cost(node).microseconds
     return product or microseconds(0, moved, pointwise_operations(node))
@@ -45,22 +45,22 @@ def group_cost(nodes: Sequence[fx.Node]) -> float:
     return product or microseconds(0, moved, sum(map(pointwise_operations, nodes)))
 
 
-def is_inlined(node: fx.Node, written: Set[fx.Node]) -> bool:
+def is_inlined(node: fx.Node, materialized: Set[fx.Node]) -> bool:
     """Whether Inductor computes a value inside the kernels of all that read it, so that it never
     lies in memory."""
-    return bool(node.users) and all(_fused(node, user, written) for user in node.users)
+    return bool(node.users) and all(_fused(node, user, materialized) for user in node.users)
 
 
-def _fused(made: fx.Node, reader: fx.Node, written: Set[fx.Node]) -> bool:
+def _fused(made: fx.Node, reader: fx.Node, materialized: Set[fx.Node]) -> bool:
     """Whether Inductor computes ``made`` inside the kernel of a reader.
 
     That is so for a pointwise op on the same side of the boundary whose reader, which may read a
     view of it, is pointwise or reduces.
     """
-    if made in written or not is_pointwise(made) or _side(made) != _side(reader):
+    if made in materialized or not is_pointwise(made) or _side(made) != _side(reader):
         return False
     if reader.op == "call_function" and is_view(reader):
-        return bool(reader.users) and all(_fused(made, user, written) for user in reader.users)
+        return bool(reader.users) and all(_fused(made, user, materialized) for user in reader.users)
     return is_pointwise(reader) or _reduces(reader)
 
 

@@ -15,7 +15,7 @@ from torch._inductor import config
 from .nodes import is_pointwise, is_view
 
 
-def written(graph: fx.Graph) -> frozenset[fx.Node]:
+def materialized(graph: fx.Graph) -> frozenset[fx.Node]:
     """Pointwise nodes of a graph that read too much to be computed again by each kernel."""
     found: set[fx.Node] = set()
     reads: dict[fx.Node, frozenset[fx.Node]] = {}

@@ -3,7 +3,7 @@
 Inductor computes a pointwise value inside the kernels that read it, unless too many do. What is
 left lies in memory from where it is made to where the last kernel reads it, itself or through such
 values. In which order Inductor runs a half, and what it fuses over greater distances, is not
-foreseen; how far a split that was lowered is from this corrects what is foreseen of others.
+predicted; how far a split that was lowered is from this corrects what is predicted of others.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from torch import fx
 
 from .accumulated import with_accumulation
 from .estimate import estimate, is_inlined
-from .materialized import written
+from .materialized import materialized
 from .nodes import is_pointwise, is_view, node_bytes, taken
 from .products import kernel_cost
 
 
 @dataclass(frozen=True)
-class Foreseen:
+class Prediction:
     """Bytes above parameters, buffers and inputs, and a time that only compares."""
 
     peak_bytes: int
     microseconds: float
 
 
-def foreseen(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Foreseen:
+def predict(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Prediction:
     """Of the forward and the backward graph of a step."""
     halves = tuple(map(with_accumulation, halves))
     given = {node.name for node in halves[0].graph.find_nodes(op="placeholder")}
-    apart = frozenset().union(*(written(half.graph) for half in halves))
+    apart = frozenset().union(*(materialized(half.graph) for half in halves))
     ops = (node for half in halves for node in half.graph.nodes
            if node.op == "call_function")
-    return Foreseen(max(_peak_bytes(half, given, apart) for half in halves),
+    return Prediction(max(_peak_bytes(half, given, apart) for half in halves),
                     sum(estimate(node, apart) for node in ops))
 
 

@@ -10,7 +10,7 @@ from ..split.joint import Halves
 
 
 @dataclasses.dataclass(frozen=True)
-class Choice:
+class Candidate:
     """A split, and what a step is expected to take with it.
 
     ``name`` says whose it is. ``expected_bytes``: the peak with parameters, buffers and inputs.
@@ -26,7 +26,7 @@ class Choice:
     overhead: float
     planned: Planned | None = None
     near: bool = False
-    rival: Choice | None = None
+    rival: Candidate | None = None
     budget_bytes: int | None = None
 
     @property
@@ -34,18 +34,18 @@ class Choice:
         return self.budget_bytes is None or self.expected_bytes <= self.budget_bytes
 
 
-def fastest(found: Iterable[Choice], budget_bytes: int) -> Choice | None:
+def fastest(found: Iterable[Candidate], budget_bytes: int) -> Candidate | None:
     """Of those within the budget; None where none is."""
-    fitting = [choice for choice in found if choice.expected_bytes <= budget_bytes]
-    return min(fitting, key=lambda choice: choice.overhead, default=None)
+    fitting = [candidate for candidate in found if candidate.expected_bytes <= budget_bytes]
+    return min(fitting, key=lambda candidate: candidate.overhead, default=None)
 
 
-def require_fit(choice: Choice, over: float = 0.0) -> Choice:
-    """The choice. Raises InfeasibleError where it exceeds its budget by more than the part
+def require_fit(candidate: Candidate, over: float = 0.0) -> Candidate:
+    """The candidate. Raises InfeasibleError where it exceeds its budget by more than the part
     ``over`` of it."""
-    if choice.fits or choice.expected_bytes <= (1 + over) * choice.budget_bytes:
-        return choice
-    raise too_small(choice.budget_bytes, choice.expected_bytes, "found")
+    if candidate.fits or candidate.expected_bytes <= (1 + over) * candidate.budget_bytes:
+        return candidate
+    raise too_small(candidate.budget_bytes, candidate.expected_bytes, "found")
 
 
 def too_small(budget_bytes: int, smallest: int, how: str) -> InfeasibleError:

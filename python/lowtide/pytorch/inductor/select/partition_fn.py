@@ -13,9 +13,9 @@ from ...budget.budget import Budget
 from ...budget.settings import MOVES, TIME_LIMIT
 from ..lower.lowering import lowered
 from ..split.joint import Joint
-from .candidate import Choice, require_fit
+from .candidate import Candidate, require_fit
 from .evaluate import Lowering
-from .select import choose
+from .select import select
 
 #: Work of the default strategy: estimated costs are worth no proof, and in which order a half runs
 #: Inductor decides.
@@ -46,7 +46,7 @@ class PlannedPartition(CustomPartitionerFn):
         self._planner = None if only_pytorch else functools.partial(
             plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
         self._over, self._lowering = over, lowering
-        self.found: Choice | None = None
+        self.found: Candidate | None = None
 
     def uuid(self) -> bytes:
         """For the cache of compiled graphs, whose keys hold the split graphs themselves."""
@@ -65,7 +65,7 @@ class PlannedPartition(CustomPartitionerFn):
         static_lifetime_input_indices: list[int] | None = None, **_,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [])
-        found = choose(joint, self._budget, self._planner, self._beside_bytes, self._lowering)
+        found = select(joint, self._budget, self._planner, self._beside_bytes, self._lowering)
         self.found = require_fit(found, self._over)
         return self.found.halves
 

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Iterator
 
 from .... import Graph, Planned, keep_all, replay
-from ..predict.predict_peak import Foreseen, foreseen
-from ..split.joint import Halves, Joint, Planning
-from .candidate import Choice
-from .evaluate import Judge
+from ..predict.predict_peak import Prediction, predict
+from ..split.joint import Halves, Joint, KernelGraph
+from .candidate import Candidate
+from .evaluate import Evaluator
 
 #: ``lowtide.plan`` with its settings: a plan of a graph within a budget.
 Planner = Callable[[Graph, "int | str"], Planned]
@@ -29,30 +29,30 @@ class _Aimed:
 
     found: Planned
     halves: Halves
-    likely: Foreseen
+    likely: Prediction
     is_smallest: bool = False
 
 
-def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Planner,
-                 most: float, gain: float) -> Iterator[Choice]:
-    """Plans that are foreseen to just fit, each corrected by what the one before took as lowered.
+def plans_within(evaluator: Evaluator, halves: Halves, budget_bytes: int, planner: Planner,
+                 most: float, gain: float) -> Iterator[Candidate]:
+    """Plans that are predicted to just fit, each corrected by what the one before took as lowered.
 
     The last is the smallest that the planner reaches where it has none of what is asked. A plan
-    that is foreseen to take ``most`` microseconds or more, or to be faster by less than ``gain``
+    that is predicted to take ``most`` microseconds or more, or to be faster by less than ``gain``
     than one that fits, ends the search: something is as good.
     """
-    planning = judge.joint.planning(halves)
-    plans = _Plans(judge.joint, planning, planner)
-    asked = plans.kept + budget_bytes - judge.likely_bytes(foreseen(halves), near=True)
+    kernel_graph = evaluator.joint.kernel_graph(halves)
+    plans = _SplitPlans(evaluator.joint, kernel_graph, planner)
+    asked = plans.kept + budget_bytes - evaluator.likely_bytes(predict(halves), near=True)
     looked_at: list[Planned] = []
     for _ in range(LOWERED):
-        aimed = _aimed(judge, plans, asked, budget_bytes)
+        aimed = _aimed(evaluator, plans, asked, budget_bytes)
         if aimed.likely.microseconds >= most or aimed.found in looked_at:
             return
         looked_at.append(aimed.found)
-        choice = judge.planned(aimed.halves, aimed.likely, aimed.found)
-        yield choice
-        spare = budget_bytes - choice.expected_bytes
+        candidate = evaluator.planned(aimed.halves, aimed.likely, aimed.found)
+        yield candidate
+        spare = budget_bytes - candidate.expected_bytes
         if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
             return
         if spare >= 0:
@@ -60,15 +60,15 @@ def plans_within(judge: Judge, halves: Halves, budget_bytes: int, planner: Plann
         asked = aimed.found.plan.peak_bytes + spare
 
 
-class _Plans:
+class _SplitPlans:
     """Plans of one split; the smallest of them is remembered.
 
     ``kept``: bytes of the plan that keeps all.
     """
 
-    def __init__(self, joint: Joint, planning: Planning, planner: Planner):
-        self._joint, self._planning, self._planner = joint, planning, planner
-        self._graph = planning.kernels.graph
+    def __init__(self, joint: Joint, kernel_graph: KernelGraph, planner: Planner):
+        self._joint, self._kernel_graph, self._planner = joint, kernel_graph, planner
+        self._graph = kernel_graph.kernels.graph
         self.kept = replay(self._graph, keep_all(self._graph)).peak_bytes
         self._refused = 0
         self._smallest: _Aimed | None = None
@@ -91,8 +91,8 @@ class _Plans:
                 and refused.smallest_budget < self._smallest.found.plan.peak_bytes)
 
     def _remembered(self, found: Planned) -> _Aimed:
-        halves = self._joint.split(self._planning, found.plan)
-        aimed = _Aimed(found, halves, foreseen(halves))
+        halves = self._joint.split(self._kernel_graph, found.plan)
+        aimed = _Aimed(found, halves, predict(halves))
         if self._smallest is None or (found.plan.peak_bytes
                                       < self._smallest.found.plan.peak_bytes):
             self._smallest = aimed
@@ -110,14 +110,14 @@ class _Plans:
         return self._planner(self._graph, "100%")
 
 
-def _aimed(judge: Judge, plans: _Plans, asked: int, budget_bytes: int) -> _Aimed:
-    """A plan that is foreseen to fit, and to leave little; the fastest that was made which fits,
+def _aimed(evaluator: Evaluator, plans: _SplitPlans, asked: int, budget_bytes: int) -> _Aimed:
+    """A plan that is predicted to fit, and to leave little; the fastest that was made which fits,
     or the last. What leaves much and was asked for before is as good as it gets."""
     best, too_much, asked_before = None, math.inf, []
     for _ in range(PLANS):
         aimed = plans.within(asked)
         asked_before.append(asked)
-        spare = budget_bytes - judge.likely_bytes(aimed.likely, near=True)
+        spare = budget_bytes - evaluator.likely_bytes(aimed.likely, near=True)
         if spare >= 0 and (best is None or aimed.likely.microseconds < best.likely.microseconds):
             best = aimed
         if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):

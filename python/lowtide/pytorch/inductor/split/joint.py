@@ -14,20 +14,20 @@ from ...budget.memory import storage_bytes
 from ...capture import from_joint
 from ...capture.primals import placeholders
 from ..predict.nodes import is_random
-from .kernel_groups import Grouped, grouped
-from .merge_halves import Whole, updates, whole, with_updates
+from .kernel_groups import KernelGroups, group_kernels
+from .merge_halves import MergedHalves, merge_halves, updates, with_updates
 from .split import split
-from .torch_splits import Partitioner
+from .torch_splits import TorchSplits
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
 
 
 @dataclass(frozen=True)
-class Planning:
+class KernelGraph:
     """Two halves as one graph, and the kernels of it, which can be planned."""
 
-    whole: Whole
-    kernels: Grouped
+    merged: MergedHalves
+    kernels: KernelGroups
 
 
 class Joint:
@@ -41,7 +41,7 @@ class Joint:
                  static: Sequence[int]):
         _require_fixed_shapes(module)
         self._module, self._num_fwd_outputs, self._static = module, num_fwd_outputs, list(static)
-        self._partitioner = Partitioner(module, inputs, num_fwd_outputs, static)
+        self._torch_splits = TorchSplits(module, inputs, num_fwd_outputs, static)
 
     @functools.cached_property
     def resident_bytes(self) -> int:
@@ -49,21 +49,21 @@ class Joint:
         values = [node.meta["val"] for node in placeholders(self._module, "primals")]
         return storage_bytes(value for value in values if isinstance(value, torch.Tensor))
 
-    def cut(self, fraction: float) -> Halves:
+    def torch_split(self, fraction: float) -> Halves:
         """PyTorch's own split with ``activation_memory_budget`` set to ``fraction``."""
-        return self._partitioner.split(fraction)
+        return self._torch_splits.split(fraction)
 
-    def planning(self, halves: Halves) -> Planning:
+    def kernel_graph(self, halves: Halves) -> KernelGraph:
         """What ``halves`` run, to be planned further. Raises InputError for what cannot be."""
-        both = whole(self._module, halves, self._num_fwd_outputs)
-        return Planning(both, grouped(self._capture(both)))
+        both = merge_halves(self._module, halves, self._num_fwd_outputs)
+        return KernelGraph(both, group_kernels(self._capture(both)))
 
-    def split(self, planning: Planning, plan: Plan) -> Halves:
-        """The two graphs of a plan of ``planning.kernels.graph``."""
+    def split(self, kernel_graph: KernelGraph, plan: Plan) -> Halves:
+        """The two graphs of a plan of ``kernel_graph.kernels.graph``."""
         ops = [action[1] for action in plan.actions if action[0] == "run"]
-        return self.split_by(planning.whole, list(planning.kernels.executions(ops)))
+        return self.split_by(kernel_graph.merged, list(kernel_graph.kernels.executions(ops)))
 
-    def split_by(self, both: Whole, executions: Sequence[fx.Node | None]) -> Halves:
+    def split_by(self, both: MergedHalves, executions: Sequence[fx.Node | None]) -> Halves:
         """The two graphs of executions of ``both.joint``, None for the boundary."""
         forward, backward = split(both.joint, executions, both.num_fwd_outputs)
         return with_updates(forward, both), backward

@@ -18,7 +18,7 @@ from .... import Graph
 from ...capture import Captured
 from ...capture.in_place import choose_pairs, permitted_pairs
 from ..predict.estimate import group_cost, is_inlined
-from ..predict.materialized import written
+from ..predict.materialized import materialized
 from ..predict.nodes import is_pointwise, is_random, is_view, source
 from ..predict.products import kernel_cost
 
@@ -27,7 +27,7 @@ Group = tuple[fx.Node, ...]
 
 
 @dataclass(frozen=True)
-class Grouped:
+class KernelGroups:
     """A graph to plan, with estimated costs, and by op the nodes that it runs; None for the
     boundary between forward and backward."""
 
@@ -56,7 +56,7 @@ class Grouped:
                 yield node
 
 
-def grouped(captured: Captured) -> Grouped:
+def group_kernels(captured: Captured) -> KernelGroups:
     """The captured graph by kernels.
 
     An op that draws random numbers is one of its own and runs once: compiled code cannot draw the
@@ -64,7 +64,7 @@ def grouped(captured: Captured) -> Grouped:
     """
     document = json.loads(captured.graph.format())
     graph = next(node for node in captured.nodes if node is not None).graph
-    inside = _Inside(document["tensors"], written(graph))
+    inside = _Inside(document["tensors"], materialized(graph))
     ops, groups = [], []
     for op, node in zip(document["ops"], captured.nodes, strict=True):
         if node is not None and inside.takes(op, node):
@@ -74,7 +74,7 @@ def grouped(captured: Captured) -> Grouped:
     document["ops"] = ops
     choose_pairs(ops, document["tensors"], document["outputs"])
     _drop(document, inside.tensors)
-    return Grouped(Graph.parse(json.dumps(document)), tuple(groups))
+    return KernelGroups(Graph.parse(json.dumps(document)), tuple(groups))
 
 
 class _Inside:

@@ -19,7 +19,7 @@ from ..predict.accumulated import with_accumulation
 
 
 @dataclass(frozen=True)
-class Whole:
+class MergedHalves:
     """A joint graph without effects, and the effects that its forward ends with.
 
     ``joint`` returns ``num_fwd_outputs`` values of the forward, the new values of ``updated`` last
@@ -31,11 +31,11 @@ class Whole:
     updated: tuple[str, ...]
 
 
-def whole(
+def merge_halves(
     joint: fx.GraphModule,
     halves: tuple[fx.GraphModule, fx.GraphModule],
     num_fwd_outputs: int,
-) -> Whole:
+) -> MergedHalves:
     """The graph of both halves of ``joint``; a node that runs in both is there twice.
 
     The backward's first node is an alias of a tangent, so that nothing of the backward is taken for
@@ -58,11 +58,12 @@ def whole(
     copies[tangents[0]] = _alias(graph, copies[tangents[0]])
     _copy_ops(graph, backward, "is_backward", copies)
     _return(graph, halves, num_fwd_outputs, effects, copies)
-    return Whole(with_accumulation(fx.GraphModule(joint, graph)), num_fwd_outputs + len(effects),
-                 tuple(effect.args[0].target for effect in effects))
+    return MergedHalves(with_accumulation(fx.GraphModule(joint, graph)),
+                        num_fwd_outputs + len(effects),
+                        tuple(effect.args[0].target for effect in effects))
 
 
-def with_updates(forward: fx.GraphModule, planned: Whole) -> fx.GraphModule:
+def with_updates(forward: fx.GraphModule, planned: MergedHalves) -> fx.GraphModule:
     """A forward half of ``planned.joint`` with its updates done in place instead of returned."""
     graph = forward.graph
     (output,) = graph.find_nodes(op="output")

@@ -21,7 +21,7 @@ from torch._functorch._aot_autograd.descriptors import (
 from .... import InputError
 from ...capture.primals import placeholders
 from ..predict.nodes import is_random, is_view, results, source
-from .subgraph import Half
+from .subgraph import Subgraph
 
 
 def split(
@@ -49,14 +49,14 @@ def split(
     primals, tangents = _placeholders(joint)
     saved, steps = _backward_steps(second, tangents, outputs.backward)
 
-    backward = Half("is_backward")
+    backward = Subgraph("is_backward")
     backward.inputs(saved + tangents)
     backward.passed(first)
     backward.run(steps)
     backward.finish(outputs.backward, outputs.backward_descriptions)
     saved = [node for node in saved if backward.drop_if_unused(node)]
 
-    forward = Half("is_forward")
+    forward = Subgraph("is_forward")
     forward.inputs(primals)
     forward.run(first)
     forward.finish(outputs.forward + saved,

@@ -10,7 +10,7 @@ from .... import InputError
 from ..predict.nodes import results
 
 
-class Half:
+class Subgraph:
     """Copies of a joint graph's nodes, in order; ``tag`` says on which side they are.
 
     What runs again is a copy with a name of its own (``relu_again_1``), and what reads it reads

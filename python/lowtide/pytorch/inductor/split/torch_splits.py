@@ -11,7 +11,7 @@ from torch._functorch import config, partitioners
 from torch.utils._ordered_set import OrderedSet
 
 
-class Partitioner:
+class TorchSplits:
     """PyTorch's splits of a joint graph.
 
     They share all minimum cuts but one and the estimates of what ops take, which is most of their

@@ -146,7 +146,7 @@ def test_what_the_module_overwrites_cannot_be_read_again():
     wrapped(rows()).backward()  # and the model still works
 
 
-def test_a_flight_that_cannot_be_given_up_leaves_the_rest_or_says_so():
+def test_a_pending_pass_that_cannot_be_discarded_leaves_the_rest_or_says_so():
     budget = int(1.2 * whole(Counting))
     wrapped = lowtide.wrap(built(Counting), rows(), budget=budget, optimizer="none", time_limit=1)
     first = wrapped(rows())
@@ -199,17 +199,17 @@ def test_a_step_is_within_the_budget_from_the_first_time(make, run, share):
         assert peak_as_eager(wrapped, plain, run) <= budget - before
 
 
-def test_a_flight_that_was_not_foreseen_takes_the_memory_of_another():
+def test_a_pass_that_was_not_expected_takes_the_memory_of_another():
     wrapped = lowtide.wrap(built(Deep), rows(), budget=int(1.5 * whole(Deep)), time_limit=1)
     (region,) = session_of(wrapped).regions
-    given_up = []
-    give_up = region.give_up
-    region.give_up = lambda executor: (given_up.append(executor.awaited), give_up(executor))
+    discarded = []
+    discard = region.discard
+    region.discard = lambda executor: (discarded.append(executor.awaited), discard(executor))
     run = two_at_once
     peak_as_eager(wrapped, built(Deep), run)
-    first_time = len(given_up)
+    first_time = len(discarded)
     once(wrapped), run(wrapped)
-    assert first_time == 1 and len(given_up) == 1  # the budget is divided from then on
+    assert first_time == 1 and len(discarded) == 1  # the budget is divided from then on
 
 
 def kept_in_grad(model):
