@@ -34,7 +34,7 @@ def cell():
 
 
 def test_an_op_is_a_kernel_and_every_node_is_in_one(cell):
-    whole, kernels = cell["planning"].whole, cell["planning"].kernels
+    whole, kernels = cell["planning"].merged, cell["planning"].kernels
     groups = [group for group in kernels.groups if group is not None]
     ran = {node for group in groups for node in group}
     assert {source(node) for node in whole.joint.graph.nodes if node.op == "call_function"} == ran
@@ -44,7 +44,7 @@ def test_an_op_is_a_kernel_and_every_node_is_in_one(cell):
     assert all(node in inside or is_view(node) for group in groups for node in group[:-1])
 
 
-def test_the_peak_of_a_plan_is_what_is_foreseen_of_its_split(cell):
+def test_the_peak_of_a_plan_is_what_is_predicted_of_its_split(cell):
     """So that a plan is asked for what the budget leaves."""
     joint, planning = cell["joint"], cell["planning"]
     graph = planning.kernels.graph

@@ -116,7 +116,7 @@ def test_a_split_of_pytorch_that_draws_twice_is_told_apart():
     exact = {}
     for fraction in (1.0, 0.0):
         def partition(joint, inputs, *, num_fwd_outputs, **_):
-            halves = Joint(joint, inputs, num_fwd_outputs, []).cut(fraction)
+            halves = Joint(joint, inputs, num_fwd_outputs, []).torch_split(fraction)
             exact[fraction] = is_exact(halves)
             return halves
 
