@@ -158,6 +158,6 @@ def _plain(output):
     """Data classes and the like as dicts of what they hold."""
     if dataclasses.is_dataclass(output):
         return {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
-    if isinstance(output, Sequence) or isinstance(output, (torch.Tensor, Mapping)):
+    if isinstance(output, (Sequence, torch.Tensor, Mapping)):
         return output
     return vars(output)

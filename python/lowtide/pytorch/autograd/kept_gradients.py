@@ -26,8 +26,7 @@ class KeptGradients:
             if id(tensor) in self._met or not isinstance(tensor, torch.Tensor):
                 continue
             if tensor.requires_grad and tensor.is_leaf:
-                forget = lambda _, key=id(tensor): self._met.pop(key, None)  # noqa: E731
-                self._met[id(tensor)] = weakref.ref(tensor, forget)
+                self._met[id(tensor)] = weakref.ref(tensor, self._forget(id(tensor)))
 
     def bytes(self) -> int:
         """What all gradients take."""
@@ -53,6 +52,9 @@ class KeptGradients:
             file.seek(0)
             for leaf, gradient in zip(leaves, torch.load(file)):
                 leaf.grad = gradient
+
+    def _forget(self, key: int) -> Callable[[weakref.ref], object]:
+        return lambda _: self._met.pop(key, None)
 
     def _with_gradients(self) -> list[torch.Tensor]:
         leaves = [reference() for reference in list(self._met.values())]

@@ -14,7 +14,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from lowtide import InputError
+from ... import InputError
 
 
 def as_on_the_cpu(model: Callable, arguments: tuple, named: Mapping) -> tuple:
