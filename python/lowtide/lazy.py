@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
+from typing import Any
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], object]:
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package that takes each of these names from its module, so that
     importing the package does not import what those need: torch, or Inductor."""
     def load(name: str):

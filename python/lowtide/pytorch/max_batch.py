@@ -118,8 +118,9 @@ class _Search:
             memory = self._proven(size)
         except InfeasibleError as error:
             self.too_large, self.reason = size, error
-            if getattr(error, "smallest_budget", None) is not None:
-                self._needs[size] = error.smallest_budget
+            needed = getattr(error, "smallest_budget", None)
+            if needed is not None:
+                self._needs[size] = needed
             self._say(f"a batch of {size} does not fit")
             return False
         self.best = size, memory

@@ -7,7 +7,7 @@ import inspect
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
@@ -192,7 +192,7 @@ def _forward_of(model: torch.nn.Module, run: Callable) -> _OwnForward:
             raise
 
     forward.__doc__ = model.forward.__doc__
-    forward.__signature__ = _signature_with_self(model)
+    forward.__signature__ = _signature_with_self(model)  # type: ignore[attr-defined]
     return _OwnForward(forward)
 
 
@@ -219,8 +219,8 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)
-    planned_class = types.new_class(plain.__name__, (_Planned, plain),
-                                    exec_body=lambda namespace: namespace.update(body))
+    planned_class: Any = types.new_class(plain.__name__, (_Planned, plain),
+                                         exec_body=lambda namespace: namespace.update(body))
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned

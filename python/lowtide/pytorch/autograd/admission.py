@@ -17,7 +17,7 @@ class Admission:
     pending passes lost their blocks, so that they are to be replayed; its owner sets it back.
     """
 
-    def __init__(self, regions: Sequence[Region], account: BudgetAccount):
+    def __init__(self, regions: Sequence[Region], account: BudgetAccount[Region]):
         self.discarded_passes = False
         self._regions, self._account = regions, account
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import torch
 
@@ -25,12 +25,16 @@ _LOSS_BYTES = 4096
 class GraphBytes(Protocol):
     """What is known of the bytes of a captured graph, as ``plans.planning.PricedGraph`` has it."""
 
-    keep_all_peak_bytes: int
-    floor_bytes: int
-    beside_bytes: int
-    parameter_bytes: int
-    input_bytes: int
-
+    @property
+    def keep_all_peak_bytes(self) -> int: ...
+    @property
+    def floor_bytes(self) -> int: ...
+    @property
+    def beside_bytes(self) -> int: ...
+    @property
+    def parameter_bytes(self) -> int: ...
+    @property
+    def input_bytes(self) -> int: ...
     @property
     def resident_bytes(self) -> int: ...
 
@@ -48,13 +52,16 @@ class BudgetedGraph(Protocol):
     def keep_all_bytes(self) -> int: ...
 
 
-class StepMembers(Protocol):
+Region = TypeVar("Region", bound=BudgetedGraph)
+
+
+class StepMembers(Protocol[Region]):
     """Which graphs run in one step, as ``autograd.steps.Steps`` learns it."""
 
-    def of(self, region: BudgetedGraph) -> Mapping[BudgetedGraph, int]: ...
+    def of(self, region: Region) -> Mapping[Region, int]: ...
 
 
-class BudgetAccount:
+class BudgetAccount(Generic[Region]):
     """Shares for the graphs of each step, of what the budget leaves them.
 
     Worked out once, and again after ``changed()``: when there is another graph, when it is learnt
@@ -66,7 +73,7 @@ class BudgetAccount:
     """
 
     def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
-                 regions: Sequence[BudgetedGraph], steps: StepMembers):
+                 regions: Sequence[Region], steps: StepMembers[Region]):
         self.settings = settings
         self.held_bytes = 0
         self.outside_bytes = 0
@@ -76,8 +83,8 @@ class BudgetAccount:
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
-        self._shares: dict[BudgetedGraph, int | None] = {}
-        self._rooms: dict[BudgetedGraph, int | None] = {}
+        self._shares: dict[Region, int | None] = {}
+        self._rooms: dict[Region, int | None] = {}
 
     def changed(self) -> None:
         self._shares.clear()
@@ -101,7 +108,7 @@ class BudgetAccount:
         """Parameters that a graph trains: they stand for the model's where those are not known."""
         self._traced = list(trained)
 
-    def share(self, region: BudgetedGraph) -> int | None:
+    def share(self, region: Region) -> int | None:
         """Bytes for a plan of the graph, its residents included; None without a limit. Raises
         InfeasibleError when the graphs of its step do not fit together."""
         if region not in self._shares:
@@ -109,7 +116,7 @@ class BudgetAccount:
             self._shares[region] = None if total is None else self._share(region, total)
         return self._shares[region]
 
-    def enough(self, needs: Mapping[BudgetedGraph, int]) -> int:
+    def enough(self, needs: Mapping[Region, int]) -> int:
         """The smallest budget by which each of these graphs has so many bytes as its share."""
         low, high = 0, 1
         while not self._has_enough(high, needs):
@@ -119,7 +126,7 @@ class BudgetAccount:
             low, high = (low, middle) if self._has_enough(middle, needs) else (middle, high)
         return high
 
-    def room_bytes(self, region: BudgetedGraph) -> int | None:
+    def room_bytes(self, region: Region) -> int | None:
         """What the blocks of all graphs of a step may take together; None without a limit."""
         if region not in self._rooms:
             total = self.budget_bytes
@@ -174,13 +181,13 @@ class BudgetAccount:
         budget = f"The budget of {self.settings.budget}"
         return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
 
-    def _has_enough(self, total: int, needs: Mapping[BudgetedGraph, int]) -> bool:
+    def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
         try:
             return all(self._share(region, total) >= need for region, need in needs.items())
         except InfeasibleError:
             return False
 
-    def _share(self, region: BudgetedGraph, total: int) -> int:
+    def _share(self, region: Region, total: int) -> int:
         left = self._for_steps(region, total)
         self._require_room(left)
         step = self._steps.of(region)
@@ -190,11 +197,11 @@ class BudgetAccount:
         share = shares(left, [_need(other) for other in passes], again)[passes.index(region)]
         return share - region.beside_bytes
 
-    def _room(self, region: BudgetedGraph, total: int) -> int:
+    def _room(self, region: Region, total: int) -> int:
         return (self._for_steps(region, total)
                 - max(other.priced.resident_bytes for other in self._steps.of(region)))
 
-    def _for_steps(self, region: BudgetedGraph, total: int) -> int:
+    def _for_steps(self, region: Region, total: int) -> int:
         """What a budget leaves for the graphs of a step with their residents."""
         return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
                 - self._more_inputs(region))
@@ -202,13 +209,13 @@ class BudgetAccount:
     def _outside(self, total: int) -> int:
         return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
 
-    def _more_inputs(self, region: BudgetedGraph) -> int:
+    def _more_inputs(self, region: Region) -> int:
         """Bytes of the inputs of a step's passes but the first of each graph: those are among its
         residents."""
         return sum((passes - 1) * other.priced.input_bytes
                    for other, passes in self._steps.of(region).items())
 
-    def _keep_all_bytes(self, step: Mapping[BudgetedGraph, int]) -> int:
+    def _keep_all_bytes(self, step: Mapping[Region, int]) -> int:
         """What a step takes when all values are kept, with the gradients that it is added to."""
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(passes * (region.keep_all_bytes - region.priced.resident_bytes)

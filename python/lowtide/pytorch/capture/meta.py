@@ -17,7 +17,8 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 
 
-def as_on_the_cpu(model: Callable, arguments: tuple, named: Mapping) -> tuple:
+def as_on_the_cpu(model: Callable, arguments: tuple,
+                  named: Mapping) -> tuple[Callable, tuple, Mapping]:
     """Model and arguments; where one of their tensors is on ``meta``, a copy of them all, of shapes
     and dtypes on the CPU. Raises InputError for a model that cannot be copied."""
     held = _held_by(model)

@@ -43,7 +43,9 @@ def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
         written = len(full.metadata.mutated_inp_runtime_indices)
         unused = [position - written for position, is_used in zip(results, used) if not is_used]
         which = f"{name}, gradients of {sum(used)} of {len(used)} results"
-        return trace_joint(detached(graph, unused), primals, which, evaluate)
+        found = trace_joint(detached(graph, unused), primals, which, evaluate)
+        assert isinstance(found, JointTrace), "some result is differentiated"
+        return found
 
     variants = Variants(full, results, session, trace_again)
     variants.prepare(inputs)

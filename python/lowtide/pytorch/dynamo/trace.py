@@ -89,7 +89,7 @@ def forget(function: Callable) -> None:
     """
     dynamo = torch._dynamo.eval_frame
     dynamo.reset_code(dynamo.innermost_fn(function).__code__)
-    function._lowtide_let_go()
+    vars(function)["_lowtide_let_go"]()
 
 
 @torch._dynamo.assume_constant_result

@@ -50,7 +50,8 @@ def tangents_of_gradients(joint: fx.GraphModule, num_fwd_outputs: int) -> list[f
             for gradient in gradients]
 
 
-def without_unused(gradients: Sequence, reached: Sequence[frozenset[int]], used: Used) -> list:
+def without_unused(gradients: Sequence, reached: Sequence[frozenset[int]],
+                   used: Sequence[bool]) -> list:
     """The gradients by primal; None where none of the ``used`` tangents reaches."""
     tangents = {position for position, is_used in enumerate(used) if is_used}
     return [gradient if not reaching or reaching & tangents else None

@@ -108,7 +108,7 @@ class _Fit:
                 break
             beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
         if self.best is None:
-            raise too_small(limit, smallest, "measured")
+            raise too_small(limit, int(smallest), "measured")
         if _is_close(self.best.choice):
             rival = self._compiled(budget, self.best.rounds, beside_bytes, only_pytorch=True)
             self._keep_faster(rival)
@@ -143,8 +143,9 @@ def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> 
     seconds = {ours: math.inf, theirs: math.inf}
     for _ in range(TURNS):
         for fitted in seconds:
-            seconds[fitted] = min(seconds[fitted], _seconds(lambda run=fitted.model: measure(run)))
-    return min(seconds, key=seconds.get)
+            seconds[fitted] = min(seconds[fitted],
+                                  _seconds(functools.partial(measure, fitted.model)))
+    return min(seconds, key=seconds.__getitem__)
 
 
 def _is_close(candidate: Candidate) -> bool:

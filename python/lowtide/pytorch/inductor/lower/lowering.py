@@ -141,7 +141,7 @@ def _prepared(half, inputs, as_they_are):
 
 
 def _microseconds(kernel) -> float:
-    products = pointwise = 0
+    products = pointwise = 0.0
     for part in kernel.get_nodes():
         if isinstance(part, ExternKernelSchedulerNode):
             products += _product(part.node).microseconds
