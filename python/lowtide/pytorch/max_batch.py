@@ -13,6 +13,7 @@ from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
 from .common.inputs import arguments_of
+from .common.progress import say
 from .wrap import session_of, wrap
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.
@@ -37,6 +38,7 @@ def max_batch(
     start: int = 1,
     limit: int = 1 << 20,
     report: Callable[[str], None] | None = None,
+    verbose: bool = True,
     **settings,
 ) -> Batch:
     """The largest batch whose training step has a plan within ``budget``, proven by running it.
@@ -46,7 +48,9 @@ def max_batch(
     is nearly linear in its batch, so that a line through what two sizes need tells which one to
     try; each that is tried is captured and planned, and run if it fits. A step that takes more than
     the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy,
-    time_limit, ...). Ctrl-C ends the search with the best size so far.
+    time_limit, ...). What is tried and what came of it is told to ``report``, or where there is
+    none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
+    far.
 
     Raises InfeasibleError when not even ``start`` fits.
     """
@@ -56,7 +60,8 @@ def max_batch(
     if parsed.share is not None:
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
-    search = _Search(make_step, dict(settings, budget=parsed, report=report), report)
+    settings |= {"budget": parsed, "report": report, "verbose": verbose}
+    search = _Search(make_step, settings, report or (say if verbose else None))
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
@@ -114,6 +119,7 @@ class _Search:
         return min(size + math.floor(more), _MOST_GROWTH * low)
 
     def _fits(self, size: int) -> bool:
+        self._say(f"trying a batch of {size}")
         try:
             memory = self._proven(size)
         except InfeasibleError as error:

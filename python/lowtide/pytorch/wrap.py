@@ -52,6 +52,7 @@ def wrap(
     mode: str = "executor",
     when_infeasible: str | None = None,
     batches_ahead: int = 0,
+    verbose: bool = True,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -68,10 +69,11 @@ def wrap(
     ``time_limit``: seconds of planning at most, spent by work that is counted, so that the plan is
     the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are
     kept for later runs, as they are unless it is False, and ``"refresh"`` uses none of an earlier
-    run (``"executor"`` alone keeps any); ``report``: is called with a
-    line for each stage. ``mode``: ``"executor"`` runs PyTorch's own kernels at planned addresses;
-    ``"inductor"`` compiles forward and backward with Inductor, which rounds and draws as
-    ``torch.compile`` does, and measures a few steps with the example inputs.
+    run (``"executor"`` alone keeps any); ``report``: is called with a line for each stage; without
+    it, measuring and planning that take longer than two seconds say so in a line each on standard
+    error, unless ``verbose`` is False. ``mode``: ``"executor"`` runs PyTorch's own kernels at
+    planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which rounds and
+    draws as ``torch.compile`` does, and measures a few steps with the example inputs.
     ``when_infeasible``: whether a step that no plan fits raises InfeasibleError (``"error"``) or
     runs by the plan that needs the least, with a warning (``"warn"``); None raises until a step was
     run to its end, so that a training goes on once it has begun. ``batches_ahead``: how many
@@ -87,12 +89,12 @@ def wrap(
     if isinstance(model, DistributedDataParallel):
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
-                      when_infeasible=when_infeasible, batches_ahead=batches_ahead)
+                      when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
-                        when_infeasible, batches_ahead)
+                        when_infeasible, batches_ahead, verbose)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

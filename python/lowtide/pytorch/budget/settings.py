@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
 from ... import InputError, default_strategy, strategies
+from ..common.progress import Progress
 from .budget import Budget
 from .optimizer_state import optimizer_state_bytes
 
@@ -34,7 +34,8 @@ class Settings:
     ``MODES``. ``when_infeasible``: whether a step that no plan fits raises InfeasibleError, or runs
     by the plan that needs the least, with a warning; None raises until a step was run to its end,
     and warns from then on. ``batches_ahead``: how many batches the data loader holds beside the one
-    in use.
+    in use. ``verbose``: whether measuring and planning that take long are told of on standard
+    error, where there is no ``report``.
     """
 
     budget: Budget = Budget("None")
@@ -47,10 +48,12 @@ class Settings:
     mode: str = "executor"
     when_infeasible: str | None = None
     batches_ahead: int = 0
+    verbose: bool = True
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
+        _require_choice("verbose", self.verbose, (True, False))
         _require_choice("cache", self.cache, (None, True, False, "refresh"))
         if self.mode == "inductor" and self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
@@ -72,6 +75,10 @@ class Settings:
     def planning_options(self) -> dict[str, float]:
         """Those of the strategy, with the work of the default one."""
         return {**({} if self.strategy else {"moves": MOVES}), **self.options}
+
+    def progress(self, what: str) -> Progress:
+        """Says what is done if that takes long. One who gets reports is told by them."""
+        return Progress(what, quiet=not self.verbose or self.report is not None)
 
     def say(self, message: str) -> None:
         if self.report is not None:
@@ -109,11 +116,6 @@ def _require_seconds(time_limit) -> None:
 def _require_count(name: str, value) -> None:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InputError(f"{name} must be a whole number, at least 0, not {value!r}")
-
-
-def to_stderr(message: str) -> None:
-    """A report for programs: each stage on a line of its own."""
-    print(f"lowtide: {message}", file=sys.stderr, flush=True)
 
 
 def settings_from(options: Mapping | None) -> Settings:

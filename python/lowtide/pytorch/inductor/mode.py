@@ -104,12 +104,13 @@ class InductorMode:
         settings, model = self._settings, self._model
         settings.say(f"compiling {type(model).__name__} and measuring its step")
         try:
-            return compile_within(
-                self._run, settings.budget,
-                lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
-                beside_bytes=existing - self._seen_bytes(arguments, named),
-                strategy=settings.strategy, options=settings.options,
-                time_limit=settings.time_limit)
+            with settings.progress(f"compiling {type(model).__name__} and measuring its step"):
+                return compile_within(
+                    self._run, settings.budget,
+                    lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
+                    beside_bytes=existing - self._seen_bytes(arguments, named),
+                    strategy=settings.strategy, options=settings.options,
+                    time_limit=settings.time_limit)
         except exc.Unsupported as error:
             raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "
                              f"{break_of(error)}\nRewrite this line, or wrap without "

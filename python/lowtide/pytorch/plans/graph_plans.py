@@ -167,7 +167,8 @@ class GraphPlans:
                 return
             try:
                 better = self._planned(budget_bytes,
-                                       dataclasses.replace(self._settings, report=None))
+                                       dataclasses.replace(self._settings, report=None,
+                                                           verbose=False))
             except InfeasibleError:
                 return  # the first one holds
         if better.cost < first.cost:

@@ -9,6 +9,7 @@ from ... import (
     Graph,
     InfeasibleError,
     Plan,
+    Planned,
     _core,
     _runtime,
     keep_all,
@@ -66,7 +67,8 @@ class NoPlan(InfeasibleError):
 def measure(graph: Graph, settings: Settings) -> Graph:
     """Measures what the profile of this device lacks. Ctrl-C keeps what was measured."""
     settings.say(f"measuring the ops of {graph.name}")
-    return interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
+    with settings.progress(f"measuring the ops of {graph.name}"):
+        return interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
 
 
 def keep_all_bytes(measured: Graph) -> int:
@@ -94,8 +96,10 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
     """
     budget = _in_bytes(budget_bytes)
     settings.say(f"planning {priced_graph.graph.name}, at most {settings.time_limit:g} s")
-    answer = plan(priced_graph.graph, budget, settings.strategy, options=settings.planning_options,
-                  time_limit=settings.time_limit)
+    with settings.progress(_what_is_planned(priced_graph, budget_bytes, settings)) as progress:
+        answer = plan(priced_graph.graph, budget, settings.strategy,
+                      options=settings.planning_options, time_limit=settings.time_limit)
+        progress.outcome = _outcome(answer)
     found = answer.plan or answer.leanest
     if store is not None:
         if found is not None:
@@ -135,8 +139,10 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
 
 def leanest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
     """The plan of the fewest bytes for residents, values and workspaces that is found."""
-    answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
-                  options=settings.planning_options, time_limit=settings.time_limit)
+    with settings.progress(f"looking for the plan of {priced_graph.graph.name} that needs the "
+                           f"least, at most {settings.time_limit:g} s"):
+        answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
+                      options=settings.planning_options, time_limit=settings.time_limit)
     found = answer.leanest or answer.plan
     if found is not None:
         return found
@@ -148,6 +154,24 @@ def transferred(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
     """The decisions of another graph's plan for this one; None when the ops differ or these bytes
     are too few."""
     return _core.transferred(priced_graph.graph, other.graph, plan, budget_bytes)
+
+
+def _what_is_planned(priced_graph: PricedGraph, budget_bytes: int | None,
+                     settings: Settings) -> str:
+    limit = "" if budget_bytes is None else f" within {_core.format_bytes(max(1, budget_bytes))}"
+    return (f"planning {priced_graph.graph.name} ({len(priced_graph.graph.ops)} ops){limit}, at "
+            f"most {settings.time_limit:g} s")
+
+
+def _outcome(answer: Planned) -> str:
+    """How much longer the plan takes than keeping everything, and any plan at least."""
+    if answer.plan is None or answer.overhead is None:
+        return "no plan"
+    bound = answer.plan.lower_bound
+    if bound is None or answer.outcome == "optimal":
+        proof = " (optimal)" if answer.outcome == "optimal" else ""
+        return f"{answer.overhead:+.1%} time{proof}"
+    return f"{answer.overhead:+.1%} time (any plan {bound / answer.keep_all_cost - 1:+.1%} or more)"
 
 
 def _in_bytes(budget_bytes: int | None) -> int:
