@@ -16,6 +16,7 @@ from ..common.prepared import Prepared
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from .admission import Admission
+from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .region import Region
@@ -315,12 +316,14 @@ class Session:
         return self._account.fixed_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
-        """The memory of a step, then each graph's peak and recomputations, ``most`` of each."""
+        """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
+        ops, and by the modules that they were called in."""
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
         for region in self.regions:
-            graph = region.priced.graph
+            graph, plan = region.priced.graph, self._known_plan(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
-                         + _core.explain(graph, self._known_plan(region), most))
-        return "\n\n".join(parts)
+                         + _core.explain(graph, plan, most).rstrip("\n"))
+            parts.append(by_module(graph, region.captured.nodes, plan, most))
+        return "\n\n".join(filter(None, parts))
