@@ -109,3 +109,14 @@ def test_functions_import_nothing_of_the_package():
                   for function in functions for node in ast.walk(function)
                   if isinstance(node, (ast.Import, ast.ImportFrom)) and modules(node, path)]
     assert not found
+
+
+def test_no_two_classes_share_a_name():
+    """But for the callbacks of trainers, which users import from their own module each."""
+    places = {}
+    for path in FILES:
+        if folder_of(path) != "integrations":
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    places.setdefault(node.name, []).append(str(path.relative_to(PACKAGE)))
+    assert not {name: files for name, files in places.items() if len(files) > 1}

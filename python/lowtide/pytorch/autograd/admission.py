@@ -21,24 +21,24 @@ class Admission:
         self.discarded_passes = False
         self._regions, self._account = regions, account
 
-    def plan_that_fits(self, region: Region, plan: Plan, beside_bytes: int = 0) -> Plan:
+    def plan_that_fits(self, region: Region, plan: Plan, extra_bytes: int = 0) -> Plan:
         """``plan``, that of the region's share, when there is room for it or can be made. Others
         took more than theirs when it was not known that this pass would come; then theirs are
         discarded. Where they cannot be, a plan for what is left. Raises NoPlan.
 
-        ``beside_bytes``: what the pass takes beside what is counted for one.
+        ``extra_bytes``: what the pass takes beside what is counted for one.
         """
         whole = self._account.room_bytes(region)
         if whole is None:
             return plan
-        needed = region.block_bytes(plan) + beside_bytes
+        needed = region.block_bytes(plan) + extra_bytes
         if self._taken_bytes(region) + needed <= whole:
             return plan
         self._make_room(region, whole - needed)
         left = whole - self._taken_bytes(region)
         if needed <= left:
             return plan
-        budget = left - beside_bytes - region.beside_bytes + region.priced.resident_bytes
+        budget = left - extra_bytes - region.uncounted_bytes + region.priced.resident_bytes
         try:
             return region.plans.within(budget, soon=True)
         except NoPlan as error:
@@ -72,7 +72,7 @@ class Admission:
 
     def _taken_bytes(self, region: Region) -> int:
         """What all graphs hold, blocks excepted that the region itself takes or gives back."""
-        return sum(executor.held_bytes + (other.beside_bytes if executor.awaited else 0)
+        return sum(executor.held_bytes + (other.uncounted_bytes if executor.awaited else 0)
                    for other in self._regions for executor in other.executors
                    if not (other is region and executor.idle))
 

@@ -42,7 +42,7 @@ class Region:
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.beside_bytes
+        self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
         self.executors = Executors()
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
@@ -74,7 +74,7 @@ class Region:
         if dropped not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)))
             # What no plan counts is gone when the optimizer steps.
-            after_bytes = max(0, self._after_bytes - known.beside_bytes)
+            after_bytes = max(0, self._after_bytes - known.uncounted_bytes)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
             self._known[dropped] = known, plans
         return self._known[dropped]
@@ -90,9 +90,9 @@ class Region:
         return self._gradient_bytes if self.all_apart else 0
 
     @property
-    def beside_bytes(self) -> int:
+    def uncounted_bytes(self) -> int:
         """What a step takes that no plan counts."""
-        return self.priced.beside_bytes + self.apart_bytes
+        return self.priced.uncounted_bytes + self.apart_bytes
 
     @property
     def keep_all_bytes(self) -> int:
@@ -101,7 +101,7 @@ class Region:
 
     def block_bytes(self, plan: Plan) -> int:
         """What a pass by the plan takes beside the residents."""
-        return plan.arena_bytes - self.priced.resident_bytes + self.beside_bytes
+        return plan.arena_bytes - self.priced.resident_bytes + self.uncounted_bytes
 
     @property
     def pending_passes(self) -> int:

@@ -13,7 +13,7 @@ def why_not_replayable(captured: Captured) -> str | None:
     """
     graph, storages = captured.graph, storages_of(captured.graph)
     overwritten = {captured.primals[position] for position in captured.updated} - {None}
-    for number in sorted(_read_behind(captured)):
+    for number in sorted(_needed_after_boundary(captured)):
         op = graph.ops[number]
         if op.type.split("::")[0] not in PURE_LIBRARIES:
             return f"{op.type} may compute something else when it runs again"
@@ -24,8 +24,8 @@ def why_not_replayable(captured: Captured) -> str | None:
     return None
 
 
-def _read_behind(captured: Captured) -> set[int]:
-    """The ops before the boundary that those behind it need, directly or not."""
+def _needed_after_boundary(captured: Captured) -> set[int]:
+    """The ops before the boundary that those after it need, directly or not."""
     ops = captured.graph.ops
     maker = {index: number for number, op in enumerate(ops[:captured.boundary])
              for index in op.outputs}

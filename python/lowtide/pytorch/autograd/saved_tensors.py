@@ -23,13 +23,13 @@ class SavedTensors:
 
 def tensors_to_save(captured: Captured) -> SavedTensors:
     """All primals that ops read, but for what the module itself overwrites; of the outputs, which
-    lie where the caller could change them, those that ops behind the boundary may read."""
+    lie where the caller could change them, those that ops after the boundary may read."""
     ops = captured.graph.ops
-    before, behind = ops[:captured.boundary], ops[captured.boundary + 1:]
-    read = _read(captured, [*before, *behind])
+    before, after = ops[:captured.boundary], ops[captured.boundary + 1:]
+    read = _read(captured, [*before, *after])
     primals = [position for position, index in enumerate(captured.primals)
                if index in read and position not in captured.updated]
-    made = _read(captured, behind) - set(captured.primals)
+    made = _read(captured, after) - set(captured.primals)
     results = {output.tensor: position for position, output in enumerate(captured.forward_outputs)}
     return SavedTensors(primals, [position for index, position in results.items() if index in made])
 

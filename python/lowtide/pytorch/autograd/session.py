@@ -112,7 +112,7 @@ class Session:
             return self._leanest_plan(region, error)
 
     def _plan_within_share(self, region: Region) -> Plan:
-        return region.plans.within(self._account.share(region), soon=self._in_haste())
+        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon())
 
     def _leanest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -139,7 +139,7 @@ class Session:
                    f"({enough} bytes){known}. {why} {self._account.what_else()}")
         return NoPlan(Refusal(message), enough)
 
-    def _in_haste(self) -> bool:
+    def _wants_plans_soon(self) -> bool:
         """Whether a run waits for the plan, or a plan for other sizes is there already."""
         return self._ran or len(self.regions) > 1
 
@@ -174,7 +174,7 @@ class Session:
         else:
             region.require_replayable()
             self._clear_blocks(region)
-            plan = self._plan_that_fits(region, region.priced.beside_bytes)
+            plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read()
         region.executors.release_unused()
@@ -203,11 +203,11 @@ class Session:
         self._meter.end()
         self._release_idle()
 
-    def _plan_that_fits(self, region: Region, beside_bytes: int = 0) -> Plan:
-        """``beside_bytes``: as of ``Admission.plan_that_fits``."""
+    def _plan_that_fits(self, region: Region, extra_bytes: int = 0) -> Plan:
+        """``extra_bytes``: as of ``Admission.plan_that_fits``."""
         plan = self.plan_for(region)
         try:
-            return self._admission.plan_that_fits(region, plan, beside_bytes)
+            return self._admission.plan_that_fits(region, plan, extra_bytes)
         except InfeasibleError as error:
             return self._leanest_plan(region, error)
 

@@ -30,7 +30,7 @@ class GraphBytes(Protocol):
     @property
     def floor_bytes(self) -> int: ...
     @property
-    def beside_bytes(self) -> int: ...
+    def uncounted_bytes(self) -> int: ...
     @property
     def parameter_bytes(self) -> int: ...
     @property
@@ -47,7 +47,7 @@ class BudgetedGraph(Protocol):
     @property
     def apart_bytes(self) -> int: ...
     @property
-    def beside_bytes(self) -> int: ...
+    def uncounted_bytes(self) -> int: ...
     @property
     def keep_all_bytes(self) -> int: ...
 
@@ -192,10 +192,10 @@ class BudgetAccount(Generic[Region]):
         self._require_room(left)
         step = self._steps.of(region)
         passes = [other for other, count in step.items() for _ in range(count)]
-        again = max((other.priced.beside_bytes for other, count in step.items() if count > 1),
+        again = max((other.priced.uncounted_bytes for other, count in step.items() if count > 1),
                     default=0)
         share = shares(left, [_need(other) for other in passes], again)[passes.index(region)]
-        return share - region.beside_bytes
+        return share - region.uncounted_bytes
 
     def _room(self, region: Region, total: int) -> int:
         return (self._for_steps(region, total)
@@ -245,5 +245,5 @@ def _if_a_share_was_meant(budget) -> str:
 
 def _need(region: BudgetedGraph) -> Need:
     known = region.priced
-    return Need(known.keep_all_peak_bytes + region.beside_bytes,
-                known.floor_bytes + region.beside_bytes, known.resident_bytes)
+    return Need(known.keep_all_peak_bytes + region.uncounted_bytes,
+                known.floor_bytes + region.uncounted_bytes, known.resident_bytes)

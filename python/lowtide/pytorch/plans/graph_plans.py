@@ -101,7 +101,7 @@ class GraphPlans:
         if found is None and self._settings.time_limit <= _SOON:
             return self._now(budget_bytes)
         if found is None:
-            found = self._in_haste(budget_bytes)
+            found = self._quickly(budget_bytes)
         self._improve_in_background(budget_bytes, found)
         return found
 
@@ -144,7 +144,7 @@ class GraphPlans:
                 return fitting
         return []
 
-    def _in_haste(self, budget_bytes: int | None) -> Plan:
+    def _quickly(self, budget_bytes: int | None) -> Plan:
         try:
             quick = dataclasses.replace(self._settings, time_limit=_SOON)
             return self._planned(budget_bytes, quick)
@@ -157,7 +157,7 @@ class GraphPlans:
                              name="lowtide-improve").start()
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:
-        """Replaces a plan that was made in haste; the next forward pass takes the new one.
+        """Replaces a plan that was made quickly; the next forward pass takes the new one.
 
         A program that ends waits for the search that goes on, as no thread may be in the planner
         when the process ends; its plan is there at the next start. No other one is begun.

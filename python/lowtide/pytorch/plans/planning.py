@@ -33,7 +33,7 @@ class PricedGraph:
     keep_all_peak_bytes: int
     keep_all_cost: float
     floor_bytes: int
-    beside_bytes: int  # what no plan counts: results in the caller's memory, generator states
+    uncounted_bytes: int  # what no plan counts: results in the caller's memory, generator states
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
 
