@@ -55,8 +55,8 @@ def no_search(monkeypatch):
     def forbid():
         def searched(*_):
             raise AssertionError("a search was run")
-        monkeypatch.setattr(graph_plans.GraphPlans, "_quickly", searched)
-        monkeypatch.setattr(graph_plans.GraphPlans, "_now", searched)
+        monkeypatch.setattr(graph_plans.GraphPlans, "_search_briefly", searched)
+        monkeypatch.setattr(graph_plans.GraphPlans, "_find", searched)
         monkeypatch.setattr(graph_plans.GraphPlans, "_improve", lambda *_: None)
     return forbid
 

@@ -14,7 +14,7 @@ from .budget.optimizer_state import optimizer_state_bytes
 from .budget.settings import Settings, settings_from
 from .capture import describe_inputs
 from .dynamo.backend_errors import with_own_errors
-from .dynamo.compile import compiled
+from .dynamo.compile import compile_graph
 
 
 @with_own_errors
@@ -32,7 +32,7 @@ def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | 
     settings = settings_from(options)
     if settings.mode == "inductor":
         return _by_inductor(graph, inputs, settings)
-    return compiled(graph, inputs, _session_of(options))
+    return compile_graph(graph, inputs, _session_of(options))
 
 
 def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) -> Callable:

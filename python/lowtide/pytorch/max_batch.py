@@ -121,7 +121,7 @@ class _Search:
     def _fits(self, size: int) -> bool:
         self._say(f"trying a batch of {size}")
         try:
-            memory = self._proven(size)
+            memory = self._run_step(size)
         except InfeasibleError as error:
             self.too_large, self.reason = size, error
             needed = getattr(error, "smallest_budget", None)
@@ -133,7 +133,7 @@ class _Search:
         self._say(f"a batch of {size} fits: {memory}")
         return True
 
-    def _proven(self, size: int) -> Memory:
+    def _run_step(self, size: int) -> Memory:
         model, inputs = self._make_step(size)
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)

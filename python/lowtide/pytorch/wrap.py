@@ -23,7 +23,7 @@ from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
 from .common.notices import warn
 from .common.prepared import Prepared
-from .dynamo.compile import compiled
+from .dynamo.compile import compile_graph
 from .dynamo.trace import forget, is_traced_here, traced
 from .dynamo.transformers_masks import known_masks
 from .dynamo.unplanned import (
@@ -128,7 +128,7 @@ def _runner(model: torch.nn.Module,
             raise Prepared
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session),
+    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session),
                      name=session.name)
     unplanned = Unplanned(model, session)
 

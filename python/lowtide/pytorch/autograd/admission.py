@@ -43,7 +43,7 @@ class Admission:
             return region.plans.within(budget, soon=True)
         except NoPlan as error:
             why = f"{error.refusal.why_not_less} {self._what_is_taken(region)}"
-            raise NoPlan(Refusal(why, why, error.refusal.leanest)) from None
+            raise NoPlan(Refusal(why, why, error.refusal.smallest_plan)) from None
 
     def has(self, region: Region, kept_bytes: int) -> bool:
         """Whether so many bytes of gradients may be kept beside all blocks that are there, before a

@@ -27,7 +27,7 @@ class DroppedResults:
         self._held: set[int] = set()
         self.now: frozenset[int] = frozenset(self._droppable if _has_loss(captured) else ())
 
-    def see(self, held: Iterable[int]) -> bool:
+    def observe(self, held: Iterable[int]) -> bool:
         """Takes in which results the caller held at the last backward pass; whether others are
         expected to be dropped from now on."""
         before = self.now

@@ -17,16 +17,16 @@ class KeptGradients:
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor]):
-        self._met: dict[int, weakref.ref] = {}  # by identity: tensors are not compared
-        self.meet(parameters)
+        self._tracked: dict[int, weakref.ref] = {}  # by identity: tensors are not compared
+        self.track(parameters)
 
-    def meet(self, tensors: Iterable) -> None:
+    def track(self, tensors: Iterable) -> None:
         """Notes what may get a gradient."""
         for tensor in tensors:
-            if id(tensor) in self._met or not isinstance(tensor, torch.Tensor):
+            if id(tensor) in self._tracked or not isinstance(tensor, torch.Tensor):
                 continue
             if tensor.requires_grad and tensor.is_leaf:
-                self._met[id(tensor)] = weakref.ref(tensor, self._forget(id(tensor)))
+                self._tracked[id(tensor)] = weakref.ref(tensor, self._forget(id(tensor)))
 
     def bytes(self) -> int:
         """What all gradients take."""
@@ -54,9 +54,9 @@ class KeptGradients:
                 leaf.grad = gradient
 
     def _forget(self, key: int) -> Callable[[weakref.ref], object]:
-        return lambda _: self._met.pop(key, None)
+        return lambda _: self._tracked.pop(key, None)
 
     def _with_gradients(self) -> list[torch.Tensor]:
-        leaves = [reference() for reference in list(self._met.values())]
+        leaves = [reference() for reference in list(self._tracked.values())]
         return [leaf for leaf in leaves
                 if leaf is not None and leaf.is_leaf and leaf.grad is not None]

@@ -56,7 +56,7 @@ class Meter:
             peak = _runtime.taken_peak_bytes()
             self._until_backward = max(self._until_backward, peak)
             self.unforeseen_bytes = max(self.unforeseen_bytes,
-                                        peak - self._before - self._foreseen_bytes())
+                                        peak - self._before - self._planned_bytes())
             _runtime.reset_peaks()
 
     def end(self) -> None:
@@ -84,7 +84,7 @@ class Meter:
         which counts among what exists, and what the caller keeps for other ends."""
         return max(0, _runtime.taken_bytes() - self._held_bytes() - self._before)
 
-    def _foreseen_bytes(self) -> int:
+    def _planned_bytes(self) -> int:
         return sum(executor.block_bytes + region.uncounted_bytes for region in self._regions
                    for executor in region.executors if executor.held_bytes)
 

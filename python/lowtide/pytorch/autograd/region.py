@@ -54,7 +54,7 @@ class Region:
         self._passed_on = {self._backward_results[position] for position in self.inputs}
         self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
         #: Whether each gradient is given memory of its own, as the caller keeps them.
-        self.all_apart = False
+        self.copies_gradients = False
 
     @property
     def name(self) -> str:
@@ -79,25 +79,25 @@ class Region:
             self._known[dropped] = known, plans
         return self._known[dropped]
 
-    def see_results(self, executor) -> bool:
+    def observe_results(self, executor) -> bool:
         """Takes in what the caller held at the executor's backward pass; whether plans are to be
         made for other results from now on."""
-        return self._results.see(executor.held_results)
+        return self._results.observe(executor.held_results)
 
     @property
-    def apart_bytes(self) -> int:
+    def copied_gradient_bytes(self) -> int:
         """What gradients take beside the block where they were made."""
-        return self._gradient_bytes if self.all_apart else 0
+        return self._gradient_bytes if self.copies_gradients else 0
 
     @property
     def uncounted_bytes(self) -> int:
         """What a step takes that no plan counts."""
-        return self.priced.uncounted_bytes + self.apart_bytes
+        return self.priced.uncounted_bytes + self.copied_gradient_bytes
 
     @property
     def keep_all_bytes(self) -> int:
         """What a step takes when all values are kept, residents included."""
-        return self._kept_bytes + self.apart_bytes
+        return self._kept_bytes + self.copied_gradient_bytes
 
     def block_bytes(self, plan: Plan) -> int:
         """What a pass by the plan takes beside the residents."""
@@ -121,19 +121,19 @@ class Region:
             found, ticket = self._idle(plan).forward(residents, self._forward_wanted)
         return _filled(self._forward_results, found), ticket
 
-    def backward(self, executor, tangents: Sequence[torch.Tensor], apart: bool = False) -> list:
+    def backward(self, executor, tangents: Sequence[torch.Tensor], copied: bool = False) -> list:
         """One gradient, or None, for each primal: of the pass that is pending in the executor.
 
-        With ``apart``, those that are no parameter's lie in memory of their own: what goes on to
+        With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
         with _ONE_AT_A_TIME:
             found = executor.backward(tangents, self._backward_wanted)
-        return self._gradients(found, apart)
+        return self._gradients(found, copied)
 
     def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                        tangents: Sequence[torch.Tensor]) -> list:
-        """The same for a ticket that nobody awaits, gradients ``apart``.
+        """The same for a ticket that nobody awaits, gradients ``copied``.
 
         ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
@@ -169,9 +169,9 @@ class Region:
         value = placeholders(self.captured.joint, "primals")[position].meta["val"]
         return torch.zeros((), dtype=value.dtype).expand(value.shape)
 
-    def _gradients(self, found: list[torch.Tensor], apart: bool) -> list:
-        if apart or self.all_apart:
-            found = [tensor.clone() if self.all_apart or index in self._passed_on else tensor
+    def _gradients(self, found: list[torch.Tensor], copied: bool) -> list:
+        if copied or self.copies_gradients:
+            found = [tensor.clone() if self.copies_gradients or index in self._passed_on else tensor
                      for index, tensor in enumerate(found)]
         return _filled(self._backward_results, found)
 

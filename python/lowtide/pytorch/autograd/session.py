@@ -55,7 +55,7 @@ class Session:
         self._kept_bytes = 0
         self._ran = False
         self._trained = False
-        self._tells = True
+        self._step_is_typical = True
         self._leaves_room = True
         self._last: Region | None = None
 
@@ -65,18 +65,18 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
-        self._account.trace(trained)
+        self._account.set_traced_parameters(trained)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes)
         self.regions.append(region)
-        self._steps.meet(region)
-        self._tells = False
-        self._account.changed()
+        self._steps.observe(region)
+        self._step_is_typical = False
+        self._account.invalidate()
         try:
             self.plan_for(region)
         except BaseException:
             self.regions.remove(region)
             self._steps.forget(region)
-            self._account.changed()
+            self._account.invalidate()
             raise
         self._plans.append(region.plans)
         return region
@@ -109,17 +109,17 @@ class Session:
         try:
             return self._plan_within_share(region)
         except InfeasibleError as error:
-            return self._leanest_plan(region, error)
+            return self._smallest_plan(region, error)
 
     def _plan_within_share(self, region: Region) -> Plan:
         return region.plans.within(self._account.share(region), soon=self._wants_plans_soon())
 
-    def _leanest_plan(self, region: Region, error: InfeasibleError) -> Plan:
+    def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
         chosen = self.settings.when_infeasible
         if chosen == "error" or (chosen is None and not self._trained):
             raise self._explained(region, error) from None
-        plan = region.plans.leanest()
+        plan = region.plans.smallest()
         self._notices.warn_once(
             f"infeasible {region.name}",
             f"{region.name} has no plan within its part of the budget of {self.settings.budget}, "
@@ -129,14 +129,14 @@ class Session:
 
     def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
         """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
-        needs = {other: other.plans.leanest().arena_bytes for other in self._steps.of(region)}
-        enough = self._account.enough(needs)
+        needs = {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
+        enough = self._account.smallest_sufficient(needs)
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
         known = "" if self._trained else (
             ", as far as the first step is known (graphs behind a break and further forward passes "
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.what_else()}")
+                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
         return NoPlan(Refusal(message), enough)
 
     def _wants_plans_soon(self) -> bool:
@@ -152,9 +152,9 @@ class Session:
             raise Prepared
         if not any(other.pending_passes for other in self.regions):
             self._begin_step(region)
-        self._gradients.meet(primals)
-        if self._steps.meet(region):
-            self._account.changed()
+        self._gradients.track(primals)
+        if self._steps.observe(region):
+            self._account.invalidate()
         result = region.forward(self._plan_that_fits(region), primals)
         self._ran = True
         return result
@@ -167,10 +167,10 @@ class Session:
         """
         executor = region.executors.awaiting(ticket)
         if executor is not None:
-            gradients = region.backward(executor, tangents, self._goes_on_elsewhere())
-            if region.see_results(executor):
-                self._account.changed()
-                self._tells = False
+            gradients = region.backward(executor, tangents, self._will_replay())
+            if region.observe_results(executor):
+                self._account.invalidate()
+                self._step_is_typical = False
         else:
             region.require_replayable()
             self._clear_blocks(region)
@@ -209,7 +209,7 @@ class Session:
         try:
             return self._admission.plan_that_fits(region, plan, extra_bytes)
         except InfeasibleError as error:
-            return self._leanest_plan(region, error)
+            return self._smallest_plan(region, error)
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
@@ -224,23 +224,23 @@ class Session:
 
     def _leave_room_outside(self, region: Region) -> None:
         """What a step took more than its plans count, for other code, counts from then on, where
-        plans can do with what is left. A step in which a graph was captured tells nothing, as ops
-        were measured then; nor does one whose plan was for results that turned out to be held or
+        plans can do with what is left. A step in which a graph was captured is not typical, as ops
+        were measured then; nor is one whose plan was for results that turned out to be held or
         dropped."""
         step = self._steps.of(region)
         seen = outside_room(self._meter.unforeseen_bytes)
         before = self._account.outside_bytes
-        tells, self._tells = self._tells, True
-        if not tells or not self._leaves_room or seen <= before or self.budget_bytes is None:
+        is_typical, self._step_is_typical = self._step_is_typical, True
+        if not is_typical or not self._leaves_room or seen <= before or self.budget_bytes is None:
             return
-        self._account.leave(seen)
+        self._account.reserve_outside(seen)
         try:
             for other in step:
                 self._plan_within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
             reason = self._explained(region, error)
-            self._account.leave(before)
+            self._account.reserve_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
                  f"which the budget of {self.settings.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
@@ -253,11 +253,11 @@ class Session:
         self._kept_bytes = self._gradients.bytes()
         if self._kept_bytes:
             self._move_gradients_out(region)
-        self._account.hold(self._kept_bytes)
+        self._account.reserve_gradients(self._kept_bytes)
         for other in self.regions:
-            if not other.all_apart and other.holds_gradients:
-                other.all_apart = True
-                self._account.changed()
+            if not other.copies_gradients and other.holds_gradients:
+                other.copies_gradients = True
+                self._account.invalidate()
 
     def _move_gradients_out(self, region: Region) -> None:
         executors = [executor for other in self.regions for executor in other.executors
@@ -276,7 +276,7 @@ class Session:
         for region in self.regions:
             region.executors.release_idle()
 
-    def _goes_on_elsewhere(self) -> bool:
+    def _will_replay(self) -> bool:
         """Whether a forward pass is to be replayed before the step is over, so that gradients which
         are passed on to it must leave their block."""
         return (self._admission.discarded_passes
@@ -306,13 +306,13 @@ class Session:
         try:
             return self._plan_within_share(region)
         except InfeasibleError:
-            return region.plans.leanest()
+            return region.plans.smallest()
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
-        blocks = sum(region.block_bytes(region.plans.leanest()) for region in step)
+        blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
         return self._account.fixed_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:

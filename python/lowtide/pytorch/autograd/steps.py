@@ -21,7 +21,7 @@ class Steps:
         #: part of another.
         self._seen: list[dict[Region, int]] = []
 
-    def meet(self, region: Region) -> bool:
+    def observe(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
         waiting = {other: other.pending_passes + (other is region) for other in self._regions}
         waiting = {other: passes for other, passes in waiting.items() if passes}

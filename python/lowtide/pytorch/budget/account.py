@@ -45,7 +45,7 @@ class BudgetedGraph(Protocol):
     @property
     def priced(self) -> GraphBytes: ...
     @property
-    def apart_bytes(self) -> int: ...
+    def copied_gradient_bytes(self) -> int: ...
     @property
     def uncounted_bytes(self) -> int: ...
     @property
@@ -64,8 +64,8 @@ class StepMembers(Protocol[Region]):
 class BudgetAccount(Generic[Region]):
     """Shares for the graphs of each step, of what the budget leaves them.
 
-    Worked out once, and again after ``changed()``: when there is another graph, when it is learnt
-    which run together, when more gradients are kept.
+    Worked out once, and again after ``invalidate()``: when there is another graph, when it is
+    learnt which run together, when more gradients are kept.
 
     ``parameters``: gives those of the whole model, as it is now; none where it is not known, and
     those that the graphs use count.
@@ -84,27 +84,27 @@ class BudgetAccount(Generic[Region]):
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
         self._shares: dict[Region, int | None] = {}
-        self._rooms: dict[Region, int | None] = {}
+        self._room_bytes: dict[Region, int | None] = {}
 
-    def changed(self) -> None:
+    def invalidate(self) -> None:
         self._shares.clear()
-        self._rooms.clear()
+        self._room_bytes.clear()
         self._fixed = None
 
-    def hold(self, held_bytes: int) -> None:
+    def reserve_gradients(self, held_bytes: int) -> None:
         """Gradients are kept from one step to the next. The most that was seen counts from then
         on: they leave a block while it is still there, so that it must leave them their room."""
         if held_bytes > self.held_bytes:
             self.held_bytes = held_bytes
-            self.changed()
+            self.invalidate()
 
-    def leave(self, outside_bytes: int) -> None:
+    def reserve_outside(self, outside_bytes: int) -> None:
         """Other code of the process takes so much of the budget during a step."""
         if outside_bytes != self.outside_bytes:
             self.outside_bytes = outside_bytes
-            self.changed()
+            self.invalidate()
 
-    def trace(self, trained: Sequence[torch.Tensor]) -> None:
+    def set_traced_parameters(self, trained: Sequence[torch.Tensor]) -> None:
         """Parameters that a graph trains: they stand for the model's where those are not known."""
         self._traced = list(trained)
 
@@ -116,7 +116,7 @@ class BudgetAccount(Generic[Region]):
             self._shares[region] = None if total is None else self._share(region, total)
         return self._shares[region]
 
-    def enough(self, needs: Mapping[Region, int]) -> int:
+    def smallest_sufficient(self, needs: Mapping[Region, int]) -> int:
         """The smallest budget by which each of these graphs has so many bytes as its share."""
         low, high = 0, 1
         while not self._has_enough(high, needs):
@@ -128,10 +128,10 @@ class BudgetAccount(Generic[Region]):
 
     def room_bytes(self, region: Region) -> int | None:
         """What the blocks of all graphs of a step may take together; None without a limit."""
-        if region not in self._rooms:
+        if region not in self._room_bytes:
             total = self.budget_bytes
-            self._rooms[region] = None if total is None else self._room(region, total)
-        return self._rooms[region]
+            self._room_bytes[region] = None if total is None else self._room(region, total)
+        return self._room_bytes[region]
 
     @property
     def budget_bytes(self) -> int | None:
@@ -168,9 +168,9 @@ class BudgetAccount(Generic[Region]):
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
         return max(0, self._optimizer_step - free)
 
-    def what_else(self) -> str:
+    def describe_reserved(self) -> str:
         """What the budget holds beside the graphs, for messages."""
-        kept = self.held_bytes + sum(region.apart_bytes for region in self._regions)
+        kept = self.held_bytes + sum(region.copied_gradient_bytes for region in self._regions)
         parts = {
             "of optimizer state": self.state_bytes,
             "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
@@ -204,12 +204,12 @@ class BudgetAccount(Generic[Region]):
     def _for_steps(self, region: Region, total: int) -> int:
         """What a budget leaves for the graphs of a step with their residents."""
         return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
-                - self._more_inputs(region))
+                - self._further_input_bytes(region))
 
     def _outside(self, total: int) -> int:
         return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
 
-    def _more_inputs(self, region: Region) -> int:
+    def _further_input_bytes(self, region: Region) -> int:
         """Bytes of the inputs of a step's passes but the first of each graph: those are among its
         residents."""
         return sum((passes - 1) * other.priced.input_bytes

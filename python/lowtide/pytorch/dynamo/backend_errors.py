@@ -18,12 +18,12 @@ def with_own_errors(backend: Callable) -> Callable:
         try:
             return backend(*arguments, **named)
         except Error as error:
-            raise _handed_on(error) from None
+            raise _passed_through(error) from None
 
     return run
 
 
-class _HandedOn(ShortenTraceback):
+class _PassedThrough(ShortenTraceback):
     """Dynamo lets it through, and adds to it what it was at work on; users get it without that."""
 
     def remove_dynamo_frames(self):
@@ -32,13 +32,13 @@ class _HandedOn(ShortenTraceback):
         return self.with_traceback(None)
 
 
-def _handed_on(error: Error) -> Error:
+def _passed_through(error: Error) -> Error:
     """An equal error of a class that Dynamo lets through."""
-    if isinstance(error, _HandedOn):
+    if isinstance(error, _PassedThrough):
         return error
     kind = type(error)
     names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    found = Exception.__new__(type(kind.__qualname__, (kind, _HandedOn), names))
+    found = Exception.__new__(type(kind.__qualname__, (kind, _PassedThrough), names))
     found.__dict__.update(error.__dict__)
     found.args = found.arguments = error.args
     return found

@@ -16,14 +16,14 @@ from .used_results import Used, detached
 from .variants import Variants
 
 
-def compiled(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
+def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
     """The callable of a graph, planned in ``session`` with those that are there."""
     if any(is_symbolic(value) for value in inputs):
-        return PerShape(lambda *given: _compiled_for(graph, given, session))
-    return _compiled_for(graph, inputs, session)
+        return PerShape(lambda *given: _compile_for(graph, given, session))
+    return _compile_for(graph, inputs, session)
 
 
-def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
+def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
     name = session.next_name()
 
     def evaluate(run: Callable, arguments: Sequence):

@@ -26,7 +26,7 @@ def differentiable_results(graph: fx.GraphModule, inputs: Sequence,
     """
     metadata = trace.metadata
     if not (_as_given(graph, inputs, trace.joint) and _plain(metadata)
-            and _all_apart(trace.captured.forward_outputs)):
+            and _all_distinct(trace.captured.forward_outputs)):
         return None
     written = len(metadata.mutated_inp_runtime_indices)
     results = [position for position, output in enumerate(metadata.output_info, start=written)
@@ -59,7 +59,7 @@ def _written_plainly(info: InputAliasInfo) -> bool:
             and not info.mutation_inductor_storage_resize and not info.requires_grad)
 
 
-def _all_apart(outputs: Sequence) -> bool:
+def _all_distinct(outputs: Sequence) -> bool:
     """Whether no tensor is returned twice."""
     tensors = [output.tensor for output in outputs if output.tensor is not None]
     return len(tensors) == len(set(tensors))

@@ -13,8 +13,8 @@ from .planning import (
     NoPlan,
     PricedGraph,
     Refusal,
-    leanest_plan,
     plan_within,
+    smallest_plan,
     store_for,
     stored_plan,
     transferred,
@@ -31,7 +31,7 @@ _NO_ROOM_AFTERWARDS = (
 _SHARES_LEFT = (1.0, 0.75, 0.5, 0.25)
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
-_SOON = 1.0
+_BRIEF_SECONDS = 1.0
 
 #: Better plans are looked for one after the other: the training run needs the processor too.
 _ONE_SEARCH_AT_A_TIME = threading.Lock()
@@ -52,7 +52,7 @@ class GraphPlans:
         self._store = store_for(priced, settings)
         self._found: dict[int | None, Plan] = {}
         self._refusals: dict[int | None, Refusal] = {}
-        self._leanest: Plan | None = None
+        self._smallest: Plan | None = None
 
     def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
         """The plan for so many bytes, residents included. Raises InfeasibleError.
@@ -63,7 +63,7 @@ class GraphPlans:
         if budget_bytes in self._refusals:
             raise NoPlan(self._refusals[budget_bytes])
         if budget_bytes not in self._found:
-            make = self._soon if soon else self._now
+            make = self._find_soon if soon else self._find
             try:
                 self._found[budget_bytes] = make(budget_bytes)
             except NoPlan as error:
@@ -71,16 +71,16 @@ class GraphPlans:
                 raise
         return self._found[budget_bytes]
 
-    def leanest(self) -> Plan:
+    def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included."""
-        if self._leanest is None:
-            tried = [refusal.leanest for refusal in self._refusals.values()
-                     if refusal.leanest is not None]
-            self._leanest = min(tried, key=lambda plan: plan.arena_bytes, default=None) \
-                or leanest_plan(self.priced, self._settings)
-        return self._leanest
+        if self._smallest is None:
+            tried = [refusal.smallest_plan for refusal in self._refusals.values()
+                     if refusal.smallest_plan is not None]
+            self._smallest = min(tried, key=lambda plan: plan.arena_bytes, default=None) \
+                or smallest_plan(self.priced, self._settings)
+        return self._smallest
 
-    def _now(self, budget_bytes: int | None) -> Plan:
+    def _find(self, budget_bytes: int | None) -> Plan:
         found, searched = stored_plan(budget_bytes, self._store, self._settings)
         if found is not None and self._is_final(found, searched):
             self._settings.say(f"planned before: {format_bytes(found.arena_bytes)}")
@@ -88,20 +88,20 @@ class GraphPlans:
         if found is not None and searched is not None:  # the clock cut it, or a shorter limit
             self._improve_in_background(budget_bytes, found)
             return found
-        found = self._planned(budget_bytes, self._settings)
-        at_hand = [plan for plan in self._fitting(budget_bytes) if plan.cost < found.cost]
+        found = self._search(budget_bytes, self._settings)
+        at_hand = [plan for plan in self._fitting_plans(budget_bytes) if plan.cost < found.cost]
         return min(at_hand, key=lambda plan: plan.cost, default=found)
 
-    def _soon(self, budget_bytes: int | None) -> Plan:
+    def _find_soon(self, budget_bytes: int | None) -> Plan:
         found, searched = stored_plan(budget_bytes, self._store, self._settings)
         if found is not None and self._is_final(found, searched):
             return found
         if found is None:
-            found = self._at_hand(budget_bytes)
-        if found is None and self._settings.time_limit <= _SOON:
-            return self._now(budget_bytes)
+            found = self._without_search(budget_bytes)
+        if found is None and self._settings.time_limit <= _BRIEF_SECONDS:
+            return self._find(budget_bytes)
         if found is None:
-            found = self._quickly(budget_bytes)
+            found = self._search_briefly(budget_bytes)
         self._improve_in_background(budget_bytes, found)
         return found
 
@@ -110,15 +110,15 @@ class GraphPlans:
         return (found.cost <= self.priced.keep_all_cost
                 or (searched_seconds or 0.0) >= self._settings.time_limit)
 
-    def _planned(self, budget_bytes: int | None, settings: Settings) -> Plan:
+    def _search(self, budget_bytes: int | None, settings: Settings) -> Plan:
         return plan_within(self.priced, budget_bytes, settings, self._store)
 
-    def _fitting(self, budget_bytes: int | None) -> list[Plan]:
+    def _fitting_plans(self, budget_bytes: int | None) -> list[Plan]:
         """The plans for other budgets that fit this one."""
         return [plan for plan in tuple(self._found.values())
                 if budget_bytes is None or plan.arena_bytes <= budget_bytes]
 
-    def _at_hand(self, budget_bytes: int | None) -> Plan | None:
+    def _without_search(self, budget_bytes: int | None) -> Plan | None:
         """The best that fits of what needs no search: everything is kept, a plan for less memory,
         or one of a relative."""
         if budget_bytes is None:
@@ -127,10 +127,10 @@ class GraphPlans:
         laid_out = transferred(self.priced, self.priced, all_kept, budget_bytes)
         if laid_out is not None:
             return laid_out
-        fitting = self._fitting(budget_bytes) + self._of_the_nearest(budget_bytes)
+        fitting = self._fitting_plans(budget_bytes) + self._of_nearest_relative(budget_bytes)
         return min(fitting, key=lambda plan: plan.cost, default=None)
 
-    def _of_the_nearest(self, budget_bytes: int) -> list[Plan]:
+    def _of_nearest_relative(self, budget_bytes: int) -> list[Plan]:
         """The plans that fit of the relative next in size, of those that have any."""
         def distance(relative):
             return abs(relative.priced.keep_all_peak_bytes - self.priced.keep_all_peak_bytes)
@@ -144,12 +144,12 @@ class GraphPlans:
                 return fitting
         return []
 
-    def _quickly(self, budget_bytes: int | None) -> Plan:
+    def _search_briefly(self, budget_bytes: int | None) -> Plan:
         try:
-            quick = dataclasses.replace(self._settings, time_limit=_SOON)
-            return self._planned(budget_bytes, quick)
+            quick = dataclasses.replace(self._settings, time_limit=_BRIEF_SECONDS)
+            return self._search(budget_bytes, quick)
         except InfeasibleError:
-            return self._now(budget_bytes)
+            return self._find(budget_bytes)
 
     def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
         if first.cost > self.priced.keep_all_cost:
@@ -166,7 +166,7 @@ class GraphPlans:
             if not threading.main_thread().is_alive():
                 return
             try:
-                better = self._planned(budget_bytes,
+                better = self._search(budget_bytes,
                                        dataclasses.replace(self._settings, report=None,
                                                            verbose=False))
             except InfeasibleError:
@@ -193,7 +193,7 @@ class SectionedGraphPlans(GraphPlans):
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
         for after_bytes in (int(share * wanted) for share in _SHARES_LEFT if wanted):
             try:
-                plan = self._leaving(after_bytes).within(budget_bytes, soon=soon)
+                plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
             except InfeasibleError:
                 continue
             if after_bytes < wanted:
@@ -206,7 +206,7 @@ class SectionedGraphPlans(GraphPlans):
     def _warn_of(self, excess_bytes: int) -> None:
         self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
 
-    def _leaving(self, after_bytes: int) -> GraphPlans:
+    def _plans_leaving(self, after_bytes: int) -> GraphPlans:
         if after_bytes not in self._sectioned:
             graph = self.priced.graph.with_after_bytes(after_bytes)
             priced = dataclasses.replace(self.priced, graph=graph)

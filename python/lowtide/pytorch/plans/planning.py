@@ -44,12 +44,12 @@ class PricedGraph:
 
 @dataclasses.dataclass(frozen=True)
 class Refusal:
-    """That no plan was found. ``leanest``: the plan of the fewest bytes that was, where there is
-    one. ``why_not_less``: what any plan must have room for."""
+    """That no plan was found. ``smallest_plan``: the plan of the fewest bytes that was, where
+    there is one. ``why_not_less``: what any plan must have room for."""
 
     message: str
     why_not_less: str = ""
-    leanest: Plan | None = None
+    smallest_plan: Plan | None = None
 
 
 class NoPlan(InfeasibleError):
@@ -137,7 +137,7 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
     return store.cheapest(budget), store.searched_seconds(budget)
 
 
-def leanest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
+def smallest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
     """The plan of the fewest bytes for residents, values and workspaces that is found."""
     with settings.progress(f"looking for the plan of {priced_graph.graph.name} that needs the "
                            f"least, at most {settings.time_limit:g} s"):

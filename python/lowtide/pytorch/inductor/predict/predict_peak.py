@@ -33,22 +33,22 @@ def predict(halves: tuple[fx.GraphModule, fx.GraphModule]) -> Prediction:
     """Of the forward and the backward graph of a step."""
     halves = tuple(map(with_accumulation, halves))
     given = {node.name for node in halves[0].graph.find_nodes(op="placeholder")}
-    apart = frozenset().union(*(materialized(half.graph) for half in halves))
+    stored = frozenset().union(*(materialized(half.graph) for half in halves))
     ops = (node for half in halves for node in half.graph.nodes
            if node.op == "call_function")
-    return Prediction(max(_peak_bytes(half, given, apart) for half in halves),
-                    sum(estimate(node, apart) for node in ops))
+    return Prediction(max(_peak_bytes(half, given, stored) for half in halves),
+                    sum(estimate(node, stored) for node in ops))
 
 
-def _peak_bytes(half, resident: set[str], apart: Set[fx.Node]) -> int:
-    """``resident``: names of inputs that lie in memory anyway; ``apart``: what kernels could
+def _peak_bytes(half, resident: set[str], stored: Set[fx.Node]) -> int:
+    """``resident``: names of inputs that lie in memory anyway; ``stored``: what kernels could
     compute inside and do not."""
     nodes = list(half.graph.nodes)
-    last = _last_uses(nodes, apart)
+    last = _last_uses(nodes, stored)
     live = peak = 0
     ending: dict[int, list[int]] = {}
     for index, node in enumerate(nodes):
-        size = _bytes_in_memory(node, resident, apart)
+        size = _bytes_in_memory(node, resident, stored)
         ended = ending.pop(index, [])
         live += size
         scratch = kernel_cost(node).scratch_bytes if node.op == "call_function" else 0
@@ -60,26 +60,26 @@ def _peak_bytes(half, resident: set[str], apart: Set[fx.Node]) -> int:
     return peak
 
 
-def _bytes_in_memory(node, resident, apart):
+def _bytes_in_memory(node, resident, stored):
     if node.op == "placeholder":
         value = node.meta.get("val")
         return 0 if node.name in resident or not isinstance(value, torch.Tensor) else value.nbytes
-    if node.op != "call_function" or _is_elsewhere(node, apart):
+    if node.op != "call_function" or _is_elsewhere(node, stored):
         return 0
     return node_bytes(node)
 
 
-def _is_elsewhere(node, apart):
+def _is_elsewhere(node, stored):
     """Whether a node's values lie in another's storage, are in its parts, or are nowhere."""
-    return is_view(node) or bool(taken(node)) or is_inlined(node, apart)
+    return is_view(node) or bool(taken(node)) or is_inlined(node, stored)
 
 
-def _last_uses(nodes, apart) -> dict[fx.Node, int]:
+def _last_uses(nodes, stored) -> dict[fx.Node, int]:
     """Where the last kernel reads each value: through what is inlined, and views."""
     last: dict[fx.Node, int] = {}
     for index in range(len(nodes) - 1, -1, -1):
         node = nodes[index]
-        is_passed = node.op == "call_function" and (is_view(node) or is_inlined(node, apart))
+        is_passed = node.op == "call_function" and (is_view(node) or is_inlined(node, stored))
         end = last.get(node, index) if is_passed else index
         for read in node.all_input_nodes:
             last[read] = max(last.get(read, index), end)

@@ -24,7 +24,7 @@ SLACK = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
-class _Aimed:
+class _Attempt:
     """A plan, the two graphs of it and what they are likely to take; ``is_smallest``: of all."""
 
     found: Planned
@@ -46,18 +46,18 @@ def plans_within(evaluator: Evaluator, halves: Halves, budget_bytes: int, planne
     asked = plans.kept + budget_bytes - evaluator.likely_bytes(predict(halves), near=True)
     looked_at: list[Planned] = []
     for _ in range(LOWERED):
-        aimed = _aimed(evaluator, plans, asked, budget_bytes)
-        if aimed.likely.microseconds >= most or aimed.found in looked_at:
+        attempt = _best_attempt(evaluator, plans, asked, budget_bytes)
+        if attempt.likely.microseconds >= most or attempt.found in looked_at:
             return
-        looked_at.append(aimed.found)
-        candidate = evaluator.planned(aimed.halves, aimed.likely, aimed.found)
+        looked_at.append(attempt.found)
+        candidate = evaluator.planned(attempt.halves, attempt.likely, attempt.found)
         yield candidate
         spare = budget_bytes - candidate.expected_bytes
-        if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
+        if 0 <= spare <= SLACK * budget_bytes or (attempt.is_smallest and spare < 0):
             return
         if spare >= 0:
-            most = min(most, aimed.likely.microseconds - gain)
-        asked = aimed.found.plan.peak_bytes + spare
+            most = min(most, attempt.likely.microseconds - gain)
+        asked = attempt.found.plan.peak_bytes + spare
 
 
 class _SplitPlans:
@@ -71,9 +71,9 @@ class _SplitPlans:
         self._graph = kernel_graph.kernels.graph
         self.kept = replay(self._graph, keep_all(self._graph)).peak_bytes
         self._refused = 0
-        self._smallest: _Aimed | None = None
+        self._smallest: _Attempt | None = None
 
-    def within(self, asked: int) -> _Aimed:
+    def within(self, asked: int) -> _Attempt:
         """The smallest there is where the planner has none of so many bytes."""
         asked = max(1, asked)
         if asked > self._refused:
@@ -90,13 +90,13 @@ class _SplitPlans:
         return (self._smallest is None or refused.smallest_budget is not None
                 and refused.smallest_budget < self._smallest.found.plan.peak_bytes)
 
-    def _remembered(self, found: Planned) -> _Aimed:
+    def _remembered(self, found: Planned) -> _Attempt:
         halves = self._joint.split(self._kernel_graph, found.plan)
-        aimed = _Aimed(found, halves, predict(halves))
+        attempt = _Attempt(found, halves, predict(halves))
         if self._smallest is None or (found.plan.peak_bytes
                                       < self._smallest.found.plan.peak_bytes):
-            self._smallest = aimed
-        return aimed
+            self._smallest = attempt
+        return attempt
 
     def _reached(self, refused: Planned) -> Planned:
         """The plan of the smallest budget that was reached instead; where that is not known, of
@@ -110,24 +110,25 @@ class _SplitPlans:
         return self._planner(self._graph, "100%")
 
 
-def _aimed(evaluator: Evaluator, plans: _SplitPlans, asked: int, budget_bytes: int) -> _Aimed:
+def _best_attempt(evaluator: Evaluator, plans: _SplitPlans, asked: int,
+                  budget_bytes: int) -> _Attempt:
     """A plan that is predicted to fit, and to leave little; the fastest that was made which fits,
     or the last. What leaves much and was asked for before is as good as it gets."""
     best, too_much, asked_before = None, math.inf, []
     for _ in range(PLANS):
-        aimed = plans.within(asked)
+        attempt = plans.within(asked)
         asked_before.append(asked)
-        spare = budget_bytes - evaluator.likely_bytes(aimed.likely, near=True)
-        if spare >= 0 and (best is None or aimed.likely.microseconds < best.likely.microseconds):
-            best = aimed
-        if 0 <= spare <= SLACK * budget_bytes or (aimed.is_smallest and spare < 0):
+        spare = budget_bytes - evaluator.likely_bytes(attempt.likely, near=True)
+        if spare >= 0 and (best is None or attempt.likely.microseconds < best.likely.microseconds):
+            best = attempt
+        if 0 <= spare <= SLACK * budget_bytes or (attempt.is_smallest and spare < 0):
             break
         if spare < 0:
             too_much = min(too_much, asked)
-        asked = aimed.found.plan.peak_bytes + spare
+        asked = attempt.found.plan.peak_bytes + spare
         if best is not None and (asked >= too_much or _is_among(asked, asked_before, budget_bytes)):
             break
-    return best or aimed
+    return best or attempt
 
 
 def _is_among(asked: int, before: list[int], budget_bytes: int) -> bool:

@@ -80,11 +80,11 @@ def group_kernels(captured: Captured) -> KernelGroups:
 class _Inside:
     """What no kernel writes to memory: by tensor the nodes that make it, and what they read.
 
-    ``apart``: what kernels could compute inside and do not.
+    ``stored``: what kernels could compute inside and do not.
     """
 
-    def __init__(self, tensors: Sequence[dict], apart: Set[fx.Node]):
-        self._records, self._apart = tensors, apart
+    def __init__(self, tensors: Sequence[dict], stored: Set[fx.Node]):
+        self._records, self._stored = tensors, stored
         self._cones: dict[int, dict[fx.Node, None]] = {}
         self._leaves: dict[int, dict[int, None]] = {}
 
@@ -95,7 +95,7 @@ class _Inside:
     def takes(self, op: dict, node: fx.Node) -> bool:
         """Takes in an op that is computed inside those that read it, or a view of one."""
         views = is_view(node) and any(tensor in self._cones for tensor in op["inputs"])
-        if not views and (is_random(node) or not is_inlined(node, self._apart)):
+        if not views and (is_random(node) or not is_inlined(node, self._stored)):
             return False
         cone = {**self._of(op, self._cones), node: None}
         leaves = self._read(op)
