@@ -13,10 +13,11 @@ import sys
 import time
 from collections.abc import Callable
 
-import lowtide
 import torch
-from lowtide import _runtime
 from torch.utils.checkpoint import checkpoint
+
+import lowtide
+from lowtide import _runtime
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 

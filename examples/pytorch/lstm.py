@@ -1,8 +1,9 @@
 """An unrolled LSTM within a budget, beside eager training and torch.utils.checkpoint."""
 
 import torch
-import torch_models
 from comparison import Example, WithLoss, main
+
+import torch_models
 
 
 def make(full):

@@ -2,8 +2,9 @@
 
 import torch
 import torch.nn.functional as F
-import torch_models
 from comparison import Example, WithLoss, main
+
+import torch_models
 
 
 def make(full):
