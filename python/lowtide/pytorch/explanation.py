@@ -1,4 +1,4 @@
-"""What is kept and what runs again in a wrapped module, in words; and its memory."""
+"""The explanation and the memory of a wrapped module."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory for a new forward pass, beside pending ones and what is kept of earlier ones."""
+"""Makes space for a new forward pass: frees idle blocks, then discards pending passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which results of the forward pass the caller drops before the backward pass."""
+"""Results of the forward pass that the caller no longer holds when the backward pass begins."""
 
 from __future__ import annotations
 

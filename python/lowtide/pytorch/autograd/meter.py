@@ -1,4 +1,4 @@
-"""What a training step takes, read off the framework's allocator."""
+"""Measures what a training step takes of the framework's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One captured graph of a model: the plans for it, and its runs for autograd."""
+"""One captured graph of a model: its plans, and its forward and backward passes."""
 
 from __future__ import annotations
 

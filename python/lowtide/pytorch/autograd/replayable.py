@@ -1,4 +1,4 @@
-"""Whether the forward pass of a captured graph may run again for another backward pass."""
+"""Whether the forward pass of a captured graph may be replayed for a second backward pass."""
 
 from __future__ import annotations
 

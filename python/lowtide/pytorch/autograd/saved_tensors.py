@@ -1,4 +1,4 @@
-"""What autograd keeps of a forward pass for the backward half, beside the ticket."""
+"""The tensors that autograd saves for the backward pass, beside the ticket."""
 
 from __future__ import annotations
 

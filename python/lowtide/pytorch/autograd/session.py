@@ -1,4 +1,4 @@
-"""All captured graphs of one model, and the steps that they are run in."""
+"""All captured graphs of one model, their budget, and the training steps that run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the budget of a model is divided among its captured graphs."""
+"""The account of one budget: what it must hold, and what each captured graph may take of it."""
 
 from __future__ import annotations
 

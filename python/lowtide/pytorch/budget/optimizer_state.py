@@ -1,4 +1,4 @@
-"""Bytes that an optimizer holds between two steps, before it has made them."""
+"""Bytes of optimizer state, known before the optimizer has made it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes that an optimizer takes while it steps and gives back: its temporaries."""
+"""Bytes of the temporaries that an optimizer allocates while it steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An optimizer tried on small parameters, for what it holds and what it takes."""
+"""Runs an optimizer on small parameters, and measures its state and its temporaries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person asks of a planned model: the budget, and how to look for plans."""
+"""The settings of a planned model: its budget, and how plans are searched for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a model is called with, as a person gives it."""
+"""Example inputs as users give them, as positional and named arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running a module's code and leaving no trace of it."""
+"""Runs a module's code and then restores the module's state."""
 
 from __future__ import annotations
 

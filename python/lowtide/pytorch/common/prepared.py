@@ -1,4 +1,4 @@
-"""How preparing a model ends: what a call needs is there, and the call is not run."""
+"""The exception that ends a preparation: all is planned, and the call is not run."""
 
 
 class Prepared(Exception):

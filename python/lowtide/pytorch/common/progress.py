@@ -1,4 +1,4 @@
-"""What is said on standard error of work that takes long."""
+"""Progress lines on standard error, for work that takes long."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A region behind AOTAutograd's wrappers: for results that are views, inputs that are written."""
+"""Runs a region through AOTAutograd's wrappers, where results are views or inputs are written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Errors of Lowtide that Dynamo hands to the user as they are."""
+"""Passes Lowtide's errors through Dynamo to the user unwrapped."""
 
 from __future__ import annotations
 

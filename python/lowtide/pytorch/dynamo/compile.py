@@ -1,4 +1,4 @@
-"""A graph of Dynamo as a callable that a session plans and runs."""
+"""Compiles a graph of Dynamo to a callable that a session plans and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which regions may be called straight behind Dynamo's guards, as one function of autograd."""
+"""Whether a region may skip AOTAutograd's wrappers and run as one function of autograd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AOTAutograd's joint graph of a traced graph, captured."""
+"""Captures AOTAutograd's joint graph of a graph that Dynamo traced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that are traced again and again, and the guard that asks for it."""
+"""Warns when a function is traced again and again, and names the guard that failed."""
 
 from __future__ import annotations
 

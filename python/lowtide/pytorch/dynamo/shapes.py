@@ -1,4 +1,4 @@
-"""Graphs whose sizes change from call to call."""
+"""One compilation for each set of input sizes, where Dynamo leaves sizes open."""
 
 from __future__ import annotations
 

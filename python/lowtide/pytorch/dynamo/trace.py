@@ -1,4 +1,4 @@
-"""Functions that Dynamo traces as wrapped modules need it."""
+"""torch.compile with Dynamo's settings for wrapped modules, and how to release what it compiled."""
 
 from __future__ import annotations
 

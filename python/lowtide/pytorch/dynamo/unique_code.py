@@ -1,4 +1,4 @@
-"""Functions that Dynamo treats as unlike."""
+"""Gives a function its own code object, so that Dynamo caches it separately."""
 
 from __future__ import annotations
 

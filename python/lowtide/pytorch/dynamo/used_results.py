@@ -1,4 +1,4 @@
-"""Which results of a graph the loss uses, and what follows for its gradients.
+"""Which results of a graph the loss uses, and which gradients follow from them.
 
 Eager PyTorch leaves the gradient of what only unused results depend on undefined (None), and does
 no work for it. A joint graph has a tangent for every result that requires a gradient.

@@ -1,4 +1,4 @@
-"""The plans of one captured graph, by the memory that they were made for."""
+"""The plans of one captured graph, by the budget that each was made for."""
 
 from __future__ import annotations
 

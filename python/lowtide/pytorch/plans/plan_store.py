@@ -1,4 +1,4 @@
-"""GraphPlans that were found before for one graph, this run or an earlier one."""
+"""The store of plans found before for one graph, in this run or an earlier one."""
 
 from __future__ import annotations
 

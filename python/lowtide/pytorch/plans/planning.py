@@ -1,4 +1,4 @@
-"""A captured graph with its costs on this machine, and the plan for it."""
+"""A captured graph with measured costs, and the search for a plan of it."""
 
 from __future__ import annotations
 

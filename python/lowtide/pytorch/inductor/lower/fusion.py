@@ -1,4 +1,4 @@
-"""Which kernels Inductor fuses, where it would undo what a plan gains.
+"""Limits the fusions of Inductor that would undo what a plan saves.
 
 Two kernels that read the same values may be fused although neither reads what the other makes. One
 of them then runs when the other does: what a plan computes again right before its use would be made

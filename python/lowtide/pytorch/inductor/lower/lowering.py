@@ -1,4 +1,4 @@
-"""What Inductor makes of a graph, without generating code: its kernels, their order, its buffers.
+"""Lowers and schedules a graph as Inductor does, without generating code.
 
 Inductor lowers a graph, fuses and orders the kernels, and only then writes and compiles them, which
 takes most of the time. Its scheduler knows by then which values are written to memory and for how

@@ -1,4 +1,4 @@
-"""Products that are added to something: one op, as Inductor makes of them.
+"""Products that are added to something, as the one op that Inductor makes of them.
 
 The gradient of a weight that is read several times is a sum of products. Inductor turns each
 ``add(mm(a, b), x)`` into ``addmm(x, a, b)``, so that none of the products lies in memory beside the

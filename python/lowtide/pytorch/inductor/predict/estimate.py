@@ -1,4 +1,4 @@
-"""What one execution of a node of an Inductor graph costs: a roofline over fused groups.
+"""Estimates the cost of one execution of a node in compiled code: a roofline over fused groups.
 
 Inductor fuses pointwise ops with the ops that read them, so a value that goes from a pointwise op
 to its readers inside one kernel is neither written nor read: only what crosses the edge of such a

@@ -1,4 +1,4 @@
-"""What a split is likely to take, without lowering it: in a hundredth of the time.
+"""Predicts the time and the peak of a split without lowering it, in a hundredth of the time.
 
 Inductor computes a pointwise value inside the kernels that read it, unless too many do. What is
 left lies in memory from where it is made to where the last kernel reads it, itself or through such

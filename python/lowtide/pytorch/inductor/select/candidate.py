@@ -1,4 +1,4 @@
-"""A split of a joint graph that Inductor is to compile, and what a step is expected to take."""
+"""A candidate: one split of a joint graph, and the peak and time expected of it."""
 
 from __future__ import annotations
 

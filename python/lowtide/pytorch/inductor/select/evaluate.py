@@ -1,4 +1,4 @@
-"""Splits of one joint graph, lowered and compared with PyTorch's own."""
+"""Lowers splits of one joint graph and compares them with PyTorch's own."""
 
 from __future__ import annotations
 

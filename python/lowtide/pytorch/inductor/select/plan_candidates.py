@@ -1,4 +1,4 @@
-"""Lowtide's plans of what one of PyTorch's splits runs, until the lowered graph just fits."""
+"""Candidates from Lowtide's plans, corrected until the lowered graph just fits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which split of a joint graph Inductor is to compile within a budget.
+"""Selects the split of a joint graph that Inductor compiles within a budget.
 
 Candidates are PyTorch's own split, which is what Inductor alone would run; PyTorch's splits with an
 activation memory budget, down to the first that fits; and Lowtide's plans, asked for less or more

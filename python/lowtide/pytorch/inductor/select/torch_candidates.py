@@ -1,4 +1,4 @@
-"""PyTorch's splits of a joint graph with smaller and smaller activation memory budgets."""
+"""Candidates from PyTorch's partitioner, with smaller and smaller activation memory budgets."""
 
 from __future__ import annotations
 

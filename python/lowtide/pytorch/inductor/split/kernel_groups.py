@@ -1,4 +1,4 @@
-"""A captured graph with what stays inside kernels taken into the ops that read it.
+"""The captured graph by kernels: ops that are computed inside a kernel join their readers.
 
 Inductor computes most pointwise values inside the kernels that read them, where they take no memory
 and no traffic. Planned op by op each would have its own storage, and a plan would pay for what no

@@ -1,4 +1,4 @@
-"""The two graphs that Inductor would run as one joint graph, for planning, and its updates apart.
+"""Merges the two graphs of a split into one joint graph to plan, with its updates apart.
 
 Planned is not the joint graph that AOTAutograd traced but what PyTorch's own partitioner makes of
 it: the values that it saves and, in the backward, the cheap ops that it runs again because they

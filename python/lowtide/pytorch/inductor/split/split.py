@@ -1,4 +1,4 @@
-"""A joint graph and a plan's executions -> the two graphs that AOTAutograd wants.
+"""Splits a joint graph into forward and backward by the executions of a plan.
 
 AOTAutograd's partitioners return two graphs: the forward returns its outputs and then the values
 that it saves, the backward takes the saved values and the tangents. Here both follow a plan: each

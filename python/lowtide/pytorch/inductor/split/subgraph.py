@@ -1,4 +1,4 @@
-"""One of the two graphs that a joint graph is split into, while it is written."""
+"""Builds one of the two graphs that a joint graph is split into."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PyTorch's own partitioner, asked for several budgets of one joint graph."""
+"""PyTorch's own partitioner, run for several budgets of one joint graph."""
 
 from __future__ import annotations
 
