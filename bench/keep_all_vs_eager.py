@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 from lowtide_command import lowtide
+
 from report import Table
 
 CASES = {"resnet50": 16, "unet": 8, "gpt": 4}

@@ -10,6 +10,7 @@ import statistics
 import sys
 
 from lowtide_command import Failed, lowtide
+
 from report import Table
 
 # Model: batch, and shares of keep-all's peak. One convolution of U-Net alone needs 40%.

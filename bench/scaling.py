@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 
 from plot import COLORS, LogAxis, Panel, document, legend
+
 from report import Table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent

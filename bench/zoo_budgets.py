@@ -2,9 +2,9 @@
 
 Activations: the keep-all peak less the residents (parameters, optimizer state, buffers, the batch)
 and less the gradients of the parameters, which no plan can do without until the update. Where that
-is below what some single op needs (`floor_bytes`, a proof that no plan exists), or where no strategy
-gets there, the model runs within the smallest budget that one reaches, and `of_activations` says
-which share that is. The exit code tells the second case from the first.
+is below what some single op needs (`floor_bytes`, a proof that no plan exists), or where no
+strategy gets there, the model runs within the smallest budget that one reaches, and
+`of_activations` says which share that is. The exit code tells the second case from the first.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import tempfile
 
 import lowtide as package
 from lowtide_command import Failed, lowtide
+
 from report import Table
 
 # Sizes small enough for a laptop; the shape of each network stays.

@@ -14,6 +14,7 @@ import time
 import torch
 import verdict
 from counter import Counter
+
 from tools import NotApplicable
 
 SEED = 1

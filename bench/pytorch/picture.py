@@ -10,7 +10,6 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "bench"))
 import plot  # noqa: E402
-
 from summary import read_rows  # noqa: E402
 
 MODELS = {"resnet50": "ResNet-50", "gpt": "GPT, dropout", "unet": "U-Net", "vit": "ViT-S/16",

@@ -18,10 +18,10 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from report import Table  # noqa: E402
-
 import summary  # noqa: E402
 from summary import Row  # noqa: E402
+
+from report import Table  # noqa: E402
 from tools import OURS, TOOLS  # noqa: E402
 
 PLANNED = ("planned_above_bytes", "floor_above_bytes", "planned_extra", "least_extra")

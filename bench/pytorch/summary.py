@@ -13,10 +13,10 @@ SLACK = 0.001  # of a peak: scalars that a step takes beside what is planned
 class Row:
     """A tool at a setting on a model. Bytes; seconds of a step; peaks above `base_bytes`, which
     lived before the tool was set up, and in all; `held_bytes` of `peak_above_bytes` stay between
-    steps. `gradient_error`: from eager's gradients; `rounding`: of eager's own, from those in double
-    precision. Of a plan: the bytes above `base_bytes` that it promises, those that an op needs at
-    least with the gradients that exist by then, its extra time by its costs, and the certified
-    least of any plan within the budget; shares of a step without a limit."""
+    steps. `gradient_error`: from eager's gradients; `rounding`: of eager's own, from those in
+    double precision. Of a plan: the bytes above `base_bytes` that it promises, those that an op
+    needs at least with the gradients that exist by then, its extra time by its costs, and the
+    certified least of any plan within the budget; shares of a step without a limit."""
 
     model: str
     tool: str

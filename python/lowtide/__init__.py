@@ -53,6 +53,7 @@ from ._core import (
     write_trace,
 )
 from .interruptible import interruptible
+from .lazy import lazily
 
 __all__ = [
     "Error", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned",
@@ -71,10 +72,7 @@ _WITH_TORCH = {
 }
 
 
-def __getattr__(name: str):
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_WITH_TORCH[name], __name__), name)
+__getattr__ = lazily(__name__, _WITH_TORCH)
 
 
 def plan(
@@ -133,6 +131,5 @@ def explain(subject, plan: Plan | None = None, most: int = 10) -> str:
     """
     if plan is not None:
         return _core.explain(subject, plan, most)
-    from .pytorch.explanation import explanation
-
-    return explanation(subject, most)
+    with_torch = importlib.import_module(".pytorch.explanation", __name__)  # torch is optional
+    return with_torch.explanation(subject, most)

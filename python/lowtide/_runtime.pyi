@@ -1,6 +1,5 @@
 import pathlib
 from collections.abc import Callable, Sequence
-from typing import Optional
 
 from torch import Tensor
 
@@ -59,9 +58,9 @@ def device_name() -> str: ...
 def profile_path() -> pathlib.Path: ...
 def profiled(
     graph: Graph,
-    file: Optional[Path] = None,
+    file: Path | None = None,
     again: bool = False,
-    report: Optional[Callable[[str], None]] = None,
+    report: Callable[[str], None] | None = None,
 ) -> Graph: ...
 def foreign_bytes(graph: Graph) -> int: ...
 def generator_state_bytes(graph: Graph) -> int: ...

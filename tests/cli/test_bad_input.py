@@ -182,6 +182,7 @@ def test_no_space_on_disk(lowtide, graph):
     lowtide("plan", graph, "--budget", "100%", "-o", "/dev/full").fails(1, "/dev/full")
     with open("/dev/full", "w") as full:
         import subprocess
+
         from conftest import BINARY
         done = subprocess.run([BINARY, "models"], stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and "standard output" in done.stderr

@@ -7,7 +7,6 @@ import json
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-
 import torch_models
 from joint_capture import compile_step
 

@@ -83,7 +83,7 @@ def trained(model, case, seed):
     for step in range(3):
         if step == 1 and case.late_hook:
             model.body[0].register_forward_hook(lambda module, given, result: result * 0.5)
-        for _ in range(case.flights):
+        for _ in range(case.passes):
             x = torch.randn(case.rows[step], LENGTH, WIDTH, dtype=case.dtype)
             with case.context():
                 results = model(x)
@@ -105,7 +105,7 @@ class Case:
         half = draw.choice([torch.bfloat16, torch.float16])
         autocast = self.dtype == torch.float32 and draw.random() < 0.3
         self.context = (lambda: torch.autocast("cpu", half)) if autocast else contextlib.nullcontext
-        self.flights = draw.choice([1, 1, 2])
+        self.passes = draw.choice([1, 1, 2])
         self.rows = draw.choice([[ROWS] * 3, [ROWS, ROWS - 2, ROWS]])
         self.used = draw.choice([(0, 1), (0,), (1,)])
         self.late_hook = draw.random() < 0.2

@@ -4,10 +4,6 @@ import dataclasses
 import json
 
 import torch
-from torch._dynamo.backends.common import aot_autograd
-from torch._functorch.aot_autograd import aot_function, make_boxed_func
-from torch._functorch.partitioners import default_partition
-
 from interpreter import DTYPES, call
 from lowtide.pytorch.capture import (
     BOUNDARY,
@@ -15,6 +11,9 @@ from lowtide.pytorch.capture import (
     from_joint,
     mutated_primals,
 )
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import aot_function, make_boxed_func
+from torch._functorch.partitioners import default_partition
 
 #: What such an op makes lies in a copy of all that its input is a view of.
 COPIES_STORAGES = {"aten::copy"}

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from capture_cases import CASES, build, capture_case, compiled_step, step
 from joint_by_hand import JointByHand
 from joint_capture import compile_step, interpret

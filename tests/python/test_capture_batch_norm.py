@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from capture_cases import capture_case, ops_of
 from joint_by_hand import JointByHand
 from lowtide.pytorch.capture import from_joint

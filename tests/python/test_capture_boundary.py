@@ -1,9 +1,8 @@
 """The boundary between forward and backward pass, and what lies in the caller's memory."""
 
+import lowtide
 import pytest
 import torch
-
-import lowtide
 from capture_cases import CASES, capture_case
 from joint_by_hand import JointByHand
 from lowtide.pytorch.capture import BOUNDARY, from_joint

@@ -2,10 +2,9 @@
 
 import torch
 import torch.nn.functional as F
+from lowtide.pytorch.capture import eager_kernels
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
-
-from lowtide.pytorch.capture import eager_kernels
 
 
 def test_eager_kernels_end_with_their_context():

@@ -1,9 +1,8 @@
 """Captured ops that may be written over an input: the executor does it, and bits stay."""
 
+import lowtide
 import pytest
 import torch
-
-import lowtide
 from aten_calls import aten_ops, call_of, drawn
 from capture_cases import capture_case
 from joint_by_hand import JointByHand

@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils import _pytree as pytree
-
 from lowtide.pytorch.capture import eager_kernels
 from lowtide.pytorch.capture.kernel_layouts import LAYOUTS
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -3,12 +3,11 @@
 import json
 import resource
 
+import lowtide
 import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-
-import lowtide
 from capture_cases import CASES, build
 from lowtide.__main__ import main
 

@@ -6,12 +6,11 @@ import json
 import subprocess
 import sys
 
+import lowtide
 import pytest
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-
-import lowtide
 import torch_models
 from lowtide.__main__ import main
 from lowtide.pytorch.capture import BOUNDARY, capture

@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from joint_capture import compile_function, interpret
 
 pytestmark = pytest.mark.usefixtures("one_thread")

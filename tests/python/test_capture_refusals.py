@@ -1,9 +1,8 @@
 """What a graph file cannot hold is refused, with the line of the user's code."""
 
+import lowtide
 import pytest
 import torch
-
-import lowtide
 from joint_capture import compile_step
 
 pytestmark = pytest.mark.usefixtures("one_thread")

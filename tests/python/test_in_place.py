@@ -82,9 +82,8 @@ def test_the_signature_stays(module):
 
 
 def test_a_second_budget_is_refused(module):
-    with enable_memory_budget(module, None):
-        with pytest.raises(lowtide.InputError, match="disable"):
-            enable_memory_budget(module, None)
+    with enable_memory_budget(module, None), pytest.raises(lowtide.InputError, match="disable"):
+        enable_memory_budget(module, None)
 
 
 def test_a_budget_too_small_leaves_the_module_plain(module, batch):

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 import torch
-from lowtide.pytorch.inductor import lowering
-from lowtide.pytorch.inductor.accumulated import with_accumulation
+from lowtide.pytorch.inductor.lower import lowering
+from lowtide.pytorch.inductor.predict.accumulated import with_accumulation
 from torch.fx.experimental.proxy_tensor import make_fx
 
 pytestmark = pytest.mark.usefixtures("one_thread")

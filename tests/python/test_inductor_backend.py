@@ -7,11 +7,11 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Chain, again_before_each
-from lowtide.pytorch.inductor import Choice, PlannedPartition, backend, compile_within, fit
-from lowtide.pytorch.inductor.backend import compiler
-from lowtide.pytorch.inductor.joint import Joint
-from lowtide.pytorch.inductor.lowering import lowered
-from lowtide.pytorch.inductor.nodes import is_random
+from lowtide.pytorch.inductor import Candidate, PlannedPartition, backend, compile_within, fit
+from lowtide.pytorch.inductor.compiler import compiler
+from lowtide.pytorch.inductor.lower.lowering import lowered
+from lowtide.pytorch.inductor.predict.nodes import is_random
+from lowtide.pytorch.inductor.split.joint import Joint
 from torch import nn
 from torch_memory import profiled
 
@@ -53,8 +53,8 @@ class Everything(PlannedPartition):
 
     def __call__(self, gm, inputs, *, num_fwd_outputs, static_lifetime_input_indices, **_):
         joint = Joint(gm, inputs, num_fwd_outputs, static_lifetime_input_indices)
-        planning = joint.planning(joint.cut(1.0))
-        halves = joint.split_by(planning.whole, _executions(planning.whole))
+        planning = joint.kernel_graph(joint.torch_split(1.0))
+        halves = joint.split_by(planning.merged, _executions(planning.merged))
         self.ops = [[node.name for node in half.graph.nodes] for half in halves]
         self.products = _products(halves)
         return halves
@@ -112,8 +112,8 @@ def test_the_compiled_step_runs_what_was_chosen():
         peaks.append(peak)
         assert _ran_products(ran) == _products(partition.found.halves)
     assert _products(found[0].halves) < _products(found[1].halves)
-    foreseen = found[0].expected_bytes - found[1].expected_bytes
-    assert foreseen > 0 and abs(peaks[0] - peaks[1] - foreseen) <= 2 * 4 * (32 * 32 + 32)
+    predicted = found[0].expected_bytes - found[1].expected_bytes
+    assert predicted > 0 and abs(peaks[0] - peaks[1] - predicted) <= 2 * 4 * (32 * 32 + 32)
     assert found[1].overhead > found[0].overhead == 0
 
 
@@ -225,7 +225,7 @@ class Clock:
 
 
 def fitted_for(seconds, measured_bytes):
-    choice = Choice("a split", (), measured_bytes, 0.0, budget_bytes=100)
+    choice = Candidate("a split", (), measured_bytes, 0.0, budget_bytes=100)
     return fit.Fitted((seconds, measured_bytes), measured_bytes, choice, 1)
 
 
@@ -248,7 +248,7 @@ def test_what_cannot_be_kept_is_refused_with_what_was_measured():
 
 def test_what_is_far_above_the_budget_is_refused_before_it_is_compiled(monkeypatch):
     """With the smallest that was found."""
-    monkeypatch.setattr(importlib.import_module("lowtide.pytorch.inductor.backend"),
+    monkeypatch.setattr(importlib.import_module("lowtide.pytorch.inductor.compiler"),
                         "compile_fx_inner", None)
     module, inputs = Chain(), torch.randn(64, 32)
     with pytest.raises(lowtide.InfeasibleError, match="found takes [0-9]+ .*10000 "):

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from lowtide.pytorch.inductor.lowering import lowered
+from lowtide.pytorch.inductor.lower.lowering import lowered
 from torch.fx.experimental.proxy_tensor import make_fx
 
 PART = 64 * 512 * 4

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from joint_graphs import compiled, gradients
-from lowtide.pytorch.inductor import products
-from lowtide.pytorch.inductor.estimate import estimate
-from lowtide.pytorch.inductor.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
+from lowtide.pytorch.inductor.predict import products
+from lowtide.pytorch.inductor.predict.estimate import estimate
+from lowtide.pytorch.inductor.predict.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
 from torch import nn
 from torch._functorch.partitioners import default_partition
 from torch.fx.experimental.proxy_tensor import make_fx

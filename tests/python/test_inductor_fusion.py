@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from lowtide.pytorch.inductor import products
-from lowtide.pytorch.inductor.lowering import lowered
+from lowtide.pytorch.inductor.lower.lowering import lowered
+from lowtide.pytorch.inductor.predict import products
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 

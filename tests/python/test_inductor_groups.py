@@ -4,12 +4,12 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Cell, compiled, gradients
-from lowtide.pytorch.inductor.estimate import group_cost, is_inlined
-from lowtide.pytorch.inductor.foresight import foreseen
-from lowtide.pytorch.inductor.groups import Grouped
-from lowtide.pytorch.inductor.joint import Joint
-from lowtide.pytorch.inductor.nodes import is_view, source
-from lowtide.pytorch.inductor.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
+from lowtide.pytorch.inductor.predict.estimate import group_cost, is_inlined
+from lowtide.pytorch.inductor.predict.nodes import is_view, source
+from lowtide.pytorch.inductor.predict.predict_peak import predict
+from lowtide.pytorch.inductor.predict.rates import BYTES_PER_US, FLOPS_PER_US, pointwise_operations
+from lowtide.pytorch.inductor.split.joint import Joint
+from lowtide.pytorch.inductor.split.kernel_groups import KernelGroups
 from torch._inductor.decomposition import select_decomp_table
 from torch.fx.experimental.proxy_tensor import make_fx
 
@@ -23,8 +23,8 @@ def cell():
 
     def partition(module, inputs, *, num_fwd_outputs, static_lifetime_input_indices, **_):
         joint = Joint(module, inputs, num_fwd_outputs, static_lifetime_input_indices or [])
-        halves = joint.cut(1.0)
-        found.update(joint=joint, halves=halves, planning=joint.planning(halves))
+        halves = joint.torch_split(1.0)
+        found.update(joint=joint, halves=halves, planning=joint.kernel_graph(halves))
         return halves
 
     module = Cell()
@@ -34,7 +34,7 @@ def cell():
 
 
 def test_an_op_is_a_kernel_and_every_node_is_in_one(cell):
-    whole, kernels = cell["planning"].whole, cell["planning"].kernels
+    whole, kernels = cell["planning"].merged, cell["planning"].kernels
     groups = [group for group in kernels.groups if group is not None]
     ran = {node for group in groups for node in group}
     assert {source(node) for node in whole.joint.graph.nodes if node.op == "call_function"} == ran
@@ -44,13 +44,13 @@ def test_an_op_is_a_kernel_and_every_node_is_in_one(cell):
     assert all(node in inside or is_view(node) for group in groups for node in group[:-1])
 
 
-def test_the_peak_of_a_plan_is_what_is_foreseen_of_its_split(cell):
+def test_the_peak_of_a_plan_is_what_is_predicted_of_its_split(cell):
     """So that a plan is asked for what the budget leaves."""
     joint, planning = cell["joint"], cell["planning"]
     graph = planning.kernels.graph
     kept = lowtide.keep_all(graph)
-    likely = foreseen(joint.split(planning, kept))
-    assert likely.peak_bytes == pytest.approx(foreseen(cell["halves"]).peak_bytes, rel=0.05)
+    likely = predict(joint.split(planning, kept))
+    assert likely.peak_bytes == pytest.approx(predict(cell["halves"]).peak_bytes, rel=0.05)
     expected = joint.resident_bytes + likely.peak_bytes
     assert lowtide.replay(graph, kept).peak_bytes == pytest.approx(expected, rel=0.1)
 
@@ -66,7 +66,7 @@ def by_hand():
     traced = make_fx(products, tracing_mode="fake")(torch.randn(8, 8), torch.randn(8, 8))
     nodes = {node.name: node for node in traced.graph.nodes}
     groups = [("mm",), ("sin", "mul"), ("mm_1",), ("sin", "mul_1"), ("mm_2",)]
-    return Grouped(None, (*(tuple(nodes[name] for name in group) for group in groups), None))
+    return KernelGroups(None, (*(tuple(nodes[name] for name in group) for group in groups), None))
 
 
 @pytest.mark.parametrize("ops, names", [

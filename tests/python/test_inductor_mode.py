@@ -6,8 +6,8 @@ import lowtide
 import pytest
 import torch
 from lowtide import _runtime
+from lowtide.pytorch.dynamo.trace import forget, traced
 from lowtide.pytorch.inductor.measure import peak_of_step
-from lowtide.pytorch.traced import forget, traced
 from torch import nn
 from torch._dynamo.utils import counters
 from torch._inductor import config as inductor_config
@@ -163,6 +163,34 @@ def test_it_is_an_option_of_the_backend(unlimited):
                              options={"mode": "inductor", "budget": "inf"})
     for ours, theirs in zip(outcome(module, compiled, batch()), plain, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_both_ways_in_search_as_long(monkeypatch):
+    asked = []
+
+    def refuse(graph, budget, **how):
+        asked.append(how)
+        raise lowtide.InfeasibleError("enough is known")
+
+    monkeypatch.setattr("lowtide.pytorch.inductor.select.partition_fn.plan", refuse)
+    settings = {"mode": "inductor", "budget": "60%"}
+    with pytest.raises(lowtide.InfeasibleError, match="enough is known"):
+        lowtide.wrap(model(), batch(), **settings)
+    with pytest.raises(lowtide.InfeasibleError, match="enough is known"):
+        torch.compile(model(), backend="lowtide", dynamic=False, options=settings)(*batch())
+    assert asked[0] == asked[-1] and asked[0]["options"]["moves"] == 1000
+
+
+def test_it_promises_to_keep_no_plans():
+    for cache in (True, "refresh"):
+        with pytest.raises(lowtide.InputError, match="keeps no plans"):
+            lowtide.wrap(model(), mode="inductor", cache=cache)
+    lowtide.wrap(model(), mode="inductor", cache=False)
+
+
+def test_a_wrong_budget_is_refused_before_anything_is_compiled():
+    with pytest.raises(lowtide.InputError, match="unknown unit"):
+        lowtide.compile_within(model(), "6G", lambda compiled: pytest.fail("was compiled"))
 
 
 def test_what_stays_of_the_first_step_counts():

@@ -6,7 +6,7 @@ import sys
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.memory import outside_room
+from lowtide.pytorch.budget.memory import outside_room
 
 
 def test_what_to_install_is_said(monkeypatch):

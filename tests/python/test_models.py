@@ -13,7 +13,6 @@ import subprocess
 
 import pytest
 import torch
-
 import torch_models
 from interpreter import Interpreter
 

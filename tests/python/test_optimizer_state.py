@@ -3,7 +3,7 @@
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.optimizer_state import STATES, optimizer_state_bytes
+from lowtide.pytorch.budget.optimizer_state import STATES, optimizer_state_bytes
 from torch import nn
 
 OPTIMIZERS = [

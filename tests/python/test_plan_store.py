@@ -3,7 +3,7 @@
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.plan_store import PlanStore
+from lowtide.pytorch.plans.plan_store import PlanStore
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from wrap_cases import built

@@ -4,7 +4,7 @@ import lowtide
 import pytest
 import torch
 from lowtide import _core
-from lowtide.pytorch import plans
+from lowtide.pytorch.plans import graph_plans
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch_memory import profiled
@@ -55,9 +55,9 @@ def no_search(monkeypatch):
     def forbid():
         def searched(*_):
             raise AssertionError("a search was run")
-        monkeypatch.setattr(plans.Plans, "_in_haste", searched)
-        monkeypatch.setattr(plans.Plans, "_now", searched)
-        monkeypatch.setattr(plans.Plans, "_improve", lambda *_: None)
+        monkeypatch.setattr(graph_plans.GraphPlans, "_search_briefly", searched)
+        monkeypatch.setattr(graph_plans.GraphPlans, "_find", searched)
+        monkeypatch.setattr(graph_plans.GraphPlans, "_improve", lambda *_: None)
     return forbid
 
 

@@ -3,8 +3,8 @@
 import copy
 import dataclasses
 import io
-import pickle
 import multiprocessing
+import pickle
 import threading
 import warnings
 

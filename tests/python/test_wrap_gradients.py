@@ -76,7 +76,7 @@ def test_a_forward_pass_whose_result_is_dropped_holds_nothing():
         wrapped(*ROWS())
     (region,) = session_of(wrapped).regions
     assert len(list(region.executors)) == 1
-    assert region.open_flights == 0
+    assert region.pending_passes == 0
 
 
 def test_a_wrapped_module_within_a_checkpoint():

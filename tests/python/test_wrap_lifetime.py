@@ -10,7 +10,7 @@ import torch
 from lowtide import _runtime
 from lowtide.pytorch.wrap import session_of
 from torch import nn
-from wrap_cases import Convolutions, IMAGES, ROWS, Twice, built, leanest
+from wrap_cases import IMAGES, ROWS, Convolutions, Twice, built, leanest
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 

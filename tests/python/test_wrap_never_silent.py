@@ -198,7 +198,7 @@ def test_warnings_name_the_reason_and_the_line_of_the_user_once_for_each_cause()
 
 
 def test_a_number_that_changes_in_each_step_does_not_end_the_training(monkeypatch):
-    monkeypatch.setattr("lowtide.pytorch.traced.MOST_TRACES", 4)
+    monkeypatch.setattr("lowtide.pytorch.dynamo.trace.MOST_TRACES", 4)
     plain, model = layers(), layers()
     wrapped = lowtide.wrap(model, rows(), time_limit=1)
     with pytest.warns(UserWarning, match="without a plan: it was traced"):

@@ -3,7 +3,7 @@
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.optimizer_step import step_bytes
+from lowtide.pytorch.budget.optimizer_step import step_bytes
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch.nn import functional as F

@@ -79,6 +79,22 @@ def test_budgets_that_mean_nothing_are_refused_at_once(budget):
         lowtide.wrap(built(Randomly), budget=budget)
 
 
+@pytest.mark.parametrize("budget", ["120%", "many", "0"])
+def test_a_wrong_budget_is_refused_in_the_same_words_everywhere(budget):
+    """By the planner, by wrap before anything is captured, and as an option of torch.compile."""
+    graph = lowtide.capture(built(Randomly), ROWS())
+    compiled = torch.compile(built(Randomly), backend="lowtide", options={"budget": budget})
+    said = []
+    for refused in (lambda: lowtide.plan(graph, budget),
+                    lambda: lowtide.wrap(built(Randomly), budget=budget),
+                    lambda: lowtide.max_batch(pytest.fail, budget),
+                    lambda: compiled(*ROWS())):
+        with pytest.raises(lowtide.InputError) as error:
+            refused()
+        said.append(str(error.value))
+    assert len(set(said)) == 1 and said[0].startswith(f'budget "{budget}"')
+
+
 def test_a_call_with_another_type_is_pytorchs_own_kind_of_error():
     wrapped = lowtide.wrap(built(Randomly), ROWS())
     with pytest.raises(RuntimeError):

@@ -8,17 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import fx
 
-from .by_wrappers import by_wrappers
+from . import inductor
+from .autograd.session import Session
+from .budget.optimizer_state import optimizer_state_bytes
+from .budget.settings import Settings, settings_from
 from .capture import describe_inputs
-from .direct import differentiable_results
-from .joint_trace import JointTrace, trace_joint
-from .optimizer_state import optimizer_state_bytes
-from .own_errors import with_own_errors
-from .session import Session
-from .settings import UNLIMITED, Settings, settings_from
-from .shapes import is_symbolic, PerShape
-from .used_results import Used, detached
-from .variants import Variants
+from .dynamo.backend_errors import with_own_errors
+from .dynamo.compile import compile_graph
 
 
 @with_own_errors
@@ -36,54 +32,17 @@ def lowtide_backend(graph: fx.GraphModule, inputs: Sequence, options: Mapping | 
     settings = settings_from(options)
     if settings.mode == "inductor":
         return _by_inductor(graph, inputs, settings)
-    return compiled(graph, inputs, _session_of(options))
+    return compile_graph(graph, inputs, _session_of(options))
 
 
 def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) -> Callable:
-    from .inductor import backend
-
     roles = describe_inputs(graph, inputs)
     trained = [value for value, (role, _) in zip(inputs, roles)
                if role == "parameter" and value.requires_grad]
-    run = backend(None if settings.budget in UNLIMITED else settings.budget,
-                  beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
-                  strategy=settings.strategy, options=settings.planning_options,
-                  time_limit=settings.time_limit)
+    run = inductor.backend(
+        settings.budget, beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
+        strategy=settings.strategy, options=settings.options, time_limit=settings.time_limit)
     return run(graph, inputs)
-
-
-def compiled(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    """The callable of a graph, planned in ``session`` with those that are there."""
-    if any(is_symbolic(value) for value in inputs):
-        return PerShape(lambda *given: _compiled_for(graph, given, session))
-    return _compiled_for(graph, inputs, session)
-
-
-def _compiled_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    name = session.next_name()
-
-    def evaluate(run: Callable, arguments: Sequence):
-        session.evaluate()
-        return run(*arguments)
-
-    full = trace_joint(graph, inputs, name, evaluate)
-    if not isinstance(full, JointTrace):
-        return full
-    session.begin_capture()
-    # Under no_grad, what needs gradients is connected within the graph.
-    results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
-    if results is None:
-        return by_wrappers(full, session)
-
-    def trace_again(primals: Sequence, used: Used) -> JointTrace:
-        written = len(full.metadata.mutated_inp_runtime_indices)
-        unused = [position - written for position, is_used in zip(results, used) if not is_used]
-        which = f"{name}, gradients of {sum(used)} of {len(used)} results"
-        return trace_joint(detached(graph, unused), primals, which, evaluate)
-
-    variants = Variants(full, results, session, trace_again)
-    variants.prepare(inputs)
-    return variants
 
 
 #: By the identity of the options. A session holds its options, so that no others have that

@@ -1,10 +1,10 @@
-"""What is kept and what runs again in a wrapped module, in words; and its memory."""
+"""The explanation and the memory of a wrapped module."""
 
 from __future__ import annotations
 
 import torch
 
-from .memory import Memory
+from .budget.memory import Memory
 from .wrap import session_of
 
 

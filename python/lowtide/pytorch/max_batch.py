@@ -9,10 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from .. import InfeasibleError, InputError
-from .inputs import arguments_of
-from .memory import Memory
-from .session import Session
-from .settings import UNLIMITED
+from .autograd.session import Session
+from .budget.budget import Budget
+from .budget.memory import Memory
+from .common.inputs import arguments_of
+from .common.progress import say
 from .wrap import session_of, wrap
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.
@@ -37,6 +38,7 @@ def max_batch(
     start: int = 1,
     limit: int = 1 << 20,
     report: Callable[[str], None] | None = None,
+    verbose: bool = True,
     **settings,
 ) -> Batch:
     """The largest batch whose training step has a plan within ``budget``, proven by running it.
@@ -46,16 +48,20 @@ def max_batch(
     is nearly linear in its batch, so that a line through what two sizes need tells which one to
     try; each that is tried is captured and planned, and run if it fits. A step that takes more than
     the budget counts as one that does not fit. ``settings``: as of ``wrap`` (optimizer, strategy,
-    time_limit, ...). Ctrl-C ends the search with the best size so far.
+    time_limit, ...). What is tried and what came of it is told to ``report``, or where there is
+    none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
+    far.
 
     Raises InfeasibleError when not even ``start`` fits.
     """
-    if budget in UNLIMITED:
+    parsed = Budget.parse(budget)
+    if parsed.is_unlimited:
         raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
-    if isinstance(budget, str) and budget.strip().endswith("%"):
+    if parsed.share is not None:
         raise InputError("max_batch wants a budget in bytes: a share of what a step takes grows "
                          "with the batch, so that every batch would fit")
-    search = _Search(make_step, dict(settings, budget=budget, report=report), report)
+    settings |= {"budget": parsed, "report": report, "verbose": verbose}
+    search = _Search(make_step, settings, report or (say if verbose else None))
     try:
         search.run(start, limit)
     except KeyboardInterrupt:
@@ -113,19 +119,21 @@ class _Search:
         return min(size + math.floor(more), _MOST_GROWTH * low)
 
     def _fits(self, size: int) -> bool:
+        self._say(f"trying a batch of {size}")
         try:
-            memory = self._proven(size)
+            memory = self._run_step(size)
         except InfeasibleError as error:
             self.too_large, self.reason = size, error
-            if getattr(error, "smallest_budget", None) is not None:
-                self._needs[size] = error.smallest_budget
+            needed = getattr(error, "smallest_budget", None)
+            if needed is not None:
+                self._needs[size] = needed
             self._say(f"a batch of {size} does not fit")
             return False
         self.best = size, memory
         self._say(f"a batch of {size} fits: {memory}")
         return True
 
-    def _proven(self, size: int) -> Memory:
+    def _run_step(self, size: int) -> Memory:
         model, inputs = self._make_step(size)
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)
@@ -157,6 +165,6 @@ def _plain(output):
     """Data classes and the like as dicts of what they hold."""
     if dataclasses.is_dataclass(output):
         return {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
-    if isinstance(output, Sequence) or isinstance(output, (torch.Tensor, Mapping)):
+    if isinstance(output, (Sequence, torch.Tensor, Mapping)):
         return output
     return vars(output)

@@ -7,23 +7,26 @@ import inspect
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
 from torch.nn.parallel import DistributedDataParallel
 
 from .. import InputError
-from .backend import compiled
-from .inputs import arguments_of, require_one_device
-from .memory import Memory
-from .notices import warn
-from .session import Prepared, Session
-from .settings import Settings
-from .traced import forget, is_traced_here, traced
-from .transformers_masks import known_masks
-from .unchanged import unchanged
-from .unplanned import (
+from . import inductor
+from .autograd.session import Session
+from .budget.budget import Budget
+from .budget.memory import Memory
+from .budget.settings import TIME_LIMIT, Settings
+from .common.inputs import arguments_of, require_one_device
+from .common.module_state import unchanged
+from .common.notices import warn
+from .common.prepared import Prepared
+from .dynamo.compile import compile_graph
+from .dynamo.trace import forget, is_traced_here, traced
+from .dynamo.transformers_masks import known_masks
+from .dynamo.unplanned import (
     Unplanned,
     graph_breaks,
     in_a_transform,
@@ -38,17 +41,18 @@ if TYPE_CHECKING:
 def wrap(
     model: torch.nn.Module,
     example_inputs=None,
-    budget: int | str | None = None,
+    budget: Budget | int | str | None = None,
     *,
     optimizer=None,
     strategy: str | None = None,
     options: Mapping[str, float] | None = None,
-    time_limit: float = 30.0,
-    cache: bool | str = True,
+    time_limit: float = TIME_LIMIT,
+    cache: bool | str | None = None,
     report: Callable[[str], None] | None = None,
     mode: str = "executor",
     when_infeasible: str | None = None,
     batches_ahead: int = 0,
+    verbose: bool = True,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -64,10 +68,12 @@ def wrap(
     values, kernels' scratch memory. ``strategy`` and ``options`` as in ``lowtide.plan``;
     ``time_limit``: seconds of planning at most, spent by work that is counted, so that the plan is
     the same each time unless the machine is too slow or busy for it; ``cache``: whether plans are
-    kept for later runs, and ``"refresh"`` uses none of an earlier run; ``report``: is called with a
-    line for each stage. ``mode``: ``"executor"`` runs PyTorch's own kernels at planned addresses;
-    ``"inductor"`` compiles forward and backward with Inductor, which rounds and draws as
-    ``torch.compile`` does, and measures a few steps with the example inputs.
+    kept for later runs, as they are unless it is False, and ``"refresh"`` uses none of an earlier
+    run (``"executor"`` alone keeps any); ``report``: is called with a line for each stage; without
+    it, measuring and planning that take longer than two seconds say so in a line each on standard
+    error, unless ``verbose`` is False. ``mode``: ``"executor"`` runs PyTorch's own kernels at
+    planned addresses; ``"inductor"`` compiles forward and backward with Inductor, which rounds and
+    draws as ``torch.compile`` does, and measures a few steps with the example inputs.
     ``when_infeasible``: whether a step that no plan fits raises InfeasibleError (``"error"``) or
     runs by the plan that needs the least, with a warning (``"warn"``); None raises until a step was
     run to its end, so that a training goes on once it has begun. ``batches_ahead``: how many
@@ -83,11 +89,12 @@ def wrap(
     if isinstance(model, DistributedDataParallel):
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
-                      when_infeasible=when_infeasible, batches_ahead=batches_ahead)
+                      when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
-    settings = Settings(budget, optimizer, strategy, {} if options is None else options, time_limit,
-                        cache, report, mode, when_infeasible, batches_ahead)
+    settings = Settings(Budget.parse(budget), optimizer, strategy,
+                        {} if options is None else options, time_limit, cache, report, mode,
+                        when_infeasible, batches_ahead, verbose)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False
@@ -109,11 +116,9 @@ def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     if settings.mode == "inductor":
-        from .inductor.mode import InductorMode
-
-        session = InductorMode(model, lambda *given, **named: model.forward(*given, **named),
-                               settings)
-        return session, session, session.forget
+        compiled_mode = inductor.InductorMode(
+            model, lambda *given, **named: model.forward(*given, **named), settings)
+        return compiled_mode, compiled_mode, compiled_mode.forget
     session = Session(settings, model.parameters, type(model).__name__)
 
     def run(*arguments, **named):
@@ -123,7 +128,7 @@ def _runner(model: torch.nn.Module,
             raise Prepared
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compiled(graph, inputs, session),
+    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session),
                      name=session.name)
     unplanned = Unplanned(model, session)
 
@@ -189,7 +194,7 @@ def _forward_of(model: torch.nn.Module, run: Callable) -> _OwnForward:
             raise
 
     forward.__doc__ = model.forward.__doc__
-    forward.__signature__ = _signature_with_self(model)
+    forward.__signature__ = _signature_with_self(model)  # type: ignore[attr-defined]
     return _OwnForward(forward)
 
 
@@ -216,8 +221,8 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)
-    planned_class = types.new_class(plain.__name__, (_Planned, plain),
-                                    exec_body=lambda namespace: namespace.update(body))
+    planned_class: Any = types.new_class(plain.__name__, (_Planned, plain),
+                                         exec_body=lambda namespace: namespace.update(body))
     planned = planned_class.__new__(planned_class)
     planned.__dict__ = model.__dict__
     return planned

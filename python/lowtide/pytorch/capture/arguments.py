@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from lowtide import InputError
-
+from ... import InputError
 from .captured import Output
 from .dtypes import NAMES
 from .user_line import at_user_line

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import fx
 from torch.utils import flop_counter
@@ -9,7 +11,7 @@ from torch.utils import flop_counter
 _aten = torch.ops.aten
 
 #: Ops that PyTorch's own table lacks: attention as it is done on CPUs.
-_ATTENTION = {
+_ATTENTION: dict[object, Callable[..., int]] = {
     _aten._scaled_dot_product_flash_attention_for_cpu: lambda q, k, v, *_:
         flop_counter.sdpa_flop_count(q.shape, k.shape, v.shape),
     _aten._scaled_dot_product_flash_attention_for_cpu_backward: lambda gradient, q, k, v, *_:

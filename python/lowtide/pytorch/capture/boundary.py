@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lowtide import InputError
-
+from ... import InputError
 from .captured import BOUNDARY, Output
 from .document import Document
 from .primals import placeholders
@@ -32,7 +31,8 @@ def add_boundary(document: Document, joint: torch.fx.GraphModule, returned: Sequ
     handed = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
     overwritten = _overwritten(document, joint, updated, handed)
     inputs = [*handed, *overwritten]
-    op = {"name": "boundary", "type": BOUNDARY, "inputs": inputs, "outputs": [], "cost": 0,
+    tangents: list[int] = []
+    op = {"name": "boundary", "type": BOUNDARY, "inputs": inputs, "outputs": tangents, "cost": 0,
           "phase": "backward", "recomputable": False,
           "args": [{"tensors": list(range(len(inputs)))}]}
     if overwritten:
@@ -40,10 +40,10 @@ def add_boundary(document: Document, joint: torch.fx.GraphModule, returned: Sequ
     for node in placeholders(joint, "tangents"):
         # The caller's memory: no bytes of ours.
         index = document.tensors.add_foreign(node, node.meta["val"], node.target)
-        op["outputs"].append(index)
+        tangents.append(index)
         document.values[node] = Output(index)
     document.add_op(op, None)
-    return Boundary(len(document.ops) - 1, outputs, tuple(op["outputs"]))
+    return Boundary(len(document.ops) - 1, outputs, tuple(tangents))
 
 
 def _overwritten(document, joint, updated, handed):

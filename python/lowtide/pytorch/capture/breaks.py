@@ -12,7 +12,6 @@ from torch._dynamo import exc
 from .tracing import tracing_settings
 from .user_line import is_of_torch
 
-
 #: Dynamo's name for what of a function comes behind a break.
 _RESUMED = re.compile(r"torch_dynamo_resume_in_(\w+)_at_\d+")
 #: How Dynamo quotes what an op raised on shapes that do not fit.

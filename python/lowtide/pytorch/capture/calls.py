@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lowtide import InputError
-
+from ... import InputError
 from . import batch_norm
 from .arguments import schema_arguments
 from .captured import Output

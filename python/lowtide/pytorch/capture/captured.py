@@ -6,7 +6,7 @@ import dataclasses
 
 import torch
 
-from lowtide import Graph
+from ... import Graph
 
 #: The type of the op where the forward pass ends: the caller takes the outputs and gives tangents.
 BOUNDARY = "lowtide::boundary"

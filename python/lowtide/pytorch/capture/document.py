@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import torch
 from torch.utils import _pytree as pytree
@@ -21,7 +22,7 @@ class Document:
     tensors: Tensors = dataclasses.field(default_factory=Tensors)
     ops: list[dict] = dataclasses.field(default_factory=list)
     nodes: list[torch.fx.Node | None] = dataclasses.field(default_factory=list)  # by op
-    values: dict[torch.fx.Node, object] = dataclasses.field(default_factory=dict)
+    values: dict[torch.fx.Node, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def records(self) -> list[dict]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
 
@@ -27,7 +28,7 @@ def is_pointwise(target: torch._ops.OpOverload) -> bool:
     return torch.Tag.pointwise in target.tags and structured and not random
 
 
-def permitted_pairs(op: dict, tensors: list[dict]) -> list[list[int]]:
+def permitted_pairs(op: dict, tensors: Sequence[dict]) -> list[list[int]]:
     """Every [0, input position] where output 0 may lie over that input, as far as this op goes.
 
     The input is a value that lies exactly as the result will and fills its storage, and the op

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lowtide import Graph
-
+from ... import Graph
 from . import batch_norm, phases
 from .boundary import add_boundary, hold_results_outside, refuse_stale_reads
 from .calls import add_call

@@ -14,10 +14,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
-from lowtide import InputError
+from ... import InputError
 
 
-def as_on_the_cpu(model: Callable, arguments: tuple, named: Mapping) -> tuple:
+def as_on_the_cpu(model: Callable, arguments: tuple,
+                  named: Mapping) -> tuple[Callable, tuple, Mapping]:
     """Model and arguments; where one of their tensors is on ``meta``, a copy of them all, of shapes
     and dtypes on the CPU. Raises InputError for a model that cannot be copied."""
     held = _held_by(model)

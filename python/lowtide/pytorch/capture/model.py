@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -9,9 +10,8 @@ import torch
 from torch._dynamo import exc
 from torch._dynamo.backends.common import aot_autograd
 
-from lowtide import Graph, InputError
-
-from ..inputs import arguments_of
+from ... import Graph, InputError
+from ..common.inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
@@ -112,10 +112,9 @@ def _broken(model, args, kwargs, name, error):
     """Says where; for a module all the places, which takes running a copy of it."""
     regions, places = 0, []
     if isinstance(model, torch.nn.Module):
-        try:
+        # A copy may fail in every way; the place of the first break is known.
+        with contextlib.suppress(Exception):
             regions, places = all_breaks(model, args, kwargs)
-        except Exception:  # a copy may fail in every way; the place of the first break is known
-            pass
     into = f" into {regions} regions" if regions > 1 else ""
     lines = "".join(f"\n  {place}" for place in places or [break_of(error)])
     return (f"{name} cannot be captured as one graph. PyTorch's tracer breaks it{into} at:{lines}\n"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lowtide import InputError
-
+from ... import InputError
 from .captured import Output
 from .document import Document
 from .primals import placeholders

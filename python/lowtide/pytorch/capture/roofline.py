@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import math
 
-from lowtide import Graph
-
+from ... import Graph
 from .arithmetic import flops
 from .captured import BOUNDARY, Captured
 from .dtypes import NAMES

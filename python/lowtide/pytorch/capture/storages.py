@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowtide import Graph
+from ... import Graph
 
 
 def storages_of(graph: Graph) -> list[int]:

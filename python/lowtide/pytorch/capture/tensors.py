@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from lowtide import InputError
-
+from ... import InputError
 from .dtypes import NAMES
 from .user_line import at_user_line
 

@@ -1,9 +1,14 @@
 """PyTorch's own compiler within a budget: forward and backward graphs that Inductor compiles."""
 
-from .backend import backend
-from .choice import Choice
-from .fit import Fitted, compile_within
-from .partition import PlannedPartition
-from .split import split
+from ...lazy import lazily
 
-__all__ = ["Choice", "Fitted", "PlannedPartition", "backend", "compile_within", "split"]
+__all__ = ["Candidate", "Fitted", "InductorMode", "PlannedPartition", "backend", "compile_within"]
+
+__getattr__ = lazily(__name__, {  # torch._inductor takes seconds to import
+    "Candidate": ".select.candidate",
+    "Fitted": ".fit",
+    "InductorMode": ".mode",
+    "PlannedPartition": ".select.partition_fn",
+    "backend": ".compiler",
+    "compile_within": ".fit",
+})

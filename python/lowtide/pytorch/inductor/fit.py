@@ -18,11 +18,13 @@ from dataclasses import dataclass
 import torch
 
 from ... import InputError
-from ..traced import forget, traced
-from .backend import compiler
-from .choice import Choice, too_small
-from .lowering import KnownLowerings
-from .partition import PlannedPartition
+from ..budget.budget import Budget
+from ..budget.settings import TIME_LIMIT
+from ..dynamo.trace import forget, traced
+from .compiler import compiler
+from .lower.lowering import KnownLowerings
+from .select.candidate import Candidate, too_small
+from .select.partition_fn import PlannedPartition
 
 #: A part of the budget that may stay unused: another compilation would gain little.
 SLACK = 0.05
@@ -45,19 +47,19 @@ class Fitted:
 
     model: Callable
     measured_bytes: int
-    choice: Choice
+    choice: Candidate
     rounds: int
 
 
 def compile_within(
     model: Callable,
-    budget: int | str | None,
+    budget: Budget | int | str | None,
     measure: Callable[[Callable], int],
     *,
     beside_bytes: int = 0,
     strategy: str | None = None,
     options: Mapping[str, float] | None = None,
-    time_limit: float = 10.0,
+    time_limit: float = TIME_LIMIT,
     rounds: int = 4,
 ) -> Fitted:
     """The model compiled by Inductor such that a training step is measured within the budget.
@@ -76,7 +78,7 @@ def compile_within(
         PlannedPartition, strategy=strategy, options=options, time_limit=time_limit,
         over=FAR, lowering=KnownLowerings()))
     try:
-        fit.within(budget, beside_bytes, rounds)
+        fit.within(Budget.parse(budget), beside_bytes, rounds)
     except KeyboardInterrupt:
         if fit.best is None:
             raise
@@ -94,9 +96,10 @@ class _Fit:
         smallest = math.inf
         for number in range(1, rounds + 1):
             fitted = self._compiled(budget, number, beside_bytes)
-            budget = fitted.choice.budget_bytes
+            limit = fitted.choice.budget_bytes
+            budget = Budget.parse(limit)
             smallest = min(smallest, fitted.measured_bytes)
-            held = budget is None or fitted.measured_bytes <= budget
+            held = limit is None or fitted.measured_bytes <= limit
             if held and _improves(fitted, self.best):
                 self._keep(fitted)
             else:
@@ -105,7 +108,7 @@ class _Fit:
                 break
             beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
         if self.best is None:
-            raise too_small(budget, smallest, "measured")
+            raise too_small(limit, int(smallest), "measured")
         if _is_close(self.best.choice):
             rival = self._compiled(budget, self.best.rounds, beside_bytes, only_pytorch=True)
             self._keep_faster(rival)
@@ -140,13 +143,14 @@ def faster(ours: Fitted, theirs: Fitted, measure: Callable[[Callable], int]) -> 
     seconds = {ours: math.inf, theirs: math.inf}
     for _ in range(TURNS):
         for fitted in seconds:
-            seconds[fitted] = min(seconds[fitted], _seconds(lambda run=fitted.model: measure(run)))
-    return min(seconds, key=seconds.get)
+            seconds[fitted] = min(seconds[fitted],
+                                  _seconds(functools.partial(measure, fitted.model)))
+    return min(seconds, key=seconds.__getitem__)
 
 
-def _is_close(choice: Choice) -> bool:
+def _is_close(candidate: Candidate) -> bool:
     """Whether one of PyTorch's splits fits as well and may be the faster."""
-    return choice.rival is not None and choice.rival.overhead <= choice.overhead + CLOSE
+    return candidate.rival is not None and candidate.rival.overhead <= candidate.overhead + CLOSE
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -1,4 +1,4 @@
-"""What a training step of a compiled model allocates at most."""
+"""Measures the peak of a training step of a compiled model."""
 
 from __future__ import annotations
 

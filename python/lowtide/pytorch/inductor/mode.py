@@ -10,15 +10,15 @@ from torch._dynamo import exc
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from ..budget.memory import Memory, storage_bytes
+from ..budget.optimizer_state import optimizer_state_bytes
+from ..budget.settings import Settings
 from ..capture.breaks import break_of
-from ..memory import Memory, storage_bytes
-from ..optimizer_state import optimizer_state_bytes
-from ..session import Prepared
-from ..settings import UNLIMITED, Settings
-from ..traced import forget, traced
+from ..common.prepared import Prepared
+from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
 from .measure import peak_of_step
-from .nodes import computed_again
+from .predict.nodes import computed_again
 
 
 class InductorMode:
@@ -103,14 +103,14 @@ class InductorMode:
     def _fit(self, arguments, named, existing) -> Fitted:
         settings, model = self._settings, self._model
         settings.say(f"compiling {type(model).__name__} and measuring its step")
-        budget = None if settings.budget in UNLIMITED else settings.budget
         try:
-            return compile_within(
-                self._run, budget,
-                lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
-                beside_bytes=existing - self._seen_bytes(arguments, named),
-                strategy=settings.strategy, options=settings.options,
-                time_limit=settings.time_limit)
+            with settings.progress(f"compiling {type(model).__name__} and measuring its step"):
+                return compile_within(
+                    self._run, settings.budget,
+                    lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
+                    beside_bytes=existing - self._seen_bytes(arguments, named),
+                    strategy=settings.strategy, options=settings.options,
+                    time_limit=settings.time_limit)
         except exc.Unsupported as error:
             raise InputError(f"{type(model).__name__} cannot be compiled as one graph: "
                              f"{break_of(error)}\nRewrite this line, or wrap without "

@@ -85,5 +85,5 @@ def _exchanged(switch: InPlace, plain: Callable) -> Callable:
         switch.was_called = True
         return planned(*arguments, **named)
 
-    forward._lowtide_in_place = True
+    forward._lowtide_in_place = True  # type: ignore[attr-defined]
     return forward

@@ -1,0 +1,1 @@
+"""Runs planned graphs, forward and backward, in steps within the budget."""

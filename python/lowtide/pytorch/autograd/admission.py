@@ -1,0 +1,87 @@
+"""Makes space for a new forward pass: frees idle blocks, then discards pending passes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import Plan, format_bytes
+from ..budget.account import BudgetAccount
+from ..plans.planning import NoPlan, Refusal
+from .region import Region
+
+
+class Admission:
+    """Keeps the blocks of all graphs within the budget.
+
+    ``regions``: all there are, a list that its owner changes. ``discarded_passes``: whether
+    pending passes lost their blocks, so that they are to be replayed; its owner sets it back.
+    """
+
+    def __init__(self, regions: Sequence[Region], account: BudgetAccount[Region]):
+        self.discarded_passes = False
+        self._regions, self._account = regions, account
+
+    def plan_that_fits(self, region: Region, plan: Plan, extra_bytes: int = 0) -> Plan:
+        """``plan``, that of the region's share, when there is room for it or can be made. Others
+        took more than theirs when it was not known that this pass would come; then theirs are
+        discarded. Where they cannot be, a plan for what is left. Raises NoPlan.
+
+        ``extra_bytes``: what the pass takes beside what is counted for one.
+        """
+        whole = self._account.room_bytes(region)
+        if whole is None:
+            return plan
+        needed = region.block_bytes(plan) + extra_bytes
+        if self._taken_bytes(region) + needed <= whole:
+            return plan
+        self._make_room(region, whole - needed)
+        left = whole - self._taken_bytes(region)
+        if needed <= left:
+            return plan
+        budget = left - extra_bytes - region.uncounted_bytes + region.priced.resident_bytes
+        try:
+            return region.plans.within(budget, soon=True)
+        except NoPlan as error:
+            why = f"{error.refusal.why_not_less} {self._what_is_taken(region)}"
+            raise NoPlan(Refusal(why, why, error.refusal.smallest_plan)) from None
+
+    def has(self, region: Region, kept_bytes: int) -> bool:
+        """Whether so many bytes of gradients may be kept beside all blocks that are there, before a
+        pass of the region."""
+        whole = self._account.room_bytes(region)
+        if whole is None:
+            return True
+        blocks = sum(executor.held_bytes for other in self._regions for executor in other.executors)
+        return blocks + kept_bytes <= whole + self._account.held_bytes
+
+    def _make_room(self, region: Region, limit_bytes: int) -> None:
+        """Takes blocks from others until no more than so many bytes are taken: those that nobody
+        needs, then those of the pending passes that began first: their backward passes come
+        last."""
+        for other in self._regions:
+            if other is not region:
+                other.executors.release_idle()
+        waiting = [(executor.awaited, other, executor) for other in self._regions
+                   for executor in other.executors
+                   if executor.awaited and other.why_not_replayable is None]
+        for _, other, executor in sorted(waiting, key=lambda pending: pending[0]):
+            if self._taken_bytes(region) <= limit_bytes:
+                return
+            other.discard(executor)
+            self.discarded_passes = True
+
+    def _taken_bytes(self, region: Region) -> int:
+        """What all graphs hold, blocks excepted that the region itself takes or gives back."""
+        return sum(executor.held_bytes + (other.uncounted_bytes if executor.awaited else 0)
+                   for other in self._regions for executor in other.executors
+                   if not (other is region and executor.idle))
+
+    def _what_is_taken(self, region: Region) -> str:
+        taken = format_bytes(self._taken_bytes(region))
+        reasons = {f"{other.name} cannot be run again: {other.why_not_replayable}"
+                   for other in self._regions if other.pending_passes and other.why_not_replayable}
+        why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
+        return (f"(Of the budget of {self._account.settings.budget}, {taken} are taken by forward "
+                f"passes that wait for their backward pass{why} and by gradients that are kept "
+                f"elsewhere than in .grad. Drop them, or run the step again: its forward passes "
+                f"now share the budget.)")

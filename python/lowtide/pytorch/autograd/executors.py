@@ -1,0 +1,62 @@
+"""The executors of one captured graph: each runs a plan in a block of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from ... import Graph, Plan, _runtime
+
+
+class Executors:
+    """There is more than one only while several forward passes wait for their backward pass, while
+    something of an earlier step is still held where it was made, or when a plan has changed.
+    """
+
+    def __init__(self):
+        self._by_plan: dict[Plan, list] = {}
+
+    def __iter__(self) -> Iterator:
+        return (executor for some in self._by_plan.values() for executor in some)
+
+    def idle(self, plan: Plan, graph: Graph):
+        """An executor of the plan for the graph that may begin. Blocks that nobody needs are given
+        back before it takes one."""
+        self._forget_other_plans(plan)
+        executors = self._by_plan.setdefault(plan, [])
+        found = next((executor for executor in executors if executor.idle), None)
+        if found is None:
+            found = _runtime.Executor(graph, plan)
+            executors.append(found)
+        if not found.held_bytes:
+            self.release_idle()
+        return found
+
+    def awaiting(self, ticket: torch.Tensor):
+        """The executor whose pending pass has this ticket; None when that was run or discarded."""
+        return next((executor for executor in self if executor.awaits(ticket)), None)
+
+    def release_idle(self) -> None:
+        """Gives back the blocks that nobody needs now."""
+        for executor in self:
+            if executor.idle:
+                executor.release()
+
+    def forget_all_but_awaited(self) -> None:
+        """Lets go of the executors that no backward pass is to come for, and of the tensors that
+        they last ran with. Gradients hold the block where they lie."""
+        for plan, executors in self._by_plan.items():
+            self._by_plan[plan] = [executor for executor in executors if executor.awaited]
+
+    def release_unused(self) -> None:
+        """Of blocks that their plans divide: gives back the sections that no pending pass needs and
+        in which no gradient lies."""
+        for plan, executors in self._by_plan.items():
+            for executor in executors if plan.borders else ():
+                executor.release_unused()
+
+    def _forget_other_plans(self, plan: Plan) -> None:
+        for other in [other for other in self._by_plan if other is not plan]:
+            if all(executor.idle for executor in self._by_plan[other]):
+                del self._by_plan[other]

@@ -1,0 +1,92 @@
+"""Measures what a training step takes of the framework's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ... import _runtime
+from .region import Region
+
+
+class Meter:
+    """Reads off what a step takes of the framework's memory, in bytes, from its first forward pass,
+    or what is captured before it, until the next step begins.
+
+    ``regions``: those whose blocks count as taken by a step though they are kept between steps, a
+    list that its owner changes.
+    """
+
+    def __init__(self, regions: Sequence[Region]):
+        #: The most that other code took in the last step whose backward pass was read.
+        self.outside_bytes = 0
+        #: By how much the step took more than its plans count.
+        self.unforeseen_bytes = 0
+        self._regions = regions
+        self._is_capturing = False
+        self._is_open = False
+        self._before = self._unserved_before = 0
+        self._outside = self._until_backward = self._after_backward = 0
+        self._is_read = False
+        self._taken_before = 0
+
+    def capture(self) -> None:
+        """A graph is to be captured for the step that comes: it begins with this."""
+        if not self._is_capturing:
+            self._open()
+            self._is_capturing = True
+
+    def begin(self) -> None:
+        """The first forward pass of a step comes."""
+        if self._is_capturing:
+            self._until_backward = _runtime.taken_peak_bytes()
+            _runtime.reset_peaks()
+        else:
+            self._open()
+        self._before = _runtime.taken_bytes() - self._held_bytes()
+        self._unserved_before = _runtime.unserved_bytes()
+        self._is_capturing = False
+
+    def read(self) -> None:
+        """A backward pass has ended."""
+        if self._is_open:
+            self._is_read = True
+            self._outside = max(self._outside,
+                                _runtime.unserved_peak_bytes() - self._unserved_before)
+            self.outside_bytes = self._outside
+            peak = _runtime.taken_peak_bytes()
+            self._until_backward = max(self._until_backward, peak)
+            self.unforeseen_bytes = max(self.unforeseen_bytes,
+                                        peak - self._before - self._planned_bytes())
+            _runtime.reset_peaks()
+
+    def end(self) -> None:
+        """What follows is no part of the step."""
+        if self._is_open and not self._is_capturing:
+            self._after_backward = _runtime.taken_peak_bytes() - self._made_bytes() - self._before
+            self._is_open = False
+
+    @property
+    def taken_bytes(self) -> int:
+        """The most that a step took, beside what existed before it: the last one whose backward
+        pass was read until that was over, and afterwards the last one that another one followed."""
+        if not self._is_read:
+            return self._taken_before
+        return max(self._until_backward - self._before, self._after_backward)
+
+    def _open(self) -> None:
+        self._taken_before, self._is_read = self.taken_bytes, False
+        _runtime.reset_peaks()
+        self._until_backward = self._outside = self.unforeseen_bytes = 0
+        self._is_open = True
+
+    def _made_bytes(self) -> int:
+        """What was made since the step began and lasts: the optimizer's state in its first step,
+        which counts among what exists, and what the caller keeps for other ends."""
+        return max(0, _runtime.taken_bytes() - self._held_bytes() - self._before)
+
+    def _planned_bytes(self) -> int:
+        return sum(executor.block_bytes + region.uncounted_bytes for region in self._regions
+                   for executor in region.executors if executor.held_bytes)
+
+    def _held_bytes(self) -> int:
+        return sum(executor.held_bytes for region in self._regions for executor in region.executors)

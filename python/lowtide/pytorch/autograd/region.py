@@ -1,0 +1,210 @@
+"""One captured graph of a model: its plans, and its forward and backward passes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from ... import Error, Plan
+from ..budget.settings import Settings
+from ..capture import Captured, Output, storages_of
+from ..capture.primals import placeholders
+from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
+from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
+from .dropped_results import DroppedResults
+from .executors import Executors
+from .replayable import why_not_replayable
+from .saved_tensors import tensors_to_save
+
+#: The executor serves the framework's allocator for the whole process, so one runs at a time.
+_ONE_AT_A_TIME = threading.RLock()
+
+
+class Region:
+    """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
+    awaits the ticket which it gave.
+
+    The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
+    pass was run already, or whose block was freed to have the memory for something else.
+
+    ``after_bytes``: what the optimizer takes for a while in its own step.
+    """
+
+    def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
+                 after_bytes: int = 0):
+        self.captured = captured
+        self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
+        measured = measure(captured.graph, settings)
+        self._results = DroppedResults(captured, measured, keep_all_bytes(measured))
+        self._measured = measured
+        self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
+        #: What is taken when all values are kept, with results as expected before the first step:
+        #: a budget that is a share of it does not change when they turn out to be held.
+        self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+        self.executors = Executors()
+        self.why_not_replayable = why_not_replayable(captured)
+        self.saved = tensors_to_save(captured)
+        self._residents = _resident_sources(captured)
+        self._forward_wanted, self._forward_results = _wanted(captured.forward_outputs)
+        self._backward_wanted, self._backward_results = _wanted(captured.gradients)
+        #: Positions of the primals that get gradients and are no parameters.
+        self.inputs = _inputs(captured)
+        self._passed_on = {self._backward_results[position] for position in self.inputs}
+        self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
+        #: Whether each gradient is given memory of its own, as the caller keeps them.
+        self.copies_gradients = False
+
+    @property
+    def name(self) -> str:
+        return self.captured.graph.name
+
+    @property
+    def priced(self) -> PricedGraph:
+        """The graph as plans are made for it now, by which results the caller drops."""
+        return self._now()[0]
+
+    @property
+    def plans(self) -> SectionedGraphPlans:
+        return self._now()[1]
+
+    def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
+        dropped = self._results.now
+        if dropped not in self._known:
+            known = price(self._measured.with_results_dropped(sorted(dropped)))
+            # What no plan counts is gone when the optimizer steps.
+            after_bytes = max(0, self._after_bytes - known.uncounted_bytes)
+            plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
+            self._known[dropped] = known, plans
+        return self._known[dropped]
+
+    def observe_results(self, executor) -> bool:
+        """Takes in what the caller held at the executor's backward pass; whether plans are to be
+        made for other results from now on."""
+        return self._results.observe(executor.held_results)
+
+    @property
+    def copied_gradient_bytes(self) -> int:
+        """What gradients take beside the block where they were made."""
+        return self._gradient_bytes if self.copies_gradients else 0
+
+    @property
+    def uncounted_bytes(self) -> int:
+        """What a step takes that no plan counts."""
+        return self.priced.uncounted_bytes + self.copied_gradient_bytes
+
+    @property
+    def keep_all_bytes(self) -> int:
+        """What a step takes when all values are kept, residents included."""
+        return self._kept_bytes + self.copied_gradient_bytes
+
+    def block_bytes(self, plan: Plan) -> int:
+        """What a pass by the plan takes beside the residents."""
+        return plan.arena_bytes - self.priced.resident_bytes + self.uncounted_bytes
+
+    @property
+    def pending_passes(self) -> int:
+        """How many forward passes wait for their backward pass."""
+        return sum(executor.awaited != 0 for executor in self.executors)
+
+    @property
+    def holds_gradients(self) -> bool:
+        """Whether gradients live in a block that no pending pass needs any more."""
+        return any(not executor.idle and not executor.awaited for executor in self.executors)
+
+    def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
+        """The forward outputs, and the ticket of the pending pass."""
+        with _ONE_AT_A_TIME:
+            residents = [primals[position] if constant is None else constant
+                         for position, constant in self._residents]
+            found, ticket = self._idle(plan).forward(residents, self._forward_wanted)
+        return _filled(self._forward_results, found), ticket
+
+    def backward(self, executor, tangents: Sequence[torch.Tensor], copied: bool = False) -> list:
+        """One gradient, or None, for each primal: of the pass that is pending in the executor.
+
+        With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
+        other graphs then holds nothing of this one's block.
+        """
+        with _ONE_AT_A_TIME:
+            found = executor.backward(tangents, self._backward_wanted)
+        return self._gradients(found, copied)
+
+    def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                       tangents: Sequence[torch.Tensor]) -> list:
+        """The same for a ticket that nobody awaits, gradients ``copied``.
+
+        ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
+        """
+        with _ONE_AT_A_TIME:
+            known = dict(zip(self.saved.primals, saved))
+            known |= {position: self._unsaved(position) for position, constant
+                      in self._residents if constant is None and position not in known}
+            residents = [known[position] if constant is None else constant
+                         for position, constant in self._residents]
+            found = self._idle(plan).again(ticket, residents, tangents, self._backward_wanted)
+        return self._gradients(found, True)
+
+    def require_replayable(self) -> None:
+        """Raises Error where a backward pass cannot be run a second time."""
+        if self.why_not_replayable is not None:
+            raise Error(
+                f"the backward pass of {self.name} was run already, and its forward pass cannot be "
+                f"run again for another one: {self.why_not_replayable}. Call backward() once for "
+                f"each forward pass (add the losses up instead of retain_graph=True), or run this "
+                f"model without Lowtide")
+
+    def discard(self, executor) -> None:
+        """Frees the block of a pending pass; its backward pass will replay the forward pass."""
+        with _ONE_AT_A_TIME:
+            executor.give_up()
+            executor.release()
+
+    def _idle(self, plan: Plan):
+        return self.executors.idle(plan, self.priced.graph)
+
+    def _unsaved(self, position: int) -> torch.Tensor:
+        """Stands for a primal that nothing reads which matters; takes no memory."""
+        value = placeholders(self.captured.joint, "primals")[position].meta["val"]
+        return torch.zeros((), dtype=value.dtype).expand(value.shape)
+
+    def _gradients(self, found: list[torch.Tensor], copied: bool) -> list:
+        if copied or self.copies_gradients:
+            found = [tensor.clone() if self.copies_gradients or index in self._passed_on else tensor
+                     for index, tensor in enumerate(found)]
+        return _filled(self._backward_results, found)
+
+
+def _resident_sources(captured: Captured) -> list[tuple[int, torch.Tensor | None]]:
+    """By resident storage: the position of its primal, or its constant."""
+    positions = {index: position for position, index in enumerate(captured.primals)
+                 if index is not None}
+    constants = dict(captured.constants)
+    return [(positions.get(index, -1), constants.get(index))
+            for index, tensor in enumerate(captured.graph.tensors)
+            if tensor.kind == "resident" and tensor.alias_of is None]
+
+
+def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
+    """The tensors to ask an executor for, and for each output its place among them, or itself."""
+    tensors = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
+    return tensors, [output if output.tensor is None else tensors.index(output.tensor)
+                     for output in outputs]
+
+
+def _inputs(captured: Captured) -> list[int]:
+    tensors = captured.graph.tensors
+    return [position for position, (index, gradient)
+            in enumerate(zip(captured.primals, captured.gradients))
+            if gradient.tensor is not None
+            and (index is None or tensors[index].role != "parameter")]
+
+
+def _storage_bytes(captured: Captured, indices: Sequence[int]) -> int:
+    tensors, storages = captured.graph.tensors, storages_of(captured.graph)
+    return sum(tensors[storages[index]].bytes for index in indices)
+
+
+def _filled(results: Sequence, found: Sequence[torch.Tensor]) -> list:
+    return [result.literal if isinstance(result, Output) else found[result] for result in results]

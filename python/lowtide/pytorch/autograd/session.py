@@ -1,0 +1,329 @@
+"""All captured graphs of one model, their budget, and the training steps that run them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import torch
+
+from ... import InfeasibleError, Plan, _core, format_bytes
+from ..budget.account import BudgetAccount
+from ..budget.memory import Memory, outside_room
+from ..budget.settings import Settings
+from ..capture import Captured
+from ..common.notices import Notices, warn
+from ..common.prepared import Prepared
+from ..plans.graph_plans import GraphPlans
+from ..plans.planning import NoPlan, Refusal
+from .admission import Admission
+from .by_module import by_module
+from .kept_gradients import KeptGradients
+from .meter import Meter
+from .region import Region
+from .steps import Steps
+
+
+class Session:
+    """GraphPlans and runs the graphs of one model within one budget.
+
+    ``parameters``: gives those of the whole model, as it is now; none where it is not known.
+    ``name``: what the graphs are called in reports.
+    While ``preparing``, a graph raises Prepared instead of running.
+    """
+
+    def __init__(self, settings: Settings,
+                 parameters: Callable[[], Iterable[torch.Tensor]] = tuple, name: str = "graph"):
+        self.settings = settings
+        self.name = name
+        self.regions: list[Region] = []
+        self.preparing = False
+        #: Of torch.compile, which this session serves; None for a wrapped module.
+        self.options: Mapping | None = None
+        #: How often a captured graph was called; each call of the model should come to one.
+        self.runs = 0
+        #: Why a call ran without a plan, when one did; "" otherwise.
+        self.why_unplanned = ""
+        self._parameters = parameters
+        self._plans: list[GraphPlans] = []
+        self._steps = Steps(self.regions)
+        self._account = BudgetAccount(settings, lambda: self._parameters(), self.regions,
+                                      self._steps)
+        self._admission = Admission(self.regions, self._account)
+        self._gradients = KeptGradients(parameters())
+        self._meter = Meter(self.regions)
+        self._notices = Notices()
+        self._kept_bytes = 0
+        self._ran = False
+        self._trained = False
+        self._step_is_typical = True
+        self._leaves_room = True
+        self._last: Region | None = None
+
+    def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+        """Prices and plans a captured graph together with those that are there. Raises
+        InfeasibleError when they do not fit; then nothing is added.
+
+        ``trained``: what is known of the parameters among its primals that need gradients.
+        """
+        self._account.set_traced_parameters(trained)
+        region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes)
+        self.regions.append(region)
+        self._steps.observe(region)
+        self._step_is_typical = False
+        self._account.invalidate()
+        try:
+            self.plan_for(region)
+        except BaseException:
+            self.regions.remove(region)
+            self._steps.forget(region)
+            self._account.invalidate()
+            raise
+        self._plans.append(region.plans)
+        return region
+
+    @property
+    def has_plans(self) -> bool:
+        return bool(self.regions)
+
+    def note_unplanned(self, message: str, why: str, cause: str) -> None:
+        """A call ran, or would have run, without a plan. Warned of once for each cause."""
+        self.why_unplanned = why
+        if not self.preparing:
+            self._notices.warn_once(cause, message)
+
+    def next_name(self) -> str:
+        """What the next captured graph is called: the first has the model's own name."""
+        return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
+
+    def begin_capture(self) -> None:
+        """A graph is about to be captured and its ops measured: blocks that nobody needs make room,
+        and what that takes counts as of the step that comes."""
+        if self.preparing or any(region.pending_passes for region in self.regions):
+            return
+        self._meter.end()
+        self._release_idle()
+        self._meter.capture()
+
+    def plan_for(self, region: Region) -> Plan:
+        """The plan of a region as things are: how many graphs there are, which gradients live."""
+        try:
+            return self._plan_within_share(region)
+        except InfeasibleError as error:
+            return self._smallest_plan(region, error)
+
+    def _plan_within_share(self, region: Region) -> Plan:
+        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon())
+
+    def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
+        """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
+        chosen = self.settings.when_infeasible
+        if chosen == "error" or (chosen is None and not self._trained):
+            raise self._explained(region, error) from None
+        plan = region.plans.smallest()
+        self._notices.warn_once(
+            f"infeasible {region.name}",
+            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, "
+            f"so that steps exceed it: it runs by the plan that needs the least. "
+            f"{self._explained(region, error)}")
+        return plan
+
+    def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
+        """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
+        needs = {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
+        enough = self._account.smallest_sufficient(needs)
+        why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
+        known = "" if self._trained else (
+            ", as far as the first step is known (graphs behind a break and further forward passes "
+            "may need more)")
+        message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
+                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
+        return NoPlan(Refusal(message), enough)
+
+    def _wants_plans_soon(self) -> bool:
+        """Whether a run waits for the plan, or a plan for other sizes is there already."""
+        return self._ran or len(self.regions) > 1
+
+    # ---- Steps
+
+    def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
+        """The forward outputs of a region and its ticket."""
+        self.runs += 1
+        if self.preparing:
+            raise Prepared
+        if not any(other.pending_passes for other in self.regions):
+            self._begin_step(region)
+        self._gradients.track(primals)
+        if self._steps.observe(region):
+            self._account.invalidate()
+        result = region.forward(self._plan_that_fits(region), primals)
+        self._ran = True
+        return result
+
+    def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                 tangents: Sequence[torch.Tensor]) -> list:
+        """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
+
+        ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
+        """
+        executor = region.executors.awaiting(ticket)
+        if executor is not None:
+            gradients = region.backward(executor, tangents, self._will_replay())
+            if region.observe_results(executor):
+                self._account.invalidate()
+                self._step_is_typical = False
+        else:
+            region.require_replayable()
+            self._clear_blocks(region)
+            plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
+            gradients = region.replay(plan, ticket, saved, tangents)
+        self._meter.read()
+        region.executors.release_unused()
+        self._last = region
+        self._trained = True
+        return gradients
+
+    def evaluate(self) -> None:
+        """Other work begins, and may have what the training step does not need now."""
+        self.runs += 1
+        if self.preparing:
+            raise Prepared
+        self.release()
+
+    def forget(self) -> None:
+        """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
+        it compiled as long as the process runs. So the model, its tensors and the blocks are let go
+        of; a backward pass that is to come finds what it needs."""
+        self.release()
+        for region in self.regions:
+            region.executors.forget_all_but_awaited()
+        self._parameters = tuple
+
+    def release(self) -> None:
+        """Gives back the blocks that no forward pass waits in; a later step takes them again."""
+        self._meter.end()
+        self._release_idle()
+
+    def _plan_that_fits(self, region: Region, extra_bytes: int = 0) -> Plan:
+        """``extra_bytes``: as of ``Admission.plan_that_fits``."""
+        plan = self.plan_for(region)
+        try:
+            return self._admission.plan_that_fits(region, plan, extra_bytes)
+        except InfeasibleError as error:
+            return self._smallest_plan(region, error)
+
+    def _begin_step(self, region: Region) -> None:
+        self._meter.end()
+        self._clear_blocks(region)
+        self._leave_room_outside(region)
+        self._admission.discarded_passes = False
+        step = self._steps.of(region)
+        for other in self.regions:
+            if other not in step:
+                other.executors.release_idle()
+        self._meter.begin()
+
+    def _leave_room_outside(self, region: Region) -> None:
+        """What a step took more than its plans count, for other code, counts from then on, where
+        plans can do with what is left. A step in which a graph was captured is not typical, as ops
+        were measured then; nor is one whose plan was for results that turned out to be held or
+        dropped."""
+        step = self._steps.of(region)
+        seen = outside_room(self._meter.unforeseen_bytes)
+        before = self._account.outside_bytes
+        is_typical, self._step_is_typical = self._step_is_typical, True
+        if not is_typical or not self._leaves_room or seen <= before or self.budget_bytes is None:
+            return
+        self._account.reserve_outside(seen)
+        try:
+            for other in step:
+                self._plan_within_share(other)
+        except InfeasibleError as error:
+            self._leaves_room = False
+            reason = self._explained(region, error)
+            self._account.reserve_outside(before)
+            warn(f"other code of this process took {format_bytes(seen)} during the last step, "
+                 f"which the budget of {self.settings.budget} has no room for, so that steps "
+                 f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
+                 f"{reason}")
+
+    def _clear_blocks(self, region: Region) -> None:
+        """Moves gradients out of the blocks before a pass of this region. Where somebody keeps
+        others than those in ``.grad``, and with them the block where they lie, they get memory of
+        their own from now on."""
+        self._kept_bytes = self._gradients.bytes()
+        if self._kept_bytes:
+            self._move_gradients_out(region)
+        self._account.reserve_gradients(self._kept_bytes)
+        for other in self.regions:
+            if not other.copies_gradients and other.holds_gradients:
+                other.copies_gradients = True
+                self._account.invalidate()
+
+    def _move_gradients_out(self, region: Region) -> None:
+        executors = [executor for other in self.regions for executor in other.executors
+                     if executor.held_bytes]
+
+        def in_a_block(gradient: torch.Tensor) -> bool:
+            return any(executor.contains(gradient) for executor in executors)
+
+        if self._admission.has(region, self._kept_bytes):
+            self._gradients.move_out(in_a_block)
+        else:
+            self._gradients.move_out_by_file(in_a_block, self._release_idle)
+
+    def _release_idle(self) -> None:
+        """Gives back the blocks that nobody needs now."""
+        for region in self.regions:
+            region.executors.release_idle()
+
+    def _will_replay(self) -> bool:
+        """Whether a forward pass is to be replayed before the step is over, so that gradients which
+        are passed on to it must leave their block."""
+        return (self._admission.discarded_passes
+                or torch._C._autograd._get_current_graph_task_keep_graph())
+
+    # ---- Figures
+
+    @property
+    def budget_bytes(self) -> int | None:
+        return self._account.budget_bytes
+
+    def memory(self) -> Memory:
+        """What a step was planned to take and took, in bytes."""
+        fixed = self._account.fixed_bytes
+        if not self.regions:
+            return Memory(self.settings.budget.bytes, fixed, fixed)
+        step = self._steps.of(self._last or self.regions[0])
+        existing = fixed + self._kept_bytes + max(
+            region.priced.resident_bytes for region in step)
+        blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
+        taken = self._meter.taken_bytes
+        return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
+                      self._meter.outside_bytes)
+
+    def _known_plan(self, region: Region) -> Plan:
+        """What runs, or what would where there is no plan within the budget."""
+        try:
+            return self._plan_within_share(region)
+        except InfeasibleError:
+            return region.plans.smallest()
+
+    def least_bytes(self) -> int:
+        """About the smallest budget that the planner would find plans for."""
+        step = self._steps.of(self._last or self.regions[0])
+        residents = max(region.priced.resident_bytes for region in step)
+        blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
+        return self._account.fixed_bytes + residents + blocks
+
+    def explanation(self, most: int) -> str:
+        """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
+        ops, and by the modules that they were called in."""
+        if not self.regions:
+            return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
+        parts = [str(self.memory())]
+        for region in self.regions:
+            graph, plan = region.priced.graph, self._known_plan(region)
+            parts.append(f"{region.name}: {len(graph.ops)} ops\n"
+                         + _core.explain(graph, plan, most).rstrip("\n"))
+            parts.append(by_module(graph, region.captured.nodes, plan, most))
+        return "\n\n".join(filter(None, parts))

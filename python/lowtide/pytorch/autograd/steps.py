@@ -1,0 +1,51 @@
+"""Which graphs of a model belong to one training step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .region import Region
+
+
+class Steps:
+    """Learns it from what happens: graphs whose forward passes wait for their backward passes at
+    the same time hold their values at the same time. Graphs that never do are the same code for
+    other sizes, and each may have all of the memory.
+
+    ``regions``: all there are, oldest first, a list that its owner changes.
+    """
+
+    def __init__(self, regions: Sequence[Region]):
+        self._regions = regions
+        #: Of what was seen to wait at one time: how many forward passes of each region. None is
+        #: part of another.
+        self._seen: list[dict[Region, int]] = []
+
+    def observe(self, region: Region) -> bool:
+        """Notes what waits while a forward pass of this region begins; whether that is new."""
+        waiting = {other: other.pending_passes + (other is region) for other in self._regions}
+        waiting = {other: passes for other, passes in waiting.items() if passes}
+        if any(_contains(seen, waiting) for seen in self._seen):
+            return False
+        self._seen = [seen for seen in self._seen if not _contains(waiting, seen)] + [waiting]
+        return True
+
+    def forget(self, region: Region) -> None:
+        self._seen = [{other: passes for other, passes in seen.items() if other is not region}
+                      for seen in self._seen]
+
+    def of(self, region: Region) -> Mapping[Region, int]:
+        """The regions of the largest step that this one belongs to, oldest first, and how many
+        forward passes of each wait at one time."""
+        steps = [seen for seen in self._seen if region in seen]
+        return max(steps, key=_block_bytes, default={region: 1})
+
+
+def _contains(step: Mapping[Region, int], other: Mapping[Region, int]) -> bool:
+    return all(passes <= step.get(region, 0) for region, passes in other.items())
+
+
+def _block_bytes(step: Mapping[Region, int]) -> int:
+    """What all need beside parameters and inputs, at least."""
+    return sum(passes * (region.priced.floor_bytes - region.priced.resident_bytes)
+               for region, passes in step.items())

@@ -1,0 +1,1 @@
+"""Settings, optimizer state, and the account of what a budget holds."""

@@ -1,0 +1,249 @@
+"""The account of one budget: what it must hold, and what each captured graph may take of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
+
+import torch
+
+from ... import InfeasibleError, format_bytes
+from .memory import storage_bytes
+from .optimizer_state import optimizer_state_bytes
+from .optimizer_step import step_bytes
+from .settings import Settings
+from .shares import Need, shares
+
+#: Of the budget, what is left to other code before it is known what that takes: a loss that is
+#: worked out outside of the model, results in the caller's memory.
+_SHARE_OUTSIDE = 0.001
+_MOST_OUTSIDE = 1 << 16
+#: And when the optimizer steps.
+_LOSS_BYTES = 4096
+
+
+class GraphBytes(Protocol):
+    """What is known of the bytes of a captured graph, as ``plans.planning.PricedGraph`` has it."""
+
+    @property
+    def keep_all_peak_bytes(self) -> int: ...
+    @property
+    def floor_bytes(self) -> int: ...
+    @property
+    def uncounted_bytes(self) -> int: ...
+    @property
+    def parameter_bytes(self) -> int: ...
+    @property
+    def input_bytes(self) -> int: ...
+    @property
+    def resident_bytes(self) -> int: ...
+
+
+class BudgetedGraph(Protocol):
+    """A captured graph that the budget is to have room for, as ``autograd.region.Region`` is."""
+
+    @property
+    def priced(self) -> GraphBytes: ...
+    @property
+    def copied_gradient_bytes(self) -> int: ...
+    @property
+    def uncounted_bytes(self) -> int: ...
+    @property
+    def keep_all_bytes(self) -> int: ...
+
+
+Region = TypeVar("Region", bound=BudgetedGraph)
+
+
+class StepMembers(Protocol[Region]):
+    """Which graphs run in one step, as ``autograd.steps.Steps`` learns it."""
+
+    def of(self, region: Region) -> Mapping[Region, int]: ...
+
+
+class BudgetAccount(Generic[Region]):
+    """Shares for the graphs of each step, of what the budget leaves them.
+
+    Worked out once, and again after ``invalidate()``: when there is another graph, when it is
+    learnt which run together, when more gradients are kept.
+
+    ``parameters``: gives those of the whole model, as it is now; none where it is not known, and
+    those that the graphs use count.
+    ``regions``: all there are, a list that its owner changes.
+    """
+
+    def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
+                 regions: Sequence[Region], steps: StepMembers[Region]):
+        self.settings = settings
+        self.held_bytes = 0
+        self.outside_bytes = 0
+        self._parameters = parameters
+        self._traced: list[torch.Tensor] = []
+        self._regions, self._steps = regions, steps
+        self._optimizer_state: int | None = None
+        self._optimizer_step: int | None = None
+        self._fixed: int | None = None
+        self._shares: dict[Region, int | None] = {}
+        self._room_bytes: dict[Region, int | None] = {}
+
+    def invalidate(self) -> None:
+        self._shares.clear()
+        self._room_bytes.clear()
+        self._fixed = None
+
+    def reserve_gradients(self, held_bytes: int) -> None:
+        """Gradients are kept from one step to the next. The most that was seen counts from then
+        on: they leave a block while it is still there, so that it must leave them their room."""
+        if held_bytes > self.held_bytes:
+            self.held_bytes = held_bytes
+            self.invalidate()
+
+    def reserve_outside(self, outside_bytes: int) -> None:
+        """Other code of the process takes so much of the budget during a step."""
+        if outside_bytes != self.outside_bytes:
+            self.outside_bytes = outside_bytes
+            self.invalidate()
+
+    def set_traced_parameters(self, trained: Sequence[torch.Tensor]) -> None:
+        """Parameters that a graph trains: they stand for the model's where those are not known."""
+        self._traced = list(trained)
+
+    def share(self, region: Region) -> int | None:
+        """Bytes for a plan of the graph, its residents included; None without a limit. Raises
+        InfeasibleError when the graphs of its step do not fit together."""
+        if region not in self._shares:
+            total = self.budget_bytes
+            self._shares[region] = None if total is None else self._share(region, total)
+        return self._shares[region]
+
+    def smallest_sufficient(self, needs: Mapping[Region, int]) -> int:
+        """The smallest budget by which each of these graphs has so many bytes as its share."""
+        low, high = 0, 1
+        while not self._has_enough(high, needs):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self._has_enough(middle, needs) else (middle, high)
+        return high
+
+    def room_bytes(self, region: Region) -> int | None:
+        """What the blocks of all graphs of a step may take together; None without a limit."""
+        if region not in self._room_bytes:
+            total = self.budget_bytes
+            self._room_bytes[region] = None if total is None else self._room(region, total)
+        return self._room_bytes[region]
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """The budget; a share is one of what the largest step takes when all is kept."""
+        steps = [self._steps.of(region) for region in self._regions]
+        largest = max((self._keep_all_bytes(step) for step in steps), default=0)
+        return self.settings.budget.resolve(largest)
+
+    @property
+    def fixed_bytes(self) -> int:
+        """What every step holds beside the residents of the graphs: as they share parameters,
+        those of the largest are subtracted."""
+        if self._fixed is None:
+            planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
+            unused = max(0, storage_bytes(self._parameters()) - planned)
+            inputs = max((region.priced.input_bytes for region in self._regions), default=0)
+            self._fixed = self.state_bytes + unused + self.settings.batches_ahead * inputs
+        return self._fixed
+
+    @property
+    def state_bytes(self) -> int:
+        """What the optimizer holds or will hold. Worked out once: plans stay as they are when it
+        has made its state."""
+        if self._optimizer_state is None:
+            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, self._trained())
+        return self._optimizer_state
+
+    @property
+    def optimizer_step_bytes(self) -> int:
+        """What the optimizer takes for a while in its own step beside what is left to other code:
+        of that little is there then, such as the loss."""
+        if self._optimizer_step is None:
+            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained())
+        free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
+        return max(0, self._optimizer_step - free)
+
+    def describe_reserved(self) -> str:
+        """What the budget holds beside the graphs, for messages."""
+        kept = self.held_bytes + sum(region.copied_gradient_bytes for region in self._regions)
+        parts = {
+            "of optimizer state": self.state_bytes,
+            "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
+            "of gradients that are kept": kept,
+            "that other code was seen to take in a step": self.outside_bytes,
+        }
+        held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
+        budget = f"The budget of {self.settings.budget}"
+        return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
+
+    def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
+        try:
+            return all(self._share(region, total) >= need for region, need in needs.items())
+        except InfeasibleError:
+            return False
+
+    def _share(self, region: Region, total: int) -> int:
+        left = self._for_steps(region, total)
+        self._require_room(left)
+        step = self._steps.of(region)
+        passes = [other for other, count in step.items() for _ in range(count)]
+        again = max((other.priced.uncounted_bytes for other, count in step.items() if count > 1),
+                    default=0)
+        share = shares(left, [_need(other) for other in passes], again)[passes.index(region)]
+        return share - region.uncounted_bytes
+
+    def _room(self, region: Region, total: int) -> int:
+        return (self._for_steps(region, total)
+                - max(other.priced.resident_bytes for other in self._steps.of(region)))
+
+    def _for_steps(self, region: Region, total: int) -> int:
+        """What a budget leaves for the graphs of a step with their residents."""
+        return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
+                - self._further_input_bytes(region))
+
+    def _outside(self, total: int) -> int:
+        return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
+
+    def _further_input_bytes(self, region: Region) -> int:
+        """Bytes of the inputs of a step's passes but the first of each graph: those are among its
+        residents."""
+        return sum((passes - 1) * other.priced.input_bytes
+                   for other, passes in self._steps.of(region).items())
+
+    def _keep_all_bytes(self, step: Mapping[Region, int]) -> int:
+        """What a step takes when all values are kept, with the gradients that it is added to."""
+        residents = max(region.priced.resident_bytes for region in step)
+        blocks = sum(passes * (region.keep_all_bytes - region.priced.resident_bytes)
+                     for region, passes in step.items())
+        return self.fixed_bytes + self.held_bytes + residents + blocks
+
+    def _require_room(self, left_bytes: int) -> None:
+        residents = max((region.priced.resident_bytes for region in self._regions), default=0)
+        if left_bytes > residents:
+            return
+        raise InfeasibleError(
+            f"parameters, optimizer state and inputs alone exceed the budget of "
+            f"{self.settings.budget} by {format_bytes(residents - left_bytes)}"
+            f"{_if_a_share_was_meant(self.settings.budget)}.")
+
+    def _trained(self) -> list[torch.Tensor]:
+        return [parameter for parameter in list(self._parameters()) or self._traced
+                if parameter.requires_grad]
+
+
+def _if_a_share_was_meant(budget) -> str:
+    """A number without a unit is one of bytes."""
+    text = str(budget)
+    is_small = text.replace(".", "", 1).isdigit() and float(text) <= 100
+    return f" (which are bytes; for a share, write \"{text}%\")" if is_small else ""
+
+
+def _need(region: BudgetedGraph) -> Need:
+    known = region.priced
+    return Need(known.keep_all_peak_bytes + region.uncounted_bytes,
+                known.floor_bytes + region.uncounted_bytes, known.resident_bytes)

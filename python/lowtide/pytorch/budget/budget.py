@@ -1,0 +1,51 @@
+"""The budget of a training step, as a person gives it."""
+
+from __future__ import annotations
+
+import dataclasses
+import numbers
+
+from ... import InputError, _core
+
+
+@dataclasses.dataclass(frozen=True)
+class Budget:
+    """``bytes``; or ``share``, a part of what the step takes when all values are kept; with neither
+    there is no limit, and every value is kept. ``text``: how it was given, for messages."""
+
+    text: str
+    bytes: int | None = None
+    share: float | None = None
+
+    @staticmethod
+    def parse(given: Budget | int | float | str | None) -> Budget:
+        """Bytes, ``"6GiB"``, ``"60%"``, or no limit: None, ``"inf"``, ``float("inf")``. Raises
+        InputError."""
+        if isinstance(given, Budget):
+            return given
+        if given is None or isinstance(given, (str, float)) and given in ("inf", float("inf")):
+            return Budget(str(given))
+        is_number = isinstance(given, (numbers.Integral, float)) and not isinstance(given, bool)
+        if not (is_number and given == given or isinstance(given, str)):
+            raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", "
+                             f"or None, not {given!r}")
+        if isinstance(given, float) and 0 < given <= 1:
+            raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
+                             f"of what a step takes when all values are kept, write "
+                             f"\"{given:.0%}\"")
+        size = _core.resolve_budget(given if isinstance(given, str) else str(int(given)), 1)
+        if isinstance(given, str) and given.strip().endswith("%"):
+            return Budget(given, share=float(given.strip()[:-1]) / 100)
+        return Budget(str(given), bytes=size)
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.bytes is None and self.share is None
+
+    def resolve(self, keep_all_bytes: int) -> int | None:
+        """In bytes, where the step takes ``keep_all_bytes`` when all values are kept; None without
+        a limit."""
+        return self.bytes if self.share is None else int(self.share * keep_all_bytes)
+
+    def __str__(self) -> str:
+        return self.text

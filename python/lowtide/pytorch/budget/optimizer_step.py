@@ -1,0 +1,42 @@
+"""Bytes of the temporaries that an optimizer allocates while it steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import torch
+
+from .optimizer_state import ASSUMED
+from .optimizer_trial import Group, groups_of, trial
+
+#: By the names of ``optimizer_state.STATES`` that are no class of torch.optim in lower case.
+_BY_NAME = {"sgd-momentum": (torch.optim.SGD, {"momentum": 0.9})}
+
+
+def step_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
+    """The most that ``optimizer.step()`` takes for a while, in bytes, for ``parameters``.
+
+    ``optimizer``: as for ``optimizer_state_bytes``; of a class that cannot be tried, what Adam
+    takes is returned.
+    """
+    parameters = list(parameters)
+    if optimizer == "none":
+        return 0
+    kind, groups = _as_groups(optimizer, parameters)
+    try:
+        return trial(kind, groups).step_bytes
+    except Exception:
+        return trial(torch.optim.Adam, [(parameters, {})]).step_bytes
+
+
+def _as_groups(optimizer, parameters: Sequence[torch.Tensor]) -> tuple[type, list[Group]]:
+    if isinstance(optimizer, torch.optim.Optimizer):
+        return type(optimizer), groups_of(optimizer)
+    kind, options = (optimizer, {}) if isinstance(optimizer, type) else _of_name(
+        ASSUMED if optimizer is None else optimizer.lower())
+    return kind, [(parameters, options)]
+
+
+def _of_name(name: str) -> tuple[type, Mapping]:
+    classes = {known.lower(): getattr(torch.optim, known) for known in torch.optim.__all__}
+    return _BY_NAME.get(name, (classes.get(name, torch.optim.Adam), {}))

@@ -1,0 +1,74 @@
+"""Runs an optimizer on small parameters, and measures its state and its temporaries."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ... import _runtime
+
+#: The largest of the parameters that an optimizer is tried with, in bytes.
+_TRIED_BYTES = 1 << 18
+#: What a parameter is to each group, and what changes no memory: not options of the class.
+_NOT_OPTIONS = {"params", "param_names", "lr", "initial_lr"}
+
+#: Parameters, and the options that they are trained with.
+Group = tuple[Sequence[torch.Tensor], Mapping]
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """Bytes that an optimizer holds between two steps, and that it takes for a while in a step."""
+
+    state_bytes: int
+    step_bytes: int
+
+
+def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
+    return [(group["params"], {key: value for key, value in group.items()
+                               if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
+
+
+def trial(kind: type, groups: Sequence[Group]) -> Trial:
+    """Of an optimizer of the class ``kind``. It is tried on parameters in the same order that are
+    smaller by one factor, by which the result is multiplied. Raises what the class raises: one of
+    somebody else's may want other arguments, or a closure.
+
+    Graphs are planned while PyTorch traces, in modes in which no tensor has memory; here all have.
+    """
+    largest = max((parameter.nbytes for parameters, _ in groups for parameter in parameters),
+                  default=0)
+    if not largest:
+        return Trial(0, 0)
+    factor = -(-largest // _TRIED_BYTES)
+    with _disable_current_modes(), torch.enable_grad():
+        optimizer = kind([{"params": [_smaller(parameter, factor) for parameter in parameters],
+                           **options} for parameters, options in groups])
+        optimizer.step()  # makes its state
+        _runtime.reset_peaks()
+        before = _runtime.taken_bytes()
+        optimizer.step()
+        return Trial(factor * state_bytes(optimizer),
+                     factor * (_runtime.taken_peak_bytes() - before))
+
+
+def state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    """Of the tensors that it holds now."""
+    return sum(value.nbytes for state in optimizer.state.values() for value in state.values()
+               if isinstance(value, torch.Tensor))
+
+
+def _smaller(parameter: torch.Tensor, factor: float) -> torch.nn.Parameter:
+    """With a gradient."""
+    shape = list(parameter.shape)
+    for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
+        smaller = math.ceil(shape[dim] / factor)
+        factor = max(1, factor * smaller / max(1, shape[dim]))
+        shape[dim] = smaller
+    made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype))
+    made.grad = torch.ones_like(made)
+    return made

@@ -1,0 +1,36 @@
+"""Example inputs as users give them, as positional and named arguments."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ... import InputError
+
+
+def arguments_of(example_inputs: object) -> tuple[tuple, dict]:
+    """Positional and named arguments: of a tuple or list, of a mapping, or of one tensor."""
+    if isinstance(example_inputs, Mapping):
+        return (), dict(example_inputs)
+    if isinstance(example_inputs, (tuple, list)):
+        return tuple(example_inputs), {}
+    return (example_inputs,), {}
+
+
+def require_one_device(model: torch.nn.Module, arguments: tuple, named: Mapping) -> None:
+    """Raises InputError when a model is called with tensors on another device than its own."""
+    own = {tensor.device for tensor in itertools.chain(model.parameters(), model.buffers())}
+    given = {leaf.device for leaf in pytree.tree_leaves((arguments, dict(named)))
+             if isinstance(leaf, torch.Tensor)}
+    if own and given - own:
+        raise InputError(
+            f"{type(model).__name__} is on {_names(own)} and was called with tensors on "
+            f"{_names(given)}: move the inputs to the model's device with .to(), or wrap the model "
+            f"after moving it") from None
+
+
+def _names(devices: set[torch.device]) -> str:
+    return " and ".join(sorted(map(str, devices)))

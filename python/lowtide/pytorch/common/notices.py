@@ -1,0 +1,34 @@
+"""Warnings that point at the user's own line."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import warnings
+
+import torch
+
+_NOT_USERS = (os.path.dirname(torch.__file__) + os.sep,
+              str(pathlib.Path(__file__).resolve().parents[2]) + os.sep, "<")
+
+
+class Notices:
+    """Says each thing once, whatever filters the program has for warnings that repeat."""
+
+    def __init__(self):
+        self._said: set[str] = set()
+
+    def warn_once(self, cause: str, message: str) -> None:
+        """``cause``: what tells one notice from another."""
+        if cause not in self._said:
+            self._said.add(cause)
+            warn(message)
+
+
+def warn(message: str) -> None:
+    """A UserWarning at the innermost line that is neither PyTorch's nor ours."""
+    level, frame = 1, sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_NOT_USERS):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, stacklevel=level + 1 if frame is not None else 2)

@@ -1,0 +1,1 @@
+"""Traces a model, and makes each traced graph a call that `autograd` runs."""

@@ -1,0 +1,150 @@
+"""Captures AOTAutograd's joint graph of a graph that Dynamo traced."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import torch
+from functorch.compile import make_boxed_func
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ... import InputError, _runtime
+from ..autograd.saved_tensors import SavedTensors, tensors_to_save
+from ..capture import (
+    Captured,
+    describe_inputs,
+    describe_primals,
+    eager_kernels,
+    from_joint,
+    mutated_primals,
+)
+from ..capture.primals import placeholders
+from .forward_backward_graphs import backward_graph, forward_graph
+
+
+@dataclasses.dataclass(eq=False)
+class JointTrace:
+    """One joint graph, captured; ``metadata`` is what AOTAutograd found out about it.
+
+    ``trained``: the parameters among the inputs, without their elements. ``function``: the wrapper
+    of AOTAutograd around both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
+    ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
+    """
+
+    joint: fx.GraphModule
+    captured: Captured
+    saved: SavedTensors
+    trained: list[torch.Tensor]
+    metadata: ViewAndMutationMeta | None = None
+    function: Callable | None = None
+    run_forward: Callable | None = None
+    run_backward: Callable | None = None
+
+
+def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
+                evaluate: Callable[[Callable, Sequence], object]) -> JointTrace | Callable:
+    """The joint graph of ``graph`` for these inputs; or, where nothing needs a gradient, a callable
+    that runs it: by ``evaluate(run, arguments)``.
+
+    Raises InputError for what cannot be captured, with the line of the user's code.
+    """
+    found: JointTrace | None = None
+
+    def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
+        nonlocal found
+        found = _captured(joint, num_fwd_outputs, graph, inputs, name)
+        return _halves(found, num_fwd_outputs)
+
+    def forward(module, _):
+        found.metadata = torch._guards.TracingContext.get().fw_metadata
+        return make_boxed_func(module.forward)
+
+    def backward(module, _):
+        return make_boxed_func(module.forward)
+
+    def without_gradients(module, _):
+        return make_boxed_func(lambda *arguments: evaluate(module, arguments))
+
+    backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
+                           inference_compiler=without_gradients)
+    with eager_kernels(), _tracing_context():
+        function = backend(graph, inputs)
+    if found is None:
+        return function
+    found.function = function
+    return found
+
+
+def _tracing_context():
+    """Dynamo's, in which AOTAutograd leaves what it found; one of our own where Dynamo is done."""
+    if torch._guards.TracingContext.try_get() is not None:
+        return contextlib.nullcontext()
+    return torch._guards.tracing(torch._guards.TracingContext(None))
+
+
+def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
+              inputs: Sequence, name: str) -> JointTrace:
+    _require_cpu(placeholders(joint, "primals"))
+    described = describe_inputs(graph, inputs)
+    roles, names = describe_primals(joint, described)
+    captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
+                          primal_names=names, updated=mutated_primals(joint))
+    trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
+               if role == "parameter"]
+    return JointTrace(joint, captured, tensors_to_save(captured), trained)
+
+
+def _without_elements(parameter: torch.Tensor) -> torch.Tensor:
+    """A trace is not to keep a model alive."""
+    with _disable_current_modes():
+        found = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
+        return found.requires_grad_(parameter.requires_grad)
+
+
+def _require_cpu(primals: Sequence[fx.Node]) -> None:
+    for node in primals:
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
+            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on "
+                             f"the CPU alone: move the model and its inputs there, or save the "
+                             f"graph with lowtide.capture to plan it only")
+
+
+def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx.GraphModule]:
+    """The two halves of the joint graph, each a call of what the trace is run by."""
+    primals = placeholders(trace.joint, "primals")
+    results = list(trace.joint.graph.output_node().args[0])
+    returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
+    saved = [*(primals[position] for position in trace.saved.primals),
+             *(returned[position] for position in trace.saved.results)]
+    ticket = _fake_ticket(primals)
+    return (
+        forward_graph(_run_forward(trace), primals, returned, saved, ticket),
+        backward_graph(_run_backward(trace, len(saved)), saved, ticket,
+                      placeholders(trace.joint, "tangents"), derived),
+    )
+
+
+def _run_forward(trace: JointTrace) -> Callable:
+    def run_forward(*primals):
+        outputs, ticket = trace.run_forward(primals)
+        return (*outputs, ticket)
+    return run_forward
+
+
+def _run_backward(trace: JointTrace, num_saved: int) -> Callable:
+    @torch._dynamo.disable  # compiled autograd would trace into it
+    def run_backward(ticket, *given):
+        return trace.run_backward(ticket, given[:num_saved], given[num_saved:])
+    return run_backward
+
+
+def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
+    mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
+    with mode:
+        return torch.zeros(_runtime.Executor.ticket_size(), dtype=torch.int64)

@@ -1,0 +1,144 @@
+"""torch.compile with Dynamo's settings for wrapped modules, and how to release what it compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import threading
+import types
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch._dynamo.guards import DeletedGuardManagerWrapper
+
+from ..capture.tracing import logging_functions
+from .backend_errors import with_own_errors
+from .retrace_warning import RetraceWarning
+from .unique_code import with_unique_code
+
+#: How often one function is traced at most, for each kind of call that it meets.
+MOST_TRACES = 64
+
+_here = threading.local()
+
+_CHATTY = ("torch._dynamo", "torch._functorch", "torch._subclasses", "torch.fx.experimental")
+
+
+def tracing_patiently():
+    """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
+    run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
+    traced through; what is logged is left out, as it would split the step; a hook that is
+    registered later has the model traced again."""
+    config = torch._dynamo.config
+    return config.patch(
+        skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES,
+        fail_on_recompile_limit_hit=True, allow_rnn=True, trace_autograd_ops=True,
+        ignore_logging_functions=config.ignore_logging_functions | logging_functions())
+
+
+def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = False,
+           fixed_shapes: bool = False, name: str = "the model") -> Callable:
+    """``torch.compile(function, backend=backend)`` with these settings, and none that other
+    functions were traced by.
+
+    Errors of Lowtide in the backend are raised as they are. ``fullgraph``: what is no single graph
+    is refused; ``fixed_shapes``: other sizes are traced anew and none is left open; ``name``: of
+    the model, for warnings. The settings hold while something is traced and not around each call:
+    there they would take longer than a small model's forward pass.
+    """
+    retrace_warning = RetraceWarning(name)
+    if callable(backend):
+        backend = with_own_errors(backend)
+    context = torch._dynamo.optimize(backend, nopython=fullgraph,
+                                     guard_fail_fn=retrace_warning.see_failed_guard)
+    trace = context.callback
+    own_backend = torch._dynamo.eval_frame.innermost_backend(trace)
+    codes: dict[int, types.CodeType] = {}
+
+    @functools.wraps(trace)
+    def trace_patiently(frame, *arguments, **named):
+        codes[id(frame.f_code)] = frame.f_code
+        with tracing_patiently(), _shapes(fixed_shapes), _quietly(), _tracing_here():
+            found = trace(frame, *arguments, **named)
+        retrace_warning.see_trace(frame.f_code)
+        return found
+
+    def let_go():
+        nonlocal trace
+        trace = None
+        trace_patiently.__dict__.clear()
+        torch._dynamo.eval_frame.cached_backends.pop(id(backend), None)
+        while codes:
+            _forget_compiled(codes.popitem()[1], own_backend)
+
+    context.callback = trace_patiently
+    found = context(with_unique_code(function))
+    found._lowtide_let_go = let_go
+    return found
+
+
+def forget(function: Callable) -> None:
+    """Lets go of what was traced for a function that ``traced`` returned, which then runs no more.
+
+    Dynamo keeps it otherwise as long as the process runs: compiled code, the backend and what that
+    holds, and the numbers that tensors were multiplied by. Where tracing failed, it even keeps the
+    callback that it traces by, so that one lets go too.
+    """
+    dynamo = torch._dynamo.eval_frame
+    dynamo.reset_code(dynamo.innermost_fn(function).__code__)
+    vars(function)["_lowtide_let_go"]()
+
+
+@torch._dynamo.assume_constant_result
+def is_traced_here() -> bool:
+    """Whether the trace that comes by is one of ``traced``. Dynamo makes no guard of the answer."""
+    return getattr(_here, "is_tracing", False)
+
+
+@contextlib.contextmanager
+def _tracing_here():
+    before = is_traced_here()
+    _here.is_tracing = True
+    try:
+        yield
+    finally:
+        _here.is_tracing = before
+
+
+def _forget_compiled(code: types.CodeType, backend: Callable) -> None:
+    """Lets go of what the backend compiled for a function. Where a graph breaks, Dynamo compiles
+    the user's own functions and what is left of them behind the break, which it puts among the
+    globals of their modules; these may be compiled for others too."""
+    for entry in torch._C._dynamo.eval_frame._debug_get_cache_entry_list(code):
+        state = entry.guard_manager.extra_state
+        if entry.backend is backend and state is not None:
+            state.invalidate(entry, DeletedGuardManagerWrapper("its model was dropped"))
+
+
+@contextlib.contextmanager
+def _quietly():
+    """What PyTorch's tracers log and warn of on their own behalf is left out, unless TORCH_LOGS
+    asks for it: what concerns the user is said by us, or raised."""
+    if os.environ.get("TORCH_LOGS"):
+        yield
+        return
+    loggers = [logging.getLogger(name) for name in _CHATTY]
+    levels = [logger.level for logger in loggers]
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"torch\._(dynamo|functorch|subclasses)")
+            for logger in loggers:
+                logger.setLevel(logging.CRITICAL)
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _shapes(fixed):
+    if not fixed:
+        return contextlib.nullcontext()
+    return torch._dynamo.config.patch(automatic_dynamic_shapes=False, assume_static_by_default=True)

@@ -1,0 +1,130 @@
+"""A traced graph as a function of autograd, planned for the results that the loss uses."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+import torch
+
+from ... import Error, _runtime
+from ..autograd.region import Region
+from ..autograd.replayable import why_not_replayable
+from ..autograd.session import Session
+from .joint_trace import JointTrace
+from .used_results import Used, likely_used, tangents_of_gradients, without_unused
+
+
+class Variants:
+    """Runs a graph by the region of the results that the last backward pass had tangents for.
+
+    ``full`` is the trace in which all results get gradients, ``results`` the positions of those
+    that require one among the forward outputs. ``trace(primals, used)`` traces the graph again for
+    some of them only. A backward pass for other results than the region was planned for runs the
+    forward pass again, by the region of all results with zeros for what is unused; where a forward
+    pass cannot run again, that region serves always.
+    """
+
+    def __init__(self, full: JointTrace, results: Sequence[int], session: Session,
+                 trace: Callable[[Sequence, Used], JointTrace]):
+        self._full, self._results, self._session, self._trace = full, results, session, trace
+        self._all_used: Used = (True,) * len(results)
+        self._reached = tangents_of_gradients(full.joint, len(full.captured.forward_outputs))
+        self._traces: dict[Used, JointTrace] = {self._all_used: full}
+        self._regions: dict[Used, Region] = {}
+        self._functions: dict[Used, Callable] = {}
+        self._expected = self._all_used
+        self._last: Used | None = None
+        self._met: set[Used] = set()
+
+    def prepare(self, inputs: Sequence) -> None:
+        """Captures and plans for the results that the loss is likely to use."""
+        self._expected = self._plannable(likely_used(self._values()))
+        self._function(inputs)
+
+    def __call__(self, *primals):
+        return self._function(primals)(*primals)
+
+    def _function(self, primals: Sequence) -> Callable:
+        used = self._expected
+        if used not in self._functions:
+            if used not in self._traces:
+                self._traces[used] = self._trace(primals, used)
+            self._functions[used] = self._differentiable(used)
+        return self._functions[used]
+
+    def _differentiable(self, used: Used) -> Callable:
+        region, saved = self._region(used), self._traces[used].saved
+        return _runtime.Differentiable(
+            forward=functools.partial(self._session.forward, region),
+            backward=functools.partial(self._backward, used),
+            saved_primals=saved.primals, saved_results=saved.results,
+            written=self._full.metadata.mutated_inp_runtime_indices,
+            with_gradients=[position for position, output
+                            in enumerate(self._full.captured.gradients)
+                            if output.tensor is not None],
+            derived=[(position, value.stride())
+                     for position, value in zip(self._results, self._values())])
+
+    def _region(self, used: Used) -> Region:
+        if used not in self._regions:
+            trace = self._traces[used]
+            self._regions[used] = self._session.add(trace.captured, trace.trained)
+        return self._regions[used]
+
+    def _values(self) -> list[torch.Tensor]:
+        """The results that require gradients, as fake tensors."""
+        outputs = self._full.joint.graph.output_node().args[0]
+        return [outputs[position].meta["val"] for position in self._results]
+
+    def _plannable(self, used: Used) -> Used:
+        return used if why_not_replayable(self._full.captured) is None else self._all_used
+
+    def _backward(self, planned: Used, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                  tangents: Sequence[torch.Tensor | None]) -> list:
+        """One gradient, or None, for each primal. ``planned``: the variant that made the ticket."""
+        used = tuple(tangent is not None for tangent in tangents)
+        region = self._regions[planned]
+        waiting = region.executors.awaiting(ticket)
+        if waiting is not None:
+            self._expected = self._next_expected(used)
+        if used == planned:
+            given = [tangent for tangent in tangents if tangent is not None]
+            return self._session.backward(region, ticket, saved, given)
+        if planned != self._all_used:
+            if waiting is not None:
+                region.discard(waiting)
+            saved = self._saved_of_full(self._traces[planned], saved)
+        return self._with_zeros(ticket, saved, tangents)
+
+    def _with_zeros(self, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                    tangents: Sequence[torch.Tensor | None]) -> list:
+        given = [_zeros(value) if tangent is None else tangent
+                 for value, tangent in zip(self._values(), tangents)]
+        found = self._session.backward(self._region(self._all_used), ticket, saved, given)
+        return without_unused(found, self._reached,
+                              [tangent is not None for tangent in tangents])
+
+    def _saved_of_full(self, trace: JointTrace, saved: Sequence[torch.Tensor]) -> list:
+        """The primals that the region of all results wants, of those that another trace saved."""
+        known = dict(zip(trace.saved.primals, saved))
+        missing = [position for position in self._full.saved.primals if position not in known]
+        if missing:
+            raise Error(f"{self._full.captured.graph.name}: the loss uses other results than in "
+                        f"the last step, and their gradients need an input that was not saved; "
+                        f"run the step again")
+        return [known[position] for position in self._full.saved.primals]
+
+    def _next_expected(self, used: Used) -> Used:
+        """The results that the next step is planned for: those of this one; where the loss goes
+        back to results of earlier steps, all that it was seen to use."""
+        if used == self._last:
+            return self._expected
+        goes_back = used in self._met
+        self._last = used
+        self._met.add(used)
+        return self._plannable(tuple(map(any, zip(*self._met))) if goes_back else used)
+
+
+def _zeros(value: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).zero_()

@@ -1,0 +1,1 @@
+"""What Inductor's own lowering and scheduling make of the two graphs."""

@@ -1,0 +1,1 @@
+"""Which of the candidate splits Inductor is to compile within a budget."""

@@ -1,0 +1,56 @@
+"""A candidate: one split of a joint graph, and the peak and time expected of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from .... import InfeasibleError, Planned, format_bytes
+from ..split.joint import Halves
+
+
+@dataclasses.dataclass(frozen=True)
+class Candidate:
+    """A split, and what a step is expected to take with it.
+
+    ``name`` says whose it is. ``expected_bytes``: the peak with parameters, buffers and inputs.
+    ``overhead``: of the time, estimated, beside PyTorch's own split. ``planned``: where Lowtide
+    made it. ``near``: whether Inductor is to fuse as in ``fusion.py`` and to save inputs as in
+    ``saved_inputs.py``. ``rival``: of a plan of Lowtide's, the fastest of PyTorch's splits that
+    fits. ``budget_bytes``: what the step was to fit in, None for no limit.
+    """
+
+    name: str
+    halves: Halves
+    expected_bytes: int
+    overhead: float
+    planned: Planned | None = None
+    near: bool = False
+    rival: Candidate | None = None
+    budget_bytes: int | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.budget_bytes is None or self.expected_bytes <= self.budget_bytes
+
+
+def fastest(found: Iterable[Candidate], budget_bytes: int) -> Candidate | None:
+    """Of those within the budget; None where none is."""
+    fitting = [candidate for candidate in found if candidate.expected_bytes <= budget_bytes]
+    return min(fitting, key=lambda candidate: candidate.overhead, default=None)
+
+
+def require_fit(candidate: Candidate, over: float = 0.0) -> Candidate:
+    """The candidate. Raises InfeasibleError where it exceeds its budget by more than the part
+    ``over`` of it."""
+    if candidate.fits or candidate.expected_bytes <= (1 + over) * candidate.budget_bytes:
+        return candidate
+    raise too_small(candidate.budget_bytes, candidate.expected_bytes, "found")
+
+
+def too_small(budget_bytes: int, smallest: int, how: str) -> InfeasibleError:
+    """For a budget below the smallest step that was ``how``, such as measured."""
+    return InfeasibleError(
+        f"the smallest step that was {how} takes {smallest} bytes ({format_bytes(smallest)}) and "
+        f"the budget is {budget_bytes} ({format_bytes(budget_bytes)}); give that much, or a "
+        "smaller batch")

@@ -1,0 +1,1 @@
+"""Captured graphs with measured costs, the plans for them, and the store of plans."""

@@ -1,0 +1,223 @@
+"""The plans of one captured graph, by the budget that each was made for."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Iterable
+
+from ... import Graph, InfeasibleError, Plan, format_bytes, keep_all
+from ..budget.settings import Settings
+from ..common.notices import Notices
+from .planning import (
+    NoPlan,
+    PricedGraph,
+    Refusal,
+    plan_within,
+    smallest_plan,
+    store_for,
+    stored_plan,
+    transferred,
+)
+
+#: Of addresses in a block, in bytes.
+_ALIGNMENT = 64
+
+_NO_ROOM_AFTERWARDS = (
+    "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
+    "it takes beside the gradients: up to {} beyond the budget, while optimizer.step() runs.")
+
+#: Of the bytes that the optimizer takes in its own step; the first that a plan leaves it counts.
+_SHARES_LEFT = (1.0, 0.75, 0.5, 0.25)
+
+#: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
+_BRIEF_SECONDS = 1.0
+
+#: Better plans are looked for one after the other: the training run needs the processor too.
+_ONE_SEARCH_AT_A_TIME = threading.Lock()
+
+
+class GraphPlans:
+    """Makes plans and remembers them.
+
+    ``relatives``: the plans of the model's other graphs. What was decided for the same ops with
+    other sizes is tried before anything is searched for.
+    """
+
+    def __init__(self, priced: PricedGraph, settings: Settings,
+                 relatives: Iterable[GraphPlans] = ()):
+        self.priced = priced
+        self._settings = settings
+        self._relatives = relatives
+        self._store = store_for(priced, settings)
+        self._found: dict[int | None, Plan] = {}
+        self._refusals: dict[int | None, Refusal] = {}
+        self._smallest: Plan | None = None
+
+    def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
+        """The plan for so many bytes, residents included. Raises InfeasibleError.
+
+        With ``soon``, one that is at hand or takes a second, and a better one later, when a thread
+        has found it.
+        """
+        if budget_bytes in self._refusals:
+            raise NoPlan(self._refusals[budget_bytes])
+        if budget_bytes not in self._found:
+            make = self._find_soon if soon else self._find
+            try:
+                self._found[budget_bytes] = make(budget_bytes)
+            except NoPlan as error:
+                self._refusals[budget_bytes] = error.refusal
+                raise
+        return self._found[budget_bytes]
+
+    def smallest(self) -> Plan:
+        """The plan of the fewest bytes that is found, residents included."""
+        if self._smallest is None:
+            tried = [refusal.smallest_plan for refusal in self._refusals.values()
+                     if refusal.smallest_plan is not None]
+            self._smallest = min(tried, key=lambda plan: plan.arena_bytes, default=None) \
+                or smallest_plan(self.priced, self._settings)
+        return self._smallest
+
+    def _find(self, budget_bytes: int | None) -> Plan:
+        found, searched = stored_plan(budget_bytes, self._store, self._settings)
+        if found is not None and self._is_final(found, searched):
+            self._settings.say(f"planned before: {format_bytes(found.arena_bytes)}")
+            return found
+        if found is not None and searched is not None:  # the clock cut it, or a shorter limit
+            self._improve_in_background(budget_bytes, found)
+            return found
+        found = self._search(budget_bytes, self._settings)
+        at_hand = [plan for plan in self._fitting_plans(budget_bytes) if plan.cost < found.cost]
+        return min(at_hand, key=lambda plan: plan.cost, default=found)
+
+    def _find_soon(self, budget_bytes: int | None) -> Plan:
+        found, searched = stored_plan(budget_bytes, self._store, self._settings)
+        if found is not None and self._is_final(found, searched):
+            return found
+        if found is None:
+            found = self._without_search(budget_bytes)
+        if found is None and self._settings.time_limit <= _BRIEF_SECONDS:
+            return self._find(budget_bytes)
+        if found is None:
+            found = self._search_briefly(budget_bytes)
+        self._improve_in_background(budget_bytes, found)
+        return found
+
+    def _is_final(self, found: Plan, searched_seconds: float | None) -> bool:
+        """Whether another search in the time limit would find nothing better."""
+        return (found.cost <= self.priced.keep_all_cost
+                or (searched_seconds or 0.0) >= self._settings.time_limit)
+
+    def _search(self, budget_bytes: int | None, settings: Settings) -> Plan:
+        return plan_within(self.priced, budget_bytes, settings, self._store)
+
+    def _fitting_plans(self, budget_bytes: int | None) -> list[Plan]:
+        """The plans for other budgets that fit this one."""
+        return [plan for plan in tuple(self._found.values())
+                if budget_bytes is None or plan.arena_bytes <= budget_bytes]
+
+    def _without_search(self, budget_bytes: int | None) -> Plan | None:
+        """The best that fits of what needs no search: everything is kept, a plan for less memory,
+        or one of a relative."""
+        if budget_bytes is None:
+            return None
+        all_kept = keep_all(self.priced.graph)
+        laid_out = transferred(self.priced, self.priced, all_kept, budget_bytes)
+        if laid_out is not None:
+            return laid_out
+        fitting = self._fitting_plans(budget_bytes) + self._of_nearest_relative(budget_bytes)
+        return min(fitting, key=lambda plan: plan.cost, default=None)
+
+    def _of_nearest_relative(self, budget_bytes: int) -> list[Plan]:
+        """The plans that fit of the relative next in size, of those that have any."""
+        def distance(relative):
+            return abs(relative.priced.keep_all_peak_bytes - self.priced.keep_all_peak_bytes)
+
+        others = [relative for relative in self._relatives if relative is not self]
+        for relative in sorted(others, key=distance):
+            plans = [transferred(self.priced, relative.priced, plan, budget_bytes)
+                     for plan in tuple(relative._found.values())]
+            fitting = [plan for plan in plans if plan is not None]
+            if fitting:
+                return fitting
+        return []
+
+    def _search_briefly(self, budget_bytes: int | None) -> Plan:
+        try:
+            quick = dataclasses.replace(self._settings, time_limit=_BRIEF_SECONDS)
+            return self._search(budget_bytes, quick)
+        except InfeasibleError:
+            return self._find(budget_bytes)
+
+    def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
+        if first.cost > self.priced.keep_all_cost:
+            threading.Thread(target=self._improve, args=(budget_bytes, first),
+                             name="lowtide-improve").start()
+
+    def _improve(self, budget_bytes: int | None, first: Plan) -> None:
+        """Replaces a plan that was made quickly; the next forward pass takes the new one.
+
+        A program that ends waits for the search that goes on, as no thread may be in the planner
+        when the process ends; its plan is there at the next start. No other one is begun.
+        """
+        with _ONE_SEARCH_AT_A_TIME:
+            if not threading.main_thread().is_alive():
+                return
+            try:
+                better = self._search(budget_bytes,
+                                       dataclasses.replace(self._settings, report=None,
+                                                           verbose=False))
+            except InfeasibleError:
+                return  # the first one holds
+        if better.cost < first.cost:
+            self._found[budget_bytes] = better
+
+
+class SectionedGraphPlans(GraphPlans):
+    """Those whose block may be given back in part after the backward pass, so that the budget has
+    room for the optimizer's ``after_bytes`` beside the gradients, or for the largest share of them
+    that a plan is found for."""
+
+    def __init__(self, priced: PricedGraph, settings: Settings,
+                 relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
+        super().__init__(priced, settings, relatives)
+        self._after_bytes, self._notices = after_bytes, Notices()
+        self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
+        self._sectioned: dict[int, GraphPlans] = {}
+
+    def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
+        if budget_bytes is None:
+            return super().within(budget_bytes, soon=soon)
+        wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
+        for after_bytes in (int(share * wanted) for share in _SHARES_LEFT if wanted):
+            try:
+                plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
+            except InfeasibleError:
+                continue
+            if after_bytes < wanted:
+                self._warn_of(self._after_bytes - after_bytes)
+            return plan
+        if wanted:
+            self._warn_of(self._after_bytes)
+        return super().within(budget_bytes, soon=soon)
+
+    def _warn_of(self, excess_bytes: int) -> None:
+        self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
+
+    def _plans_leaving(self, after_bytes: int) -> GraphPlans:
+        if after_bytes not in self._sectioned:
+            graph = self.priced.graph.with_after_bytes(after_bytes)
+            priced = dataclasses.replace(self.priced, graph=graph)
+            self._sectioned[after_bytes] = GraphPlans(priced, self._settings, self._relatives)
+        return self._sectioned[after_bytes]
+
+
+def _output_bytes(graph: Graph) -> int:
+    """Of the values that are there at the end, at the addresses of a block."""
+    tensors = graph.tensors
+    storages = {output if tensors[output].alias_of is None else tensors[output].alias_of
+                for output in graph.outputs}
+    return sum(-(-tensors[storage].bytes // _ALIGNMENT) * _ALIGNMENT
+               for storage in storages if tensors[storage].kind != "resident")

@@ -1,0 +1,103 @@
+"""The store of plans found before for one graph, in this run or an earlier one."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pathlib
+from collections.abc import Iterator
+
+from ... import Error, Graph, Plan, _runtime, verify
+
+
+class PlanStore:
+    """All plans of a graph that no other one beats: less cost in no more memory.
+
+    A budget is answered by the cheapest of them that fits, whichever budget it was looked for, so
+    that more memory never gives a worse plan. A search that ended by itself is noted, so that it is
+    not made again. ``strategy`` and ``options``: as given to ``lowtide.plan``; others have a store
+    of their own. A folder that cannot be written does no harm: plans are found anew.
+    """
+
+    def __init__(self, graph: Graph, strategy: str | None, options):
+        self._graph = graph
+        digest = hashlib.sha256()
+        for part in (graph.format(), strategy, sorted(dict(options).items())):
+            digest.update(str(part).encode())
+            digest.update(b"\0")
+        self._folder = _plans_folder() / digest.hexdigest()
+
+    def cheapest(self, budget_bytes: int) -> Plan | None:
+        """The cheapest plan whose arena fits."""
+        for _, arena_bytes, path in sorted(self._entries()):
+            if arena_bytes <= budget_bytes:
+                plan = self._load(path, arena_bytes)
+                if plan is not None:
+                    return plan
+        return None
+
+    def keep(self, plan: Plan) -> None:
+        """Keeps a plan with addresses, and forgets those that it beats."""
+        if plan.arena_bytes is None:
+            return
+        others = list(self._entries())
+        if any(cost <= plan.cost and arena <= plan.arena_bytes for cost, arena, _ in others):
+            return
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            plan.save(self._folder / f"{plan.arena_bytes}-{plan.cost!r}.json")
+            for cost, arena, path in others:
+                if cost >= plan.cost and arena >= plan.arena_bytes:
+                    path.unlink(missing_ok=True)
+        except (OSError, Error):
+            return
+
+    def searched_seconds(self, budget_bytes: int) -> float | None:
+        """Of the searches for this budget that did all their work, the longest time limit; 0 when
+        the clock cut all of them, None when there was none."""
+        return _read_numbers(self._searches).get(str(budget_bytes))
+
+    def note_search(self, budget_bytes: int, seconds: float) -> None:
+        """A search for this budget did all the work of this time limit; 0: the clock cut it."""
+        known = _read_numbers(self._searches)
+        known[str(budget_bytes)] = max(seconds, known.get(str(budget_bytes), 0.0))
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._searches.write_text(json.dumps(known))
+        except OSError:
+            return
+
+    @property
+    def _searches(self) -> pathlib.Path:
+        return self._folder / "searches"
+
+    def _entries(self) -> Iterator[tuple[float, int, pathlib.Path]]:
+        """Cost, bytes of the arena, and file of each plan."""
+        for path in self._folder.glob("*.json"):
+            arena, _, cost = path.stem.partition("-")
+            try:
+                yield float(cost), int(arena), path
+            except ValueError:
+                continue  # a file of somebody else's
+
+    def _load(self, path: pathlib.Path, arena_bytes: int) -> Plan | None:
+        try:
+            plan = Plan.load(path)
+        except Error:
+            return None  # cut short, deleted meanwhile, or written by another version
+        return plan if verify(self._graph, plan, arena_bytes) is None else None
+
+
+def _plans_folder() -> pathlib.Path:
+    """Beside the profiles of this machine's devices."""
+    return _runtime.profile_path().parent / "plans"
+
+
+def _read_numbers(path: pathlib.Path) -> dict[str, float]:
+    try:
+        known = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(known, dict):
+        return {}
+    return {key: value for key, value in known.items() if isinstance(value, (int, float))}

@@ -1,0 +1,179 @@
+"""A captured graph with measured costs, and the search for a plan of it."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+
+from ... import (
+    Graph,
+    InfeasibleError,
+    Plan,
+    Planned,
+    _core,
+    _runtime,
+    keep_all,
+    plan,
+    replay,
+    structural_floor_bytes,
+)
+from ...interruptible import interruptible
+from ..budget.settings import Settings
+from .plan_store import PlanStore
+
+#: More than any machine has: every value is kept.
+_UNLIMITED_BYTES = 1 << 52
+
+
+@dataclasses.dataclass(frozen=True)
+class PricedGraph:
+    """A graph with measured times and workspaces, and what bounds its plans, in bytes."""
+
+    graph: Graph
+    keep_all_peak_bytes: int
+    keep_all_cost: float
+    floor_bytes: int
+    uncounted_bytes: int  # what no plan counts: results in the caller's memory, generator states
+    parameter_bytes: int
+    input_bytes: int  # of residents that each call has its own of
+
+    @property
+    def resident_bytes(self) -> int:
+        return self.graph.resident_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class Refusal:
+    """That no plan was found. ``smallest_plan``: the plan of the fewest bytes that was, where
+    there is one. ``why_not_less``: what any plan must have room for."""
+
+    message: str
+    why_not_less: str = ""
+    smallest_plan: Plan | None = None
+
+
+class NoPlan(InfeasibleError):
+    """An error for a refusal. It holds no more than that: whoever keeps an error keeps all frames
+    that it went through, and the tensors in them. Users see the name that they can catch."""
+
+    __module__, __qualname__ = "lowtide", InfeasibleError.__qualname__
+
+    def __init__(self, refusal: Refusal, smallest_budget: int | None = None):
+        super().__init__(refusal.message)
+        self.refusal = refusal
+        self.smallest_budget = smallest_budget
+
+
+def measure(graph: Graph, settings: Settings) -> Graph:
+    """Measures what the profile of this device lacks. Ctrl-C keeps what was measured."""
+    settings.say(f"measuring the ops of {graph.name}")
+    with settings.progress(f"measuring the ops of {graph.name}"):
+        return interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
+
+
+def keep_all_bytes(measured: Graph) -> int:
+    """What a step takes when all values are kept, residents included."""
+    kept_all = replay(measured, keep_all(measured))
+    # What lies in a block lies at multiples of 64.
+    return kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
+
+
+def price(measured: Graph) -> PricedGraph:
+    """What bounds the plans of a measured graph."""
+    beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
+    by_role = collections.Counter()
+    for tensor in measured.tensors:
+        by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
+    return PricedGraph(
+        measured, keep_all_bytes(measured), replay(measured, keep_all(measured)).cost,
+        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
+
+
+def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
+            store: PlanStore | None) -> Plan:
+    """The cheapest plan within so many bytes for residents, values and workspaces, of what a search
+    finds and of what is in the store. Raises NoPlan.
+    """
+    budget = _in_bytes(budget_bytes)
+    settings.say(f"planning {priced_graph.graph.name}, at most {settings.time_limit:g} s")
+    with settings.progress(_what_is_planned(priced_graph, budget_bytes, settings)) as progress:
+        answer = plan(priced_graph.graph, budget, settings.strategy,
+                      options=settings.planning_options, time_limit=settings.time_limit)
+        progress.outcome = _outcome(answer)
+    found = answer.plan or answer.leanest
+    if store is not None:
+        if found is not None:
+            store.keep(found)
+        store.note_search(budget, settings.time_limit if answer.repeatable else 0.0)
+        stored = store.cheapest(budget)
+        if stored is not None and (answer.plan is None or stored.cost < answer.plan.cost):
+            return stored
+    if answer.plan is None:
+        raise NoPlan(Refusal(answer.message, answer.why_not_less, answer.leanest),
+                     answer.smallest_budget)
+    if answer.overhead is not None:
+        settings.say(f"planned: {_core.format_bytes(answer.plan.arena_bytes)}, "
+                     f"{answer.overhead:+.1%} time")
+    if not answer.repeatable:
+        settings.say("the clock cut the planning short, as on a busy machine: another run may find "
+                     "another plan, and a longer time_limit a better one")
+    return answer.plan
+
+
+def store_for(priced_graph: PricedGraph, settings: Settings) -> PlanStore | None:
+    """Where plans of the graph are kept; None where the settings want no cache."""
+    if not settings.keeps_plans:
+        return None
+    return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options)
+
+
+def stored_plan(budget_bytes: int | None, store: PlanStore | None,
+           settings: Settings) -> tuple[Plan | None, float | None]:
+    """The cheapest plan of earlier searches that fits, and the time limit of the longest of them
+    for this very budget (``PlanStore.searched_seconds``)."""
+    if store is None or settings.cache == "refresh":
+        return None, None
+    budget = _in_bytes(budget_bytes)
+    return store.cheapest(budget), store.searched_seconds(budget)
+
+
+def smallest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
+    """The plan of the fewest bytes for residents, values and workspaces that is found."""
+    with settings.progress(f"looking for the plan of {priced_graph.graph.name} that needs the "
+                           f"least, at most {settings.time_limit:g} s"):
+        answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
+                      options=settings.planning_options, time_limit=settings.time_limit)
+    found = answer.leanest or answer.plan
+    if found is not None:
+        return found
+    return plan(priced_graph.graph, _UNLIMITED_BYTES, "keep-all").plan
+
+
+def transferred(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
+                budget_bytes: int) -> Plan | None:
+    """The decisions of another graph's plan for this one; None when the ops differ or these bytes
+    are too few."""
+    return _core.transferred(priced_graph.graph, other.graph, plan, budget_bytes)
+
+
+def _what_is_planned(priced_graph: PricedGraph, budget_bytes: int | None,
+                     settings: Settings) -> str:
+    limit = "" if budget_bytes is None else f" within {_core.format_bytes(max(1, budget_bytes))}"
+    return (f"planning {priced_graph.graph.name} ({len(priced_graph.graph.ops)} ops){limit}, at "
+            f"most {settings.time_limit:g} s")
+
+
+def _outcome(answer: Planned) -> str:
+    """How much longer the plan takes than keeping everything, and any plan at least."""
+    if answer.plan is None or answer.overhead is None:
+        return "no plan"
+    bound = answer.plan.lower_bound
+    if bound is None or answer.outcome == "optimal":
+        proof = " (optimal)" if answer.outcome == "optimal" else ""
+        return f"{answer.overhead:+.1%} time{proof}"
+    return f"{answer.overhead:+.1%} time (any plan {bound / answer.keep_all_cost - 1:+.1%} or more)"
+
+
+def _in_bytes(budget_bytes: int | None) -> int:
+    """As the planner wants it: where others left less than nothing, it says what would do."""
+    return _UNLIMITED_BYTES if budget_bytes is None else max(1, budget_bytes)
