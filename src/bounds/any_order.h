@@ -24,7 +24,7 @@ OpChain heaviest_chain(const ordering::Precedence& precedence, std::span<const d
 /// before those that must come behind it. Here it runs in the last slot in which it may: so what it
 /// makes is there for nothing until then, and reruns of it before that are never needed. An op that
 /// may run first in several slots reads nothing here: who knows when. Running again takes what it
-/// takes, and may be as late as in any order. docs/concepts/planner.md has the proof.
+/// takes, and may be as late as in any order. docs/explanation/bounds.md has the proof.
 struct ChainedStages {
   remat::StageGraph graph;
   std::vector<bool> on_chain;  ///< per stage: whether its memory counts

@@ -11,7 +11,7 @@
 namespace lowtide::bounds {
 
 /// A value by which to divide all plans into few cases, by the last first run at which it is absent
-/// (docs/concepts/certificates.md). A bound takes for granted what an op reads when it runs again;
+/// (docs/explanation/certificates.md). A bound takes for granted what an op reads when it runs again;
 /// so this is the value whose op reads most, of those that are made again because memory has a
 /// price while they are held. Nothing where there is none.
 std::optional<int> value_to_split(const remat::StageGraph& graph, const remat::Prices& prices);

@@ -10,7 +10,7 @@
 namespace lowtide::certify {
 
 /// Why no plan of a graph within a budget costs less than `lower_bound`: the dual values of a
-/// Lagrangian relaxation (docs/concepts/certificates.md). Whoever has the graph can check it
+/// Lagrangian relaxation (docs/explanation/certificates.md). Whoever has the graph can check it
 /// (certify/check.h) without knowing how it was found.
 struct Certificate {
   /// A stage ends with the first run of its op; the bytes in use while that goes on have a price.

@@ -7,7 +7,7 @@
 namespace lowtide::certify {
 
 /// The stages as every valid order has them, by ops of which each must first run before the next:
-/// what the bound of a certificate for any order is worked out on (docs/concepts/certificates.md).
+/// what the bound of a certificate for any order is worked out on (docs/explanation/certificates.md).
 ///
 /// An op stands in the last place that it may have among those of the chain. What it reads when it
 /// first runs counts only where that is the only place; what running it again reads always does.

@@ -11,7 +11,7 @@ namespace lowtide::certify {
 /// which does not read it and behind which the value may be made again.
 void check_cases(const Graph& graph, const Stages& stages, const Certificate::Split& split);
 
-/// The stages of the plans of one case (docs/concepts/certificates.md). The value is no longer
+/// The stages of the plans of one case (docs/explanation/certificates.md). The value is no longer
 /// chosen to be held or made again; where it is known to be there its bytes count as needed. Where
 /// it is absent last, one more stage follows, in which its op runs again: of_op has it at
 /// Graph::num_ops() + 1, and `cost` counts it.

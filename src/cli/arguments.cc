@@ -4,6 +4,7 @@
 
 #include <charconv>
 
+#include "base/budget.h"
 #include "base/error.h"
 
 namespace lowtide::cli {
@@ -23,26 +24,26 @@ constexpr RateOption kRates[] = {
     {"--epsilon", &models::OptimizerOptions::epsilon, "Adam's epsilon [1e-8]"},
     {"--weight-decay", &models::OptimizerOptions::weight_decay, "Weight decay [0]"}};
 
-void add_sizes(CLI::App& app, Edits& edits) {
+void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
   for (const models::SizeOption& size : models::size_options()) {
     const std::string flag = fmt::format("--{}{}", size.name, size.name == "batch" ? ",-b" : "");
     add_edit<std::int64_t>(app, edits, flag, std::string(size.help),
-                           [field = size.field](train::TrainOptions& o, std::int64_t value) {
-                             o.recipe.sizes.*field = value;
+                           [field = size.field](models::StepRecipe& recipe, std::int64_t value) {
+                             recipe.sizes.*field = value;
                            })
         ->check(in_range(1, kLargest))
         ->type_name("N")
         ->group("Model");
   }
   add_edit<double>(app, edits, "--dropout", "Share of activations dropped",
-                   [](train::TrainOptions& o, double value) { o.recipe.sizes.dropout = value; })
+                   [](models::StepRecipe& recipe, double value) { recipe.sizes.dropout = value; })
       ->check(in_range(0, 1))
       ->type_name("P")
       ->group("Model");
 }
 
 /// "segments=8"
-void add_strategy_option(train::TrainOptions& options, const std::string& text) {
+void add_strategy_option(planner::PlanningOptions& planning, const std::string& text) {
   const std::size_t equals = text.find('=');
   const char* end = text.data() + text.size();
   double value = 0;
@@ -54,7 +55,7 @@ void add_strategy_option(train::TrainOptions& options, const std::string& text) 
                     "options of each strategy.",
                     text));
   }
-  options.fitting.strategy_options[text.substr(0, equals)] = value;
+  planning.strategy_options[text.substr(0, equals)] = value;
 }
 
 }  // namespace
@@ -83,46 +84,47 @@ CLI::Validator whole_number() {
       "");
 }
 
-void add_recipe_options(CLI::App& app, Edits& edits) {
+void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   add_edit<std::string>(
       app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
-      [](train::TrainOptions& o, const std::string& name) { o.recipe.model = name; })
+      [](models::StepRecipe& recipe, const std::string& name) { recipe.model = name; })
       ->type_name("NAME")
       ->group("Model");
   add_sizes(app, edits);
   add_edit<std::string>(
       app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
-      [](train::TrainOptions& o, const std::string& name) { o.recipe.optimizer.name = name; })
+      [](models::StepRecipe& recipe, const std::string& name) { recipe.optimizer.name = name; })
       ->type_name("NAME")
       ->group("Optimizer");
   for (const RateOption& rate : kRates) {
     add_edit<double>(app, edits, rate.name, rate.help,
-                     [field = rate.field](train::TrainOptions& o, double value) {
-                       o.recipe.optimizer.*field = value;
+                     [field = rate.field](models::StepRecipe& recipe, double value) {
+                       recipe.optimizer.*field = value;
                      })
         ->type_name("X")
         ->group("Optimizer");
   }
 }
 
-void add_planning_options(CLI::App& app, Edits& edits) {
+void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
+                          double seconds) {
   add_edit<std::string>(
       app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
-      [](train::TrainOptions& o, const std::string& name) { o.fitting.strategy = name; })
+      [](planner::PlanningOptions& planning, const std::string& name) { planning.strategy = name; })
       ->type_name("NAME")
       ->group("Planning");
   add_edit<std::vector<std::string>>(
       app, edits, "-O", "Option of the strategy, NAME=NUMBER; repeatable",
-      [](train::TrainOptions& o, const std::vector<std::string>& all) {
-        for (const auto& text : all) add_strategy_option(o, text);
+      [](planner::PlanningOptions& planning, const std::vector<std::string>& all) {
+        for (const auto& text : all) add_strategy_option(planning, text);
       })
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("NAME=X")
       ->group("Planning");
   add_edit<double>(
-      app, edits, "--time-limit", "Seconds of planning at most; 0: no limit [30]",
-      [](train::TrainOptions& o, double seconds) { o.fitting.planning_seconds = seconds; })
+      app, edits, "--time-limit", fmt::format("Seconds of planning at most; 0: no limit [{}]", seconds),
+      [](planner::PlanningOptions& planning, double limit) { planning.seconds = limit; })
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS")
       ->group("Planning");

@@ -8,23 +8,29 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "strategy/strategy.h"
-#include "train/options.h"
+#include "models/step_recipe.h"
+#include "planner/planning_options.h"
 
 namespace lowtide::cli {
 
 /// Changes that the command line makes to options, in its order. They are applied after parsing,
 /// so that a resumed run starts from its checkpoint's options rather than from the defaults.
-using Edits = std::vector<std::function<void(train::TrainOptions&)>>;
+template <typename Options>
+using Edits = std::vector<std::function<void(Options&)>>;
 
-/// An option whose value `apply` (a function of TrainOptions& and T) stores.
-template <typename T, typename Apply>
-CLI::Option* add_edit(CLI::App& app, Edits& edits, const std::string& name, const std::string& help,
-                      Apply apply) {
+template <typename Options>
+void apply(const Edits<Options>& edits, Options& options) {
+  for (const auto& edit : edits) edit(options);
+}
+
+/// An option whose value `store` (a function of Options& and T) stores.
+template <typename T, typename Options, typename Store>
+CLI::Option* add_edit(CLI::App& app, Edits<Options>& edits, const std::string& name,
+                      const std::string& help, Store store) {
   return app.add_option_function<T>(
       name,
-      [&edits, apply](const T& value) {
-        edits.push_back([apply, value](train::TrainOptions& options) { apply(options, value); });
+      [&edits, store](const T& value) {
+        edits.push_back([store, value](Options& options) { store(options, value); });
       },
       help);
 }
@@ -37,9 +43,10 @@ CLI::Validator in_range(double low, double high);
 CLI::Validator whole_number();
 
 /// --model and its sizes, --optimizer and its numbers.
-void add_recipe_options(CLI::App& app, Edits& edits);
-/// --strategy, -O and --time-limit.
-void add_planning_options(CLI::App& app, Edits& edits);
+void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
+/// --strategy, -O and --time-limit, whose default of `seconds` the help names.
+void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
+                          double seconds = 30);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 

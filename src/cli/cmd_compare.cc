@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "bounds/budget_floor.h"
 #include "cli/arguments.h"

@@ -25,7 +25,7 @@ constexpr double kDefaultSeconds = 120;
 struct Arguments {
   std::string graph;
   int points = 9;
-  Edits edits;
+  Edits<planner::PlanningOptions> planning;
   std::string plans;
   bool json = false;
 };
@@ -82,17 +82,15 @@ void write_plans(const planner::Frontier& found, const std::filesystem::path& fo
 }
 
 int walk(const Arguments& arguments) {
-  train::TrainOptions options;
-  options.fitting.planning_seconds = kDefaultSeconds;
-  for (const auto& edit : arguments.edits) edit(options);
-  const train::Fitting& fitting = options.fitting;
-  const strategy::Strategy& strategy = strategy::find_strategy_or_default(fitting.strategy);
+  planner::PlanningOptions planning{.seconds = kDefaultSeconds};
+  apply(arguments.planning, planning);
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   const Graph graph = read_graph(arguments.graph);
   if (!arguments.plans.empty()) make_folder(arguments.plans);
   Progress progress;
-  Control control(fitting.planning_seconds, progress.messages());
+  Control control(planning.seconds, progress.messages());
   const planner::Frontier found =
-      planner::frontier(graph, strategy, arguments.points, fitting.strategy_options, control);
+      planner::frontier(graph, strategy, arguments.points, planning.strategy_options, control);
   if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans);
   if (arguments.json) {
@@ -114,13 +112,13 @@ Action define_frontier(CLI::App& app) {
   app.add_option("--points", arguments->points, "Budgets to plan within [9]")
       ->check(in_range(2, 1000))
       ->type_name("N");
-  add_planning_options(app, arguments->edits);
+  add_planning_options(app, arguments->planning, kDefaultSeconds);
   app.add_option("--plans", arguments->plans, "Folder to write the plans to, named by budget")
       ->type_name("FOLDER");
   add_json_flag(app, arguments->json);
   add_help(app,
            "What every budget costs, from keep-all's peak down to the smallest budget that the\n"
-           "strategy reaches. --time-limit is for all points together [120]. The curve is\n"
+           "strategy reaches. --time-limit is for all points together. The curve is\n"
            "monotone: a plan for less is also one for more, and a bound for more is one for less.",
            "  lowtide frontier unet.json\n"
            "  lowtide frontier unet.json --points 20 --plans plans/ --json\n");

@@ -16,15 +16,14 @@ namespace lowtide::cli {
 namespace {
 
 struct Arguments {
-  Edits edits;
+  Edits<models::StepRecipe> edits;
   std::string output;
   bool json = false;
 };
 
 int write_training_graph(const Arguments& arguments) {
-  train::TrainOptions options;
-  for (const auto& edit : arguments.edits) edit(options);
-  const train::Recipe& recipe = options.recipe;
+  models::StepRecipe recipe;
+  apply(arguments.edits, recipe);
   if (recipe.model.empty())
     throw InputError("which model? Give --model; `lowtide models` lists them.");
   require_can_write(arguments.output);

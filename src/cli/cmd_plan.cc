@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "certify/io.h"
@@ -15,15 +16,13 @@
 #include "plan/io.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "planner/does_not_fit.h"
 #include "planner/more_budget.h"
 #include "planner/planner.h"
 #include "report/explain.h"
 #include "report/memory_plot.h"
 #include "report/table.h"
-#include "strategy/checkmate/files.h"
-#include "strategy/checkmate/incumbent.h"
-#include "strategy/checkmate/options.h"
-#include "train/prepare.h"
+#include "strategy/checkmate/exchange.h"
 
 namespace lowtide::cli {
 namespace {
@@ -31,7 +30,7 @@ namespace {
 struct Arguments {
   std::string graph;
   std::string budget;
-  Edits edits;
+  Edits<planner::PlanningOptions> planning;
   std::string output;
   std::string certificate;
   std::string picture;
@@ -76,48 +75,34 @@ std::string summary(const Graph& graph, const planner::Planned& planned) {
   return table.text();
 }
 
-/// The model that --export-mps writes and to which the solutions of --import-solution belong.
-constexpr strategy::checkmate::Formulation kExported = strategy::checkmate::Formulation::strong;
-
-/// About a gigabyte of text.
-constexpr double kMostRows = 5e6;
-
 int export_model(const Graph& graph, Bytes budget, const Arguments& arguments) {
-  const remat::StageGraph stages(graph);
-  strategy::checkmate::refuse_too_large(
-      graph, strategy::checkmate::StageModel::size(graph, stages, budget, kExported), kMostRows,
-      "");
-  const strategy::checkmate::StageModel model(graph, stages, budget, kExported);
-  write_file(arguments.model, strategy::checkmate::format_mps(model, graph.name()));
-  const int rows = model.program().num_rows();
-  const int columns = model.program().num_columns();
+  const auto model = strategy::checkmate::export_model(graph, budget);
+  write_file(arguments.model, model.mps);
   if (arguments.json) {
     print_json({{"graph", graph.name()},
                 {"file", arguments.model},
                 {"budget_bytes", budget},
-                {"rows", rows},
-                {"columns", columns}});
+                {"rows", model.rows},
+                {"columns", model.columns}});
   } else {
     print(fmt::format("{}: {} rows, {} columns. Solve it, then give the solution with the same "
                       "graph and budget to --import-solution.\n",
-                      arguments.model, rows, columns));
+                      arguments.model, model.rows, model.columns));
   }
   return kSuccess;
 }
 
 planner::Planned imported(const Graph& graph, Bytes budget, const std::string& file) {
-  const remat::StageGraph stages(graph);
-  const strategy::checkmate::StageModel model(graph, stages, budget, kExported);
-  const std::vector<remat::Event> events =
-      strategy::checkmate::parse_solution(model, read_file(file), file);
-  return planner::plan_of(graph, remat::executions_of(stages, events), "imported", budget);
+  const std::vector<OpId> executions =
+      strategy::checkmate::import_solution(graph, budget, read_file(file), file);
+  return planner::plan_of(graph, executions, "imported", budget);
 }
 
 planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
-                          const train::Fitting& fitting) {
+                          const planner::PlanningOptions& planning) {
   Progress progress;
-  Control control(fitting.planning_seconds, progress.messages());
-  return planner::plan_within(graph, strategy, budget, fitting.strategy_options, control);
+  Control control(planning.seconds, progress.messages());
+  return planner::plan_within(graph, strategy, budget, planning.strategy_options, control);
 }
 
 void write_proof(const planner::Planned& planned, const std::string& file) {
@@ -137,41 +122,41 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
 /// What more memory would save; with --explain by a plan for it, else by the bound alone.
 planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planned,
                               const Arguments& arguments, const strategy::Strategy& strategy,
-                              const train::Fitting& fitting) {
+                              const planner::PlanningOptions& planning) {
   const Bytes extra = planner::worth_asking_for(planned.budget_bytes);
   const bool plans_again = arguments.explains && !Control::stop_requested();
   if (!plans_again) return planner::bound_with_more(graph, planned, extra);
-  const double limit = kExplainShare * fitting.planning_seconds;
+  const double limit = kExplainShare * planning.seconds;
   Progress progress;
   Control control(limit > 0 ? std::min(limit, kExplainSeconds) : kExplainSeconds,
                   progress.messages());
-  return planner::plan_with_more(graph, strategy, planned, extra, fitting.strategy_options,
+  return planner::plan_with_more(graph, strategy, planned, extra, planning.strategy_options,
                                  control);
 }
 
 int plan(const Arguments& arguments) {
-  train::TrainOptions options;
-  for (const auto& edit : arguments.edits) edit(options);
-  const strategy::Strategy& strategy = strategy::find_strategy_or_default(options.fitting.strategy);
-  const Budget asked = parse_budget(arguments.budget);
+  planner::PlanningOptions planning;
+  apply(arguments.planning, planning);
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
+  planning.budget = parse_budget(arguments.budget);
   for (const std::string& file :
        {arguments.output, arguments.certificate, arguments.picture, arguments.model}) {
     require_can_write(file);
   }
   const Graph graph = read_graph(arguments.graph);
-  const Bytes budget = asked.resolve(keep_all_reference(graph).peak_bytes);
+  const Bytes budget = planning.budget.resolve(keep_all_reference(graph).peak_bytes);
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
   const planner::Planned planned = import ? imported(graph, budget, arguments.solution)
-                                          : searched(graph, strategy, budget, options.fitting);
+                                          : searched(graph, strategy, budget, planning);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
-  if (!planned.plan) throw train::DoesNotFit(graph, planned, {.budget_bytes = budget});
+  if (!planned.plan) throw planner::DoesNotFit(graph, planned);
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
-  const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, options.fitting);
+  const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, planning);
   if (arguments.json) {
     nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
     document["with_more"] = to_json(more);
@@ -194,7 +179,7 @@ Action define_plan(CLI::App& app) {
                  "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%)")
       ->required()
       ->type_name("BUDGET");
-  add_planning_options(app, arguments->edits);
+  add_planning_options(app, arguments->planning);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
   app.add_option("--certificate", arguments->certificate,
                  "File to write the proof of the plan's lower bound to, for lowtide certify")

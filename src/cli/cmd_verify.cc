@@ -3,6 +3,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "cli/arguments.h"
 #include "cli/command.h"

@@ -1,6 +1,5 @@
 #include "cli/failure.h"
 
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 
 #include <iostream>
@@ -12,7 +11,11 @@
 #include "cli/command.h"
 #include "cli/or_null.h"
 #include "cli/output.h"
-#include "train/prepare.h"
+#include "planner/does_not_fit.h"
+
+#ifdef LOWTIDE_RUNTIME
+#include <c10/util/Exception.h>
+#endif
 
 namespace lowtide::cli {
 namespace {
@@ -26,7 +29,7 @@ struct Failure {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-nlohmann::json known_budgets(const train::DoesNotFit& e) {
+nlohmann::json known_budgets(const planner::DoesNotFit& e) {
   return {{"floor_bytes", e.floor_bytes},
           {"smallest_budget_bytes", or_null(e.smallest_budget_bytes)}};
 }
@@ -34,7 +37,7 @@ nlohmann::json known_budgets(const train::DoesNotFit& e) {
 Failure classify(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);
-  } catch (const train::DoesNotFit& e) {
+  } catch (const planner::DoesNotFit& e) {
     return {kInfeasible, "infeasible", e.what(), known_budgets(e)};
   } catch (const InfeasibleError& e) {
     return {kInfeasible, "infeasible", e.what()};
@@ -46,8 +49,10 @@ Failure classify(std::exception_ptr failure) {
     return {kFailed, "failed", e.what()};
   } catch (const std::bad_alloc&) {
     return {kFailed, "failed", "this machine has not enough memory for that"};
+#ifdef LOWTIDE_RUNTIME
   } catch (const c10::Error& e) {
     return {kFailed, "failed", "LibTorch: " + first_line(e.what_without_backtrace())};
+#endif
   } catch (const std::exception& e) {
     return {kFailed, "failed", fmt::format("fault in lowtide itself: {}", first_line(e.what()))};
   }

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "cli/progress.h"
@@ -12,8 +13,8 @@
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "planner/does_not_fit.h"
 #include "planner/planner.h"
-#include "train/prepare.h"
 
 namespace lowtide::cli {
 namespace {
@@ -55,7 +56,7 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
-  if (!planned.plan) throw train::DoesNotFit(graph, planned, {.budget_bytes = budget});
+  if (!planned.plan) throw planner::DoesNotFit(graph, planned);
   return std::move(*planned.plan);
 }
 

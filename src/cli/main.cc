@@ -11,9 +11,11 @@ namespace lowtide::cli {
 namespace {
 
 constexpr Command kCommands[] = {
+#ifdef LOWTIDE_RUNTIME
     {"train", "Train a model within a budget of bytes", define_train},
-    {"graph", "Write the training step of a model as a graph", define_graph},
     {"profile", "Measure the ops of a graph on this machine", define_profile},
+#endif
+    {"graph", "Write the training step of a model as a graph", define_graph},
     {"plan", "Decide what to keep and what to recompute within a budget", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
     {"certify", "Check the proof of a plan's lower bound", define_certify},

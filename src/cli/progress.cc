@@ -1,6 +1,5 @@
 #include "cli/progress.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,12 +8,6 @@
 
 namespace lowtide::cli {
 namespace {
-
-std::string line(const train::StepProgress& p) {
-  return fmt::format("step {}/{}  loss {:.4f}  {:.1f} {}/s  memory peak {}, process {}", p.step,
-                     p.steps, p.loss, p.items_per_second, p.items,
-                     format_bytes(p.memory_peak_bytes), format_bytes(p.memory_now_bytes));
-}
 
 /// Whether lines can be written over.
 bool is_terminal() {
@@ -52,11 +45,6 @@ std::function<void(const std::string&)> Progress::messages() {
     const bool stays = message.starts_with("note: ") || message.starts_with("warning: ");
     stays ? say(message) : show(message);
   };
-}
-
-train::TrainListener Progress::listener() {
-  return {.message = messages(),
-          .step = [this](const train::StepProgress& p) { show(line(p), p.step == p.steps); }};
 }
 
 }  // namespace lowtide::cli

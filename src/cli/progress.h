@@ -1,9 +1,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <string>
-
-#include "train/trainer.h"
 
 namespace lowtide::cli {
 
@@ -24,8 +23,6 @@ class Progress {
   /// As a listener of a Control: what begins with "note: " or "warning: " stays. The Progress must
   /// outlive it.
   std::function<void(const std::string&)> messages();
-  /// The same for training, with a line for each step.
-  train::TrainListener listener();
 
  private:
   using Clock = std::chrono::steady_clock;

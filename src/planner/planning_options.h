@@ -2,15 +2,15 @@
 
 #include <string>
 
-#include "base/bytes.h"
+#include "base/budget.h"
 #include "strategy/strategy.h"
 
 namespace lowtide::planner {
 
 /// Everything that a user asks of a planning. Commands and training runs contain it.
 struct PlanningOptions {
-  Budget budget;                                    ///< without a limit: keep everything
-  std::string strategy;                             ///< empty: the default one
+  Budget budget = {};
+  std::string strategy = {};                        ///< empty: the default one
   strategy::StrategyOptions strategy_options = {};  ///< may be partial
   double seconds = 30;                              ///< time limit; 0: none
 };

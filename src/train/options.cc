@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/nearest.h"
 
@@ -81,28 +82,34 @@ Recipe recipe_from(const json& j) {
   return recipe;
 }
 
-json to_json(const Fitting& fitting) {
-  return {{"budget", fitting.budget},
-          {"strategy", fitting.strategy},
-          {"strategy_options", fitting.strategy_options},
-          {"planning_seconds", fitting.planning_seconds},
-          {"pool", fitting.memory == runtime::ExecutorOptions::Memory::pool},
-          {"reserve", fitting.overrun == runtime::ExecutorOptions::Overrun::reserve},
-          {"reserve_bytes", fitting.reserve_bytes}};
+json to_json(const MemoryOptions& options) {
+  const planner::PlanningOptions& planning = options.planning;
+  return {{"budget", format_budget(planning.budget)},
+          {"strategy", planning.strategy},
+          {"strategy_options", planning.strategy_options},
+          {"planning_seconds", planning.seconds},
+          {"pool", options.memory == runtime::ExecutorOptions::Memory::pool},
+          {"reserve", options.overrun == runtime::ExecutorOptions::Overrun::reserve},
+          {"reserve_bytes", options.reserve_bytes}};
 }
 
-Fitting fitting_from(const json& j) {
+Budget budget_from(const json& j) {
+  const auto text = j.get<std::string>();
+  return text.empty() ? Budget() : parse_budget(text);
+}
+
+MemoryOptions memory_from(const json& j) {
   using Memory = runtime::ExecutorOptions::Memory;
   using Overrun = runtime::ExecutorOptions::Overrun;
-  Fitting fitting;
-  j.at("budget").get_to(fitting.budget);
-  j.at("strategy").get_to(fitting.strategy);
-  j.at("strategy_options").get_to(fitting.strategy_options);
-  j.at("planning_seconds").get_to(fitting.planning_seconds);
-  fitting.memory = j.at("pool").get<bool>() ? Memory::pool : Memory::arena;
-  fitting.overrun = j.at("reserve").get<bool>() ? Overrun::reserve : Overrun::stop;
-  j.at("reserve_bytes").get_to(fitting.reserve_bytes);
-  return fitting;
+  MemoryOptions options;
+  options.planning.budget = budget_from(j.at("budget"));
+  j.at("strategy").get_to(options.planning.strategy);
+  j.at("strategy_options").get_to(options.planning.strategy_options);
+  j.at("planning_seconds").get_to(options.planning.seconds);
+  options.memory = j.at("pool").get<bool>() ? Memory::pool : Memory::arena;
+  options.overrun = j.at("reserve").get<bool>() ? Overrun::reserve : Overrun::stop;
+  j.at("reserve_bytes").get_to(options.reserve_bytes);
+  return options;
 }
 
 }  // namespace
@@ -127,7 +134,7 @@ DataSource parse_data_source(std::string_view text) {
 
 std::string format_options(const TrainOptions& options) {
   return json{{"recipe", to_json(options.recipe)},
-              {"fitting", to_json(options.fitting)},
+              {"fitting", to_json(options.memory)},
               {"steps", options.steps},
               {"save_every", options.save_every}}
       .dump();
@@ -138,7 +145,7 @@ TrainOptions parse_options(std::string_view text) {
     const json j = json::parse(text);
     TrainOptions options;
     options.recipe = recipe_from(j.at("recipe"));
-    options.fitting = fitting_from(j.at("fitting"));
+    options.memory = memory_from(j.at("fitting"));
     j.at("steps").get_to(options.steps);
     j.at("save_every").get_to(options.save_every);
     return options;

@@ -7,9 +7,9 @@
 #include <string_view>
 
 #include "base/bytes.h"
-#include "models/model.h"
+#include "models/step_recipe.h"
+#include "planner/planning_options.h"
 #include "runtime/executor_options.h"
-#include "strategy/strategy.h"
 
 namespace lowtide::train {
 
@@ -26,21 +26,15 @@ DataSource parse_data_source(std::string_view text);
 std::string_view name(DataSource::Kind kind);
 
 /// What the numbers of a run depend on. A resumed run must have the same.
-struct Recipe {
-  std::string model;
-  models::ModelOptions sizes;  ///< complete: the model's defaults filled in
-  models::OptimizerOptions optimizer;
+struct Recipe : models::StepRecipe {  // with complete sizes: the model's defaults filled in
   DataSource data;
   std::uint64_t seed = 0;
   int threads = 0;  ///< 0: as many as the framework chooses
 };
 
 /// How a run is fitted into memory. May change whenever it is resumed: no bit depends on it.
-struct Fitting {
-  std::string budget;    ///< as typed; empty: whatever keep-all takes
-  std::string strategy;  ///< empty: keep-all without a budget, else the default one
-  strategy::StrategyOptions strategy_options;
-  double planning_seconds = 30;  ///< limit; 0: none
+struct MemoryOptions {
+  planner::PlanningOptions planning;  ///< without a strategy and a limit: keep-all
   runtime::ExecutorOptions::Memory memory = runtime::ExecutorOptions::Memory::arena;
   runtime::ExecutorOptions::Overrun overrun = runtime::ExecutorOptions::Overrun::stop;
   Bytes reserve_bytes = 0;
@@ -49,7 +43,7 @@ struct Fitting {
 /// Everything that a user asks of a training run.
 struct TrainOptions {
   Recipe recipe;
-  Fitting fitting;
+  MemoryOptions memory;
   std::int64_t steps = 10;  ///< of the whole run, those before a resumption included
   std::filesystem::path save;
   std::int64_t save_every = 0;  ///< steps; 0: at the end only
@@ -62,7 +56,7 @@ struct TrainOptions {
   std::filesystem::path trace, plan_out, graph_out, gradients_out;
 };
 
-/// The recorded part (recipe, fitting, steps, save_every) as a JSON object, and back. Reading
+/// The recorded part (recipe, memory, steps, save_every) as a JSON object, and back. Reading
 /// throws InputError for text that is no such object.
 std::string format_options(const TrainOptions& options);
 TrainOptions parse_options(std::string_view json);

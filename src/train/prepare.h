@@ -1,8 +1,8 @@
 #pragma once
 
 #include "base/control.h"
-#include "base/error.h"
 #include "plan/replay.h"
+#include "planner/does_not_fit.h"
 #include "planner/planner.h"
 #include "train/options.h"
 
@@ -33,17 +33,8 @@ struct Fitted {
   const Plan& plan() const { return *planned.plan; }
 };
 
-/// No plan fits. what() names the smallest budget known to do, and what takes it.
-class DoesNotFit : public InfeasibleError {
- public:
-  DoesNotFit(const Graph& graph, const planner::Planned& planned, const Division& division);
-
-  std::optional<Bytes> smallest_budget_bytes;  ///< that the strategy reaches
-  Bytes floor_bytes;                           ///< that any plan needs
-};
-
-/// Plans the step within the budget of `fitting`. Throws DoesNotFit, or StoppedError when the user
+/// Plans the step within the budget of `options`. Throws planner::DoesNotFit, or StoppedError when the user
 /// stopped the search before a plan was found.
-Fitted fit(const Step& step, const Fitting& fitting, const Control::Listener& listener);
+Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener);
 
 }  // namespace lowtide::train

@@ -13,11 +13,11 @@ namespace lowtide::train {
 namespace {
 
 runtime::ExecutorOptions executor_options(const TrainOptions& options) {
-  const Fitting& fitting = options.fitting;
-  const bool reserve = fitting.overrun == runtime::ExecutorOptions::Overrun::reserve;
-  return {.memory = fitting.memory,
-          .overrun = fitting.overrun,
-          .reserve_bytes = reserve ? fitting.reserve_bytes : 0,
+  const MemoryOptions& memory = options.memory;
+  const bool reserve = memory.overrun == runtime::ExecutorOptions::Overrun::reserve;
+  return {.memory = memory.memory,
+          .overrun = memory.overrun,
+          .reserve_bytes = reserve ? memory.reserve_bytes : 0,
           .record_times = !options.trace.empty()};
 }
 
@@ -71,7 +71,7 @@ runtime::StepReport Run::advance() {
 }
 
 Bytes Run::executor_bytes() const {
-  if (options_.fitting.memory == runtime::ExecutorOptions::Memory::pool)
+  if (options_.memory.memory == runtime::ExecutorOptions::Memory::pool)
     return fitted_.division.executor_bytes;
   return executor_.block_bytes() - fitted_.plan().layout->arena_bytes;
 }

@@ -50,8 +50,8 @@ RunRecord reference_record(const Step& step, const TrainOptions& options,
   TrainOptions plain = options;
   plain.save.clear();
   plain.trace.clear();
-  plain.fitting = {};
-  const Fitted fitted = fit(step, plain.fitting, listener.message);
+  plain.memory = {};
+  const Fitted fitted = fit(step, plain.memory, listener.message);
   Run run(step, fitted, plain);
   Recorder recorder(step.graph, run.executor());
   TrainResult of_reference;
@@ -146,7 +146,7 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   const Control control(0, listener.message);
   const Step step = prepare_step(options, control);
   if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
-  const Fitted fitted = fit(step, options.fitting, listener.message);
+  const Fitted fitted = fit(step, options.memory, listener.message);
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
   if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
   run_planned(step, fitted, options, listener, result);

@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "train/safetensors.h"
 #include "train/temp_folder.h"
@@ -31,9 +32,9 @@ RunState state_at(std::int64_t step) {
   state.options.recipe.sizes.batch = 3;
   state.options.recipe.sizes.dropout = 0.1;
   state.options.recipe.seed = 0xFFFFFFFFFFFFFFFFu;
-  state.options.fitting.budget = "60%";
-  state.options.fitting.strategy_options["segments"] = 4;
-  state.options.fitting.memory = runtime::ExecutorOptions::Memory::pool;
+  state.options.memory.planning.budget = parse_budget("60%");
+  state.options.memory.planning.strategy_options["segments"] = 4;
+  state.options.memory.memory = runtime::ExecutorOptions::Memory::pool;
   state.options.steps = 77;
   state.data = "text of 5 bytes \"quoted\"";
   state.step = step;

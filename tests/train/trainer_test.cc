@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "base/budget.h"
 #include "base/control.h"
 #include "base/error.h"
 #include "cost/profile.h"
@@ -57,7 +58,7 @@ class TrainerTest : public ::testing::Test {
   TrainOptions small(TrainOptions options, std::int64_t steps) const {
     options.recipe.threads = 1;
     options.steps = steps;
-    options.fitting.planning_seconds = 5;
+    options.memory.planning.seconds = 5;
     options.profile = std::filesystem::temp_directory_path() / "lowtide-trainer-test-profile.json";
     return options;
   }
@@ -75,7 +76,7 @@ TEST_F(TrainerTest, AResumedRunEqualsAnUninterruptedOne) {
     TrainOptions resumed = resumed_options(folder_ / "part.ckpt");
     resumed.profile = options.profile;
     resumed.steps = 6;
-    resumed.fitting.budget = "85%";  // another plan, the same bits
+    resumed.memory.planning.budget = parse_budget("85%");  // another plan, the same bits
     const TrainResult second = run(resumed);
 
     EXPECT_EQ(second.first_step, 3);
@@ -96,7 +97,7 @@ TEST_F(TrainerTest, AResumedRunEqualsAnUninterruptedOne) {
 TEST_F(TrainerTest, BudgetsAreKeptAndChangeNoBit) {
   for (TrainOptions options : {mlp(3), gpt(3)}) {
     for (const char* budget : {"90%", "75%"}) {
-      options.fitting.budget = budget;
+      options.memory.planning.budget = parse_budget(budget);
       options.check = true;
       const TrainResult result = run(options);
       EXPECT_EQ(result.bit_identical, true) << budget << ": " << result.first_difference;
@@ -112,7 +113,7 @@ TEST_F(TrainerTest, BudgetsAreKeptAndChangeNoBit) {
 TEST_F(TrainerTest, ThePoolComputesTheSame) {
   TrainOptions options = gpt(2);
   const std::vector<double> planned = run(options).losses;
-  options.fitting.memory = runtime::ExecutorOptions::Memory::pool;
+  options.memory.memory = runtime::ExecutorOptions::Memory::pool;
   EXPECT_EQ(run(options).losses, planned);
 }
 
@@ -179,7 +180,7 @@ TEST_F(TrainerTest, OtherDataIsRefused) {
 
 TEST_F(TrainerTest, AnImpossibleBudgetIsRefusedBeforeTheFirstOp) {
   TrainOptions options = mlp(1);
-  options.fitting.budget = "1KiB";
+  options.memory.planning.budget = parse_budget("1KiB");
   EXPECT_THAT([&] { run(options); }, ThrowsMessage<InfeasibleError>(HasSubstr("alone needs")));
 }
 
@@ -208,7 +209,7 @@ TEST_F(TrainerTest, AProfileOfAnotherDeviceIsRefused) {
 
 TEST_F(TrainerTest, WritesPlanGraphTraceAndGradients) {
   TrainOptions options = mlp(2);
-  options.fitting.budget = "80%";
+  options.memory.planning.budget = parse_budget("80%");
   options.plan_out = folder_ / "plan.json";
   options.graph_out = folder_ / "graph.json";
   options.trace = folder_ / "trace.json";

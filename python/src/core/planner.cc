@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "bindings.h"
 #include "certify/io.h"

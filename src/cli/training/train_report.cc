@@ -1,4 +1,4 @@
-#include "cli/train_report.h"
+#include "cli/training/train_report.h"
 
 #include <fmt/format.h>
 

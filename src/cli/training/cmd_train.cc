@@ -2,13 +2,14 @@
 
 #include <memory>
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
-#include "cli/progress.h"
-#include "cli/train_report.h"
+#include "cli/training/step_lines.h"
+#include "cli/training/train_report.h"
 #include "train/checkpoint.h"
 #include "train/trainer.h"
 
@@ -19,7 +20,9 @@ using Memory = runtime::ExecutorOptions::Memory;
 using Overrun = runtime::ExecutorOptions::Overrun;
 
 struct Arguments {
-  Edits edits;
+  Edits<models::StepRecipe> recipe;
+  Edits<planner::PlanningOptions> planning;
+  Edits<train::TrainOptions> edits;
   std::string resume;
   bool json = false;
 };
@@ -35,20 +38,19 @@ bool is_second(const std::string& option, const std::string& value, const std::s
 }
 
 void set_memory(train::TrainOptions& o, const std::string& value) {
-  o.fitting.memory = is_second("--memory", value, "static", "pool") ? Memory::pool : Memory::arena;
+  o.memory.memory = is_second("--memory", value, "static", "pool") ? Memory::pool : Memory::arena;
 }
 
 void set_overrun(train::TrainOptions& o, const std::string& value) {
-  o.fitting.overrun =
+  o.memory.overrun =
       is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
 }
 
 void set_budget(train::TrainOptions& o, const std::string& value) {
-  parse_budget(value);  // complains now, not after profiling
-  o.fitting.budget = value;
+  o.memory.planning.budget = parse_budget(value);
 }
 
-void add_run_options(CLI::App& app, Edits& edits) {
+void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Run";
   add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
                          [](train::TrainOptions& o, std::int64_t n) { o.steps = n; })
@@ -80,7 +82,7 @@ void add_run_options(CLI::App& app, Edits& edits) {
       ->group(group);
 }
 
-void add_memory_options(CLI::App& app, Edits& edits) {
+void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Memory";
   add_edit<std::string>(
       app, edits, "--budget",
@@ -102,13 +104,13 @@ void add_memory_options(CLI::App& app, Edits& edits) {
   add_edit<std::string>(app, edits, "--reserve",
                         "Part of the budget kept for --overrun reserve [0]",
                         [](train::TrainOptions& o, const std::string& t) {
-                          o.fitting.reserve_bytes = parse_amount(t, "--reserve");
+                          o.memory.reserve_bytes = parse_amount(t, "--reserve");
                         })
       ->type_name("BYTES")
       ->group(group);
 }
 
-void add_path(CLI::App& app, Edits& edits, const std::string& name, const std::string& help,
+void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name, const std::string& help,
               std::filesystem::path train::TrainOptions::* field) {
   add_edit<std::string>(
       app, edits, name, help,
@@ -117,7 +119,7 @@ void add_path(CLI::App& app, Edits& edits, const std::string& name, const std::s
       ->group("Files");
 }
 
-void add_file_options(CLI::App& app, Edits& edits) {
+void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   add_path(app, edits, "--save", "Checkpoint to write at the end and when stopped",
            &train::TrainOptions::save);
   add_edit<std::int64_t>(app, edits, "--save-every", "And after every N steps",
@@ -143,7 +145,9 @@ void add_file_options(CLI::App& app, Edits& edits) {
 train::TrainOptions options_from(const Arguments& arguments) {
   train::TrainOptions options =
       arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
-  for (const auto& edit : arguments.edits) edit(options);
+  apply(arguments.recipe, static_cast<models::StepRecipe&>(options.recipe));
+  apply(arguments.planning, options.memory.planning);
+  apply(arguments.edits, options);
   if (options.recipe.model.empty()) {
     throw InputError(
         "which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
@@ -151,7 +155,7 @@ train::TrainOptions options_from(const Arguments& arguments) {
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");
   }
-  if (options.fitting.overrun == Overrun::reserve && options.fitting.reserve_bytes == 0) {
+  if (options.memory.overrun == Overrun::reserve && options.memory.reserve_bytes == 0) {
     throw InputError("--overrun reserve needs --reserve BYTES.");
   }
   return options;
@@ -165,7 +169,7 @@ int exit_code(const train::TrainResult& result) {
 int train_model(const Arguments& arguments) {
   const train::TrainOptions options = options_from(arguments);
   Progress progress;
-  const train::TrainResult result = train::train(options, progress.listener());
+  const train::TrainResult result = train::train(options, step_lines(progress));
   if (arguments.json) {
     print_json(to_json(result));
   } else {
@@ -178,10 +182,10 @@ int train_model(const Arguments& arguments) {
 
 Action define_train(CLI::App& app) {
   auto arguments = std::make_shared<Arguments>();
-  add_recipe_options(app, arguments->edits);
+  add_recipe_options(app, arguments->recipe);
   add_run_options(app, arguments->edits);
   add_memory_options(app, arguments->edits);
-  add_planning_options(app, arguments->edits);
+  add_planning_options(app, arguments->planning);
   add_file_options(app, arguments->edits);
   app.add_option("--resume", arguments->resume, "Go on from a checkpoint, with its options")
       ->type_name("FILE")

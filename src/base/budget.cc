@@ -1,0 +1,136 @@
+#include "base/budget.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+
+namespace lowtide {
+namespace {
+
+struct Unit {
+  std::string_view lower_name;
+  std::int64_t bytes;
+};
+
+constexpr std::array<Unit, 10> kUnits{{{"", 1},
+                                       {"b", 1},
+                                       {"kb", 1'000},
+                                       {"mb", 1'000'000},
+                                       {"gb", 1'000'000'000},
+                                       {"tb", 1'000'000'000'000},
+                                       {"kib", 1LL << 10},
+                                       {"mib", 1LL << 20},
+                                       {"gib", 1LL << 30},
+                                       {"tib", 1LL << 40}}};
+
+[[noreturn]] void refuse(std::string_view text, std::string_view why) {
+  throw InputError(fmt::format(
+      "budget \"{}\" {}. Write bytes (800000000), an amount (512MB, 1.5GiB) or a share of what "
+      "keep-all needs (60%).",
+      text, why));
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) {
+    text.remove_prefix(1);
+  }
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) {
+    text.remove_suffix(1);
+  }
+  return text;
+}
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return result;
+}
+
+/// Splits "1.5 GiB" into what looks like a number and what follows it.
+std::pair<std::string_view, std::string_view> split_number(std::string_view text) {
+  const std::size_t end = text.find_first_not_of("0123456789.");
+  if (end == std::string_view::npos) return {text, {}};
+  return {text.substr(0, end), trimmed(text.substr(end))};
+}
+
+double parse_number(std::string_view digits, std::string_view text) {
+  double number = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] =
+      std::from_chars(digits.data(), end, number, std::chars_format::fixed);
+  if (error == std::errc::result_out_of_range) refuse(text, "is larger than any memory");
+  if (digits.empty() || error != std::errc{} || stop != end) refuse(text, "is not a number");
+  return number;
+}
+
+/// Whole numbers of bytes exactly, which a double cannot hold beyond 2^53.
+std::optional<Bytes> parse_exact(std::string_view digits, std::int64_t unit) {
+  Bytes whole = 0;
+  const char* end = digits.data() + digits.size();
+  const auto [stop, error] = std::from_chars(digits.data(), end, whole);
+  Bytes product = 0;
+  if (error != std::errc{} || stop != end || __builtin_mul_overflow(whole, unit, &product)) {
+    return std::nullopt;
+  }
+  return product;
+}
+
+Bytes parse_amount(std::string_view digits, std::int64_t unit, std::string_view text) {
+  if (const auto exact = parse_exact(digits, unit)) return *exact;
+  const double bytes = parse_number(digits, text) * static_cast<double>(unit);
+  if (bytes >= static_cast<double>(std::numeric_limits<Bytes>::max())) {
+    refuse(text, "is larger than any memory");
+  }
+  return static_cast<Bytes>(bytes);
+}
+
+Budget parse_share(std::string_view digits, std::string_view text) {
+  const double percent = parse_number(digits, text);
+  if (percent <= 0) refuse(text, "leaves no memory at all");
+  if (percent > 100) refuse(text, "is more than keep-all needs; 100% is enough for any plan");
+  return {Budget::Share{percent}};
+}
+
+}  // namespace
+
+Bytes Budget::resolve(Bytes keep_all_peak) const {
+  if (const Bytes* bytes = std::get_if<Bytes>(&value)) return *bytes;
+  if (const Share* share = std::get_if<Share>(&value)) {
+    return static_cast<Bytes>(share->percent / 100 * static_cast<double>(keep_all_peak));
+  }
+  return kUnlimitedBytes;
+}
+
+Budget parse_budget(std::string_view text) {
+  const std::string_view content = trimmed(text);
+  if (content.empty()) refuse(text, "is empty");
+  if (content.front() == '-') refuse(text, "is negative");
+  const auto [digits, suffix] = split_number(content);
+  if (suffix == "%") return parse_share(digits, text);
+  const std::string unit_name = lowered(suffix);
+  for (const Unit& unit : kUnits) {
+    if (unit.lower_name != unit_name) continue;
+    const Bytes bytes = parse_amount(digits, unit.bytes, text);
+    if (bytes == 0) refuse(text, "leaves no memory at all");
+    return {bytes};
+  }
+  if (digits.empty()) refuse(text, "is not a number");
+  refuse(text, fmt::format("has the unknown unit \"{}\"", suffix));
+}
+
+std::string format_budget(const Budget& budget) {
+  if (const Bytes* bytes = std::get_if<Bytes>(&budget.value)) return fmt::format("{}", *bytes);
+  if (const auto* share = std::get_if<Budget::Share>(&budget.value)) {
+    return fmt::format("{}%", share->percent);
+  }
+  return {};
+}
+
+}  // namespace lowtide

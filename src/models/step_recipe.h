@@ -1,0 +1,16 @@
+#pragma once
+
+#include <string>
+
+#include "models/model.h"
+
+namespace lowtide::models {
+
+/// Which training step: the model, its sizes and its optimizer.
+struct StepRecipe {
+  std::string model;
+  ModelOptions sizes;
+  OptimizerOptions optimizer;
+};
+
+}  // namespace lowtide::models
