@@ -37,6 +37,17 @@ namespace lowtide::strategy {
 LOWTIDE_STRATEGIES(LOWTIDE_DECLARE)
 #undef LOWTIDE_DECLARE
 
+namespace {
+
+[[noreturn]] void refuse_option(const Strategy& strategy, const std::string& name) {
+  std::vector<std::string> names;
+  for (const StrategyOption& option : strategy.options) names.emplace_back(option.name);
+  throw InputError(fmt::format("the strategy {} has no option \"{}\".{}", strategy.name, name,
+                               names.empty() ? " It has none." : did_you_mean(name, names)));
+}
+
+}  // namespace
+
 std::span<const Strategy> strategies() {
 #define LOWTIDE_CALL(name) name##_strategy(),
   static const std::vector<Strategy> all{LOWTIDE_STRATEGIES(LOWTIDE_CALL)};
@@ -64,6 +75,25 @@ StrategyOptions default_options(const Strategy& strategy) {
   for (const StrategyOption& option : strategy.options) {
     options.emplace(option.name, option.default_value);
   }
+  return options;
+}
+
+const StrategyOption* find_option(const Strategy& strategy, std::string_view name) {
+  const auto found = std::ranges::find(strategy.options, name, &StrategyOption::name);
+  return found == strategy.options.end() ? nullptr : &*found;
+}
+
+StrategyOptions complete_options(const Strategy& strategy, const StrategyOptions& given) {
+  StrategyOptions options = given;
+  for (const auto& [name, value] : given) {
+    const StrategyOption* option = find_option(strategy, name);
+    if (option == nullptr) refuse_option(strategy, name);
+    if (!(option->low <= value && value <= option->high)) {
+      throw InputError(fmt::format("the option \"{}\" of {} must be from {} to {}, not {}", name,
+                                   strategy.name, option->low, option->high, value));
+    }
+  }
+  options.merge(default_options(strategy));
   return options;
 }
 

@@ -91,7 +91,14 @@ const Strategy& find_strategy(std::string_view name);
 const Strategy& default_strategy();
 /// The default one for an empty name. Throws as find_strategy() does.
 const Strategy& find_strategy_or_default(std::string_view name);
+/// Null when the strategy has no option of that name.
+const StrategyOption* find_option(const Strategy& strategy, std::string_view name);
+
 /// Every option of the strategy with its default.
 StrategyOptions default_options(const Strategy& strategy);
+
+/// The given options and the defaults of the others. Throws InputError for an option that the
+/// strategy does not have, and for a value out of its range.
+StrategyOptions complete_options(const Strategy& strategy, const StrategyOptions& given);
 
 }  // namespace lowtide::strategy

@@ -101,8 +101,8 @@ Proof prove_by_program(const PlanRequest& request, const remat::StageGraph& grap
 
 namespace lowtide::strategy::search {
 
-Proof prove_by_program(const PlanRequest&, const StageGraph&, std::span<const Event>, double,
-                       std::int64_t, const Control&) {
+Proof prove_by_program(const PlanRequest&, const remat::StageGraph&, std::span<const remat::Event>,
+                       double, std::int64_t, const Control&) {
   return {};
 }
 

@@ -1,0 +1,329 @@
+#include "planner/attempts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/time_share.h"
+#include "bounds/certificate.h"
+#include "bounds/raised.h"
+#include "ordering/known_order.h"
+#include "planner/bracket.h"
+#include "planner/realize.h"
+#include "planner/spare_room.h"
+#include "planner/why_not_less.h"
+
+namespace lowtide::planner {
+namespace {
+
+/// How often a strategy is asked, at most.
+constexpr int kAttempts = 8;
+/// Of the time that is left, what the first attempt and each later one may take.
+constexpr double kFirstShare = 0.45;
+constexpr double kLaterShare = 0.4;
+/// Of the whole time limit, what may have gone when alternatives are laid out that may well not
+/// fit.
+constexpr double kLayoutShare = 0.75;
+/// Of the time limit, what a bound gets that is far below the plan that was found.
+constexpr double kBoundShare = 0.2;
+/// Of the time that is left, what may be spent on taking reruns out of a plan that fits.
+constexpr double kSpareRoomShare = 0.15;
+/// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
+/// takes less time than all of them.
+constexpr int kDoubtfulLayouts = 2;
+
+/// Asks a strategy until a plan with addresses fits.
+class Attempts {
+ public:
+  Attempts(const Search& search, Control& control)
+      : graph_(search.graph),
+        strategy_(search.strategy),
+        budget_(search.budget_bytes),
+        is_hopeless_(search.is_hopeless),
+        options_(search.options),
+        limit_seconds_(search.limit_seconds),
+        control_(control) {}
+
+  Planned run() {
+    planned_ = nothing_planned(graph_, budget_);
+    if (!ask_within_budget()) explain();
+    planned_.repeatable = !control_.is_behind();
+    if (!planned_.repeatable) {
+      control_.report("the clock cut the planning short: another run may find another plan");
+    }
+    return std::move(planned_);
+  }
+
+ private:
+  /// How much work a layout is worth: that of a strategy's answer, or of an alternative to it.
+  enum class Care : std::uint8_t { thorough, quick };
+
+  struct Found {
+    Plan plan;
+    std::vector<OpId> executions;
+    Bytes arena_bytes;
+    bool optimal;  ///< no plan within the budget costs less, says the strategy
+  };
+
+  /// The strategy sees a plan's peak, and not its layout. So what it is asked for is moved: down by
+  /// what was missing when the arena does not fit, with the plan that was too large to go on from,
+  /// and up again when that was too much.
+  bool ask_within_budget() {
+    std::optional<Bytes> asked;
+    if (!is_hopeless_) asked = budget_;
+    for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
+      std::optional<Found> found = decide(*asked);
+      if (stopped_) break;
+      if (!found) {
+        asked = bracket_.after_infeasible(*asked);
+      } else if (found->arena_bytes > budget_) {
+        too_large_ = std::move(found->executions);
+        too_large_cost_ = found->plan.cost;
+        asked = after_too_large(*asked, found->arena_bytes - budget_);
+      } else {
+        asked = after_fitting(*asked, std::move(*found));
+      }
+    }
+    if (best_) return accept(std::move(*best_));
+    return !control_.should_stop() && accept_leanest();
+  }
+
+  std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
+    control_.report(fmt::format("{}: the layout is {} too large, asking for less", strategy_.name,
+                                format_bytes(missing)));
+    return bracket_.after_too_large(asked, missing, best_.has_value());
+  }
+
+  std::optional<Bytes> after_fitting(Bytes asked, Found found) {
+    offer(std::move(found));
+    const std::optional<Bytes> next = bracket_.after_fitting(asked);
+    const bool is_far = is_far_from_bound(best_->plan.cost);
+    const bool is_good = best_->plan.cost <= kGoodEnough * too_large_cost_;
+    if (is_good && !is_far) return std::nullopt;
+    return is_late(is_far ? 1 - kBoundShare : kLateShare) ? std::nullopt : next;
+  }
+
+  /// Whether too little time is left to improve what was found.
+  bool is_late(double share = kLateShare) const {
+    return Control::stop_requested() || control_.used_share() > share;
+  }
+
+  /// The last resort, with what is left of the time: the plan that needs the least. Asking for its
+  /// arena succeeds.
+  bool accept_leanest() {
+    const bool stopped = stopped_;
+    if (!smallest_peak_) decide(0);
+    planned_.smallest_budget = smallest_peak_;
+    if (!smallest_peak_ || control_.should_stop()) return false;
+    std::optional<Found> found = decide(*smallest_peak_);
+    stopped_ = stopped_ || stopped;
+    if (!found) return false;
+    if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
+    planned_.smallest_budget = found->arena_bytes;
+    planned_.leanest = std::move(found->plan);
+    planned_.leanest->strategy = strategy_.name;
+    planned_.leanest->budget_bytes = found->arena_bytes;
+    require_valid(graph_, *planned_.leanest);
+    return false;
+  }
+
+  /// A plan with addresses; nothing when the strategy has none.
+  std::optional<Found> decide(Bytes asked) {
+    Control control = limited_control();
+    strategy::Decision decision =
+        strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_, prices_});
+    stopped_ = decision.outcome == strategy::Outcome::stopped;
+    if (decision.certificate) prices_ = bounds::op_prices(*decision.certificate);
+    if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
+    // A bound for less than the budget says nothing about the budget.
+    if (asked >= budget_ && decision.lower_bound) {
+      bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
+      bound_model_ = decision.bound_model;
+      if (asked == budget_) planned_.certificate = std::move(decision.certificate);
+    }
+    if (decision.outcome != strategy::Outcome::optimal &&
+        decision.outcome != strategy::Outcome::feasible) {
+      return std::nullopt;
+    }
+    Plan plan = lower_in_place(graph_, decision.executions);
+    Found found = found_from(std::move(decision.executions), std::move(plan), Care::thorough);
+    found.optimal = decision.outcome == strategy::Outcome::optimal && asked >= budget_;
+    return best_to_lay_out(std::move(found), std::move(decision.alternatives));
+  }
+
+  /// The answer, or when its addresses do not fit the first alternative whose addresses do, or else
+  /// the one that comes closest.
+  Found best_to_lay_out(Found found, std::vector<std::vector<OpId>> alternatives) {
+    const double good_enough = kGoodEnough * found.plan.cost;
+    int doubtful = 0;
+    for (std::vector<OpId>& other : alternatives) {
+      if (found.arena_bytes <= budget_ || is_late()) break;
+      Plan plan = lower_in_place(graph_, other);
+      // With little time, or some tried, only one that fits if its layout wastes no more; the last
+      // one needs the least.
+      const Bytes waste = found.arena_bytes - found.plan.peak_bytes;
+      const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
+      if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
+      Found next = found_from(std::move(other), std::move(plan), Care::quick);
+      const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
+      if (next.arena_bytes <= budget_ && is_dear) {
+        offer(std::move(next));
+        break;
+      }
+      if (next.arena_bytes < found.arena_bytes) found = std::move(next);
+    }
+    return found;
+  }
+
+  void offer(Found found) {
+    found = with_less_spare_room(std::move(found));
+    if (!best_ || found.plan.cost < best_->plan.cost) best_ = std::move(found);
+  }
+
+  /// The strategy was asked for less than the budget, or its plan leaves some of it: what was run
+  /// again to save that may not have to.
+  Found with_less_spare_room(Found found) const {
+    const bool is_least =
+        found.optimal || found.plan.cost <= bound_.value_or(planned_.keep_all_cost);
+    if (!strategy_.may_lose_reruns || is_least || is_late()) return found;
+    const Control part = share_of_time(control_, kSpareRoomShare);
+    const packing::PackingGoal goal = packing_goal(graph_, budget_, packing_work(Care::thorough));
+    const double before = found.plan.cost;
+    LaidOut better = without_needless_reruns(
+        graph_, {std::move(found.plan), std::move(found.executions)}, goal, part);
+    if (better.plan.cost < before) {
+      control_.report(fmt::format("the arena has room for {:.3f}% less",
+                                  100 * (before - better.plan.cost) / planned_.keep_all_cost));
+    }
+    const Bytes arena_bytes = better.plan.layout->arena_bytes;
+    return {std::move(better.plan), std::move(better.executions), arena_bytes, found.optimal};
+  }
+
+  Found found_from(std::vector<OpId> executions, Plan without_addresses, Care care) const {
+    // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
+    const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
+    Plan plan =
+        with_addresses(graph_, std::move(without_addresses), budget_, packing_work(care), part);
+    const Bytes arena_bytes = plan.layout->arena_bytes;
+    return {std::move(plan), std::move(executions), arena_bytes, false};
+  }
+
+  /// A layout may take a part of the time limit.
+  std::int64_t packing_work(Care care) const {
+    constexpr double kWorkPerSecond = 1e9 / packing::kPackingNanoseconds;
+    const bool is_thorough = care == Care::thorough;
+    const std::int64_t most = (is_thorough ? 4 : 1) * packing::kPackingWork;
+    if (control_.limit_seconds() <= 0) return most;
+    const double share = is_thorough ? 0.12 : 0.04;
+    const double work = share * kWorkPerSecond * control_.limit_seconds();
+    return std::min(most, static_cast<std::int64_t>(work));
+  }
+
+  Control limited_control() const {
+    return share_of_time(control_, bracket_.has_begun() ? kLaterShare : kFirstShare);
+  }
+
+  bool accept(Found found) {
+    Plan& plan = found.plan;
+    plan.strategy = strategy_.name;
+    plan.budget_bytes = budget_;
+    if (!found.optimal) raise_bound(plan.cost);
+    // In-place writes may reach below a bound that was proved without them.
+    if (bound_ && *bound_ <= plan.cost * (1 + 1e-9)) {
+      plan.lower_bound = bound_;
+      plan.model = bound_model_;
+    } else {
+      planned_.certificate.reset();
+    }
+    const bool closed = plan.lower_bound && plan.cost <= *plan.lower_bound * (1 + 1e-9);
+    require_valid(graph_, plan);
+    planned_.smallest_budget.reset();
+    const bool optimal = closed || (found.optimal && plan.lower_bound);
+    planned_.outcome = optimal ? strategy::Outcome::optimal : strategy::Outcome::feasible;
+    planned_.plan = std::move(plan);
+    return true;
+  }
+
+  bool is_far_from_bound(double cost) const {
+    constexpr double kFar = 0.02;  // of what keep-all costs
+    return bound_ && bound_model_ == "fixed-order" &&
+           cost - *bound_ > kFar * planned_.keep_all_cost;
+  }
+
+  /// A bound that is far below what the plan costs gets some of the time that is left.
+  void raise_bound(double cost) {
+    if (!is_far_from_bound(cost) || !planned_.certificate) return;
+    const double seconds =
+        std::min(control_.left_seconds(), kBoundShare * control_.limit_seconds());
+    if (control_.limit_seconds() > 0 && seconds <= 0) return;
+    const Control part(control_, seconds,
+                       [this](const std::string& message) { control_.report(message); });
+    auto higher = bounds::raised(graph_, *planned_.certificate, part);
+    if (higher == nullptr || higher->lower_bound > cost) return;
+    bound_ = higher->lower_bound;
+    planned_.certificate = std::move(higher);
+  }
+
+  /// Says why there is no plan, and what would do.
+  void explain() {
+    // More time cannot help where nothing fits; it could only tell more of what would.
+    const bool may_exist = stopped_ && !is_hopeless_;
+    if (may_exist || Control::stop_requested()) {
+      planned_.outcome = strategy::Outcome::stopped;
+      planned_.message = why_stopped();
+      return;
+    }
+    planned_.outcome = strategy::Outcome::infeasible;
+    planned_.why_not_less = why_not_less(graph_);
+    planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), planned_.why_not_less);
+  }
+
+  std::string why_infeasible() const {
+    if (!planned_.smallest_budget) {
+      return fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
+    }
+    const std::string so_far =
+        stopped_ ? fmt::format(" in the time limit of {} s", limit_seconds_) : "";
+    return fmt::format("the smallest budget that {} reaches{} is {}", strategy_.name, so_far,
+                       in_full(*planned_.smallest_budget));
+  }
+
+  std::string why_stopped() const {
+    if (Control::stop_requested() || control_.limit_seconds() <= 0) {
+      return fmt::format("{} was stopped before it found a plan within {}.", strategy_.name,
+                         in_full(budget_));
+    }
+    const std::string reached =
+        smallest_peak_ ? fmt::format(" It came down to {}.", in_full(*smallest_peak_)) : "";
+    return fmt::format("{} found no plan within {} in the time limit of {} s.{} More time may do.",
+                       strategy_.name, in_full(budget_), limit_seconds_, reached);
+  }
+
+  const Graph& graph_;
+  const strategy::Strategy& strategy_;
+  const Bytes budget_;
+  const bool is_hopeless_;
+  const strategy::StrategyOptions& options_;
+  const double limit_seconds_;
+  Control& control_;
+  Planned planned_;
+  ordering::KnownOrder known_order_;
+  std::vector<double> prices_;  ///< of the last answer's bound: see PlanRequest
+  Bracket bracket_{budget_};
+  std::optional<double> bound_;
+  std::string bound_model_;
+  std::optional<Bytes> smallest_peak_;
+  std::optional<Found> best_;
+  std::vector<OpId> too_large_;  // the last answer whose layout did not fit
+  double too_large_cost_ = 0;
+  bool stopped_ = false;
+};
+
+}  // namespace
+
+Planned search_once(const Search& search, Control& control) {
+  return Attempts(search, control).run();
+}
+
+}  // namespace lowtide::planner
