@@ -1,6 +1,7 @@
 """The documentation: links lead somewhere, pages are listed, README is short, tables are readable,
-and the reference lists the strategies and options that there are."""
+and strategies and options are those that there are."""
 
+import inspect
 import pathlib
 import re
 
@@ -102,3 +103,12 @@ def test_the_reference_lists_every_strategy_and_option():
     assert {row[0].split()[0].strip("`") for row in methods} == {found.name for found in known}
     assert documented_options(options) == {(found.name, option.name): option.default
                                            for found in known for option in found.options}
+
+
+def test_every_option_of_wrap_is_in_its_table():
+    pytest.importorskip("torch")
+    page = (ROOT / "docs" / "how-to" / "train-a-pytorch-model.md").read_text()
+    options = tables(page[page.index("## Options"):])
+    documented = {name.strip("`") for row in next(options) for name in row[0].split(", ")}
+    _, _, *known = inspect.signature(lowtide.wrap).parameters
+    assert documented == set(known)
