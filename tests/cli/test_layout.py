@@ -44,7 +44,7 @@ def test_pools_are_compared(lowtide, buffers):
 
 
 def test_every_pool_is_documented():
-    page = (ROOT / "docs" / "concepts" / "layout.md").read_text()
+    page = (ROOT / "docs" / "explanation" / "layout.md").read_text()
     assert all(f"`{name}`" in page for name in POOLS)
 
 
