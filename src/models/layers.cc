@@ -12,7 +12,7 @@ Value bias_parameter(Builder& builder, const ParameterInit& bias, std::int64_t w
   return bias ? builder.parameter("bias", {width}, bias(weight_shape)) : Value();
 }
 
-/// Throws InputError when each channel of x has one value only.
+/// Throws InputError when each channel of x has only one value.
 void require_variance(Value x, Value weight) {
   if (x.type().elements() / x.size(1) > 1) return;
   const auto& tensors = x.builder().data().tensors;
