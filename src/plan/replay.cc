@@ -10,7 +10,7 @@
 namespace lowtide {
 namespace {
 
-/// The storages and views that are live, and what they take.
+/// The live storages and views, and their bytes.
 class Machine {
  public:
   explicit Machine(const Graph& graph)
@@ -157,7 +157,7 @@ class Machine {
   Replay result_;
 };
 
-/// Ops that every plan runs: those that the graph's outputs or an effect depend on.
+/// Ops that every plan runs: the graph's outputs or an effect depend on them.
 std::vector<bool> needed_ops(const Graph& graph) {
   std::vector<bool> needed(graph.num_ops());
   for (TensorId id : graph.outputs()) {
@@ -174,7 +174,7 @@ std::vector<bool> needed_ops(const Graph& graph) {
   return needed;
 }
 
-/// Bytes of values that exist at once while the op runs, at best.
+/// The fewest bytes of values that must exist at once while the op runs.
 Bytes bytes_to_run(const Graph& graph, const Op& op) {
   std::vector<TensorId> storages;
   const auto add = [&](TensorId id) {
