@@ -10,8 +10,8 @@
 namespace lowtide::certify {
 namespace {
 
-/// Which ops must have run before an op first runs, in every valid sequence: what makes its inputs,
-/// and what writes them before it; what reads its outputs or overwrites its inputs comes behind.
+/// The ops that must run before an op's first run, in every valid sequence: producers and earlier
+/// writers of its inputs, and earlier readers of the inputs that it overwrites.
 class MustRun {
  public:
   explicit MustRun(const Graph& graph, const Stages& stages)
@@ -52,7 +52,7 @@ class MustRun {
   std::vector<std::vector<OpId>> readers_; // per storage: ops that read it since
 };
 
-/// Per op: how many of the chain must run up to its first run, and from there on; itself included.
+/// Per op: how many ops of the chain must run up to, and from, its first run; itself included.
 struct Places {
   std::vector<int> before, after;
 };
@@ -88,7 +88,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
   return places;
 }
 
-/// Where stages go: `order[t]` is the old stage that is the new stage t, and `now` its inverse.
+/// New places of stages: `order[t]` is the old number of the new stage t, and `now` the inverse.
 struct Reordering {
   std::vector<int> order, now;
 };
@@ -136,7 +136,7 @@ ChainedStages stages_along(const Graph& graph, const Stages& stages,
     for (int& reader : readers) reader = to.now[reader];
     std::ranges::sort(readers);
   }
-  // Elsewhere nobody knows what is held beside an op.
+  // At other ops the values held in addition are unknown.
   const std::vector<Bytes> needs = needs_of(graph, moved);
   for (int t = 0; t <= stages.end(); ++t) {
     moved.needs[t] = result.on_chain[t] ? needs[t] : moved.own_needs[t];

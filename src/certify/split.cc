@@ -44,7 +44,7 @@ std::set<OpId> absences(const Stages& stages, const Whole& whole) {
   return ops;
 }
 
-/// Makes room in front of stage `at`.
+/// Renumbers the stages from `at` on, for one new stage.
 void shift(Stages& stages, int at) {
   const auto now = [&](int& t) { t += t >= at; };
   std::ranges::for_each(stages.of_op, now);
@@ -52,7 +52,7 @@ void shift(Stages& stages, int at) {
   for (std::vector<int>& readers : stages.readers) std::ranges::for_each(readers, now);
 }
 
-/// Stage `at`, in which the op of stage `made` runs again.
+/// Inserts stage `at`, in which the op of stage `made` runs again.
 void insert_run(const Graph& graph, Stages& stages, int at, int made) {
   shift(stages, at);
   const std::vector<TensorId> reads = stages.reads[made];
@@ -69,7 +69,7 @@ void insert_run(const Graph& graph, Stages& stages, int at, int made) {
   stages.own_needs.insert(stages.own_needs.begin() + at, needs);
 }
 
-/// From behind stage `from` the value is there; before, nothing is known but where it is read.
+/// After stage `from` the value is known to be live; before, only at its readers.
 void take_out(const Graph& graph, Stages& stages, const Whole& whole, int from) {
   for (int t = from + 1; t < whole.last; ++t) {
     if (!reads(stages, t, whole.value)) stages.own_needs[t] += graph.tensor(whole.value).bytes;
