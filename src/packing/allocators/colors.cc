@@ -8,17 +8,17 @@
 namespace lowtide::packing::allocators {
 namespace {
 
-/// How many times larger or smaller what shares a color may be.
+/// Largest ratio of the sizes of two values that share a color.
 constexpr Bytes kMatch = 16;
 
-/// Colors that values share one after the other; each is as large as the largest of its values.
-/// Goes through the step once and gives memory to whole colors in the end.
+/// Colors that values share one after the other; each is as large as its largest value. One pass
+/// over the step; only whole colors get memory, at the end.
 class Colors {
  public:
   explicit Colors(Bytes unit) : unit_(unit) {}
 
-  /// The color for that many bytes: the smallest free one that holds them, else the largest free
-  /// one that does not and grows, else a new one.
+  /// The color for this many bytes: the smallest free color that is large enough, else the largest
+  /// free color, which grows, else a new color.
   std::size_t take(Bytes bytes) {
     bytes = align_up(bytes, unit_);
     auto found = free_.lower_bound({bytes, 0});
