@@ -84,7 +84,7 @@ void ReverseSweep::step(OpId id) {
   const GradientRule* rule = find_gradient_rule(op.type);
   if (!rule) {
     throw InputError(fmt::format("{} (op {}) has no gradient rule: compute its result without an "
-                                 "input that is differentiated, or add a rule",
+                                 "differentiated input, or add a rule",
                                  op.type, op.name));
   }
   const auto first_appended = static_cast<OpId>(builder_.data().ops.size());

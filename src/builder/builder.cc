@@ -87,7 +87,7 @@ void choose_in_place(GraphData& data) {
 
 Builder& Value::builder() const {
   if (builder_ != nullptr) return *builder_;
-  throw InputError("A tensor is needed where an empty one was given.");
+  throw InputError("A tensor is needed, but the given one is empty.");
 }
 
 const ops::TensorType& Value::type() const { return builder().type(id_); }
@@ -167,7 +167,7 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
 Value Builder::call1(std::string_view type, std::vector<CallArg> args) {
   const std::vector<Value> results = call(type, std::move(args));
   if (results.size() != 1) {
-    throw InputError(fmt::format("{} has {} results where one was expected.", type,
+    throw InputError(fmt::format("{} has {} results, but one was expected.", type,
                                  results.size()));
   }
   return results.front();

@@ -64,7 +64,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
   for (int k = 0; k < size; ++k) {
     const bool exists = chain[k] >= 0 && chain[k] < graph.num_ops();
     if (!exists || stages.of_op[chain[k]] == kNone || position[chain[k]] != kNone) {
-      refuse(Flaw::bad_chain, "op {} on the chain has no stage, or stands there twice", chain[k]);
+      refuse(Flaw::bad_chain, "op {} on the chain has no stage, or is listed twice", chain[k]);
     }
     position[chain[k]] = k;
   }
@@ -74,7 +74,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
     for (OpId earlier : must_run.before(id)) before = std::max(before, places.before[earlier]);
     if (position[id] == kNone) continue;
     if (before != position[id]) {
-      refuse(Flaw::bad_chain, "{} on the chain need not run right behind the one before it there",
+      refuse(Flaw::bad_chain, "{} need not run right after the op before it on the chain",
              op_text(graph, id));
     }
     ++before;

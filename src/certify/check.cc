@@ -95,7 +95,7 @@ class ClusterCheck {
     }
     const int stage = stages_.of_op[id];
     if (stage == kNone || stages_.last_rerun[stage] == kNone) {
-      refuse(Flaw::runs_once, "{} is no op that may run again and that something needs",
+      refuse(Flaw::runs_once, "{} may not run again, or is not needed",
              op_text(graph_, id));
     }
     if (op_taken_[id]) {
@@ -109,7 +109,7 @@ class ClusterCheck {
       refuse(Flaw::bad_index, "there is no tensor {}; the graph has {}", id, graph_.num_tensors());
     }
     if (graph_.storage(id) != id || graph_.producer(id) != maker) {
-      refuse(Flaw::not_its_value, "{} is no storage that {} makes", tensor_text(graph_, id),
+      refuse(Flaw::not_its_value, "{} is not a storage made by {}", tensor_text(graph_, id),
              op_text(graph_, maker));
     }
     if (value_taken_[id]) {
@@ -131,8 +131,8 @@ class ClusterCheck {
     }
     if (largest >= made) return largest;
     refuse(Flaw::bad_glue,
-           "{} is run with {}, but makes nothing that only that reads and that is as large as the "
-           "{} bytes made there",
+           "{} is joined with {}, but makes no value that only the latter reads and that has at "
+           "least the {} bytes of the latter's results",
            op_text(graph_, first), op_text(graph_, next), made);
   }
 

@@ -83,7 +83,7 @@ T read_object(JsonValue value, std::span<const Field<T>> fields, std::string_vie
   Record<T> record(fields);
   for (const auto& [key, member] : value.members()) record.read(object, key, member);
   if (const std::string unknown = record.finish(); !unknown.empty()) {
-    throw InputError(fmt::format("has {} with keys that there are not: {}", what, unknown));
+    throw InputError(fmt::format("has {} with unknown keys: {}", what, unknown));
   }
   return object;
 }
@@ -141,7 +141,7 @@ Certificate read_stream(std::istream& stream, const std::string& source) {
     };
     read_json_object(stream, {}, listener);
     if (const std::string unknown = record.finish(); !unknown.empty()) {
-      throw InputError(fmt::format("a certificate has no such keys: {}", unknown));
+      throw InputError(fmt::format("the certificate has unknown keys: {}", unknown));
     }
     if (any_order != certificate.chain.has_value()) {
       throw InputError("the key \"chain\" goes with the model \"any-order\", and with no other");

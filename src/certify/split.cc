@@ -25,7 +25,7 @@ Whole whole_value(const Graph& graph, const Stages& stages, TensorId id) {
                         graph.op(maker).outputs == std::vector{id} && graph.storage(id) == id &&
                         !stages.readers[id].empty();
   if (!is_whole) {
-    refuse(Flaw::bad_split, "{} is not all that one op makes, or nothing needs it",
+    refuse(Flaw::bad_split, "{} is not the only result of its op, or is not needed",
            tensor_text(graph, id));
   }
   return {id, stages.of_op[maker], stages.readers[id].back()};
@@ -89,7 +89,7 @@ void check_cases(const Graph& graph, const Stages& stages, const Certificate::Sp
            tensor_text(graph, split.value), given.absent);
   }
   if (missing.empty()) return;
-  refuse(Flaw::bad_split, "nothing is said about plans without {} at op {}",
+  refuse(Flaw::bad_split, "there is no case for plans without {} at op {}",
          tensor_text(graph, split.value), *missing.begin());
 }
 

@@ -69,7 +69,7 @@ class Hook final : public c10::Allocator {
   void require_installed() const {
     if (c10::GetCPUAllocator() == this) return;
     throw Error("another CPU allocator was installed in this process after Lowtide's; install it "
-                "before the first step, and it will be asked for what Lowtide takes");
+                "before the first step, so that Lowtide gets its memory from it");
   }
 
   void add(const std::byte* begin, const Range& range) {

@@ -186,7 +186,7 @@ class Validator {
       const TensorId input = o.inputs[static_cast<std::size_t>(position)];
       const TensorId base = tensor(input).alias_of == kNone ? input : tensor(input).alias_of;
       if (tensor(base).kind != Kind::resident) {
-        fail("{} mutates {}, which is not resident; an op may only write what lasts",
+        fail("{} mutates {}, which is not resident; an op may only write resident tensors",
              op_text(id), tensor_text(input));
       }
     }

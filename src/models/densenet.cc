@@ -71,7 +71,7 @@ ModelParts build_densenet121(Builder& builder, const ModelOptions& options) {
 
 const Model kModels[] = {
     {"densenet121",
-     "58 dense layers, each reading all before it in its block",
+     "58 dense layers; each reads all earlier ones of its block",
      "Huang, Liu, van der Maaten, Weinberger: Densely connected convolutional networks, 2017",
      Task::images,
      {.batch = 8, .image = 224, .classes = 1000},

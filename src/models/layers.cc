@@ -17,7 +17,7 @@ void require_variance(Value x, Value weight) {
   if (x.type().elements() / x.size(1) > 1) return;
   const auto& tensors = x.builder().data().tensors;
   throw InputError(fmt::format(
-      "the batch normalization by \"{}\" would see one value per channel, which has no variance: "
+      "the batch normalization by \"{}\" would get one value per channel, which has no variance: "
       "use a larger batch or larger images",
       tensors[static_cast<std::size_t>(weight.id())].name));
 }

@@ -82,7 +82,7 @@ class Machine {
     const TensorId source = graph_.storage(op.inputs[pair->input]);
     const TensorId target = op.outputs[position];
     require(graph_.tensor(target).bytes <= graph_.tensor(source).bytes,
-            "the output is larger than what it is written over");
+            "the output is larger than the input that it overwrites");
     drop(source);
   }
 
@@ -92,7 +92,7 @@ class Machine {
     if (base == id) {
       take(id);
     } else {
-      require(live_[base], "an output views what is not live");
+      require(live_[base], "an output is a view of a storage that is not live");
       live_[id] = true;
     }
   }

@@ -111,7 +111,7 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
     settle(run, run.outputs[i], results_[i], report);
   }
   if (source_.overrun_bytes() > 0) {
-    report.overruns.push_back(fmt::format("op \"{}\" ({}) took {} bytes that were not planned",
+    report.overruns.push_back(fmt::format("op \"{}\" ({}) used {} unplanned bytes",
                                           op.name, op.type, source_.overrun_bytes()));
   }
   results_.clear();
@@ -148,7 +148,7 @@ void ArenaRunner::check_elements(const Program::Run& run, const Program::Output&
     const at::Tensor& input = *run.inputs[static_cast<std::size_t>(pair.input)];
     if (lie_alike(input, result)) return;
   }
-  throw Error(fmt::format("op \"{}\" ({}) lays its result out in another order than the graph "
+  throw Error(fmt::format("op \"{}\" ({}) gives its result another layout than the graph "
                           "says, and the plan writes it over an input; make the plan of a graph "
                           "without this in-place pair",
                           op.name, op.type));

@@ -191,7 +191,7 @@ const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
   if (value == nullptr) value = runner->program().handed.at(static_cast<std::size_t>(id));
   if (value != nullptr && value->defined()) return *value;
   throw std::logic_error(
-      fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
+      fmt::format("\"{}\" does not exist, so it cannot be returned", graph.tensor(id).name));
 }
 
 /// The tensor in the caller's memory, or in a section of the block, which it then holds.

@@ -103,7 +103,7 @@ StepReport Executor::step() { return impl_->mode->step(impl_->listener); }
 at::Tensor Executor::output(TensorId id) {
   const at::Tensor result = impl_->mode->output(id);
   if (result.defined()) return result;
-  throw InputError(fmt::format("\"{}\" is not there after a step; make it an output of the graph",
+  throw InputError(fmt::format("\"{}\" does not exist after a step; make it an output of the graph",
                                impl_->graph.tensor(id).name));
 }
 

@@ -286,7 +286,7 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
     if (kernel == nullptr) {
       kernel = std::make_unique<const Kernel>(op);
     } else if (!kernel->can_withhold_mutated()) {
-      throw InputError(fmt::format("op \"{}\" ({}) writes an argument that it cannot do without, "
+      throw InputError(fmt::format("op \"{}\" ({}) writes a required argument, "
                                    "so it may not run twice",
                                    op.name, op.type));
     }

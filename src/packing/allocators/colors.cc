@@ -77,7 +77,7 @@ Pooled share_colors(const std::vector<Buffer>& buffers, Bytes unit) {
 PoolStrategy colors_pool() {
   return {
       .name = "colors",
-      .summary = "MXNet's planner: values in turn share a color, as large as the largest",
+      .summary = "MXNet's planner: values share a color in turn; the largest sets its size",
       .source = "Chen et al., MXNet, LearningSys 2015; nnvm/src/pass/plan_memory.cc",
       .serve = share_colors,
   };
