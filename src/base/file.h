@@ -12,16 +12,14 @@ namespace lowtide {
 /// The whole content of a file. Throws InputError that names the file and the reason when it does
 /// not exist, is a directory, may not be read, or fails while it is read.
 std::string read_file(const std::filesystem::path& path);
-/// Opens a file for reading in pieces; reads a pipe or the like at once. Throws as
-/// read_file().
+/// Opens a file for reading in pieces; reads a pipe or the like at once. Throws as read_file().
 std::unique_ptr<std::istream> open_for_reading(const std::filesystem::path& path);
 
-/// Replaces a file in one step: writes `path`.partial, flushes it to the disk, renames it. If
-/// this process is killed, a reader still sees the old file or the new one; the next write
-/// overwrites a partial file. On failure the partial file is removed, the old file stays, and
-/// an InputError (unusable path) or Error (no space, broken disk) names file and reason.
-/// Anything but a regular file, such as /dev/stdout, is written directly. A symbolic link is
-/// followed.
+/// Replaces a file in one step: writes `path`.partial, flushes it to the disk, renames it. If this
+/// process is killed, a reader still sees the old file or the new one; the next write overwrites a
+/// partial file. On failure the partial file is removed, the old file stays, and an InputError
+/// (unusable path) or Error (no space, broken disk) names file and reason. Anything but a regular
+/// file, such as /dev/stdout, is written directly. A symbolic link is followed.
 void write_file(const std::filesystem::path& path, std::string_view content);
 /// The same for a content in parts, one after the other.
 void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);

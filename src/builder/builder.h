@@ -65,11 +65,10 @@ class Builder {
   Value buffer(std::string name, Shape shape, Initializer init, DType dtype = DType::f32);
   Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
 
-  /// Appends an op with the arguments of its ATen schema in order; trailing defaults may be
-  /// left out. Returns the outputs in order (none for an op that only mutates). Throws
-  /// InputError for an op that the library does not know (with the nearest names), for
-  /// arguments that do not fit, and for more than kMostOps ops; StoppedError when the user asks
-  /// to stop.
+  /// Appends an op with the arguments of its ATen schema in order; trailing defaults may be left
+  /// out. Returns the outputs in order (none for an op that only mutates). Throws InputError for an
+  /// op that the library does not know (with the nearest names), for arguments that do not fit, and
+  /// for more than kMostOps ops; StoppedError when the user asks to stop.
   std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
   /// The same for an op with one output.
   Value call1(std::string_view type, std::vector<CallArg> args);

@@ -50,9 +50,8 @@ struct Certificate {
   std::uint64_t digest = 0;     ///< certify/digest.h
   Bytes budget_bytes = 0;
   double lower_bound = 0;
-  /// Absent: the bound is for plans whose first runs keep the graph's order. Else it is
-  /// for all plans; only memory at these ops has a price, and each must run before the
-  /// next.
+  /// Absent: the bound is for plans whose first runs keep the graph's order. Else it is for all
+  /// plans; only memory at these ops has a price, and each must run before the next.
   std::optional<std::vector<OpId>> chain = {};
   Proof proof;
   std::optional<Split> split = {};  ///< may prove more than `proof`; without a chain

@@ -10,8 +10,7 @@ using layers::Size2;
 constexpr double kEpsilon = 1e-3;   ///< of every batch normalization
 constexpr double kAuxWeight = 0.4;  ///< of the auxiliary head's loss, as torchvision trains it
 
-/// torchvision's BasicConv2d. A normal replaces its truncated normal (cut off at >= 20
-/// deviations).
+/// torchvision's BasicConv2d. A normal replaces its truncated normal (cut off at >= 20 deviations).
 Value unit(Value x, std::string_view name, ConvSpec spec, double deviation = 0.1) {
   Builder::Scope scope(x.builder(), name);
   spec.weight = layers::normal(deviation);

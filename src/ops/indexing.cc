@@ -57,8 +57,7 @@ Outputs stack(const OpCall& call) {
   return {fresh(result_dtype(parts), std::move(shape))};
 }
 
-/// The input, padded by the pairs (before, after) in argument 1, from the last dimension
-/// on.
+/// The input, padded by the pairs (before, after) in argument 1, from the last dimension on.
 Outputs pad(const OpCall& call) {
   const TensorType& self = call.tensor(0);
   const std::vector<std::int64_t> amounts = call.integers(1);

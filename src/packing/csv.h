@@ -26,9 +26,8 @@ struct BufferTable {
 BufferTable parse_buffers(std::string_view text, std::string_view source = "");
 BufferTable read_buffers(const std::filesystem::path& path);
 
-/// id,lower,upper,size,alignment,same,group,offset, one buffer per line, as
-/// parse_buffers() reads it. Leaves out `alignment`, `same` and `group` when no buffer has
-/// any.
+/// id,lower,upper,size,alignment,same,group,offset, one buffer per line, as parse_buffers() reads
+/// it. Leaves out `alignment`, `same` and `group` when no buffer has any.
 std::string to_csv(const BufferTable& table, const Packing& packing);
 
 }  // namespace lowtide::packing

@@ -9,8 +9,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// Smallest item of a skeleton: lower bound / part, coarsest first; the last one has all
-/// items.
+/// Smallest item of a skeleton: lower bound / part, coarsest first; the last one has all items.
 constexpr std::array<Bytes, 2> kParts{1000, 4000};
 constexpr double kNearlyAll = 0.95;
 

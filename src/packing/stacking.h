@@ -8,12 +8,11 @@
 
 namespace lowtide::packing {
 
-/// A packing without addresses: only the order of items from bottom to top. Each item lies as
-/// low as the items below it allow: items above a removed one sink, items above an inserted
-/// one rise, so separate holes become one. This is the disjunctive graph of scheduling (Roy
-/// and Sussmann, 1964): items are the tasks, offsets their starts, bytes their durations;
-/// items that are alive together must not overlap. Precondition: no fixed offsets and no
-/// alignments.
+/// A packing without addresses: only the order of items from bottom to top. Each item lies as low
+/// as the items below it allow: items above a removed one sink, items above an inserted one rise,
+/// so separate holes become one. This is the disjunctive graph of scheduling (Roy and Sussmann,
+/// 1964): items are the tasks, offsets their starts, bytes their durations; items that are alive
+/// together must not overlap. Precondition: no fixed offsets and no alignments.
 class Stacking {
  public:
   using ItemId = std::int32_t;

@@ -4,9 +4,8 @@
 
 namespace lowtide {
 
-/// Whether the op, as last reader of the input, may write the output over it: sizes
-/// are equal, no other input or output shares the bytes, and the input covers its
-/// storage.
+/// Whether the op, as last reader of the input, may write the output over it: sizes are equal, no
+/// other input or output shares the bytes, and the input covers its storage.
 bool may_overwrite(const Graph& graph, const Op& op, const InPlace& pair);
 
 /// Marks runs that can write an output over an input that dies there, if the graph allows it, and

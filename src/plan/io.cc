@@ -123,7 +123,7 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
 
 Plan finished(Draft draft) {
   if (!draft.offsets) return std::move(draft.plan);
-  if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing; \"offsets\" needs it");
+  if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing for \"offsets\"");
   const std::size_t count = draft.plan.actions.size();
   Layout layout{std::vector<std::vector<Placement>>(count), *draft.arena_bytes,
                 std::move(draft.borders)};
