@@ -13,7 +13,7 @@ namespace lowtide::certify {
 /// of other stages. Computed backwards: for each set of values that may be held at a moment, the
 /// least cost from there to the end.
 ///
-/// A stage's first run needs what it reads of the cluster; runs before it and drops take no time.
+/// A stage's first run needs its inputs in the cluster; reruns before it and drops take no time.
 /// Between two stages that touch the cluster one set is enough, the smallest that a plan holds
 /// there: reruns before it can be done at once, and reruns after it can wait.
 class ClusterCost {

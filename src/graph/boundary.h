@@ -33,7 +33,7 @@ Bytes foreign_bytes(const Graph& graph);
 /// (graph/handed_out.h).
 std::vector<bool> counted_results(const Graph& graph);
 
-/// The boundary of the graph; kNone where it has none. Throws InputError for more than one.
+/// The boundary of the graph; kNone without one. Throws InputError for more than one.
 OpId find_boundary(const Graph& graph);
 
 }  // namespace lowtide

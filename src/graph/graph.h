@@ -104,7 +104,7 @@ struct GraphData {
   std::vector<TensorId> outputs;
   /// Bytes that the program needs after the step while it still holds the outputs, for example for
   /// its optimizer. They are within the budget if the layout has a section for the outputs and the
-  /// rest of the arena is given back (layout/sections.h). 0: none.
+  /// rest of the arena is released (layout/sections.h). 0: none.
   Bytes after_bytes = 0;
   std::string device;  ///< which device its times and workspaces were measured on; "" for none
   std::string extra;

@@ -15,8 +15,8 @@ Bytes end_of_results(const Graph& graph, Bytes alignment);
 /// The buffers of a plan in an arena with sections: ranges of addresses that are allocated and
 /// released separately. From the bottom up:
 ///
-/// - The results that the caller drops (graph/handed_out.h), in its own memory until then. Other
-///   buffers may use the section only after all of these are gone.
+/// - The results that the caller drops (graph/handed_out.h), in the caller's memory until then.
+///   Other buffers may use the section only after all results are gone.
 /// - If the program needs memory after the step (GraphData::after_bytes): the buffers alive at the
 ///   end, at fixed offsets in order of their begins. The section ends there or at a chosen higher
 ///   border; other buffers use it before the outputs. If the outputs need more bytes than the
