@@ -10,14 +10,14 @@ namespace lowtide::autodiff {
 
 /// Appends to the graph the gradients of sum_k <outputs[k], seeds[k]> with respect to each of
 /// `inputs`, in reverse topological order, adding up the adjoints of shared uses (reverse-mode
-/// automatic differentiation; Griewank and Walther, "Evaluating Derivatives", 2008). The result is
-/// ordinary values of the graph, so gradient() applies to it again: Hessians are gradients of
+/// automatic differentiation; Griewank and Walther, "Evaluating Derivatives", 2008). The results
+/// are ordinary values of the graph, so gradient() applies to them again: Hessians are gradients of
 /// gradients.
 ///
-/// Each result has the shape and dtype of its input. Two results may be one and the same Value
-/// (both addends of a sum get the sum's adjoint), and a result may be a seed. The appended ops
-/// belong to the backward phase; the builder's phase is as before afterwards. Names and roles are
-/// the caller's.
+/// Each result has the shape and dtype of its input. Two results may be the same Value (both
+/// addends of a sum get the sum's adjoint), and a result may be a seed. The appended ops belong to
+/// the backward phase; the builder's phase is restored afterwards. The caller sets names and
+/// roles.
 ///
 /// `seeds` may be empty: then each output must be a scalar and its seed is 1. An input on which no
 /// output depends gets zeros. Throws InputError that names the op when a derivative is needed

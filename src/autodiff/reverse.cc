@@ -13,7 +13,7 @@ namespace {
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-/// One sweep over the ops [begin, end) that the graph has when it starts.
+/// One sweep over the ops [begin, end), which are those of the graph at its start.
 class ReverseSweep {
  public:
   ReverseSweep(Builder& builder, OpId begin, std::span<const Value> inputs)
@@ -51,7 +51,7 @@ class ReverseSweep {
   std::vector<OpId> overwritten_;  ///< by storage: the last op that writes it in place
 };
 
-/// Marks what `op` computes from the inputs, and what it overwrites.
+/// Marks the tensors that `op` computes from the inputs or overwrites.
 void ReverseSweep::scan(const Op& op, OpId id) {
   for (int position : op.mutates) overwritten_[at(storage(op.inputs[at(position)]))] = id;
   const bool dependent =
@@ -75,7 +75,7 @@ void ReverseSweep::run() {
 }
 
 void ReverseSweep::step(OpId id) {
-  const Op op = builder_.data().ops[at(id)];  // a copy, for appending moves the originals
+  const Op op = builder_.data().ops[at(id)];  // a copy, since appending moves the originals
   check_writes(op);
   const RuleContext c = context(op);
   const auto has_value = [](Value adjoint) { return static_cast<bool>(adjoint); };
@@ -84,7 +84,7 @@ void ReverseSweep::step(OpId id) {
   const GradientRule* rule = find_gradient_rule(op.type);
   if (!rule) {
     throw InputError(fmt::format("{} (op {}) has no gradient rule: compute its result without an "
-                                 "input that is differentiated, or add a rule",
+                                 "differentiated input, or add a rule",
                                  op.type, op.name));
   }
   const auto first_appended = static_cast<OpId>(builder_.data().ops.size());
@@ -94,7 +94,7 @@ void ReverseSweep::step(OpId id) {
   check_reads(id, first_appended);
 }
 
-/// A tensor that is needed after `op` overwrote it: its adjoint belongs to what `op` wrote.
+/// Refuses a tensor that is needed after `op` overwrote it: its adjoint belongs to the new value.
 void ReverseSweep::check_writes(const Op& op) const {
   for (int position : op.mutates) {
     const TensorId written = op.inputs[at(position)];
@@ -105,7 +105,7 @@ void ReverseSweep::check_writes(const Op& op) const {
   }
 }
 
-/// The rule of an op must find its inputs as the op saw them.
+/// An op's rule must find the op's inputs unchanged.
 void ReverseSweep::check_reads(OpId differentiated, OpId first_appended) const {
   const GraphData& data = builder_.data();
   for (OpId id = first_appended; id < static_cast<OpId>(data.ops.size()); ++id) {

@@ -19,7 +19,7 @@ const T* get(const Op& op, std::size_t i) {
   return i < op.args.size() ? std::get_if<T>(&op.args[i]) : nullptr;
 }
 
-/// Turns one stored argument into what Builder::call takes.
+/// Turns one stored argument into an argument of Builder::call().
 struct ToCallArg {
   const RuleContext& context;
 
@@ -34,7 +34,7 @@ struct ToCallArg {
     return values;
   }
   CallArg operator()(std::complex<double>) const {
-    throw std::logic_error("a builder's op has a complex argument");  // it takes none
+    throw std::logic_error("a builder's op has a complex argument");  // call() accepts none
   }
   template <typename T>
   CallArg operator()(const T& arg) const {

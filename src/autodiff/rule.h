@@ -10,13 +10,13 @@
 
 namespace lowtide::autodiff {
 
-/// What the gradient rule of an op sees.
+/// The input of an op's gradient rule.
 struct RuleContext {
   Builder& builder;
   const Op& op;                 ///< a copy that stays valid while ops are appended
   std::vector<Value> inputs;    ///< op.inputs as values
   std::vector<Value> outputs;   ///< op.outputs as values
-  std::vector<Value> adjoints;  ///< of each output; an empty Value for zero, but not all are
+  std::vector<Value> adjoints;  ///< of each output; an empty Value is zero; not all are empty
   std::vector<bool> wanted;     ///< which inputs need an adjoint
 
   /// The tensor at schema argument i; empty when None.
@@ -24,7 +24,7 @@ struct RuleContext {
   bool needs(std::size_t i) const;  ///< whether the tensor at schema argument i is wanted
   /// Positions in op.inputs of the tensor list at schema argument i.
   const std::vector<int>& list(std::size_t i) const;
-  /// Schema argument i in the form in which another op takes it; None when it was left out.
+  /// Schema argument i as an argument for another op; None when it was left out.
   CallArg pass(std::size_t i) const;
   double number(std::size_t i, double otherwise) const;
   std::int64_t integer(std::size_t i, std::int64_t otherwise) const;
@@ -32,8 +32,8 @@ struct RuleContext {
   std::vector<std::int64_t> integers(std::size_t i) const;  ///< {} for None
 
   Value output() const { return outputs.front(); }
-  /// The adjoint of the first output. Throws InputError when another output has one, too: for ops
-  /// whose further outputs (statistics, indices) are not differentiable.
+  /// The adjoint of the first output, for ops whose other outputs (statistics, indices) are not
+  /// differentiable. Throws InputError when another output has an adjoint, too.
   Value adjoint() const;
   /// The adjoint of output k, zeros when it has none.
   Value adjoint_or_zeros(std::size_t k) const;
@@ -46,7 +46,7 @@ struct InputAdjoint {
   Value value;
 };
 
-/// Collects what a rule returns, computing only what is wanted:
+/// Collects the adjoints that a rule returns; computes only wanted ones:
 ///
 ///     return Adjoints(c).add(0, [&] { return g * c.arg(1); })
 ///                       .add(1, [&] { return g * c.arg(0); });
@@ -78,19 +78,19 @@ struct GradientRule {
 /// nullptr for an op that has none.
 const GradientRule* find_gradient_rule(std::string_view type);
 
-/// The rule of an op by way of `primitives`, which computes the op's outputs (those that have an
-/// adjoint; others may be empty) from its inputs through simpler ops. For second derivatives of
-/// fused backward ops: the recomputed outputs themselves are not used, so it costs some dead ops.
+/// Differentiates an op through `primitives`, which computes the op's outputs from its inputs with
+/// simpler ops (outputs without an adjoint may be empty). For second derivatives of fused backward
+/// ops. The recomputed outputs themselves are dead values.
 std::vector<InputAdjoint> differentiate_as(const RuleContext& context,
                                            std::vector<Value> (*primitives)(const RuleContext&));
 
-/// Calls a backward op that ends in a mask of results to compute, and returns those results by
+/// Calls a backward op whose last argument is a mask of wanted results. Returns the results by
 /// position, empty where not computed. Result k is the adjoint of schema argument arguments[k].
 std::vector<Value> call_masked(const RuleContext& context, std::string_view type,
                                std::vector<CallArg> args, std::span<const std::size_t> arguments);
 
-/// For the rule of such a backward op, whose outputs are only those that its mask (the last
-/// argument) asks for: the output of each result, kNone where there is none.
+/// For the rule of such a backward op, which has outputs only for the wanted results: the output
+/// index of each result, kNone for a result without output.
 std::vector<std::int32_t> masked_outputs(const Op& op);
 
 /// factor * x, without an op when factor is 1.

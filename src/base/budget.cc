@@ -53,7 +53,7 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
-/// Splits "1.5 GiB" into what looks like a number and what follows it.
+/// Splits "1.5 GiB" into its leading digits and points, and the rest.
 std::pair<std::string_view, std::string_view> split_number(std::string_view text) {
   const std::size_t end = text.find_first_not_of("0123456789.");
   if (end == std::string_view::npos) return {text, {}};
@@ -70,7 +70,7 @@ double parse_number(std::string_view digits, std::string_view text) {
   return number;
 }
 
-/// Whole numbers of bytes exactly, which a double cannot hold beyond 2^53.
+/// Parses whole numbers of bytes exactly; a double cannot hold them beyond 2^53.
 std::optional<Bytes> parse_exact(std::string_view digits, std::int64_t unit) {
   Bytes whole = 0;
   const char* end = digits.data() + digits.size();

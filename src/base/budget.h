@@ -9,10 +9,10 @@
 
 namespace lowtide {
 
-/// More than any plan needs, and sums of a few are still representable.
+/// Larger than the needs of any plan; the sum of a few of these does not overflow.
 inline constexpr Bytes kUnlimitedBytes = std::numeric_limits<Bytes>::max() / 4;
 
-/// How much memory a step may hold, as a user says it. Parsed once, where the user's text arrives.
+/// The memory that a step may hold, as the user gives it. Parsed once, where the text arrives.
 struct Budget {
   struct Unlimited {};
   struct Share {
@@ -21,7 +21,7 @@ struct Budget {
   std::variant<Unlimited, Bytes, Share> value = Unlimited();
 
   bool is_limited() const { return !std::holds_alternative<Unlimited>(value); }
-  /// In bytes, given the keep-all peak that a share refers to; kUnlimitedBytes without a limit.
+  /// The budget in bytes; a share is of `keep_all_peak`. kUnlimitedBytes without a limit.
   Bytes resolve(Bytes keep_all_peak) const;
 };
 

@@ -16,7 +16,7 @@ std::string format_bytes(Bytes bytes) {
   if (amount < 1024) return fmt::format("{} B", bytes);
   std::size_t unit = 0;
   amount /= 1024;
-  // 1023.5 and more would print as 1024: the next unit reads better.
+  // 1023.5 and more would print as 1024: use the next unit.
   while (amount >= 1023.5 && unit + 1 < kNames.size()) {
     amount /= 1024;
     ++unit;

@@ -8,7 +8,7 @@ namespace lowtide {
 /// A number of bytes. Signed, so that differences are safe.
 using Bytes = std::int64_t;
 
-/// "1.50 GiB", "800 MiB", "12 B": for people. Programs get plain numbers.
+/// "1.50 GiB", "800 MiB", "12 B": text for people. Programs get plain numbers.
 std::string format_bytes(Bytes bytes);
 
 /// Rounds up to a multiple of `alignment` (a power of two).

@@ -32,7 +32,7 @@ using File = std::unique_ptr<std::FILE, Close>;
   throw InputError(fmt::format("cannot run {}: {}", command, std::strerror(errno)));
 }
 
-/// A file that has no name and goes with its last user, so that a large input cannot block.
+/// A file without a name, deleted after its last use, so that a large input cannot block.
 File temporary(const std::string& command, const std::string& content) {
   File file(std::tmpfile());
   if (!file) fail(command);
@@ -54,7 +54,7 @@ class Child {
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 
-  /// Also after an exception of whoever reads its output: no child is left behind.
+  /// Kills and awaits the child after an exception in on_line too.
   ~Child() {
     if (process_ > 0) {
       kill(process_, SIGKILL);
@@ -98,7 +98,7 @@ class Child {
   }
 
  private:
-  /// In a process group of its own, which the terminal's signals do not reach.
+  /// Starts the child in its own process group, which the terminal's signals do not reach.
   void start(const std::vector<std::string>& command, int output) {
     std::vector<char*> arguments;
     for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -118,7 +118,7 @@ class Child {
     posix_spawn_file_actions_destroy(&files);
   }
 
-  /// Appends what comes in a short while; false at the end.
+  /// Appends the output of a short interval; false at the end of the output.
   bool read_some(std::string& text) const {
     pollfd waiting{output_, POLLIN, 0};
     if (poll(&waiting, 1, kPollMilliseconds) <= 0) return true;

@@ -9,12 +9,12 @@ namespace lowtide {
 
 class Pace;
 
-/// How long work may go on, and whom to tell how far it is. Passed by reference to everything
-/// that can take long; it polls should_stop() and returns the best it has when that turns true.
+/// A time limit and a listener for progress. Every function that can take long gets it by
+/// reference, polls should_stop(), and returns its best result so far when that is true.
 ///
-/// A limit is used up by work that is counted, the same in every run, and by the clock only where
-/// that is ahead: on a machine that is no slower than counted on, what is found within a limit does
-/// not depend on what else the machine does.
+/// Counted work, the same in every run, uses up the limit; the clock does so only when it is ahead
+/// of the work. On a machine at least as fast as assumed, a result therefore does not depend on the
+/// other load of the machine.
 class Control {
  public:
   using Clock = std::chrono::steady_clock;
@@ -23,14 +23,14 @@ class Control {
   Control() = default;
   /// `seconds` <= 0 means no limit. `listener` may be empty.
   explicit Control(double seconds, Listener listener = {});
-  /// For a part of the work under `whole`, which uses up the limit of both.
+  /// For a part of the work under `whole`; the part uses up both limits.
   Control(const Control& whole, double seconds, Listener listener = {});
-  /// Limited by the work that is counted alone, however long that takes.
+  /// Limited by the counted work alone; the clock does not matter.
   static Control by_work(double seconds);
 
   /// True when the limit is used up, or after request_stop() was called anywhere in the process.
   bool should_stop() const;
-  /// True only after request_stop(): the user asked, so a command ends as `stopped`.
+  /// True only after request_stop(): the user asked to stop, so a command ends as `stopped`.
   static bool stop_requested();
   /// Async-signal-safe, so that a SIGINT handler may call it.
   static void request_stop();
@@ -38,25 +38,25 @@ class Control {
   static void clear_stop();
 
   void report(const std::string& message) const;
-  /// By the clock.
+  /// Time on the clock, not counted work.
   double elapsed_seconds() const;
   /// The limit in seconds; 0 when there is none.
   double limit_seconds() const { return limit_seconds_; }
-  /// Of the limit: what is used up, and what is left, in seconds; and the share that is used up,
-  /// 0 where there is no limit.
+  /// The used and the remaining seconds of the limit, and the used share of it (0 when there is no
+  /// limit).
   double used_seconds() const;
   double left_seconds() const { return limit_seconds_ - used_seconds(); }
   double used_share() const { return limit_seconds_ > 0 ? used_seconds() / limit_seconds_ : 0; }
-  /// Whether the clock has been ahead of the work: then another run may find something else.
+  /// Whether the clock has been ahead of the work: then another run may give another result.
   bool is_behind() const;
 
-  /// Uses up the limit by work that takes so many nanoseconds on the machine that is counted on.
+  /// Uses up the limit by work that takes this many nanoseconds on the reference machine.
   void count(double nanoseconds) const;
 
  private:
   Clock::time_point start_ = Clock::now();
   double limit_seconds_ = 0;
-  std::shared_ptr<Pace> pace_;  // with all parts of the same whole; null without a limit
+  std::shared_ptr<Pace> pace_;  // shared by all parts of one whole; null without a limit
   double used_before_ = 0;      // of the whole's limit
   Listener listener_;
 };

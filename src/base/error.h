@@ -5,7 +5,7 @@
 
 namespace lowtide {
 
-/// A fault that the user can mend. what() says what is wrong, where, and what to do about it.
+/// An error that the user can correct. what() names the error, its place and the remedy.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -17,8 +17,8 @@ class InputError : public Error {
   using Error::Error;
 };
 
-/// Nothing fits: no plan exists (or none was found) within the budget, or no packing within the
-/// capacity. what() names the smallest known.
+/// No plan exists (or none was found) within the budget, or no packing within the capacity. what()
+/// names the smallest known amount that works.
 class InfeasibleError : public Error {
  public:
   using Error::Error;

@@ -55,10 +55,10 @@ class Descriptor {
   throw Error(fmt::format("cannot write {}: {}.{}", path.string(), reason(error), advice));
 }
 
-/// Most bytes of what is no file, such as a pipe: a device may never end.
+/// Most bytes read from a pipe or device: a device may never end.
 constexpr std::size_t kLargestStream = std::size_t{1} << 30;
 
-/// Until there is something to read, or the end; a stop is noticed meanwhile.
+/// Waits for data or the end of the file; also notices a request to stop.
 void wait_for_input(const fs::path& path, int descriptor) {
   constexpr int kMilliseconds = 100;
   struct pollfd waiting {.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -92,8 +92,8 @@ bool same_file(int descriptor, const fs::path& path) {
          held.st_dev == named.st_dev && held.st_ino == named.st_ino;
 }
 
-/// Opens and locks the partial file, so that two processes never write into the same one. When
-/// its last owner has just renamed it away, what was opened is the finished file: start again.
+/// Opens and locks the partial file, so that two processes never write into the same one. When its
+/// last owner has just renamed it, the descriptor is of the finished file: start again.
 Descriptor claim_partial(const fs::path& path, const fs::path& partial) {
   while (true) {
     Descriptor file(partial, O_WRONLY | O_CREAT);
@@ -105,8 +105,8 @@ Descriptor claim_partial(const fs::path& path, const fs::path& partial) {
   }
 }
 
-/// A rename is lasting only once the directory is on the disk. Not every file system can do that,
-/// and the file is complete either way, so a failure here is none of the caller's.
+/// A rename is durable only after a flush of the directory. Not every file system can do that, and
+/// the file is complete anyway, so a failure here is ignored.
 void sync_directory(const fs::path& path) {
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
   const Descriptor directory(folder, O_RDONLY | O_DIRECTORY);
@@ -133,7 +133,7 @@ void replace_file(const fs::path& path, std::span<const std::string_view> parts)
   sync_directory(path);
 }
 
-/// A pipe may have a link to it, such as /dev/stdout, and no path of its own.
+/// A pipe may have no path of its own, only a link to it, such as /dev/stdout.
 bool is_stream(const fs::file_status& status) {
   return fs::exists(status) && !fs::is_regular_file(status);
 }
@@ -160,7 +160,7 @@ std::string read_file(const fs::path& path) {
   const std::size_t most = S_ISREG(status.st_mode) ? std::string().max_size() : kLargestStream;
   std::string content;
   std::size_t size = 0;
-  // One byte more than expected, so that the end is seen without growing.
+  // One byte more than expected, so that the read finds the end without growing.
   content.resize(S_ISREG(status.st_mode) ? static_cast<std::size_t>(status.st_size) + 1 : 1 << 16);
   while (true) {
     if (size > most) {

@@ -32,7 +32,7 @@ std::string describe(const JsonTape::Token& token, std::string_view text) {
   return "something else";
 }
 
-/// Takes the parser's events: builds one member or element at a time on a tape and hands it on.
+/// Receives the parser's events; builds one member or element at a time on a tape and passes it on.
 class Handler {
  public:
   using Json = nlohmann::json;
@@ -56,7 +56,7 @@ class Handler {
   bool string(std::string& value) {
     return scalar([&] { tape_.add_text(value); });
   }
-  bool binary(Json::binary_t&) { return false; }  // text never has any
+  bool binary(Json::binary_t&) { return false; }  // JSON text has none
   bool start_object(std::size_t) {
     if (depth_ > 0) return start(Kind::object);
     depth_ = 1;
@@ -146,7 +146,7 @@ class Handler {
   std::span<const std::string_view> streamed_;
   const JsonListener& listener_;
   JsonTape tape_;
-  std::size_t depth_ = 0;          // of brackets that are open
+  std::size_t depth_ = 0;          // number of open brackets
   std::vector<std::string> keys_;  // of the root; the last is the current one
   std::unordered_set<std::string> known_;  // the same
   bool in_stream_ = false;
@@ -286,7 +286,7 @@ nlohmann::ordered_json JsonValue::to_json() const {
     case Kind::text: return std::string(text());
     case Kind::array: break;
     case Kind::object: {
-      nlohmann::ordered_json::object_t object;  // takes members without looking for their keys
+      nlohmann::ordered_json::object_t object;  // adds members without a search for their keys
       for (const Member& member : members()) {
         object.push_back({std::string(member.key), member.value.to_json()});
       }

@@ -23,7 +23,7 @@ class JsonTape {
   };
   struct Token {
     Kind kind = Kind::null;
-    std::int32_t end = 0;  ///< index of the first token behind this value
+    std::int32_t end = 0;  ///< index of the first token after this value
     /// boolean, integer, big_integer (an unsigned one beyond 63 bits); of text: where it starts
     std::int64_t integer = 0;
     double number = 0;
@@ -45,8 +45,8 @@ class JsonTape {
   std::string text_;
 };
 
-/// A value on a tape: a light handle. The readers throw InputError that says what was found where
-/// something else was expected.
+/// A value on a tape: a light handle. The readers throw an InputError that names the found and the
+/// expected kind of value.
 class JsonValue {
  public:
   struct Member;
@@ -85,7 +85,7 @@ struct JsonValue::Member {
   JsonValue value;
 };
 
-/// Who is told of the members of a document's root object, in the order of the text.
+/// Callbacks for the members of a document's root object, in the order of the text.
 struct JsonListener {
   std::function<void(std::string_view key, JsonValue value)> member;
   /// The elements of the arrays under the `streamed` keys.
@@ -93,9 +93,9 @@ struct JsonListener {
 };
 
 /// Reads a JSON object from a stream in the memory of its largest member or, under the `streamed`
-/// keys, of the largest element. Returns the keys of the root in the order of the text.
-/// Throws InputError, with line and column where it can, for what is empty, no JSON, cut short, no
-/// object, nested deeper than 64 levels, or has a key twice at the root.
+/// keys, of the largest element. Returns the keys of the root in the order of the text. Throws
+/// InputError, with line and column where possible, when the text is empty, not JSON, cut short,
+/// not an object, nested deeper than 64 levels, or has a key twice at the root.
 std::vector<std::string> read_json_object(std::istream& stream,
                                           std::span<const std::string_view> streamed,
                                           const JsonListener& listener);

@@ -15,8 +15,8 @@
 
 namespace lowtide {
 
-/// A key of a format and what reads it. `read` returns false for a value that the library has no
-/// use for: the key is then kept like an unknown one.
+/// A key of a format and its reader. `read` returns false for a value that the library does not
+/// use: the key is then kept like an unknown one.
 template <typename T>
 struct Field {
   std::string_view key;
@@ -44,7 +44,7 @@ class Record {
     }
   }
 
-  /// Throws for a required key that never came; returns the unknown ones as a JSON text.
+  /// Throws for a missing required key; returns the unknown keys as a JSON text.
   std::string finish() const {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       if (fields_[i].required && (seen_ >> i & 1U) == 0) {
@@ -62,7 +62,7 @@ class Record {
     return nullptr;
   }
 
-  /// To add a member by its key, an ordered_json looks through all that it has.
+  /// Avoids ordered_json's own insertion by key, which looks through all members.
   void keep(std::string_view key, JsonValue value) {
     if (!kept_.emplace(key).second) {
       throw InputError(fmt::format("the key \"{}\" appears twice", key));
@@ -84,7 +84,7 @@ inline bool read_version_1(JsonValue value) {
   return true;
 }
 
-/// Calls read(), and puts the name of the source before what it throws.
+/// Calls read(), and puts the name of the source before the message of an error.
 template <typename Read>
 auto with_source(const std::string& source, Read read) {
   try {

@@ -10,7 +10,7 @@
 namespace lowtide {
 namespace {
 
-/// The address space of this process; 0 where the system does not say.
+/// Bytes of address space that this process uses; 0 if unknown.
 Bytes address_space() {
   std::ifstream statistics("/proc/self/statm");
   Bytes pages = 0;

@@ -4,13 +4,13 @@
 
 namespace lowtide {
 
-/// Bytes of memory that this machine has.
+/// Bytes of physical memory of this machine.
 Bytes physical_memory();
-/// The same with the room on disk that the system moves memory to.
+/// Physical memory and swap space together.
 Bytes memory_and_swap();
 
-/// Address space that one block may take: as much as the machine has memory, and where the process
-/// is limited (`ulimit -v`), at most half of what the limit leaves, so that others find room too.
+/// The largest address range for one block: the machine's memory, but at most half of the rest of
+/// the process's limit (`ulimit -v`), so that other allocations have address space too.
 Bytes addressable_memory();
 
 }  // namespace lowtide

@@ -13,8 +13,8 @@ constexpr std::size_t kMostNames = 3;
 
 char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
-/// Letters to insert, delete, change or swap with a neighbour (optimal string alignment),
-/// whatever their case.
+/// Number of letters to insert, delete, change or swap with a neighbour (optimal string alignment),
+/// ignoring case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;

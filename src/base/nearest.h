@@ -6,8 +6,8 @@
 
 namespace lowtide {
 
-/// The (at most three) candidates closest to `name` by edit distance, best first; none that
-/// differs in more than about half of its letters.
+/// At most three candidates closest to `name` by edit distance, best first. Leaves out candidates
+/// that differ in more than about half of the letters.
 std::vector<std::string> nearest_names(std::string_view name,
                                        const std::vector<std::string>& candidates);
 

@@ -6,9 +6,9 @@
 
 namespace lowtide {
 
-/// How far a limit in seconds is used up: by work that was counted, or by the clock where that is
-/// ahead. The clock starts late, so that work that nobody counts does not put it ahead at once, and
-/// then runs faster, so that it is at the limit when the limit's seconds have passed.
+/// The used part of a limit in seconds: the counted work, or the clock when that is ahead. The
+/// clock starts late, so that a little uncounted work does not put it ahead at once; then it runs
+/// faster, so that it reaches the limit when that many seconds have passed.
 class Pace {
  public:
   enum class Clocked : std::uint8_t { no, yes };
@@ -16,7 +16,7 @@ class Pace {
   explicit Pace(double limit_seconds, Clocked clocked = Clocked::yes)
       : limit_seconds_(limit_seconds), clocked_(clocked) {}
 
-  /// Any thread may count and ask.
+  /// Thread-safe, as are the other members.
   void count(double seconds) { work_seconds_.fetch_add(seconds, std::memory_order_relaxed); }
   double used_seconds() const;
   /// Whether the clock has ever been ahead when used_seconds() was asked.

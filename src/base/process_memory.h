@@ -4,8 +4,8 @@
 
 namespace lowtide {
 
-/// The resident set of this process, as the kernel counts it: a witness that knows nothing of the
-/// executor's own count.
+/// The resident set of this process, as the kernel counts it: a measurement that is independent of
+/// the executor's own count.
 Bytes resident_set_bytes();
 /// Its highest value so far.
 Bytes peak_resident_set_bytes();

@@ -33,7 +33,7 @@ const ops::OpDef& known_op(std::string_view type) {
       fmt::format("The library has no op \"{}\".{}", type, did_you_mean(type, ops::op_names())));
 }
 
-/// Positions of the inputs that one schema argument stands for.
+/// Positions of the inputs of one schema argument.
 std::vector<int> positions_of(const Argument& argument) {
   if (const auto* tensor = std::get_if<TensorArg>(&argument)) return {tensor->position};
   if (const auto* list = std::get_if<TensorListArg>(&argument)) return list->positions;
@@ -60,7 +60,7 @@ TensorId storage_in(const GraphData& data, TensorId id) {
   return base == kNone ? id : base;
 }
 
-/// For each storage, the last op that reads it; past the end for what must outlive the ops.
+/// For each storage, the last op that reads it; past the end if it must outlive the ops.
 std::vector<std::size_t> last_uses(const GraphData& data) {
   std::vector<std::size_t> last(data.tensors.size(), 0);
   for (std::size_t i = 0; i < data.ops.size(); ++i) {
@@ -70,7 +70,7 @@ std::vector<std::size_t> last_uses(const GraphData& data) {
   return last;
 }
 
-/// A graph allows one input for each output: the first whose last use this is, if there is one.
+/// A graph allows one input per output: prefers the first input that dies at the op.
 void choose_in_place(GraphData& data) {
   const std::vector<std::size_t> last = last_uses(data);
   for (std::size_t i = 0; i < data.ops.size(); ++i) {
@@ -87,7 +87,7 @@ void choose_in_place(GraphData& data) {
 
 Builder& Value::builder() const {
   if (builder_ != nullptr) return *builder_;
-  throw InputError("A tensor is needed where an empty one was given.");
+  throw InputError("A tensor is needed, but the given one is empty.");
 }
 
 const ops::TensorType& Value::type() const { return builder().type(id_); }
@@ -167,7 +167,7 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
 Value Builder::call1(std::string_view type, std::vector<CallArg> args) {
   const std::vector<Value> results = call(type, std::move(args));
   if (results.size() != 1) {
-    throw InputError(fmt::format("{} has {} results where one was expected.", type,
+    throw InputError(fmt::format("{} has {} results, but one was expected.", type,
                                  results.size()));
   }
   return results.front();
@@ -218,8 +218,8 @@ TensorId Builder::add_tensor(Tensor tensor, ops::TensorType type) {
   return static_cast<TensorId>(data_.tensors.size()) - 1;
 }
 
-/// Every choice of where the op may write its result; build() leaves one. It may write over a value
-/// that lies exactly as the result will, unless it reads the same memory in another layout too.
+/// Lists all inputs that the op may overwrite; build() keeps one. It may overwrite a value of the
+/// same layout as the result, unless it reads the same memory in another layout too.
 void Builder::permit_in_place(Op& op) const {
   const ops::TensorType& result = types_[at(op.outputs.front())];
   if (!ops::is_dense(result)) return;

@@ -14,7 +14,7 @@ namespace lowtide {
 
 class Builder;
 
-/// A tensor of a graph under construction: a light handle, copied freely, valid as long as its
+/// A handle of a tensor in a graph under construction: cheap to copy, valid as long as its
 /// Builder.
 class Value {
  public:
@@ -23,7 +23,7 @@ class Value {
 
   explicit operator bool() const { return builder_ != nullptr; }
   TensorId id() const { return id_; }
-  /// Throws InputError for an empty Value, as all that follow do.
+  /// Throws InputError for an empty Value, as do all members below.
   Builder& builder() const;
   const ops::TensorType& type() const;
   const Shape& shape() const { return type().shape; }
@@ -38,16 +38,16 @@ class Value {
   TensorId id_ = kNone;
 };
 
-/// What Builder::call takes for one schema argument. An empty Value stands for None.
+/// One schema argument of Builder::call(). An empty Value stands for None.
 using CallArg = std::variant<NoneArg, Value, std::vector<Value>, bool, std::int64_t, int, double,
                              std::vector<std::int64_t>, std::vector<double>, DType, std::string>;
 
-/// Most ops of a graph that is built: such a graph takes gigabytes itself, and no planner gets
-/// through it in a day.
+/// Most ops of a built graph: such a graph needs gigabytes itself, and no planner finishes it in a
+/// day.
 inline constexpr std::size_t kMostOps = 1'000'000;
 
-/// Builds a graph op by op, in the order of the calls. Types are inferred as it goes, so a mistake
-/// is reported at the call that makes it.
+/// Builds a graph op by op, in the order of the calls. Each call infers types, so it reports a
+/// mistake at once.
 ///
 ///     Builder b("line");
 ///     Value x = b.input("x", {8, 3});
@@ -65,10 +65,10 @@ class Builder {
   Value buffer(std::string name, Shape shape, Initializer init, DType dtype = DType::f32);
   Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
 
-  /// Appends an op with the arguments of its ATen schema in order; trailing ones that keep their
-  /// defaults may be left out. Results in the order of its outputs (none for an op that only
-  /// mutates). Throws InputError for an op that the library does not know (with the nearest names),
-  /// for arguments that do not fit and beyond kMostOps; StoppedError when the user asks to stop.
+  /// Appends an op with the arguments of its ATen schema in order; trailing defaults may be left
+  /// out. Returns the outputs in order (none for an op that only mutates). Throws InputError for an
+  /// op that the library does not know (with the nearest names), for arguments that do not fit, and
+  /// for more than kMostOps ops; StoppedError when the user asks to stop.
   std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
   /// The same for an op with one output.
   Value call1(std::string_view type, std::vector<CallArg> args);
@@ -86,7 +86,7 @@ class Builder {
   /// Every parameter, in the order of definition.
   std::vector<Value> parameters();
 
-  /// Prefixes the names of what is defined while it lives: Scope s(b, "layer1");
+  /// While it lives, prefixes the names of new tensors and ops: Scope s(b, "layer1");
   class Scope {
    public:
     Scope(Builder& builder, std::string_view name);
@@ -99,16 +99,16 @@ class Builder {
     std::size_t length_;
   };
 
-  /// The finished graph; `outputs` are kept live to its end. The builder can go on afterwards.
-  /// Element-by-element ops get permission to write over an operand: one that dies there, where
-  /// the choice is free.
+  /// The finished graph; `outputs` are kept live to its end. The builder stays usable.
+  /// Element-by-element ops get permission to write over an operand, if possible over one that dies
+  /// there.
   Graph build(std::vector<Value> outputs) const;
 
  private:
   std::string scoped(std::string_view name) const;
   /// Throws InputError when the name is taken.
   void claim_name(const std::string& name);
-  /// `base`, with a number behind it when it is taken.
+  /// `base`, with a number appended when the name is taken.
   std::string fresh_name(const std::string& base);
   TensorId add_tensor(Tensor tensor, ops::TensorType type);
   TensorId input_id(const Value& value, std::string_view op) const;
@@ -120,7 +120,7 @@ class Builder {
   std::vector<ops::TensorType> types_;
   Phase phase_ = Phase::forward;
   std::string prefix_;
-  std::map<std::string, int> names_;  ///< in use, and how often asked for
+  std::map<std::string, int> names_;  ///< used names, and how often requested
 };
 
 namespace init {
@@ -129,7 +129,7 @@ Initializer ones();
 Initializer constant(double value);
 Initializer uniform(double low, double high);
 Initializer normal(double mean, double deviation);
-/// He et al. 2015, fan-out, gain of ReLU: what torchvision gives convolutions.
+/// He et al. 2015, fan-out, gain of ReLU: torchvision's default for convolutions.
 Initializer kaiming_normal(const Shape& weight_shape);
 /// PyTorch's default for Linear and Conv: uniform within 1/sqrt(fan in).
 Initializer fan_in_uniform(const Shape& weight_shape);

@@ -7,7 +7,7 @@ namespace {
 constexpr std::int64_t kMean = 1;
 constexpr std::int64_t kIgnoreNothing = -100;  // PyTorch's default: no class has this index
 
-/// The scores of each place as N x C x 1 x places, the form in which the kernel takes them.
+/// The scores of each place as N x C x 1 x places, the form that the kernel needs.
 Value as_planes(Value scores) { return reshape(scores, {scores.size(0), scores.size(1), 1, -1}); }
 
 }  // namespace

@@ -10,7 +10,7 @@ void require_matrix(const Shape& shape) {
   if (shape.size() < 2) throw InputError("a fan needs a weight of at least 2 dimensions");
 }
 
-/// Elements of a weight that meet one channel of the other side.
+/// Number of weight elements that connect to one channel of the other side.
 double fan(const Shape& shape, std::size_t channel_dim) {
   require_matrix(shape);
   double product = static_cast<double>(shape[channel_dim]);

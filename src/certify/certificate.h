@@ -9,36 +9,36 @@
 
 namespace lowtide::certify {
 
-/// Why no plan of a graph within a budget costs less than `lower_bound`: the dual values of a
-/// Lagrangian relaxation (docs/explanation/certificates.md). Whoever has the graph can check it
-/// (certify/check.h) without knowing how it was found.
+/// A proof that no plan of a graph within a budget costs less than `lower_bound`: the dual values
+/// of a Lagrangian relaxation (docs/explanation/certificates.md). The check (certify/check.h) needs
+/// only the graph, not the method that found the certificate.
 struct Certificate {
-  /// A stage ends with the first run of its op; the bytes in use while that goes on have a price.
+  /// A stage ends with the first run of its op; the bytes in use during this run have a price.
   struct Price {
-    OpId op = 0;         ///< Graph::num_ops() for the end of the sequence, and one more for the run
-                         ///< again of a Case
+    OpId op = 0;         ///< Graph::num_ops() for the end of the sequence, and one more for the
+                         ///< rerun of a Case
     double price = 0;    ///< cost per byte, >= 0
   };
-  /// Ops that run again together, one behind the other: each but the last makes one large value
-  /// that only the next one reads.
+  /// Ops that run again together, one after the other: each but the last makes one large value that
+  /// only the next op reads.
   struct Rerun {
     std::vector<OpId> ops;
-    std::vector<TensorId> values;  ///< storages that the last op makes and whose holding is decided
+    std::vector<TensorId> values;  ///< storages of the last op that the cluster may hold
   };
-  /// Reruns that are decided together.
+  /// Reruns whose choices are made together.
   using Cluster = std::vector<Rerun>;
 
   struct Proof {
-    std::vector<Price> prices;      ///< those above 0, ops ascending
+    std::vector<Price> prices;      ///< positive prices only, by ascending op
     std::vector<Cluster> clusters;
   };
-  /// The plans that have a value at the first run of every op, or of every op behind `absent`, that
-  /// comes between the op that makes the value and the last that reads it, and does not read it.
+  /// The plans in which the value is live at the first run of every op, or every op after `absent`,
+  /// between its producer and its last reader. Ops that read the value do not count.
   struct Case {
-    OpId absent = kNone;  ///< first runs without the value; kNone where there is no such op
+    OpId absent = kNone;  ///< last op whose first run lacks the value; kNone for none
     Proof proof;
   };
-  /// All plans, case by case.
+  /// All plans, divided into cases.
   struct Split {
     TensorId value = 0;
     std::vector<Case> cases;
@@ -50,8 +50,8 @@ struct Certificate {
   std::uint64_t digest = 0;     ///< certify/digest.h
   Bytes budget_bytes = 0;
   double lower_bound = 0;
-  /// Which plans are meant. Absent: those whose first runs keep the graph's order. Else all, and
-  /// these are the ops whose memory has a price, each of which must run before the next.
+  /// Absent: the bound is for plans whose first runs keep the graph's order. Else it is for all
+  /// plans; only memory at these ops has a price, and each must run before the next.
   std::optional<std::vector<OpId>> chain = {};
   Proof proof;
   std::optional<Split> split = {};  ///< may prove more than `proof`; without a chain

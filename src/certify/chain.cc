@@ -10,8 +10,8 @@
 namespace lowtide::certify {
 namespace {
 
-/// Which ops must have run before an op first runs, in every valid sequence: what makes its inputs,
-/// and what writes them before it; what reads its outputs or overwrites its inputs comes behind.
+/// The ops that must run before an op's first run, in every valid sequence: producers and earlier
+/// writers of its inputs, and earlier readers of the inputs that it overwrites.
 class MustRun {
  public:
   explicit MustRun(const Graph& graph, const Stages& stages)
@@ -52,7 +52,7 @@ class MustRun {
   std::vector<std::vector<OpId>> readers_; // per storage: ops that read it since
 };
 
-/// Per op: how many of the chain must run up to its first run, and from there on; itself included.
+/// Per op: how many ops of the chain must run up to, and from, its first run; itself included.
 struct Places {
   std::vector<int> before, after;
 };
@@ -64,7 +64,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
   for (int k = 0; k < size; ++k) {
     const bool exists = chain[k] >= 0 && chain[k] < graph.num_ops();
     if (!exists || stages.of_op[chain[k]] == kNone || position[chain[k]] != kNone) {
-      refuse(Flaw::bad_chain, "op {} on the chain has no stage, or stands there twice", chain[k]);
+      refuse(Flaw::bad_chain, "op {} on the chain has no stage, or is listed twice", chain[k]);
     }
     position[chain[k]] = k;
   }
@@ -74,7 +74,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
     for (OpId earlier : must_run.before(id)) before = std::max(before, places.before[earlier]);
     if (position[id] == kNone) continue;
     if (before != position[id]) {
-      refuse(Flaw::bad_chain, "{} on the chain need not run right behind the one before it there",
+      refuse(Flaw::bad_chain, "{} need not run right after the op before it on the chain",
              op_text(graph, id));
     }
     ++before;
@@ -88,7 +88,7 @@ Places places_of(const Graph& graph, const Stages& stages, const std::vector<OpI
   return places;
 }
 
-/// Where stages go: `order[t]` is the old stage that is the new stage t, and `now` its inverse.
+/// New places of stages: `order[t]` is the old number of the new stage t, and `now` the inverse.
 struct Reordering {
   std::vector<int> order, now;
 };
@@ -136,7 +136,7 @@ ChainedStages stages_along(const Graph& graph, const Stages& stages,
     for (int& reader : readers) reader = to.now[reader];
     std::ranges::sort(readers);
   }
-  // Elsewhere nobody knows what is held beside an op.
+  // At other ops the values held in addition are unknown.
   const std::vector<Bytes> needs = needs_of(graph, moved);
   for (int t = 0; t <= stages.end(); ++t) {
     moved.needs[t] = result.on_chain[t] ? needs[t] : moved.own_needs[t];

@@ -18,7 +18,7 @@
 namespace lowtide::certify {
 namespace {
 
-/// Sums of floating-point numbers, in whatever order, may differ by this share.
+/// Relative difference allowed between floating-point sums in different orders.
 constexpr double kSameSum = 1e-9;
 
 void check_identity(const Graph& graph, const Certificate& certificate) {
@@ -55,7 +55,7 @@ std::vector<double> prices_of(const Stages& stages, const Certificate::Proof& pr
   return prices;
 }
 
-/// Whether clusters are disjoint, small, and about reruns that may be decided as they are.
+/// Checks that clusters are disjoint and small, and that their reruns are valid.
 class ClusterCheck {
  public:
   ClusterCheck(const Graph& graph, const Stages& stages)
@@ -95,7 +95,7 @@ class ClusterCheck {
     }
     const int stage = stages_.of_op[id];
     if (stage == kNone || stages_.last_rerun[stage] == kNone) {
-      refuse(Flaw::runs_once, "{} is no op that may run again and that something needs",
+      refuse(Flaw::runs_once, "{} may not run again, or is not needed",
              op_text(graph_, id));
     }
     if (op_taken_[id]) {
@@ -109,7 +109,7 @@ class ClusterCheck {
       refuse(Flaw::bad_index, "there is no tensor {}; the graph has {}", id, graph_.num_tensors());
     }
     if (graph_.storage(id) != id || graph_.producer(id) != maker) {
-      refuse(Flaw::not_its_value, "{} is no storage that {} makes", tensor_text(graph_, id),
+      refuse(Flaw::not_its_value, "{} is not a storage made by {}", tensor_text(graph_, id),
              op_text(graph_, maker));
     }
     if (value_taken_[id]) {
@@ -118,8 +118,8 @@ class ClusterCheck {
     value_taken_[id] = true;
   }
 
-  /// `first` makes a value that only `next` reads, and no smaller than the `made` bytes that `next`
-  /// makes: whoever holds it for a rerun of `next` may run `next` at once and hold that instead.
+  /// `first` must make a value that only `next` reads and that is at least as large as the `made`
+  /// bytes of `next`: then running `next` at once and holding its result needs no more memory.
   /// Returns the bytes of the value.
   Bytes check_glue(OpId first, OpId next, Bytes made) const {
     const int reader = stages_.of_op[next];
@@ -131,8 +131,8 @@ class ClusterCheck {
     }
     if (largest >= made) return largest;
     refuse(Flaw::bad_glue,
-           "{} is run with {}, but makes nothing that only that reads and that is as large as the "
-           "{} bytes made there",
+           "{} is joined with {}, but makes no value that only the latter reads and that has at "
+           "least the {} bytes of the latter's results",
            op_text(graph_, first), op_text(graph_, next), made);
   }
 
@@ -142,7 +142,7 @@ class ClusterCheck {
   std::vector<bool> value_taken_;
 };
 
-/// A sum rounded down: of terms of either sign, each off by a few units in the last place.
+/// A sum rounded down, of terms of either sign with errors of a few units in the last place.
 class SafeSum {
  public:
   void add(double term) {
@@ -160,8 +160,8 @@ class SafeSum {
   double terms_ = 0;
 };
 
-/// The Lagrangian's value: what all needed ops cost once, and what each cluster costs at least at
-/// the prices, less the price of the room for what a stage does not need itself.
+/// The Lagrangian's value: the cost of all needed ops once, plus the least cost of each cluster at
+/// the prices, minus the price of the bytes that each stage leaves in the budget.
 double bound_at(const Graph& graph, const Stages& stages, Bytes budget,
                 const Certificate::Proof& proof) {
   const PriceSums prices(prices_of(stages, proof));
@@ -182,7 +182,7 @@ double bound_at(const Graph& graph, const Stages& stages, Bytes budget,
   return std::max(sum.at_least(), stages.cost * (1 - rounding));
 }
 
-/// Over all plans: the least over the cases.
+/// The bound over all plans: the minimum over the cases.
 double bound_by_cases(const Graph& graph, const Stages& stages, Bytes budget,
                       const Certificate::Split& split) {
   check_cases(graph, stages, split);

@@ -65,19 +65,19 @@ double ClusterCost::least(const PriceSums& prices) {
     if (k == 0) break;
     const int begin = visits_[k - 1] + 1;
     const double price = prices.over(begin, stage);
-    if (price <= 0) continue;  // then all choices wait until `stage`
+    if (price <= 0) continue;  // then all choices can wait until `stage`
     before_holding(price);
     before_choices(begin);
   }
   return to_go_.front() * (1 - rounding());
 }
 
-/// Held in vain by what the stage reads and makes: that is paid for by Stages::needs.
+/// Values that the stage reads or makes have no price here: Stages::needs counts them.
 void ClusterCost::before_first_run(int stage, double price) {
   const Set reads = set_of(stages_.reads[stage]);
   Set makes = 0;
   for (const Maker& maker : makers_) makes |= maker.first == stage ? maker.makes : 0;
-  for (Set set = 0; set < to_go_.size(); ++set) {  // ascending: set | makes is yet to come
+  for (Set set = 0; set < to_go_.size(); ++set) {  // ascending: set | makes is updated later
     const bool can_run = (set & reads) == reads;
     to_go_[set] = can_run ? to_go_[set | makes] + price * bytes_[set & ~(reads | makes)] : kNever;
   }
@@ -87,7 +87,7 @@ void ClusterCost::before_holding(double price) {
   for (Set set = 0; set < to_go_.size(); ++set) to_go_[set] += price * bytes_[set];
 }
 
-/// First reruns in the order of their ops, then drops; so backwards drops come first.
+/// A plan reruns in the order of ops, then drops; so the backward pass handles drops first.
 void ClusterCost::before_choices(int stage) {
   const auto sets = static_cast<Set>(to_go_.size());
   for (Set bit = 1; bit < sets; bit <<= 1) {
@@ -104,7 +104,7 @@ void ClusterCost::before_choices(int stage) {
   }
 }
 
-/// The share by which a sum of so many terms, none negative, may be too large.
+/// The relative error by which a sum of these non-negative terms may be too large.
 double ClusterCost::rounding() const {
   const std::size_t terms = visits_.size() * (2 * makers_.size() + 8) + ops_;
   return static_cast<double>(terms) * std::numeric_limits<double>::epsilon();

@@ -9,16 +9,16 @@
 
 namespace lowtide::certify {
 
-/// The least that a cluster's values cost at given prices: reruns, and bytes held while other
-/// stages first run. Found backwards: for each set of values that may be held at a moment, the
+/// The least cost of a cluster's values at given prices: reruns, and bytes held during first runs
+/// of other stages. Computed backwards: for each set of values that may be held at a moment, the
 /// least cost from there to the end.
 ///
-/// A stage's first run needs what it reads of the cluster; runs before it and drops take no time.
-/// Between two stages that touch the cluster one set is held: of all that a plan holds there, the
-/// smallest, since what runs before it can run at once and what runs behind it can wait.
+/// A stage's first run needs its inputs in the cluster; reruns before it and drops take no time.
+/// Between two stages that touch the cluster one set is enough, the smallest that a plan holds
+/// there: reruns before it can be done at once, and reruns after it can wait.
 class ClusterCost {
  public:
-  /// The cluster must be sound: check.cc sees to that.
+  /// Precondition: the cluster passed the checks of check.cc.
   ClusterCost(const Graph& graph, const Stages& stages, const Certificate::Cluster& cluster);
 
   /// Rounded down.

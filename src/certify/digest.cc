@@ -16,7 +16,7 @@ class Hash {
   }
   void add(std::int64_t word) { add(static_cast<std::uint64_t>(word)); }
   void add(double number) { add(std::bit_cast<std::uint64_t>(number)); }
-  /// Its length first, so that items of neighbouring lists are not confused.
+  /// The length first, so that neighbouring lists stay separate.
   void add(std::span<const std::int32_t> list) {
     add(static_cast<std::uint64_t>(list.size()));
     for (std::int32_t item : list) add(std::int64_t{item});

@@ -14,7 +14,7 @@ template <typename... Args>
   throw Refused{flaw, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// How messages name an op and a tensor.
+/// The text of an op and of a tensor in messages.
 inline std::string op_text(const Graph& graph, OpId id) {
   return fmt::format("op {} (\"{}\")", id, graph.op(id).name);
 }

@@ -76,14 +76,14 @@ bool read_clusters(Certificate::Proof& proof, JsonValue value) {
   return true;
 }
 
-/// An object that has the keys of the fields, and no others.
+/// Reads an object with exactly the keys of the fields.
 template <typename T>
 T read_object(JsonValue value, std::span<const Field<T>> fields, std::string_view what) {
   T object;
   Record<T> record(fields);
   for (const auto& [key, member] : value.members()) record.read(object, key, member);
   if (const std::string unknown = record.finish(); !unknown.empty()) {
-    throw InputError(fmt::format("has {} with keys that there are not: {}", what, unknown));
+    throw InputError(fmt::format("has {} with unknown keys: {}", what, unknown));
   }
   return object;
 }
@@ -141,7 +141,7 @@ Certificate read_stream(std::istream& stream, const std::string& source) {
     };
     read_json_object(stream, {}, listener);
     if (const std::string unknown = record.finish(); !unknown.empty()) {
-      throw InputError(fmt::format("a certificate has no such keys: {}", unknown));
+      throw InputError(fmt::format("the certificate has unknown keys: {}", unknown));
     }
     if (any_order != certificate.chain.has_value()) {
       throw InputError("the key \"chain\" goes with the model \"any-order\", and with no other");
@@ -160,7 +160,7 @@ std::string cluster_text(const Certificate::Cluster& cluster) {
   return json.dump();
 }
 
-/// One item a line, so that two files can be compared by line.
+/// One item per line, so that files can be compared by line.
 template <typename Items, typename Format>
 std::string lines(const Items& items, Format format) {
   std::string text = "[";
@@ -213,7 +213,7 @@ std::string format_certificate(const Certificate& c) {
               {"lower_bound", c.lower_bound},
               {"model", c.chain ? kAnyOrder : "fixed-order"}};
   if (c.chain) header["chain"] = *c.chain;
-  // Names may hold any bytes; JSON only UTF-8.
+  // Names may contain any bytes; JSON allows only UTF-8.
   std::string text = header.dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
   text += ",\n " + proof_text(c.proof);

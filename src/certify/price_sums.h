@@ -6,7 +6,7 @@
 namespace lowtide::certify {
 
 /// Prices per stage, each rounded down to a multiple of one power of two, so that sums over any
-/// stages are exact. Any prices prove a bound; these are as good as those given, to 15 digits.
+/// stages are exact. Any prices prove a bound; these agree with the given ones to 15 digits.
 class PriceSums {
  public:
   /// Prices are not negative, and their sum is finite.

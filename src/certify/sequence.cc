@@ -36,7 +36,7 @@ class Follower {
       if (action.index < 0 || action.index >= graph_.num_tensors()) bad("there is no such tensor");
       end(graph_.storage(action.index));
     } else {
-      bad("it moves a value to or from slower memory, of which the bound knows nothing");
+      bad("it moves a value to or from slower memory, which the bound excludes");
     }
     ++action_;
   }
@@ -78,8 +78,8 @@ class Follower {
     if (!live_[in]) bad("an input is not live");
     if (graph_.is_view_op(id)) return;  // reads no bytes
     for (OpId writer : writers_[graph_.storage(in)]) {
-      if (writer > id && ran_[writer]) bad("a later op has overwritten what it reads");
-      if (writer < id && !ran_[writer]) bad("an earlier op has yet to write what it reads");
+      if (writer > id && ran_[writer]) bad("a later op has overwritten an input");
+      if (writer < id && !ran_[writer]) bad("an earlier op has not yet written an input");
     }
   }
 
@@ -95,7 +95,7 @@ class Follower {
     if (pair == op.inplace.end()) bad("that output may not be written in place");
     const TensorId source = graph_.storage(op.inputs[pair->input]);
     if (graph_.tensor(op.outputs[output]).bytes > graph_.tensor(source).bytes) {
-      bad("an output is larger than what it is written over");
+      bad("an output is larger than the input that it overwrites");
     }
     end(source);
   }
@@ -103,7 +103,7 @@ class Follower {
   void make(TensorId out) {
     if (live_[out]) bad("an output is live already");
     if (!live_[graph_.storage(out)] && graph_.storage(out) != out) {
-      bad("it makes a view of what is not live");
+      bad("it makes a view of a storage that is not live");
     }
     live_[out] = true;
     held_ += graph_.tensor(out).bytes;  // 0 for a view

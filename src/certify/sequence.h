@@ -5,7 +5,7 @@
 
 namespace lowtide::certify {
 
-/// What the actions of a plan cost and hold.
+/// The cost and memory of a plan's actions.
 struct SequenceTotals {
   double cost = 0;
   Bytes peak_bytes = 0;

@@ -25,7 +25,7 @@ Whole whole_value(const Graph& graph, const Stages& stages, TensorId id) {
                         graph.op(maker).outputs == std::vector{id} && graph.storage(id) == id &&
                         !stages.readers[id].empty();
   if (!is_whole) {
-    refuse(Flaw::bad_split, "{} is not all that one op makes, or nothing needs it",
+    refuse(Flaw::bad_split, "{} is not the only result of its op, or is not needed",
            tensor_text(graph, id));
   }
   return {id, stages.of_op[maker], stages.readers[id].back()};
@@ -44,7 +44,7 @@ std::set<OpId> absences(const Stages& stages, const Whole& whole) {
   return ops;
 }
 
-/// Makes room in front of stage `at`.
+/// Renumbers the stages from `at` on, for one new stage.
 void shift(Stages& stages, int at) {
   const auto now = [&](int& t) { t += t >= at; };
   std::ranges::for_each(stages.of_op, now);
@@ -52,7 +52,7 @@ void shift(Stages& stages, int at) {
   for (std::vector<int>& readers : stages.readers) std::ranges::for_each(readers, now);
 }
 
-/// Stage `at`, in which the op of stage `made` runs again.
+/// Inserts stage `at`, in which the op of stage `made` runs again.
 void insert_run(const Graph& graph, Stages& stages, int at, int made) {
   shift(stages, at);
   const std::vector<TensorId> reads = stages.reads[made];
@@ -69,7 +69,7 @@ void insert_run(const Graph& graph, Stages& stages, int at, int made) {
   stages.own_needs.insert(stages.own_needs.begin() + at, needs);
 }
 
-/// From behind stage `from` the value is there; before, nothing is known but where it is read.
+/// After stage `from` the value is known to be live; before, only at its readers.
 void take_out(const Graph& graph, Stages& stages, const Whole& whole, int from) {
   for (int t = from + 1; t < whole.last; ++t) {
     if (!reads(stages, t, whole.value)) stages.own_needs[t] += graph.tensor(whole.value).bytes;
@@ -89,7 +89,7 @@ void check_cases(const Graph& graph, const Stages& stages, const Certificate::Sp
            tensor_text(graph, split.value), given.absent);
   }
   if (missing.empty()) return;
-  refuse(Flaw::bad_split, "nothing is said about plans without {} at op {}",
+  refuse(Flaw::bad_split, "there is no case for plans without {} at op {}",
          tensor_text(graph, split.value), *missing.begin());
 }
 

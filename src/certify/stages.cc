@@ -29,7 +29,7 @@ class Derivation {
   }
 
  private:
-  /// Back to front, so that who reads comes before who makes.
+  /// Goes backwards, so that readers come before producers.
   void mark_needed() {
     needed_.resize(graph_.ops().size());
     for (TensorId id : graph_.outputs()) mark_makers(id);
@@ -61,7 +61,7 @@ class Derivation {
     stages_.readers.resize(graph_.tensors().size());
   }
 
-  /// Makes views of the one storage that it reads, in no memory of its own.
+  /// Whether the op only makes views of the one storage that it reads, without memory of its own.
   bool is_plain_view(OpId id) const {
     const Op& op = graph_.op(id);
     if (!graph_.is_view_op(id) || !op.recomputable || op.workspace_bytes > 0) return false;
@@ -81,8 +81,8 @@ class Derivation {
     for (TensorId storage : stages_.reads[t]) stages_.readers[storage].push_back(t);
   }
 
-  /// Reruns of a stage come before its op's first run, so the stage of the op that overwrites what
-  /// this one reads is the last.
+  /// Reruns in a stage come before the first run of the stage's op, so the last possible stage is
+  /// that of the op that overwrites an input.
   int last_rerun(int t) const {
     const OpId op = stages_.ops[t];
     return graph_.op(op).recomputable ? stages_.of_op[graph_.expires(op)] : kNone;
@@ -97,7 +97,7 @@ class Derivation {
     return bytes + op.workspace_bytes - overwritten(op);
   }
 
-  /// What may end right when the op begins, since its outputs are written there.
+  /// Bytes of inputs that may end when the op begins, since its outputs may overwrite them.
   Bytes overwritten(const Op& op) const {
     std::vector<TensorId> sources;
     for (const InPlace& pair : op.inplace) {
@@ -121,8 +121,8 @@ class Derivation {
 
 Stages stages_of(const Graph& graph) { return Derivation(graph).run(); }
 
-/// What must be held is so from behind the first run of what makes it to its last reader; own needs
-/// count readers.
+/// A value that cannot be made again is held from its producer's first run to its last reader;
+/// own_needs counts it at its readers.
 std::vector<Bytes> needs_of(const Graph& graph, const Stages& stages) {
   std::vector<Bytes> needs = stages.own_needs;
   std::vector<Bytes> change(needs.size() + 1);

@@ -28,7 +28,7 @@ json to_json(const OpProfile& op) {
           {"allocations", std::move(allocations)}};
 }
 
-/// json::get would take fractions, truth values and what exceeds the type, too, and change them.
+/// json::get would also accept and change fractions, booleans and numbers outside the type's range.
 template <typename T>
 T whole_number(const json& value) {
   const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())

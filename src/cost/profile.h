@@ -10,7 +10,7 @@
 
 namespace lowtide::cost {
 
-/// What was measured of one (op, argument values, shapes, dtypes, strides).
+/// The measurements of one (op, argument values, shapes, dtypes, strides).
 struct OpProfile {
   double microseconds = 0;
   Bytes workspace_bytes = 0;
@@ -25,13 +25,13 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-/// What makes two executions alike: op type, arguments, dtypes, shapes and strides of the inputs.
-/// Reads like a call: "aten::mm(f32[8,3], f32[3,4]{1,3})", strides only where not contiguous.
+/// Equal keys mean equal op type, arguments, and dtypes, shapes and strides of the inputs. Written
+/// like a call: "aten::mm(f32[8,3], f32[3,4]{1,3})"; strides only when not contiguous.
 std::string profile_key(const Graph& graph, OpId op);
 
 /// Reads and writes `lowtide-profile` documents. Throws InputError that names the file and the rule
-/// for a broken one. A file that does not exist is an empty profile. Writing goes beside the file,
-/// then renames.
+/// for a broken one. A missing file is an empty profile. Writes to a file next to the path, then
+/// renames it.
 Profile read_profile(const std::filesystem::path& path);
 Profile parse_profile(std::string_view text, const std::string& source = "profile");
 void write_profile(const Profile& profile, const std::filesystem::path& path);
@@ -42,8 +42,8 @@ std::string format_profile(const Profile& profile);
 void require_device(const Profile& profile, std::string_view device,
                     const std::string& source = "profile");
 
-/// The graph with times (us), workspaces and allocation sequences from `profile` where it has them,
-/// and the roofline estimate elsewhere (Op::cost_estimated says which).
+/// The graph with times (us), workspaces and allocation sequences from `profile`; ops that it lacks
+/// get the roofline estimate (Op::cost_estimated tells which).
 Graph priced(const Graph& graph, const Profile& profile);
 
 }  // namespace lowtide::cost

@@ -20,7 +20,7 @@ std::string type_text(const Graph& graph, TensorId id) {
   return text;
 }
 
-/// Writes one argument the way a call would read.
+/// Writes one argument as in a call.
 struct Writer {
   const Graph& graph;
   const Op& op;

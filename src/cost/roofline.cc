@@ -16,7 +16,7 @@ double elements(const Tensor& tensor) {
   return product;
 }
 
-/// Bytes that reading or writing the tensor moves; a view moves those that it shows.
+/// Bytes moved by a read or write of the tensor; for a view, those of its own elements.
 double traffic(const Tensor& tensor) {
   if (tensor.alias_of == kNone || !tensor.dtype) return static_cast<double>(tensor.bytes);
   return elements(tensor) * element_bytes(*tensor.dtype);

@@ -13,9 +13,9 @@ struct DeviceRates {
   double seconds_per_view = 5e-7;  ///< moves no bytes
 };
 
-/// Microseconds of one execution: the larger of arithmetic and traffic, plus dispatch. For what was
-/// not profiled. Arithmetic is counted by the op library where it knows the op, else one operation
-/// per output element.
+/// Microseconds of one execution, for ops that were not profiled: the larger of arithmetic and
+/// traffic, plus dispatch. The op library counts the arithmetic of ops that it knows; other ops
+/// count as one operation per output element.
 double roofline_microseconds(const Graph& graph, OpId op, const DeviceRates& rates = {});
 
 /// Every cost replaced by the estimate and marked as such.

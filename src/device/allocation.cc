@@ -26,7 +26,7 @@ struct Range {
 };
 
 /// The framework's CPU allocator from the first Serving to the end of the process. It is never
-/// taken out again, because memory that it gave may come back at any time.
+/// removed, since its memory may be released at any time.
 class Hook final : public c10::Allocator {
  public:
   static Hook& instance() {
@@ -65,11 +65,11 @@ class Hook final : public c10::Allocator {
     return counters_;
   }
 
-  /// A source can serve nobody whose requests go elsewhere.
+  /// Sources cannot serve requests that go to another allocator.
   void require_installed() const {
     if (c10::GetCPUAllocator() == this) return;
     throw Error("another CPU allocator was installed in this process after Lowtide's; install it "
-                "before the first step, and it will be asked for what Lowtide takes");
+                "before the first step, so that Lowtide gets its memory from it");
   }
 
   void add(const std::byte* begin, const Range& range) {
@@ -83,7 +83,7 @@ class Hook final : public c10::Allocator {
   }
 
  private:
-  /// Of the highest priority: an allocator that was there before stays below, as the system.
+  /// Registers with the highest priority; the previous allocator becomes the system.
   Hook() : system_(c10::GetCPUAllocator()) {
     c10::SetCPUAllocator(this, std::numeric_limits<std::uint8_t>::max());
   }
@@ -97,7 +97,7 @@ class Hook final : public c10::Allocator {
     return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
   }
 
-  /// Whether the address is all that is needed to give the memory back.
+  /// Whether the address alone suffices to release the memory.
   static bool owns_itself(const c10::DataPtr& memory) {
     return memory.get() != nullptr && memory.get() == memory.get_context();
   }
@@ -117,7 +117,7 @@ class Hook final : public c10::Allocator {
 
   static void release(void* data) {
     if (const auto owned = instance().owner(data)) {
-      (*owned)(data);  // a block begins where something in it does: that is not the block's end
+      (*owned)(data);  // an owned range: its block's begin may have the same address
     } else {
       release_to_system(data);
     }

@@ -11,8 +11,8 @@ namespace lowtide::device {
 class MemorySource {
  public:
   using Release = void (*)(void* data);
-  /// Memory and how it is given back. `release` may be called long after the source is gone, from
-  /// any thread.
+  /// Memory and the function that releases it. `release` may be called from any thread, also long
+  /// after the source is gone.
   struct Grant {
     void* data;
     Release release;
@@ -23,8 +23,8 @@ class MemorySource {
   virtual Grant allocate(std::size_t bytes) = 0;
 };
 
-/// While it lives, whatever this thread asks of the framework's CPU allocator comes from `source`.
-/// Other threads are served by the system as ever. Nests.
+/// While it lives, `source` serves all requests of this thread to the framework's CPU allocator.
+/// The system still serves other threads. May be nested.
 class Serving {
  public:
   explicit Serving(MemorySource& source);
@@ -36,8 +36,8 @@ class Serving {
   MemorySource* previous_;
 };
 
-/// While it lives, what the worker threads of parallel kernels ask for comes from `source`: the
-/// order of their requests is not fixed, so no plan can serve them. One at a time.
+/// While it lives, `source` serves the worker threads of parallel kernels: the order of their
+/// requests is not fixed, so no plan can serve them. At most one exists at a time.
 class ServingWorkers {
  public:
   explicit ServingWorkers(MemorySource& source);
@@ -46,8 +46,8 @@ class ServingWorkers {
   ServingWorkers& operator=(const ServingWorkers&) = delete;
 };
 
-/// Declares how the addresses of a range are released, for those callers of the framework that
-/// keep nothing but the address (oneDNN's scratch).
+/// Declares how to release addresses of a range, for callers of the framework that keep only the
+/// address (oneDNN's scratch).
 class OwnedRange {
  public:
   OwnedRange(const void* data, Bytes bytes, MemorySource::Release release);
@@ -60,19 +60,19 @@ class OwnedRange {
 };
 
 struct AllocationCounters {
-  AllocationCounter taken;     ///< all that the system gives: blocks, and what sources take, too
-  AllocationCounter unserved;  ///< what no source serves: what the caller's own code takes
+  AllocationCounter taken;     ///< all memory from the system, including blocks and sources
+  AllocationCounter unserved;  ///< requests without a source: those of the caller's own code
 };
 
 /// From the first call on, the framework's allocations are counted.
 const AllocationCounters& count_allocations();
-/// The peaks of the counters are from now on those of what follows. Counts from now on if it did not.
+/// Restarts the peaks of the counters from now on. Starts the count if it was off.
 void reset_allocation_peaks();
 
 /// The Release of memory that lives as long as its block.
 void keep(void* data);
 
-/// Memory from the allocator that the framework had before: what serves where no source does.
+/// Memory from the framework's previous allocator, which serves requests without a source.
 MemorySource::Grant system_memory(std::size_t bytes);
 
 }  // namespace lowtide::device

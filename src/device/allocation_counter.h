@@ -10,11 +10,11 @@
 
 namespace lowtide::device {
 
-/// Adds up what an allocator has given and not taken back, and remembers the most. Thread-safe.
+/// Sums the live memory of an allocator and keeps the peak. Thread-safe.
 class AllocationCounter {
  public:
   void add(const void* data, std::size_t bytes);
-  /// Does nothing for memory that was not added.
+  /// Ignores memory that was not added.
   void remove(const void* data);
 
   Bytes now() const { return now_; }
@@ -22,7 +22,7 @@ class AllocationCounter {
   void reset_peak() { peak_ = now_.load(); }
 
  private:
-  /// Addresses are spread over several tables, so that threads seldom wait for each other.
+  /// Addresses are distributed over several tables, so that threads rarely wait for each other.
   struct Table {
     std::mutex mutex;
     std::unordered_map<const void*, std::size_t> bytes;

@@ -12,11 +12,11 @@ constexpr std::int32_t kAlive = -1;
 
 }  // namespace
 
-/// Where recorded memory came from: what is released may outlive its recorder.
+/// The origin of recorded memory, which may outlive its recorder.
 struct AllocationRecorder::Followed {
   struct Origin {
     Release release;     ///< of the system
-    AllocationRecorder* recorder;  ///< null once that is gone or cleared
+    AllocationRecorder* recorder;  ///< null after it is gone or cleared
     std::size_t request;
     std::unique_ptr<OwnedRange> range;
   };

@@ -8,10 +8,10 @@
 
 namespace lowtide::device {
 
-/// Serves from the system and writes down every request and release in order.
+/// Serves requests from the system and records every request and release in order.
 class AllocationRecorder final : public MemorySource {
  public:
-  /// One request. Times count requests and releases together; `end` is `events()` while it lives.
+  /// One request. Times count requests and releases together; a live one ends now.
   struct Request {
     const void* data;
     Bytes bytes;
@@ -26,12 +26,12 @@ class AllocationRecorder final : public MemorySource {
 
   Grant allocate(std::size_t bytes) override;
 
-  /// The requests so far, those that still live with `end` at the present.
+  /// The requests so far; a live one has the current time as its `end`.
   std::vector<Request> requests() const;
   std::int64_t count() const;
   Bytes live_bytes() const;
   Bytes peak_bytes() const;
-  /// Forgets what was recorded; memory that still lives is no longer followed.
+  /// Deletes the record; live memory is no longer tracked.
   void clear();
 
  private:

@@ -35,8 +35,8 @@ Block::Block(Bytes bytes, Access access)
   if (data == MAP_FAILED) refused(bytes);
   data_ = static_cast<std::byte*>(data);
   open_ = access == Access::whole ? bytes_ : 0;
-  // Large pages make the first touch and the translation of addresses cheaper; a system that has
-  // none goes on with small ones.
+  // Large pages make the first access and the address translation cheaper; a system without them
+  // uses small pages.
   madvise(data_, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
 }
 

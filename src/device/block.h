@@ -6,13 +6,13 @@
 
 namespace lowtide::device {
 
-/// Address space taken from the system in one piece and given back at the end. Zero-filled; a page
-/// takes memory only once it is written.
+/// One range of address space from the system, released at the end. Zero-filled; a page uses memory
+/// only after a write.
 class Block {
  public:
   enum class Access { whole, none };
 
-  /// `none`: only addresses, nothing readable until open_to(). Throws Error when the system
+  /// `none`: only addresses; not readable before open_to(). Throws Error when the system
   /// refuses.
   explicit Block(Bytes bytes, Access access = Access::whole);
   ~Block();

@@ -20,7 +20,7 @@
 namespace lowtide::device {
 namespace {
 
-/// All of the generator's state, without the allocations of its own get_state().
+/// The generator's whole state, without the allocations of its own get_state().
 struct GeneratorState {
   at::mt19937_data_pod engine;
   std::optional<float> next_float;
@@ -32,7 +32,7 @@ at::CPUGeneratorImpl& generator() {
   return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
 }
 
-/// What /proc/cpuinfo calls the processor.
+/// The processor's name in /proc/cpuinfo.
 std::string processor() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -48,8 +48,8 @@ struct OwnedBlock {
   OwnedRange range;
 };
 
-/// The system's memory, with large pages where it has them: they make the first touch and the
-/// translation of addresses cheaper.
+/// Memory of the system, with large pages if it has them: they make the first access and the
+/// address translation cheaper.
 struct OwnedScratch {
   explicit OwnedScratch(const MemorySource::Grant& grant, Bytes bytes)
       : memory(grant.data, grant.release), range(grant.data, bytes, &keep) {

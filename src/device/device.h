@@ -10,23 +10,23 @@
 
 namespace lowtide::device {
 
-/// What the executor and the profiler need of a kind of device. A new one is one file beside
-/// cpu_device.cc: its allocator, its stream, its generator.
+/// The interface of a kind of device for the executor and the profiler. A new kind is one file next
+/// to cpu_device.cc with its allocator, its stream and its generator.
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
 
-  /// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": what a profile is valid for.
+  /// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": the device of a profile.
   virtual std::string name() const = 0;
   virtual c10::Device torch_device() const = 0;
 
-  /// One block of zero-filled memory at a multiple of 64. Throws Error when it cannot be had.
+  /// One block of zero-filled memory at a multiple of 64. Throws Error when allocation fails.
   virtual std::shared_ptr<std::byte> allocate_block(Bytes bytes) const = 0;
-  /// The same from the framework's own allocator, so that whoever counts its memory counts this;
-  /// what it holds is undefined.
+  /// The same from the framework's own allocator, so that its memory counters include it. The
+  /// content is undefined.
   virtual std::shared_ptr<std::byte> allocate_scratch(Bytes bytes) const = 0;
-  /// While the result lives, what ops of this thread ask of the framework's allocator comes from
-  /// `source`; requests without a fixed order (of worker threads) come from `unordered`.
+  /// While the result lives, `source` serves the requests of this thread's ops to the framework's
+  /// allocator; `unordered` serves requests without a fixed order (of worker threads).
   virtual std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const = 0;
 
   /// Bytes of a saved state of the device's default generator.
@@ -34,7 +34,7 @@ class ComputeDevice {
   virtual void save_generator(std::byte* state) const = 0;
   virtual void restore_generator(const std::byte* state) const = 0;
 
-  /// Returns when all work that was submitted is done.
+  /// Returns when all submitted work is done.
   virtual void synchronize() const = 0;
 };
 

@@ -45,7 +45,7 @@ struct DynamicPool::Region {
 
 namespace {
 
-/// Every region by its begin, so that a release finds the one that it belongs to.
+/// All regions by begin, so that a release finds the region of an address.
 template <typename Region>
 struct Regions {
   std::mutex mutex;
@@ -69,7 +69,7 @@ struct Regions {
   }
 };
 
-/// Ends the region when neither a pool nor a tensor needs it.
+/// Deletes the region when neither a pool nor a tensor needs it.
 template <typename Region>
 void end_if_unused(Region* region, std::unique_lock<std::mutex> lock) {
   if (region->owned || region->fit.live_blocks() > 0) return;

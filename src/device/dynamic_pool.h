@@ -9,8 +9,8 @@
 
 namespace lowtide::device {
 
-/// Blocks in best fit among the holes of offsets 0, 1, 2, ...; knows their sizes, and how high they
-/// come. Sizes are rounded up to 64.
+/// Best-fit allocation of offsets from 0 on; keeps the sizes of blocks and the peak. Rounds sizes
+/// up to multiples of 64.
 class BestFit {
  public:
   Bytes allocate(Bytes bytes);
@@ -29,11 +29,11 @@ class BestFit {
   Bytes live_ = 0;
 };
 
-/// What a framework does: allocates when asked and recycles what is released, in one region that
-/// grows. The region stays until the last tensor in it is gone, even after the DynamicPool.
+/// Allocates as a framework does: on request, with reuse of released memory, in one growing region.
+/// The region stays until the last tensor in it is gone, even after the DynamicPool.
 class DynamicPool final : public MemorySource {
  public:
-  /// `capacity` bounds the region; only what is used takes memory.
+  /// `capacity` limits the region; only used parts need memory.
   explicit DynamicPool(Bytes capacity);
   ~DynamicPool() override;
   DynamicPool(const DynamicPool&) = delete;

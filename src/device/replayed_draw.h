@@ -4,11 +4,11 @@
 
 namespace lowtide::device {
 
-/// Lets a second execution of a random op draw what the first one drew: sets the generator to the
-/// saved state, and at the end of its life back to where it was.
+/// Lets a second execution of a random op draw the same numbers: sets the generator to the saved
+/// state, and restores the present state at the end of its life.
 class ReplayedDraw {
  public:
-  /// `present` is room for one state.
+  /// `present` is a buffer for one state.
   ReplayedDraw(const ComputeDevice& device, const std::byte* saved, std::byte* present)
       : device_(device), present_(present) {
     device_.save_generator(present_);

@@ -24,7 +24,7 @@ using Shape = std::vector<std::int64_t>;
 /// the input batch). `value`: made by an op.
 enum class Kind : std::uint8_t { value, resident };
 
-/// What a tensor is to the training step; for reports, checkpoints and data loading.
+/// The use of a tensor in the training step; for reports, checkpoints and data loading.
 enum class Role : std::uint8_t {
   none,
   parameter,
@@ -53,8 +53,8 @@ struct Tensor {
   std::string extra;             ///< unknown keys of the file as a JSON object; "" for none
 };
 
-/// Output at position `output` may be written over the storage of the input at position `input`
-/// when nothing needs that input afterwards.
+/// The output at position `output` may overwrite the storage of the input at position `input` when
+/// nothing needs that input afterwards.
 struct InPlace {
   int output = 0;
   int input = 0;
@@ -74,18 +74,18 @@ struct Op {
   std::string name;
   std::string type;  ///< ATen name with overload, "aten::add.Tensor"
   std::vector<TensorId> inputs;
-  /// The results in order, tensor lists flattened, without those that are None (a gradient that
-  /// was not asked for) and without the aliases that an op which only mutates returns.
+  /// The results in order, tensor lists flattened. Left out: None (a gradient that was not asked
+  /// for), and the aliases that an op without fresh results returns.
   std::vector<TensorId> outputs;
   double cost = 0;            ///< of one execution, in the graph's cost unit
   bool cost_estimated = true; ///< from a formula rather than a measurement
-  Bytes workspace_bytes = 0;  ///< held while the op runs, beside inputs and outputs
+  Bytes workspace_bytes = 0;  ///< held while the op runs, besides inputs and outputs
   Phase phase = Phase::forward;
   bool recomputable = true;
   bool random = false;        ///< draws random numbers; a second execution replays the same ones
   std::vector<InPlace> inplace;
-  /// Positions of inputs (resident tensors) that the op writes: running statistics, parameters.
-  /// A second execution of a recomputable op is given none for them, so that an effect happens
+  /// Positions of inputs (resident tensors) that the op writes: running statistics, parameters. A
+  /// second execution of a recomputable op gets None for these inputs, so that an effect happens
   /// once.
   std::vector<int> mutates;
   /// The schema's arguments in order; trailing ones that keep their defaults may be left out.
@@ -95,29 +95,29 @@ struct Op {
   std::string extra;
 };
 
-/// Plain data of a graph, before it is checked.
+/// The data of a graph, before it is checked.
 struct GraphData {
   std::string name;
   std::string cost_unit = "us";
   std::vector<Tensor> tensors;
   std::vector<Op> ops;
   std::vector<TensorId> outputs;
-  /// What the program takes once the step is over, as its optimizer does, while it still holds the
-  /// outputs: within the budget if a layout has a section with the outputs, and the rest of the
-  /// arena is given back (layout/sections.h). 0: nothing.
+  /// Bytes that the program needs after the step while it still holds the outputs, for example for
+  /// its optimizer. They are within the budget if the layout has a section for the outputs and the
+  /// rest of the arena is released (layout/sections.h). 0: none.
   Bytes after_bytes = 0;
   std::string device;  ///< which device its times and workspaces were measured on; "" for none
   std::string extra;
 };
 
-/// A training computation: tensors and ops in a valid topological order. Immutable: whoever holds
-/// one may rely on every rule of docs/reference/graph-format.md.
+/// A training computation: tensors and ops in a valid topological order. Immutable: every Graph
+/// obeys all rules of docs/reference/graph-format.md.
 ///
-/// Terms: a *storage* is a tensor that owns bytes (not a view); a *view op* is an op with outputs,
-/// all of which are views, that writes nothing. A view op reads no bytes.
+/// Terms: a *storage* is a tensor that owns bytes (not a view); a *view op* writes nothing and has
+/// outputs, all of which are views. A view op reads no bytes.
 class Graph {
  public:
-  /// Checks `data`. Throws InputError that names the op or tensor and the rule that is broken.
+  /// Checks `data`. Throws InputError that names the op or tensor and the broken rule.
   explicit Graph(GraphData data);
 
   const std::string& name() const { return data_.name; }
@@ -134,7 +134,7 @@ class Graph {
   Bytes after_bytes() const { return data_.after_bytes; }
   const GraphData& data() const { return data_; }
 
-  /// The tensor that owns the bytes of `id`: itself, or what it is a view of.
+  /// The tensor that owns the bytes of `id`: itself, or the base of a view.
   TensorId storage(TensorId id) const {
     const TensorId base = tensor(id).alias_of;
     return base == kNone ? id : base;
@@ -147,12 +147,12 @@ class Graph {
   /// Views that share the storage `id`.
   std::span<const TensorId> views(TensorId id) const;
   bool is_view_op(OpId id) const { return view_op_[static_cast<std::size_t>(id)]; }
-  /// The first op behind `id` that overwrites something `id` reads; num_ops() if none does.
-  /// Running `id` after that op would read another value, so no plan may. Never for a view op.
+  /// The first op after `id` that overwrites an input of `id`; num_ops() if there is none. No plan
+  /// may run `id` after that op, since it would read another value. Always num_ops() for a view op.
   OpId expires(OpId id) const { return expires_[static_cast<std::size_t>(id)]; }
   /// Sum of the bytes of all resident tensors.
   Bytes resident_bytes() const { return resident_bytes_; }
-  /// Whether every op has what the runtime needs (ATen type, arguments).
+  /// Whether every op has the data that the runtime needs (ATen type, arguments).
   bool executable() const { return executable_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace lowtide {
 namespace {
 
-/// Whether the op may read the storage behind the boundary: bytes, not as a view op.
+/// Whether the op may read bytes of the storage after the boundary (a view op reads none).
 bool may_read_behind(const Graph& graph, OpId id, OpId boundary, TensorId storage) {
   if (id == boundary || graph.is_view_op(id)) return false;
   if (id < boundary && !graph.op(id).recomputable) return false;

@@ -7,17 +7,17 @@
 
 namespace lowtide {
 
-/// The same graph, whose program takes so many bytes once the step is over
-/// (GraphData::after_bytes).
+/// The same graph with another GraphData::after_bytes: the bytes that the program needs after the
+/// step.
 Graph with_after_bytes(const Graph& graph, Bytes bytes);
 
-/// The results of the first half (graph/boundary.h) that a caller may drop before the second: no
-/// op behind the boundary reads them, and none that may run again there. Storages.
+/// Storages of results of the first half (graph/boundary.h) that a caller may drop before the
+/// second half: neither an op after the boundary nor an op that may run again there reads them.
 std::vector<TensorId> droppable_results(const Graph& graph);
 
 /// The same graph for a caller that drops these droppable results before the second half: they own
-/// the bytes that they take in the caller's memory, and are no outputs. Throws InputError for
-/// others.
+/// their bytes in the caller's memory, and are not outputs. Throws InputError for results that are
+/// not droppable.
 Graph with_results_dropped(const Graph& graph, std::span<const TensorId> results);
 
 }  // namespace lowtide

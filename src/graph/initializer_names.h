@@ -6,11 +6,11 @@
 
 namespace lowtide {
 
-/// How an initializer is written in a file: ["normal", 0, 0.02].
+/// The form of an initializer in a file: ["normal", 0, 0.02].
 struct InitializerName {
   Initializer::Kind kind;
   std::string_view name;
-  int numbers;  ///< how many follow the name
+  int numbers;  ///< count of numbers after the name
 };
 
 /// Throws InputError that lists the names.

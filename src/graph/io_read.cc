@@ -112,7 +112,7 @@ bool read_allocations(Op& o, JsonValue value) {
   return true;
 }
 
-/// A number, or the name of one that JSON cannot write.
+/// A number, or the name of a number that JSON cannot express.
 double read_float(JsonValue value) {
   if (!value.is(JsonKind::text)) return value.number();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Names may hold any bytes; JSON only UTF-8.
+/// Names may contain any bytes; JSON allows only UTF-8.
 std::string dump(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
@@ -22,7 +22,7 @@ void append_extra(Json& json, const std::string& extra) {
   if (!extra.empty()) json.update(Json::parse(extra));
 }
 
-/// A number, or the name of one that JSON cannot write.
+/// A number, or the name of a number that JSON cannot express.
 Json float_json(double number) {
   if (std::isfinite(number)) return number;
   return std::isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
@@ -69,7 +69,7 @@ Json tensor_json(const Tensor& t) {
   Json json{{"name", t.name}, {"bytes", t.bytes}, {"kind", name(t.kind)}};
   if (t.alias_of != kNone) json["alias_of"] = t.alias_of;
   if (t.dtype) json["dtype"] = name(*t.dtype);
-  // A scalar's shape is empty: only the dtype tells that it is known.
+  // A scalar's shape is empty: the dtype then shows that the shape is known.
   if (t.dtype || !t.shape.empty()) json["shape"] = t.shape;
   if (!t.strides.empty()) json["strides"] = t.strides;
   if (t.role != Role::none) json["role"] = name(t.role);
@@ -101,7 +101,7 @@ Json op_json(const Op& o) {
   return json;
 }
 
-/// One element a line, so that two files can be compared by line.
+/// One element per line, so that files can be compared by line.
 template <typename T>
 void append_list(std::string& text, std::string_view key, std::span<const T> elements,
                  Json (*to_json)(const T&)) {

@@ -5,7 +5,7 @@
 namespace lowtide {
 namespace {
 
-/// The tensor that the op shows in another way; none where it makes the storage itself.
+/// The input that the view shows; none when the op makes the storage itself.
 TensorId viewed_by(const Graph& graph, const Op& op, TensorId view) {
   const auto viewed = std::ranges::find(op.inputs, graph.storage(view),
                                         [&](TensorId in) { return graph.storage(in); });

@@ -4,9 +4,9 @@
 
 namespace lowtide {
 
-/// What a view only promises: PyTorch's `aten::_conj` and `aten::_neg_view` share the memory of
-/// their input and mark the result, and the kernel that reads it computes with the conjugate or the
-/// negative.
+/// Pending operations of a view: PyTorch's `aten::_conj` and `aten::_neg_view` share the memory of
+/// their input and only mark the result; the kernel that reads it then computes with the conjugate
+/// or the negative.
 struct Marks {
   bool conjugate = false;
   bool negative = false;

@@ -8,13 +8,13 @@
 
 namespace lowtide {
 
-/// What residents of one kind take together.
+/// The total bytes of the residents of one kind.
 struct ResidentBytes {
   std::string_view what;  ///< "parameters", "optimizer state", "batch", ...
   Bytes bytes = 0;
 };
 
-/// Kinds of residents that take bytes, the largest first.
+/// The kinds of residents with bytes, largest first.
 std::vector<ResidentBytes> residents_by_kind(const Graph& graph);
 /// "parameters 97.5 MiB, batch 9.19 MiB"
 std::string format_kinds(const std::vector<ResidentBytes>& kinds);

@@ -186,7 +186,7 @@ class Validator {
       const TensorId input = o.inputs[static_cast<std::size_t>(position)];
       const TensorId base = tensor(input).alias_of == kNone ? input : tensor(input).alias_of;
       if (tensor(base).kind != Kind::resident) {
-        fail("{} mutates {}, which is not resident; an op may only write what lasts",
+        fail("{} mutates {}, which is not resident; an op may only write resident tensors",
              op_text(id), tensor_text(input));
       }
     }
@@ -227,8 +227,8 @@ class Validator {
 
   // ---- The whole ----
 
-  /// So that no sum of live bytes, no arena and no sum of costs can overflow later: ops run again
-  /// as often as a plan likes, and addresses leave gaps. Such byte counts are exact as doubles,
+  /// Prevents overflow in later sums of live bytes, arenas and costs: a plan may run an op
+  /// any number of times, and addresses leave gaps. Such byte counts are exact as doubles,
   /// too.
   void check_sums() const {
     constexpr double kMostCost = 1e100;
@@ -288,7 +288,7 @@ class Validator {
     }
   }
 
-  /// What an op's views share exists before them: among the outputs of one op, too.
+  /// The base of a view must exist before the view, also among the outputs of one op.
   void check_views_made(OpId id) {
     const std::vector<TensorId>& outputs = op(id).outputs;
     for (auto out = outputs.begin(); out != outputs.end(); ++out) {
@@ -317,10 +317,10 @@ class Validator {
     fail("the ops form a cycle, each needing the one before: {}{}", path, op_text(cycle.front()));
   }
 
-  /// The ops from `start` to `end` along producer-to-reader edges, when there are any: with the
-  /// edge from `end` to `start` they form a cycle. Searches backwards from `end`.
+  /// A path of ops from `start` to `end` along producer-to-reader edges, if there is one: with the
+  /// edge from `end` to `start` it forms a cycle. Searches backwards from `end`.
   std::vector<OpId> find_cycle(OpId start, OpId end) {
-    std::vector<OpId> reader(data_.ops.size(), kNone);  // through which an op was reached
+    std::vector<OpId> reader(data_.ops.size(), kNone);  // the next op on the path
     std::vector<OpId> open{end};
     reader[static_cast<std::size_t>(end)] = end;
     while (!open.empty() && reader[static_cast<std::size_t>(start)] == kNone) {

@@ -10,8 +10,8 @@
 namespace lowtide::layout {
 namespace {
 
-/// So many borders are tried by local search from the undivided packing, with so much work for
-/// each buffer.
+/// Most borders tried by local search from the packing without a border, and work per
+/// buffer.
 constexpr std::size_t kBorders = 8;
 constexpr std::int64_t kPatience = 4000;
 
@@ -35,7 +35,7 @@ class Addresses {
 
   std::vector<Bytes> packed(const SectionedBuffers& needed) const {
     if (!goal_.capacity) return packed_within(needed, std::nullopt);
-    // The packing counts whole units of alignment; what lies last may not fill its last one.
+    // The packing counts whole units of alignment; the last buffer may not fill its last unit.
     const Bytes units = align_up(*goal_.capacity, goal_.alignment) + needed.wall_bytes();
     std::vector<Bytes> offsets = packed_within(needed, units);
     const Layout layout = needed.layout(offsets);
@@ -49,8 +49,8 @@ class Addresses {
     return packing::solve_packing(needed.buffers(), goal, control_).packing.offsets;
   }
 
-  /// From offsets in an arena that fits: with a border that leaves room for what comes after the
-  /// step, where there is one or can be made, or else one that comes closest.
+  /// Adds a border to offsets that fit the arena: one that leaves the bytes after the step free if
+  /// possible, else the closest one.
   Layout divided(const SectionedBuffers& whole, const std::vector<Bytes>& offsets) const {
     const std::vector<Bytes> borders = borders_by_promise(whole, offsets, goal_.alignment,
                                                           whole.highest_border(*goal_.capacity));

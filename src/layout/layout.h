@@ -6,8 +6,8 @@
 
 namespace lowtide::layout {
 
-/// Addresses for every storage and workspace of a valid plan, behind the residents, which the
-/// goal's capacity does not count. An output written in place keeps its input's address.
+/// Addresses for every storage and workspace of a valid plan, after the residents. The goal's
+/// capacity excludes residents. An output written in place keeps its input's address.
 Layout assign_addresses(const Graph& graph, const Plan& plan, const packing::PackingGoal& goal = {},
                         const Control& control = Control());
 

@@ -56,7 +56,7 @@ class Collector {
     if (buffer != kNone) needed_.buffers[buffer].end = time_;
   }
 
-  /// The new buffer; kNone when there is nothing to place.
+  /// The new buffer; kNone when it has no bytes.
   std::int32_t add(Placement placement, Bytes bytes, std::int32_t end) {
     if (bytes == 0) return kNone;
     needed_.buffers.push_back({time_, end, bytes});
@@ -67,7 +67,7 @@ class Collector {
   const Graph& graph_;
   std::int32_t end_;
   std::int32_t time_ = 0;
-  std::vector<std::int32_t> buffer_of_;  // per storage that is live; kNone: none
+  std::vector<std::int32_t> buffer_of_;  // per live storage; kNone: no buffer
   PlanBuffers needed_;
 };
 

@@ -6,18 +6,18 @@
 
 namespace lowtide::layout {
 
-/// What a plan takes from an arena: a buffer for each life of a storage, and for each workspace,
-/// in the order in which its actions begin them. Times are indices of actions. A chain of writes in
-/// place is one buffer, as large as its first storage. What takes no bytes is left out.
+/// The buffers of a plan in an arena: one for each life of a storage and for each workspace, in
+/// order of the actions that begin them. Times are indices of actions. A chain of in-place writes
+/// is one buffer, as large as its first storage. Empty buffers are left out.
 struct PlanBuffers {
   std::vector<packing::Buffer> buffers;
-  std::vector<Placement> first;  ///< per buffer: what it holds first; the offset means nothing
+  std::vector<Placement> first;  ///< per buffer: its first content; the offset is unused
 };
 
-/// Of a valid plan; residents are none of them.
+/// The buffers of a valid plan, without residents.
 PlanBuffers buffers_of(const Graph& graph, const Plan& plan);
 
-/// With an offset for each of them.
+/// The layout with an offset for each buffer.
 Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed,
                  const std::vector<Bytes>& offsets);
 

@@ -9,15 +9,15 @@
 
 namespace lowtide::layout {
 
-/// A layout by local search (packing/ejection_search.h) from offsets that are known for some.
+/// A layout by local search (packing/ejection_search.h) from known offsets of some buffers.
 struct Repair {
-  std::optional<Layout> layout;  ///< nothing when the work did not get there
-  std::int64_t work = 0;         ///< what it took
+  std::optional<Layout> layout;  ///< nothing when the search did not succeed
+  std::int64_t work = 0;         ///< the work used
 };
 
-/// `offsets`: per buffer of the plan, or EjectionSearch::kUnplaced; those placed do not overlap.
-/// Within the goal's capacity, which must be given. No work when no layout is within it.
-/// Deterministic but for time limits.
+/// `offsets`: per buffer of the plan, not overlapping, or EjectionSearch::kUnplaced. Precondition:
+/// the goal has a capacity. No work when no layout fits the capacity. Deterministic except for time
+/// limits.
 Repair repaired(const SectionedBuffers& buffers, std::vector<Bytes> offsets,
                 const packing::PackingGoal& goal, const Control& control);
 

@@ -72,7 +72,7 @@ Layout SectionedBuffers::layout(const std::vector<Bytes>& offsets) const {
   return layout;
 }
 
-/// All until the last is gone: their section is divided no further.
+/// All results stay until the last is gone: their section is not divided further.
 void SectionedBuffers::fix_results() {
   const std::vector<bool> counted = counted_results(graph_);
   std::vector<packing::Buffer*> results;
@@ -113,7 +113,7 @@ void SectionedBuffers::fix_outputs() {
   }
 }
 
-/// The largest first: what is left of the section is lost.
+/// The largest outputs first, since the rest of the section is lost.
 void SectionedBuffers::fix_in_place_of_results(std::vector<packing::Buffer*> outputs) {
   std::ranges::stable_sort(outputs, std::ranges::greater(), &packing::Buffer::bytes);
   Bytes top = outputs_begin_;
@@ -137,7 +137,7 @@ std::vector<Bytes> borders_by_promise(const SectionedBuffers& buffers,
   const std::vector<packing::Buffer>& all = buffers.plan_buffers().buffers;
   const Bytes lowest = buffers.end_of_outputs();
   highest = std::max(lowest, highest);
-  std::map<Bytes, double> changes{{lowest, 0}, {highest, 0}};  // of what lies across, by address
+  std::map<Bytes, double> changes{{lowest, 0}, {highest, 0}};  // in area across, by address
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double area = static_cast<double>(all[i].bytes) * (all[i].end - all[i].begin);
     changes[offsets[i] + alignment] += area;
@@ -150,7 +150,7 @@ std::vector<Bytes> borders_by_promise(const SectionedBuffers& buffers,
     across += change;
     if (lowest <= border && border <= highest) rated.emplace_back(std::max(0.0, across), border);
   }
-  // Of those that nothing lies across the highest: above the arena it is none at all.
+  // Among borders that no buffer crosses, the highest first: above the arena it is no border.
   std::ranges::sort(rated, {}, [](const auto& one) { return std::pair(one.first, -one.second); });
   std::vector<Bytes> borders;
   for (const auto& [area, border] : rated) borders.push_back(border);

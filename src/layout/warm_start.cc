@@ -16,7 +16,7 @@ bool runs_op(const Graph& graph, const Action& action) {
   return action.verb == Verb::run && !graph.is_view_op(action.index);
 }
 
-/// What a life is of, in any plan.
+/// Identifies a life in any plan.
 constexpr auto key_of = [](const auto& life) {
   return std::tuple(life.begin, life.what.workspace, life.what.index);
 };
@@ -44,7 +44,7 @@ Repair WarmStart::layout_of(const Plan& plan, const packing::PackingGoal& goal,
   return repaired(needed, kept_offsets(plan, needed.plan_buffers()), goal, control);
 }
 
-/// Where the known layout has the end of the outputs' section; where it needed none, the highest.
+/// The end of the outputs' section in the known layout; the highest end if it has none.
 Bytes WarmStart::border_within(const Plan& plan, const packing::PackingGoal& goal) const {
   if (graph_->after_bytes() == 0) return 0;
   const bool has_border =
@@ -53,7 +53,7 @@ Bytes WarmStart::border_within(const Plan& plan, const packing::PackingGoal& goa
   return SectionedBuffers(*graph_, plan, goal.alignment).highest_border(*goal.capacity);
 }
 
-/// Of each action that runs an op, and of what follows until the next; empty where they do not
+/// The moment of each action: that of the last run up to it. Empty if moments do not
 /// ascend.
 std::vector<WarmStart::Moment> WarmStart::moments_of(const Plan& plan) const {
   std::vector<std::int32_t> places(graph_->num_ops(), kNone);
@@ -75,7 +75,7 @@ std::vector<WarmStart::Moment> WarmStart::moments_of(const Plan& plan) const {
   return moments;
 }
 
-/// In order of what they are.
+/// Sorted by key_of.
 std::vector<WarmStart::Life> WarmStart::lives_of(const Plan& plan,
                                                  const PlanBuffers& needed) const {
   const std::vector<Moment> moments = moments_of(plan);
@@ -91,8 +91,8 @@ std::vector<WarmStart::Life> WarmStart::lives_of(const Plan& plan,
   return lives;
 }
 
-/// Per buffer: its offset in the known layout, where it is needed no longer than there. Moments
-/// ascend in both plans, so what is alive together here was so there, and does not overlap.
+/// Per buffer: its offset in the known layout if it lives no longer than there. Moments ascend in
+/// both plans, so buffers alive together here were so there, and do not overlap.
 std::vector<Bytes> WarmStart::kept_offsets(const Plan& plan, const PlanBuffers& needed) const {
   std::vector<Bytes> offsets(needed.buffers.size(), packing::EjectionSearch::kUnplaced);
   auto known = known_.begin();

@@ -10,27 +10,27 @@
 
 namespace lowtide::layout {
 
-/// Addresses for plans that differ in few runs from one that has addresses. What such a plan needs
-/// no longer than that one did stays where it was, and local search (packing/ejection_search.h)
-/// finds room for the rest: where there is a hole, or else by moving others.
+/// Addresses for plans that differ in few runs from a plan with addresses. Buffers that live no
+/// longer than in the known plan keep their offset; local search (packing/ejection_search.h) places
+/// the rest, in holes or by moving other buffers.
 class WarmStart {
  public:
-  /// From a valid plan with a layout. The graph must outlive this.
+  /// `known` is a valid plan with a layout. The graph must outlive this.
   WarmStart(const Graph& graph, const Plan& known);
 
-  /// Of another valid plan, within the goal's capacity, which must be given. No work when no layout
-  /// is within it. Deterministic but for time limits.
+  /// The layout of another valid plan. Precondition: the goal has a capacity. No work when no
+  /// layout fits the capacity. Deterministic except for time limits.
   Repair layout_of(const Plan& plan, const packing::PackingGoal& goal,
                    const Control& control) const;
 
  private:
-  /// When an op runs, in terms that plans with the same order of first runs share: how many ops
-  /// have run by then, and its own place among these.
+  /// The time of a run, comparable between plans with the same order of first runs: the number of
+  /// ops that have run before, and the op's place among them.
   struct Moment {
     std::int32_t ops = 0, place = -1;
     auto operator<=>(const Moment&) const = default;
   };
-  /// What some run begins, and until when it is needed.
+  /// A buffer that a run begins, and its last moment.
   struct Life {
     Moment begin;
     Placement what;  ///< with its offset in the known layout

@@ -12,7 +12,7 @@ constexpr int kBlocks[] = {6, 12, 24, 16};  ///< dense layers of each block
 constexpr std::int64_t kGrowth = 32;        ///< channels that a dense layer adds
 constexpr std::int64_t kBottleneck = 4 * kGrowth;
 
-/// He et al. 2015 with fan-in: what torchvision gives DenseNet.
+/// He et al. 2015 with fan-in: torchvision's default for DenseNet.
 Initializer kaiming_fan_in(const Shape& weight) {
   return init::normal(0, std::sqrt(2.0 / static_cast<double>(weight[1] * weight[2] * weight[3])));
 }
@@ -26,7 +26,7 @@ Value norm_relu_conv(Value x, std::string_view norm, std::string_view conv,
   return layers::conv(relu(layers::batch_norm(x, norm)), conv, spec);
 }
 
-/// Each layer reads everything made before it in the block.
+/// Each layer reads the outputs of all earlier layers of the block.
 Value dense_block(Value x, int count) {
   std::vector<Value> features = {x};
   for (int i = 0; i < count; ++i) {
@@ -71,7 +71,7 @@ ModelParts build_densenet121(Builder& builder, const ModelOptions& options) {
 
 const Model kModels[] = {
     {"densenet121",
-     "58 dense layers, each reading all before it in its block",
+     "58 dense layers; each reads all earlier ones of its block",
      "Huang, Liu, van der Maaten, Weinberger: Densely connected convolutional networks, 2017",
      Task::images,
      {.batch = 8, .image = 224, .classes = 1000},

@@ -20,7 +20,7 @@ ModelParts build_gpt(Builder& builder, const ModelOptions& options) {
   Value positions = builder.parameter("wpe.weight", {options.sequence, options.width},
                                       init::normal(0, kDeviation));
   Value x = dropout(tokens.rows + positions, options.dropout);
-  // 2 * layers branches add up in the residual stream: each starts that much smaller (GPT-2).
+  // 2 * layers branches add up in the residual stream, so each starts with smaller values (GPT-2).
   const double residual_deviation =
       kDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const layers::TransformerBlock block = {.heads = options.heads,
@@ -57,7 +57,7 @@ constexpr Model gpt3(std::string_view name, std::string_view summary, std::int64
 }
 
 // Two rows of the paper's table cannot be built as printed: XL has 24 heads of 128 at width 2048
-// (16 fit), 13B has width 5140 with 40 heads of 128 (which make 5120).
+// (16 fit), 13B has width 5140 with 40 heads of 128 (product 5120).
 const Model kModels[] = {
     {"gpt",
      "decoder-only transformer on bytes",

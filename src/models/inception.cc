@@ -10,7 +10,7 @@ using layers::Size2;
 constexpr double kEpsilon = 1e-3;   ///< of every batch normalization
 constexpr double kAuxWeight = 0.4;  ///< of the auxiliary head's loss, as torchvision trains it
 
-/// torchvision's BasicConv2d. Its truncated normal cuts off at 20 deviations or more: a normal.
+/// torchvision's BasicConv2d. A normal replaces its truncated normal (cut off at >= 20 deviations).
 Value unit(Value x, std::string_view name, ConvSpec spec, double deviation = 0.1) {
   Builder::Scope scope(x.builder(), name);
   spec.weight = layers::normal(deviation);
@@ -90,7 +90,7 @@ Value mixed_d(Value x, std::string_view name) {
   return cat({b3, b7, halving_pool(x)}, 1);
 }
 
-/// A row and a column convolution of the same input, side by side.
+/// A row and a column convolution of the same input, concatenated.
 Value fork(Value x, std::string_view row_name, std::string_view column_name) {
   Value row = unit(x, row_name, same(384, Size2(1, 3)));
   Value column = unit(x, column_name, same(384, Size2(3, 1)));
@@ -121,7 +121,7 @@ Value auxiliary_head(Value x, std::int64_t classes) {
 }
 
 ModelParts build_inceptionv3(Builder& builder, const ModelOptions& options) {
-  constexpr std::int64_t kSmallest = 299;  // or the auxiliary head's 5x5 finds too little
+  constexpr std::int64_t kSmallest = 299;  // else the auxiliary head's 5x5 does not fit
   Value input = layers::image_input(builder, options, kSmallest);
   Value x = stem(input);
   x = mixed_a(x, "Mixed_5b", 32);

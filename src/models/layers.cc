@@ -12,12 +12,12 @@ Value bias_parameter(Builder& builder, const ParameterInit& bias, std::int64_t w
   return bias ? builder.parameter("bias", {width}, bias(weight_shape)) : Value();
 }
 
-/// Throws InputError when each channel of x has one value only.
+/// Throws InputError when each channel of x has only one value.
 void require_variance(Value x, Value weight) {
   if (x.type().elements() / x.size(1) > 1) return;
   const auto& tensors = x.builder().data().tensors;
   throw InputError(fmt::format(
-      "the batch normalization by \"{}\" would see one value per channel, which has no variance: "
+      "the batch normalization by \"{}\" would get one value per channel, which has no variance: "
       "use a larger batch or larger images",
       tensors[static_cast<std::size_t>(weight.id())].name));
 }

@@ -6,8 +6,8 @@
 #include "builder/functions.h"
 #include "models/model.h"
 
-/// What the models of the zoo are built from. Each layer defines its parameters in a scope of its
-/// name, under the names of the PyTorch module ("weight", "bias", "running_mean", ...).
+/// The layers of the zoo's models. Each layer defines its parameters in a scope of its name, under
+/// the names of the PyTorch module ("weight", "bias", "running_mean", ...).
 namespace lowtide::models::layers {
 
 /// Height and width; one number stands for both.
@@ -37,11 +37,11 @@ struct ConvSpec {
 Value conv(Value x, std::string_view name, const ConvSpec& spec);
 Value conv_transpose(Value x, std::string_view name, const ConvSpec& spec);
 
-/// Batch normalization in training mode. Throws InputError when a channel has one value only:
-/// then there is no variance.
+/// Batch normalization in training mode. Throws InputError when a channel has only one value, since
+/// then its variance is undefined.
 Value batch_norm(Value x, std::string_view name, double epsilon = 1e-5);
 
-/// Convolution `name`, batch normalization `norm_name`, ReLU: the usual trio.
+/// Convolution `name`, batch normalization `norm_name`, then ReLU.
 Value conv_bn_relu(Value x, std::string_view name, std::string_view norm_name,
                    const ConvSpec& spec);
 

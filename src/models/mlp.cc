@@ -21,7 +21,7 @@ ModelParts build_mlp(Builder& builder, const ModelOptions& options) {
 
 const Model kModels[] = {
     {"mlp",
-     "multilayer perceptron on grey images, as of MNIST",
+     "multilayer perceptron on grey images such as MNIST",
      "Rumelhart, Hinton, Williams: Learning representations by back-propagating errors, 1986",
      Task::images,
      {.batch = 64, .image = 28, .classes = 10, .layers = 3, .width = 512, .dropout = 0},

@@ -23,13 +23,13 @@ struct ModelOptions {
   double dropout = -1;        ///< negative: the model's own default
 };
 
-/// A field of ModelOptions that is a size, under the name that users give it.
+/// A size field of ModelOptions and its name for users.
 struct SizeOption {
   std::string_view name;  ///< "batch"
   std::int64_t ModelOptions::*field;
   std::string_view help;
 };
-/// All of them; a model reads those whose default is set.
+/// All size options; a model reads the options for which it has a default.
 std::span<const SizeOption> size_options();
 
 enum class Task { images, tokens, segmentation };
@@ -48,15 +48,15 @@ struct Model {
   std::string_view summary;   ///< one line
   std::string_view paper;
   Task task;
-  ModelOptions defaults;      ///< every field that the model reads is set; the others stay 0
+  ModelOptions defaults;      ///< every field that the model reads is set; others are 0
   ModelParts (*build)(Builder& builder, const ModelOptions& options);
 };
 
 std::span<const Model> models();
 /// Throws InputError with the nearest names.
 const Model& find_model(std::string_view name);
-/// The model's defaults overridden by what `given` sets. Throws InputError for an option that the
-/// model does not read or that is out of range.
+/// The model's defaults, overridden by the options set in `given`. Throws InputError for an option
+/// that the model does not read or that is out of range.
 ModelOptions with_defaults(const Model& model, const ModelOptions& given);
 
 struct OptimizerOptions {

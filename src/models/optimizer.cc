@@ -6,7 +6,7 @@
 namespace lowtide::models {
 namespace {
 
-/// What the update of one parameter appends.
+/// Helpers to append the update of one parameter.
 struct Update {
   Builder& builder;
   const OptimizerOptions& options;
@@ -22,7 +22,7 @@ struct Update {
 
 constexpr bool kMaximize = false;
 
-// A momentum of zeros makes the first step what PyTorch's first step is: momentum * 0 + gradient.
+// A momentum of zeros gives the same first step as PyTorch: momentum * 0 + gradient.
 void append_sgd(const Update& update, Value parameter, Value gradient) {
   constexpr double kDampening = 0;
   constexpr bool kNesterov = false, kIsFirstStep = false;
@@ -96,7 +96,7 @@ void append_optimizer(Builder& builder, std::span<const Value> parameters,
   check(options);
   builder.set_phase(Phase::optimizer);
   const double rate = options.learning_rate > 0 ? options.learning_rate : optimizer.learning_rate;
-  // f64, so that the kernels see exactly the rate that was given, as PyTorch's do.
+  // f64, so that the kernels get exactly the given rate, as in PyTorch.
   Value learning_rate =
       builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state, init::constant(rate));
   Value step;

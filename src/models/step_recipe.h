@@ -6,7 +6,7 @@
 
 namespace lowtide::models {
 
-/// Which training step: the model, its sizes and its optimizer.
+/// Describes a training step: the model, its sizes and its optimizer.
 struct StepRecipe {
   std::string model;
   ModelOptions sizes;

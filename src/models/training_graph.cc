@@ -7,8 +7,8 @@
 namespace lowtide::models {
 namespace {
 
-/// The gradient as a tensor of its own in the parameter's layout: the update reads both as flat
-/// arrays, and two parameters can have one adjoint.
+/// The gradient as a separate tensor in the parameter's layout: the update reads both as flat
+/// arrays, and two parameters may share one adjoint.
 Value own_gradient(Builder& builder, Value parameter, Value adjoint) {
   Value gradient = contiguous(adjoint);
   const auto& tensors = builder.data().tensors;

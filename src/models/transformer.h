@@ -10,7 +10,7 @@ struct TransformerBlock {
   Value masked_out = {};         ///< boolean (T, T), true where attention is forbidden; or empty
   double attention_dropout = 0;  ///< of the attention weights
   double hidden_dropout = 0;     ///< between the two maps of the mlp
-  double dropout = 0;            ///< of what is added to the residual stream
+  double dropout = 0;            ///< of the terms added to the residual stream
   bool gelu_tanh = false;
   double epsilon = 1e-5;
   ParameterInit residual_weight = {};  ///< of the maps that end in the residual stream

@@ -29,7 +29,7 @@ std::vector<Value> vgg_features(Value x, const VggStages& stages) {
 
 namespace {
 
-/// What the head sees whatever the images' size. Nothing to do at the usual 224 x 224.
+/// Pools to the input size of the head. Nothing to do for the usual 224 x 224 images.
 Value to_head_size(Value x) {
   constexpr std::int64_t kSide = 7;
   if (x.size(2) == kSide && x.size(3) == kSide) return x;

@@ -16,7 +16,7 @@ inline const VggStages kVgg19 = {2, 2, 4, 4, 4};
 /// Channels of a stage: 64, 128, 256, 512, 512.
 std::int64_t vgg_channels(std::size_t stage);
 
-/// "features.0" ... as torchvision numbers them; the result of each stage, pooled.
+/// The pooled result of each stage. Names "features.0" ... as torchvision numbers them.
 std::vector<Value> vgg_features(Value x, const VggStages& stages);
 
 }  // namespace lowtide::models::layers

@@ -10,7 +10,7 @@ namespace {
 
 using Outputs = std::vector<OutputType>;
 
-/// The arguments that both the convolution and its gradient end with, from index `first` on.
+/// The last arguments of the convolution and of its gradient, from index `first` on.
 struct Geometry {
   Geometry(const OpCall& call, std::size_t first)
       : stride(call.integers(first)),
@@ -25,7 +25,7 @@ struct Geometry {
   std::vector<std::int64_t> output_padding;
   std::int64_t groups;
 
-  /// Channels that a weight of this shape makes.
+  /// Output channels of a weight of this shape.
   std::int64_t channels_out(const Shape& weight) const {
     return transposed ? weight[1] * groups : weight[0];
   }
@@ -49,12 +49,12 @@ void check(const OpCall& call, const Geometry& geometry, const Shape& input, con
   }
 }
 
-/// The layout that the kernels choose by those of input and weight.
+/// The layout that the kernels choose, given the layouts of input and weight.
 Shape chosen_strides(const Shape& shape, const TensorType& input, const TensorType& weight) {
   return suggested_strides(shape, suggests_channels_last(weight) ? weight : input);
 }
 
-/// The layout of the weight's gradient: a weight that reads both ways is left as it is.
+/// The layout of the weight's gradient: a weight with both layouts keeps its strides.
 Shape weight_strides(const TensorType& input, const TensorType& weight) {
   const Shape chosen = chosen_strides(weight.shape, input, weight);
   const TensorType same_memory{weight.dtype, weight.shape, chosen};
@@ -78,7 +78,7 @@ Outputs convolution(const OpCall& call) {
   return {fresh(input.dtype, std::move(shape), std::move(strides))};
 }
 
-/// Gradients of input, weight and bias as far as the mask asks for them.
+/// The gradients of input, weight and bias that the mask asks for.
 Outputs convolution_backward(const OpCall& call) {
   const TensorType& input = call.tensor(1);
   const TensorType& weight = call.tensor(2);
@@ -96,7 +96,7 @@ Outputs convolution_backward(const OpCall& call) {
   return outputs;
 }
 
-/// A multiplication and an addition of each weight at each place where the kernel is put.
+/// A multiplication and an addition of each weight at each position of the kernel.
 double convolution_work(const Geometry& geometry, const Shape& input, const Shape& output,
                         const Shape& weight) {
   const Shape& places = geometry.transposed ? input : output;
@@ -109,7 +109,7 @@ double flops(const OpCall& call, std::span<const OutputType> outputs) {
                           call.tensor(1).shape);
 }
 
-/// As much again for each of the two large gradients.
+/// The same again for each of the two large gradients.
 double backward_flops(const OpCall& call, std::span<const OutputType>) {
   const std::vector<std::int64_t> mask = call.integers(10);
   const double once = convolution_work(Geometry(call, 4), call.tensor(1).shape,

@@ -21,7 +21,7 @@ void require_parts(const OpCall& call, const std::vector<TensorType>& parts) {
   refuse(call.type(), fmt::format("shapes {} and {} do not fit", format_shape(a), format_shape(b)));
 }
 
-/// Channels last only when every part is.
+/// Channels last only when every part is channels last.
 Shape joined_strides(const Shape& shape, const std::vector<TensorType>& parts) {
   const bool all = std::ranges::all_of(parts, suggests_channels_last);
   return all ? channels_last_strides(shape) : contiguous_strides(shape);
@@ -57,7 +57,7 @@ Outputs stack(const OpCall& call) {
   return {fresh(result_dtype(parts), std::move(shape))};
 }
 
-/// Argument 1 widened by pairs (before, after) from the last dimension on.
+/// The input, padded by the pairs (before, after) in argument 1, from the last dimension on.
 Outputs pad(const OpCall& call) {
   const TensorType& self = call.tensor(0);
   const std::vector<std::int64_t> amounts = call.integers(1);
@@ -77,7 +77,7 @@ Outputs pad(const OpCall& call) {
   return {fresh(self.dtype, shape, suggested_strides(shape, self))};
 }
 
-/// Zeros of the size that argument 1 gives, with the gradient in its place.
+/// Zeros of the size in argument 1, with the gradient at its position.
 Outputs embedded(const OpCall& call) {
   return {fresh(call.tensor(0).dtype, call.integers(1))};
 }
@@ -102,7 +102,7 @@ Outputs embedding_backward(const OpCall& call) {
   return {fresh(gradient.dtype, {call.integer(2), gradient.shape.back()})};
 }
 
-/// The shape of the index, within that of the source in all other dimensions.
+/// Checks that the index's shape is within the source's in all other dimensions.
 void check_index(const OpCall& call, const Shape& index, const Shape& source, bool all_dims) {
   const std::size_t dim = wrap_dim(call.type(), call.integer(1), source.size());
   bool fits = index.size() == source.size();

@@ -13,7 +13,7 @@ using Outputs = std::vector<OutputType>;
 
 constexpr std::int64_t kNoReduction = 0;
 
-/// Scores (N, C, ...) and classes (N, ...) that agree; the shape of the classes.
+/// Checks that scores (N, C, ...) and classes (N, ...) agree; returns the shape of the classes.
 const Shape& class_shape(const OpCall& call, std::size_t scores) {
   const Shape& all = call.tensor(scores).shape;
   const Shape& classes = call.tensor(scores + 1).shape;
@@ -26,7 +26,7 @@ const Shape& class_shape(const OpCall& call, std::size_t scores) {
   return classes;
 }
 
-/// The loss and the total weight of what it averages.
+/// The loss and the total weight of the averaged elements.
 Outputs nll_loss(const OpCall& call) {
   const DType dtype = call.tensor(0).dtype;
   const Shape& classes = class_shape(call, 0);
@@ -45,7 +45,7 @@ Outputs mse_loss(const OpCall& call) {
   const DType dtype = result_dtype(types);
   if (call.integer_or(2, 1) != kNoReduction) {
     OutputType loss = fresh(dtype, {});
-    loss.storage_bytes = contiguous_type(dtype, shape).bytes();  // the addends were in it
+    loss.storage_bytes = contiguous_type(dtype, shape).bytes();  // it held the addends
     return {loss};
   }
   return {fresh(dtype, shape, elementwise_strides(shape, types))};

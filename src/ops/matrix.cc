@@ -84,7 +84,7 @@ Outputs attention_backward(const OpCall& call) {
   return outputs;
 }
 
-/// `products` products of (T x D) by (D x S) for each batch and head; queries are argument kQuery.
+/// kProducts products of (T x D) by (D x S) for each batch and head; argument kQuery: the queries.
 template <std::size_t kQuery, int kProducts>
 double attention_flops(const OpCall& call, std::span<const OutputType>) {
   const auto keys = static_cast<double>(call.tensor(kQuery + 1).shape[2]);

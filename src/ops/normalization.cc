@@ -43,7 +43,7 @@ Outputs batch_norm(const OpCall& call) {
           fresh(dtype, {saved}), fresh(dtype, {saved})};
 }
 
-/// The wanted among the gradients of the input and of two tensors of `parameters`.
+/// The wanted gradients among those of the input and of two tensors of shape `parameters`.
 Outputs masked(const std::vector<std::int64_t>& mask, OutputType input, DType dtype,
                const Shape& parameters) {
   Outputs outputs;

@@ -10,7 +10,7 @@
 
 namespace lowtide::ops {
 
-/// What is known of a tensor before it exists. `strides` are in elements.
+/// The known properties of a tensor before it exists. `strides` are in elements.
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;
@@ -24,7 +24,7 @@ struct TensorType {
 Shape contiguous_strides(const Shape& shape);
 TensorType contiguous_type(DType dtype, Shape shape);
 
-/// An op's arguments in schema order, tensors by their types: what shape rules see.
+/// An op's arguments in schema order, tensors by their types: the input of shape rules.
 class OpCall {
  public:
   OpCall(std::string_view type, std::span<const Argument> args, std::span<const TensorType> inputs)
@@ -32,7 +32,7 @@ class OpCall {
 
   std::string_view type() const { return type_; }
   std::size_t size() const { return args_.size(); }
-  /// Given and not None. Trailing arguments may be left out: they keep the schema's defaults.
+  /// Whether argument i is given and not None. Omitted trailing arguments keep their defaults.
   bool has(std::size_t i) const;
   template <typename T>
   bool holds(std::size_t i) const {
@@ -61,22 +61,22 @@ struct OutputType {
   TensorType type;
   /// Position of the op's input whose storage this output shares; -1 for a fresh tensor.
   int view_of = -1;
-  /// Memory of a fresh tensor, where that is more than its elements take; 0 where it is not.
+  /// Bytes of a fresh tensor's memory if its elements need fewer; else 0.
   Bytes storage_bytes = 0;
 };
 
-/// Everything that planning and building know of one ATen op. One entry per op, in the file of
-/// its family under src/ops/; its gradient is a rule under src/autodiff/rules/.
+/// All facts about one ATen op that planning and building use. One entry per op, in the file of its
+/// family under src/ops/; its gradient is a rule under src/autodiff/rules/.
 struct OpDef {
   std::string_view type;  ///< with overload: "aten::add.Tensor"
-  /// Types of the outputs, without running anything. Throws InputError for shapes that do not fit.
+  /// Types of the outputs, without running the op. Throws InputError for shapes that do not fit.
   std::vector<OutputType> (*infer)(const OpCall& call) = nullptr;
   /// Computes each element of output 0 from the same element of the inputs, so that output 0 may
   /// be written over an input of equal bytes, type and layout.
   bool pointwise = false;
   /// Draws from the generator.
   bool random = false;
-  /// Worth recomputing under the `selective` strategy: little time for the bytes it makes.
+  /// Recomputed by the `selective` strategy: needs little time for the bytes it makes.
   bool cheap = false;
   bool recomputable = true;
   /// Positions in the schema of the arguments that the op writes.

@@ -4,7 +4,7 @@
 #include "ops/shapes.h"
 
 /// Ops that only write resident tensors: parameter updates and counters. The aliases that some of
-/// them return are no outputs.
+/// them return are not outputs.
 namespace lowtide::ops {
 namespace {
 
@@ -39,7 +39,7 @@ Outputs adam(const OpCall& call) {
   return {};
 }
 
-/// Argument 0 changes in place by something that broadcasts to it.
+/// Argument 0 is updated in place with an operand that broadcasts to it.
 Outputs in_place(const OpCall& call) {
   const Shape& self = call.tensor(0).shape;
   if (call.holds<TensorArg>(1) &&

@@ -69,7 +69,7 @@ Outputs avg_pool(const OpCall& call) {
                         {1}, call.boolean_or(4, false)})};
 }
 
-/// The gradient of argument 1, laid out as it.
+/// The gradient of argument 1, with the same layout.
 Outputs like_argument_1(const OpCall& call) {
   return {like_input(call, 1, tensor_of_rank(call, 1, 4).shape)};
 }

@@ -9,7 +9,7 @@ bool is_unsigned_byte(DType dtype) { return dtype == DType::u8; }
 
 DType promote_integers(DType a, DType b) {
   if (is_unsigned_byte(a) != is_unsigned_byte(b) && (a == DType::i8 || b == DType::i8)) {
-    return DType::i16;  // the smallest with room for 0..255 and negative numbers
+    return DType::i16;  // the smallest type for both 0..255 and negative numbers
   }
   if (element_bytes(a) != element_bytes(b)) return element_bytes(a) > element_bytes(b) ? a : b;
   return is_unsigned_byte(a) ? b : a;

@@ -11,14 +11,14 @@ namespace lowtide::ops {
 /// The smallest type that holds both.
 DType promote(DType a, DType b);
 
-/// The type of an element-by-element result: tensors with dimensions decide before those without,
-/// and those before a plain number (its type as number_dtype gives it).
+/// The type of an element-by-element result: tensors with dimensions decide first, then tensors
+/// without dimensions, then the plain number (`number` as number_dtype() gives it).
 DType result_dtype(std::span<const TensorType> tensors, std::optional<DType> number = {});
 
-/// The type that argument i of the call, a plain number, stands for.
+/// The type of argument i of the call, a plain number.
 DType number_dtype(const OpCall& call, std::size_t i);
 
-/// Integers become f32 where a function has fractional values.
+/// f32 for integers, for functions with fractional values; else the same type.
 DType as_floating(DType dtype);
 
 }  // namespace lowtide::ops

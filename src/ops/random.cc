@@ -4,13 +4,13 @@
 #include "ops/shapes.h"
 #include "ops/strides.h"
 
-/// Ops that draw random numbers, and the gradient that reads what they drew.
+/// Ops that draw random numbers, and the gradient that reads the drawn mask.
 namespace lowtide::ops {
 namespace {
 
 using Outputs = std::vector<OutputType>;
 
-/// The scaled rest of the input and the mask of what was kept.
+/// The kept elements of the input, scaled, and their mask.
 Outputs dropout(const OpCall& call) {
   const TensorType& input = call.tensor(0);
   const double probability = call.number(1);

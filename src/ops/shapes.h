@@ -5,7 +5,7 @@
 
 #include "ops/op_def.h"
 
-/// What the shape rules of the ops have in common.
+/// Helpers of the ops' shape rules.
 namespace lowtide::ops {
 
 /// "[2, 3]".
@@ -18,16 +18,16 @@ std::string format_shape(const Shape& shape);
 /// Throws InputError when there is no such dimension.
 std::size_t wrap_dim(std::string_view op, std::int64_t dim, std::size_t rank);
 
-/// The shape to which both broadcast. Throws InputError that shows both.
+/// The shape to which both broadcast. Throws InputError that shows both shapes.
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b);
 
-/// count * size. Throws InputError that shows the shape when the bytes of so many elements cannot
-/// be counted.
+/// count * size. Throws InputError that shows the shape when the bytes of that many elements do not
+/// fit 63 bits.
 std::int64_t checked_times(std::int64_t count, std::int64_t size, const Shape& shape);
 std::int64_t count_elements(const Shape& shape);
 
-/// `sizes` of a view of `elements` elements with one -1 worked out. Throws InputError when the
-/// numbers do not agree.
+/// `sizes` of a view of `elements` elements, with a -1 replaced by its size. Throws InputError when
+/// the numbers do not agree.
 Shape infer_sizes(std::string_view op, const Shape& sizes, std::int64_t elements);
 
 /// The shape left by reducing over `dims` (all when empty).
@@ -42,7 +42,7 @@ OutputType fresh(DType dtype, Shape shape, Shape strides);
 /// Throws InputError unless tensor argument `i` of the call has this rank.
 const TensorType& tensor_of_rank(const OpCall& call, std::size_t i, std::size_t rank);
 
-/// Entry `i` of a list of sizes in which one number may stand for all of `dims`.
+/// Entry `i` of a list of sizes; a single number stands for all dimensions.
 std::int64_t per_dim(const std::vector<std::int64_t>& sizes, std::size_t i);
 
 }  // namespace lowtide::ops

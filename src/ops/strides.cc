@@ -28,7 +28,7 @@ Shape packed_strides(const Shape& shape, std::span<const std::size_t> order) {
   return strides;
 }
 
-/// Whether `type` is laid out without gaps in this order; dimensions of size 1 have no say.
+/// Whether `type` is laid out without gaps in this order; dimensions of size 1 do not matter.
 bool is_packed(const TensorType& type, std::span<const std::size_t> order) {
   std::int64_t step = 1;
   for (std::size_t dim : order) {
@@ -54,7 +54,7 @@ Shape broadcast_strides(const TensorType& type, const Shape& shape) {
   return strides;
 }
 
-/// Which of two dimensions is the inner one: < 0 for `a`, > 0 for `b`, 0 when no operand tells.
+/// Which of two dimensions is the inner one: < 0 for `a`, > 0 for `b`, 0 if undetermined.
 int compare_dims(const Shape& shape, std::span<const Shape> operands, std::size_t a,
                  std::size_t b) {
   for (const Shape& strides : operands) {
@@ -65,8 +65,8 @@ int compare_dims(const Shape& shape, std::span<const Shape> operands, std::size_
   return 0;
 }
 
-/// Dimensions from the innermost on. An insertion sort that steps over pairs that do not compare,
-/// since which of several consistent orders comes out depends on it.
+/// Dimensions, innermost first. The same insertion sort as the kernels': it steps over pairs that
+/// do not compare, which selects one of several consistent orders.
 std::vector<std::size_t> iteration_order(const Shape& shape, std::span<const Shape> operands) {
   std::vector<std::size_t> order = dims_from_last(shape.size());
   for (std::size_t i = 1; i < order.size(); ++i) {
@@ -86,7 +86,7 @@ bool all_of_shape(std::span<const TensorType> operands, const Shape& shape) {
   return std::ranges::all_of(operands, [&](const TensorType& t) { return t.shape == shape; });
 }
 
-/// The layout that all operands have in common, when they have.
+/// The common layout of all operands, if there is one.
 std::optional<Shape> common_strides(const Shape& shape, std::span<const TensorType> operands) {
   if (operands.empty() || !all_of_shape(operands, shape)) return std::nullopt;
   if (std::ranges::all_of(operands, &TensorType::contiguous)) return contiguous_strides(shape);
@@ -97,13 +97,13 @@ std::optional<Shape> common_strides(const Shape& shape, std::span<const TensorTy
   return same ? std::optional(operands.front().strides) : std::nullopt;
 }
 
-/// A run of dimensions that lie evenly spaced in memory.
+/// A run of dimensions whose elements are evenly spaced in memory.
 struct Run {
   std::int64_t elements;
   std::int64_t stride;
 };
 
-/// The runs of a tensor, from the innermost on.
+/// The runs of a tensor, innermost first.
 std::vector<Run> even_runs(const TensorType& type) {
   std::vector<Run> runs = {{type.shape.back(), type.strides.back()}};
   for (std::size_t dim = type.shape.size() - 1; dim-- > 0;) {
@@ -133,7 +133,7 @@ bool suggests_channels_last(const TensorType& type) {
     const std::int64_t size = type.shape[dim];
     const std::int64_t stride = type.strides[dim];
     if (size == 0 || stride < least) return false;
-    if (dim == 0 && least == type.strides[1]) return false;  // N x 1 x 1 x 1 reads both ways
+    if (dim == 0 && least == type.strides[1]) return false;  // N x 1 x 1 x 1 has both layouts
     least = size > 1 ? stride * size : stride;
   }
   return true;

@@ -13,7 +13,7 @@ namespace {
 
 using Outputs = std::vector<OutputType>;
 
-/// The argument's memory read with another shape and strides.
+/// The argument's memory with another shape and strides.
 OutputType view_of(const OpCall& call, Shape shape, Shape strides) {
   return {TensorType{call.tensor(0).dtype, std::move(shape), std::move(strides)},
           call.position(0)};

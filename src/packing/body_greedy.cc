@@ -18,7 +18,7 @@ struct Placed {
   Bytes height = 0;
 };
 
-/// Bases at which a body would meet what is placed: first included, last not.
+/// Offsets [first, last) at which a body would overlap a placed member.
 struct Forbidden {
   Bytes first, last;
 };
@@ -53,7 +53,7 @@ class Placer {
     }
   }
 
-  /// The lowest base that is aligned and not forbidden.
+  /// The lowest aligned offset of the body that is not forbidden.
   Bytes lowest(const Body& body) {
     std::vector<Forbidden> forbidden;
     for (std::size_t m = 0; m < body.members.size(); ++m) forbid(body, m, forbidden);
@@ -82,12 +82,12 @@ class Placer {
   const std::vector<Buffer>& buffers_;
   const std::vector<Body>& bodies_;
   Bytes alignment_;
-  std::vector<Bytes> at_;              // per buffer that is present
+  std::vector<Bytes> at_;              // per placed buffer
   std::vector<std::int32_t> present_;  // buffers
   std::int64_t work_ = 0;
 };
 
-/// The fixed ones first, then by bytes times life.
+/// Fixed bodies first, then by bytes times life.
 Order first_order(const std::vector<Body>& bodies) {
   Order order;
   for (std::size_t b = 0; b < bodies.size(); ++b) order.push_back(static_cast<std::int32_t>(b));
@@ -110,7 +110,7 @@ std::vector<Bytes> greedy_bodies(const std::vector<Buffer>& buffers,
   const auto fixed = static_cast<std::size_t>(
       std::ranges::count_if(bodies, [](const Body& body) { return body.block.fixed.has_value(); }));
   const std::size_t free = bodies.size() - fixed;
-  std::mt19937 random;  // its own seed: the same orders on every machine
+  std::mt19937 random;  // default seed: the same orders on every machine
   const std::int64_t most = std::min(goal.work, kPackingWork) / kShare;
   for (int i = 0; free > 1 && i < kMostSwaps && placer.work() < most; ++i) {
     if (control.should_stop()) break;

@@ -78,7 +78,7 @@ std::vector<Column> columns_of(std::string_view header) {
   return columns;
 }
 
-/// A line's cells, and where it stands for errors.
+/// The cells of a line, and its number for error messages.
 struct Line {
   std::size_t number;
   std::vector<std::string_view> cells;
@@ -121,7 +121,7 @@ void set(Buffer& buffer, Column column, const Line& line, std::size_t cell) {
   }
 }
 
-/// Where the cells of a column go that are names; nullptr for numbers.
+/// The list for the cells of a column of names; nullptr for a column of numbers.
 std::vector<std::string>* names_of(BufferTable& table, Column column) {
   switch (column) {
     case Column::id: return &table.ids;

@@ -10,7 +10,7 @@
 
 namespace lowtide::packing {
 
-/// Buffers of a file, with what it calls them.
+/// The buffers of a file and their names.
 struct BufferTable {
   std::vector<std::string> ids;
   std::vector<Buffer> buffers;
@@ -18,16 +18,16 @@ struct BufferTable {
 };
 
 /// Reads MiniMalloc's CSV: a header, then one buffer a line. Columns, in any order: `id` (or
-/// `buffer`, `buffer_id`), `lower` (`start`, `begin`) and `upper`, the half-open life; instead of
-/// `upper`, `end` is the last time included; `size`; where there are, `alignment` and `offset`,
-/// where the buffer must lie; an empty `offset` or -1 means anywhere; `same` and `group`, names
-/// that tie buffers (Ties). Other columns are an error. Times must be within 32 bits. Throws
-/// InputError that names the source, if it has a name, and the line.
+/// `buffer`, `buffer_id`), `lower` (`start`, `begin`) and `upper`, the half-open life (`end`,
+/// instead of `upper`, is the last time included); `size`; optionally `alignment`; `offset`, a
+/// fixed offset (empty or -1: none); `same` and `group`, names that tie buffers (Ties). Other
+/// columns are an error. Times must be within 32 bits. Throws InputError that names the source, if
+/// it has a name, and the line.
 BufferTable parse_buffers(std::string_view text, std::string_view source = "");
 BufferTable read_buffers(const std::filesystem::path& path);
 
-/// id,lower,upper,size,alignment,same,group,offset, one buffer a line: what parse_buffers reads,
-/// with offsets. `alignment` is left out where no buffer has any, as are ties where there are none.
+/// id,lower,upper,size,alignment,same,group,offset, one buffer per line, as parse_buffers() reads
+/// it. Leaves out `alignment`, `same` and `group` when no buffer has any.
 std::string to_csv(const BufferTable& table, const Packing& packing);
 
 }  // namespace lowtide::packing

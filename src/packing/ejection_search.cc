@@ -7,13 +7,13 @@
 namespace lowtide::packing {
 namespace {
 
-/// What an ejection adds to a weight, in areas of the item.
+/// The increase of an item's weight by an ejection, relative to its area.
 constexpr double kGrowth = 0.2;
-/// For so many moves at least, and up to twice as many, what was placed is safe.
+/// A placed item is safe for at least this many moves, and at most twice as many.
 constexpr std::int64_t kSafeMoves = 3;
-/// Above the sum of any weights that are not safe; and above that of any which are not fixed.
+/// kSafe exceeds the sum of all weights of items not safe, kFixed that of items not fixed.
 constexpr double kSafe = 1e6, kFixed = 1e9;
-/// Of so many moves per item one is to anywhere: a few items could go round for ever.
+/// One of this many moves, per item, goes anywhere: else a few items could cycle forever.
 constexpr std::uint64_t kRandomMoves = 50;
 constexpr std::int64_t kMovesPerPoll = 256;
 
@@ -40,7 +40,7 @@ EjectionSearch::EjectionSearch(const Instance& instance, const std::vector<Bytes
     costs_.push_back(is_fixed(items_[i]) ? kFixed : weights_[i]);
     (offsets[i] == kUnplaced ? unplaced_ : placed).push_back(static_cast<ItemId>(i));
   }
-  // In order, so that each is inserted at the end.
+  // Sorted, so that each insertion is at the end.
   const auto top = [&](ItemId i) { return offsets_[i] + items_[i].bytes; };
   std::ranges::stable_sort(placed, {}, [&](ItemId i) { return offsets_[i]; });
   for (const ItemId i : placed) by_offset_.insert(offsets_[i], i, items_[i]);
@@ -108,7 +108,7 @@ EjectionSearch::ItemId EjectionSearch::take_any() {
   return item;
 }
 
-/// Where the item, as its offset grows, begins and ends to overlap what is alive with it.
+/// Finds the offsets at which the item begins and ceases to overlap items alive with it.
 void EjectionSearch::find_events(ItemId item) {
   const Item& mine = items_[item];
   const auto collect = [&](const PlacedItems& list, Bytes shift, std::vector<Event>& events) {
@@ -118,15 +118,15 @@ void EjectionSearch::find_events(ItemId item) {
       events[i] = {list.height(place) - shift, costs_[list.id(place)]};
     }
     events[alive_] = {std::numeric_limits<Bytes>::max(), 0};
-    // The pass over all looks at several at once.
+    // The pass over all items is vectorized.
     work_ += static_cast<std::int64_t>(list.size() / 4 + 2 * alive_);
   };
   collect(by_top_, 0, ends_);
   collect(by_offset_, mine.bytes, begins_);
 }
 
-/// Passes the offsets in order. The sum of costs is least on some ranges, from where it fell to
-/// where it rises again; of such ranges, the ends are looked at.
+/// Passes over the offsets in order. The sum of costs is constant between events; both ends of the
+/// ranges with the least sum are candidates.
 Bytes EjectionSearch::cheapest_offset(ItemId item, Bytes capacity) {
   const Bytes alignment = items_[item].alignment;
   const Bytes highest = align_down(capacity - items_[item].bytes, alignment);
@@ -136,7 +136,7 @@ Bytes EjectionSearch::cheapest_offset(ItemId item, Bytes capacity) {
   for (; begin->at < 0; ++begin) cost += begin->cost;
   Bytes best = 0;
   std::uint64_t ties = 0;
-  constexpr double kSame = 1e-7;  // what sums of safe items are uncertain by
+  constexpr double kSame = 1e-7;  // rounding error of sums with safe items
   const auto look_at = [&](Bytes offset) {
     if (cost < least - kSame && !anywhere) {
       ties = 0;
@@ -163,7 +163,7 @@ Bytes EjectionSearch::cheapest_offset(ItemId item, Bytes capacity) {
   }
 }
 
-/// Of what find_events() found.
+/// The items that would overlap, from the results of find_events().
 std::vector<EjectionSearch::ItemId> EjectionSearch::in_the_way(ItemId item, Bytes offset) const {
   std::vector<ItemId> result;
   for (std::size_t i = 0; i < alive_; ++i) {

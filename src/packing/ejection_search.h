@@ -10,42 +10,42 @@
 
 namespace lowtide::packing {
 
-/// Looks for packings no higher than a capacity by local search among partial packings. What is not
-/// placed comes, one at random after the other, to the offset where what it overlaps weighs least;
-/// that is ejected ("ejection chains", Glover, Discrete Applied Mathematics 1996; partial solutions
-/// as of Blöchliger and Zufferey's PartialCol, Computers & Operations Research 2008). An item
-/// weighs its bytes times its life, and more each time that it is ejected (the "breakout" of
-/// Morris, AAAI 1993), so that no set of items pushes each other around for ever; the last few that
-/// were placed are not ejected if that can be (tabu search). It proves nothing, but where buffers
-/// are many it comes within a part of a percent of the bound long before a search that can.
+/// Looks for a packing within a capacity by local search among partial packings. Unplaced items
+/// come in random order; each goes to the offset where the overlapped items have the least total
+/// weight, and ejects these items ("ejection chains", Glover, Discrete Applied Mathematics 1996;
+/// partial solutions as in Blöchliger and Zufferey's PartialCol, Computers & Operations Research
+/// 2008). The weight of an item is its bytes times its life; it grows with each ejection (the
+/// "breakout" of Morris, AAAI 1993), so that no set of items eject each other forever. The last few
+/// placed items are not ejected if possible (tabu search). It proves nothing, but with many buffers
+/// it comes within a fraction of a percent of the bound long before an exact search.
 ///
-/// Goes on from where it was when asked for another capacity. Deterministic. A move takes
-/// O(items) of the cheapest kind: two lists, by offset and by top, are read in order.
+/// A call with another capacity continues from the current state. Deterministic. A move takes
+/// O(items) sequential reads of two lists, by offset and by top.
 class EjectionSearch {
  public:
   static constexpr Bytes kUnplaced = -1;
 
-  /// Begins with a packing of all items or of some: an offset per item, or kUnplaced.
+  /// Starts from a full or partial packing: an offset per item, or kUnplaced.
   EjectionSearch(const Instance& instance, const std::vector<Bytes>& offsets);
 
-  /// Whether all items lie within the capacity, before the work is used up or `control` stops it.
-  /// Not smaller than what a fixed item needs.
+  /// Searches until all items lie within the capacity (returns true), the work is used up or
+  /// `control` stops it. Precondition: fixed items fit the capacity.
   bool pack_within(Bytes capacity, std::int64_t most_work, const Control& control);
 
-  /// Per item; of a packing after pack_within() succeeded.
+  /// Per item; a full packing after pack_within() returned true.
   const std::vector<Bytes>& offsets() const { return offsets_; }
-  /// Placed items looked at: a deterministic stand-in for time.
+  /// Number of placed items visited: a deterministic measure of time.
   std::int64_t work() const { return work_; }
 
  private:
   using ItemId = PlacedItems::ItemId;
 
-  /// Where an item of some size begins or ends to overlap a placed one, and what that costs.
+  /// The offset where an item begins or ceases to overlap a placed item, and the cost of that item.
   struct Event {
     Bytes at;
     double cost;
   };
-  /// What was just placed is not ejected until some move, if that can be.
+  /// A recently placed item, not ejected before a certain move if possible.
   struct Safe {
     ItemId item;
     std::int64_t until;
@@ -63,13 +63,13 @@ class EjectionSearch {
 
   const std::vector<Item>& items_;
   std::vector<Bytes> offsets_;           // per placed item
-  std::vector<double> areas_;            // per item: bytes times life, of the largest
-  std::vector<double> weights_, costs_;  // per item; what overlapping it costs now
+  std::vector<double> areas_;            // per item: bytes times life, relative to the largest
+  std::vector<double> weights_, costs_;  // per item; costs_: of an overlap now
   PlacedItems by_offset_, by_top_;
   std::vector<ItemId> unplaced_;
   std::vector<Safe> safe_;
-  // Of find_events(), with room for all items and one: where in by_offset_ what is alive with the
-  // item lies, of which there are alive_; and the events, the last beyond any offset.
+  // Results of find_events(), of size items + 1: the places in by_offset_ of the alive_ items that
+  // are alive with the item; and the events, ended by one beyond any offset.
   std::vector<std::int32_t> places_;
   std::size_t alive_ = 0;
   std::vector<Event> begins_, ends_;

@@ -30,7 +30,7 @@ void require_alone(const Buffer& buffer, std::size_t i, Bytes alignment) {
   }
 }
 
-/// Fixed buffers that are alive at one time.
+/// The fixed buffers that are alive at the current time.
 class Alive {
  public:
   Alive(const std::vector<Buffer>& buffers, Bytes alignment)

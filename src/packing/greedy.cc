@@ -14,12 +14,12 @@
 namespace lowtide::packing {
 namespace {
 
-/// What placing one buffer, or starting over, costs besides comparisons.
+/// Work of placing one buffer, and of starting an order, besides comparisons.
 constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
-/// Of the square of the number of buffers: without so much work, orders are not worth beginning.
+/// Orders are tried only with at least this work, relative to the squared number of buffers.
 constexpr double kWorthBeginning = 0.5;
-/// Orders by size that are drawn, at most.
+/// Most random orders by size.
 constexpr int kMixedOrders = 12;
 
 /// Positions of the buffers that need an address.
@@ -33,8 +33,8 @@ Order positions(const std::vector<Buffer>& buffers) {
 
 bool is_constrained(const Buffer& buffer) { return buffer.alignment > 1 || buffer.fixed; }
 
-/// The time-reversed problem: the packings of both are the same. Unlike a minus, ~ has a result for
-/// every time.
+/// The time-reversed problem, which has the same packings. Unlike minus, ~ is defined for every
+/// time.
 std::vector<Buffer> reversed(std::vector<Buffer> buffers) {
   for (Buffer& buffer : buffers) {
     std::swap(buffer.begin, buffer.end);
@@ -53,7 +53,7 @@ class OrderedPacker {
 
   bool is_used_up() const { return work_ >= most_work_; }
 
-  /// Nothing when the work is used up and it may stop.
+  /// Returns nothing when the work is used up and `may_stop`.
   std::optional<Packing> place(const Order& order, Fit fit, bool may_stop) {
     work_ += kStart;
     placed_.clear();
@@ -82,7 +82,7 @@ class OrderedPacker {
   };
 
   Bytes find(const Buffer& buffer, Fit fit) {
-    Bytes top = 0;  // of what was passed so far
+    Bytes top = 0;  // of the buffers passed so far
     std::optional<std::pair<Bytes, Bytes>> tightest;  // slack, offset
     const auto stop = placed_.end();
     auto at = placed_.begin();
@@ -117,7 +117,7 @@ using KeyOf = Key (*)(const Buffer&, Bytes load);
 double duration(const Buffer& buffer) { return static_cast<double>(buffer.end) - buffer.begin; }
 double area(const Buffer& buffer) { return duration(buffer) * static_cast<double>(buffer.bytes); }
 
-/// Of those of one size, as the layers of a network have many, the earliest first.
+/// Equal sizes, which are common in networks, by begin.
 Key by_size(const Buffer& buffer, Bytes) { return {static_cast<double>(buffer.bytes), 0}; }
 Key by_size_and_end(const Buffer& buffer, Bytes) {
   return {static_cast<double>(buffer.bytes), static_cast<double>(buffer.end)};
@@ -131,7 +131,7 @@ Key by_size_and_load(const Buffer& buffer, Bytes load) {
 Key by_area(const Buffer& buffer, Bytes) { return {area(buffer), 0}; }
 Key by_duration(const Buffer& buffer, Bytes) { return {duration(buffer), 0}; }
 Key by_begin(const Buffer& buffer, Bytes) { return {-static_cast<double>(buffer.begin), 0}; }
-/// What is alive at the peak first, without waste; the rest around it.
+/// Places buffers alive at the peak first, without waste; then the rest around them.
 Key by_load(const Buffer& buffer, Bytes load) {
   return {static_cast<double>(load), duration(buffer)};
 }
@@ -159,7 +159,7 @@ class Search {
     }
   }
 
-  /// Largest key first; then the larger, the earlier, the first listed.
+  /// Largest key first; ties: larger, then earlier, then first listed.
   Order ordered(Order order, KeyOf key_of) const {
     const auto key = [&](std::int32_t i) {
       const Buffer& buffer = buffers_[i];
@@ -183,8 +183,8 @@ class Search {
   }
 
  private:
-  /// Largest first, and those of each size in an order that is drawn for it: which is best for one
-  /// size depends on those of the others.
+  /// Largest first. Draws an order for the buffers of each size, since the best order of one size
+  /// depends on the orders of the others.
   Order mixed(Order order) {
     using TieBreak = double (*)(const Buffer&, Bytes load);
     constexpr std::array<TieBreak, 6> kTieBreaks = {

@@ -7,11 +7,11 @@
 
 namespace lowtide::packing {
 
-/// Sweeps in both directions of time, then placements in several orders while `most_work`, in
-/// comparisons of two buffers, lasts: the lowest packing of all. Sizes must be multiples of
-/// the packing's alignment; alignments and fixed offsets of buffers are respected. Stops
-/// at `lower`.
-/// `loads` is, per buffer, the most bytes alive at any time of its life.
+/// The lowest packing of sweeps in both directions of time, then of placements in several
+/// orders, within `most_work` comparisons of two buffers. Sizes must be multiples of the
+/// packing's alignment. Respects the buffers' alignments and fixed offsets. Stops when the
+/// height is `lower`. `loads` is, per buffer, the most bytes alive at any time of its
+/// life.
 Packing greedy_packing(const std::vector<Buffer>& buffers, const std::vector<Bytes>& loads,
                        Bytes lower, std::int64_t most_work);
 

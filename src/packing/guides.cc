@@ -48,7 +48,7 @@ Preference plain(const Instance& instance, std::int64_t n) {
 }
 constexpr std::int64_t kPlain = 4;
 
-/// Uniform from 0 to 1: the same with every standard library.
+/// Uniform in [0, 1); the same with every standard library.
 double uniform(std::mt19937_64& random) {
   return static_cast<double>(random() >> 11) * 0x1p-53;
 }
@@ -72,7 +72,7 @@ Guide nth_guide(const Instance& instance, std::int64_t n) {
 }
 
 std::int64_t luby(std::int64_t n) {
-  // The last of the first 2^k - 1 terms is 2^(k-1); those before it: the first 2^(k-1) - 1, twice.
+  // The first 2^k - 1 terms are the first 2^(k-1) - 1 terms, twice, and then 2^(k-1).
   for (auto place = static_cast<std::uint64_t>(n) + 1;;) {
     const std::uint64_t half = std::bit_floor(place);
     if (place == 2 * half - 1) return static_cast<std::int64_t>(half);

@@ -12,8 +12,8 @@ namespace lowtide::packing {
 /// area, load) first, then mixtures of size and life drawn from n. Deterministic.
 Guide nth_guide(const Instance& instance, std::int64_t n);
 
-/// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: how long the n-th of many searches may go on (Luby, Sinclair
-/// and Zuckerman, 1993), from n = 0.
+/// 1 1 2 1 1 2 4 1 1 2 1 1 2 4 8 ...: the relative limit of the n-th restart (Luby, Sinclair and
+/// Zuckerman, 1993), from n = 0.
 std::int64_t luby(std::int64_t n);
 
 }  // namespace lowtide::packing

@@ -8,7 +8,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// From a power of two to below the next.
+/// A class holds the sizes from one power of two to below the next.
 std::size_t class_of(Bytes bytes) {
   return static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(bytes)));
 }
@@ -68,8 +68,8 @@ Holes::ByOffset::iterator Holes::best(Bytes bytes) {
   return found == by_size_.end() ? by_offset_.end() : by_offset_.find(found->second);
 }
 
-/// Holes of a larger class are all large enough: of those only the lowest may be it. Of its own
-/// class, the lowest that is large enough.
+/// All holes of a larger class are large enough, so only the lowest of each is a candidate. In its
+/// own class, the candidate is the lowest that is large enough.
 Holes::ByOffset::iterator Holes::first(Bytes bytes) {
   const std::size_t own = class_of(bytes);
   Bytes lowest = std::numeric_limits<Bytes>::max();

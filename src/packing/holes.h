@@ -10,22 +10,22 @@
 
 namespace lowtide::packing {
 
-/// Which of the free ranges that are large enough is taken: the lowest, the tightest (the lowest of
-/// these), or the first at or behind the end of what was taken last, then the lowest.
+/// The choice among free ranges that are large enough: the lowest; the smallest, and of these the
+/// lowest; or the first at or after the end of the last taken range, else the lowest.
 enum class Fit : std::uint8_t { first, best, next };
 
-/// Memory as an allocator sees it: holes below a top that grows when no hole fits. A hole is split
-/// when it is larger than what is taken, and merged with its neighbours when something is given
-/// back; what the top grows by begins in the hole that ends there.
+/// An allocator's memory: holes below a top that grows when no hole fits. A larger hole is split; a
+/// released range merges with neighbouring holes. A range that raises the top begins in the hole
+/// that ends at the top, if there is one.
 class Holes {
  public:
-  /// The offset of `bytes` > 0. O(log holes) for best fit; for first fit so where few holes have
-  /// sizes within a factor of two of what is taken; O(holes) for next fit.
+  /// Takes `bytes` > 0; returns the offset. O(log holes) for best fit, and for first fit if few
+  /// holes have sizes within a factor of two of `bytes`; O(holes) for next fit.
   Bytes take(Bytes bytes, Fit fit);
   void give(Bytes offset, Bytes bytes);
 
-  Bytes top() const { return top_; }  ///< the highest end of anything taken so far
-  Bytes end() const;                  ///< the highest end of anything that was not given back
+  Bytes top() const { return top_; }  ///< the highest end of all ranges taken so far
+  Bytes end() const;                  ///< the highest end of ranges in use
 
  private:
   using ByOffset = std::map<Bytes, Bytes>;  // offset, size

@@ -8,7 +8,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// The begins after which something ends before the next begin: what is alive there is maximal.
+/// The begins followed by an end before the next begin: there the set of live buffers is maximal.
 std::vector<std::int32_t> clique_times(const std::vector<Buffer>& buffers,
                                        const std::vector<std::int32_t>& chosen) {
   std::vector<std::int32_t> begins, ends;
@@ -29,7 +29,7 @@ std::vector<std::int32_t> clique_times(const std::vector<Buffer>& buffers,
   return times;
 }
 
-/// An alignment that the unit makes sure of needs no care.
+/// Alignments that divide the unit hold at every offset.
 void drop_trivial_alignments(Instance& instance) {
   for (Item& item : instance.items) {
     if (instance.unit % item.alignment == 0) item.alignment = 1;
@@ -102,7 +102,7 @@ std::int64_t lives(const Instance& instance) {
 
 std::vector<Bytes> loads(const Instance& instance) {
   if (instance.items.empty()) return {};
-  // most[k][c]: of the 2^k cliques from c on.
+  // most[k][c]: the maximum over the 2^k cliques from c on.
   std::vector<std::vector<Bytes>> most{clique_bytes(instance)};
   for (std::size_t width = 1; 2 * width <= most[0].size(); width *= 2) {
     const std::vector<Bytes>& halves = most.back();

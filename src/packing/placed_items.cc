@@ -21,7 +21,7 @@ void PlacedItems::erase(Bytes height, ItemId id) {
   ids_.erase(ids_.begin() + place);
 }
 
-/// Without branches, as it is about half of them.
+/// Without branches, since about half of the items match.
 std::size_t PlacedItems::find_alive_with(const Item& item, std::span<std::int32_t> places) const {
   const std::size_t end = size();
   const std::int32_t *const first = first_.data(), *const last = last_.data();

@@ -9,23 +9,23 @@
 
 namespace lowtide::packing {
 
-/// Placed items in order of a height of theirs, the offset or the top. Arrays side by side: a pass
-/// over all lives, which is most of the work of a local search, reads nothing else.
+/// Placed items ordered by a height, which is the offset or the top. Separate arrays, so that a
+/// pass over all lives, most of the work of a local search, reads only the lives.
 class PlacedItems {
  public:
   using ItemId = std::int32_t;
 
-  /// O(items), of which moving memory is most.
+  /// O(items), mostly moves of memory.
   void insert(Bytes height, ItemId id, const Item& item);
-  /// What lies at this height.
+  /// Precondition: the item is at this height.
   void erase(Bytes height, ItemId id);
 
   std::size_t size() const { return heights_.size(); }
   Bytes height(std::size_t place) const { return heights_[place]; }
   ItemId id(std::size_t place) const { return ids_[place]; }
 
-  /// The places of those that are alive with the item, in order, written to the begin of `places`,
-  /// which has room for size() + 1; and how many there are.
+  /// Writes the places of the items that are alive with `item`, in order, to `places`, whose size
+  /// is at least size() + 1. Returns their number.
   std::size_t find_alive_with(const Item& item, std::span<std::int32_t> places) const;
 
  private:

@@ -7,19 +7,19 @@
 namespace lowtide::packing {
 namespace {
 
-/// Of so many critical items that which promises most is moved.
+/// A move takes the most promising of this many critical items.
 constexpr int kCandidates = 4;
-/// For so many moves at least, and up to twice as many, what was put back stays.
+/// A reinserted item stays for at least this many moves, and at most twice as many.
 constexpr std::int64_t kSafeMoves = 3;
-/// So many moves without a lower packing end a walk.
+/// A walk ends after this many moves without a lower packing.
 constexpr std::int64_t kPatience = 10'000;
-/// The next packing is to be lower by this part of the height at once; what is above is critical.
+/// The target of a move is lower by 1/kStep of the height; items of higher piles are critical.
 constexpr Bytes kStep = 500;
-/// By which part of the height a gap that is taken may be higher than the lowest: drawn for each
-/// move, with a mean that doubles up to kHeats - 1 times, drawn for each walk.
+/// A chosen gap may be higher than the lowest by a random part of the height, drawn per move. Its
+/// mean is kColdest times 1, 2, ... 2^(kHeats - 1), drawn per walk.
 constexpr double kColdest = 3e-5;
 constexpr std::uint64_t kHeats = 4;
-/// Of so many moves per item one is to anywhere: the same few items could go round for ever.
+/// One of this many moves, per item, goes anywhere: else a few items could cycle forever.
 constexpr std::uint64_t kRandomMoves = 20;
 constexpr std::int64_t kMovesPerPoll = 64;
 
@@ -62,14 +62,14 @@ void ReinsertionSearch::keep() {
   last_gain_ = moves_;
 }
 
-/// From the lowest packing again.
+/// Starts again from the lowest packing.
 void ReinsertionSearch::begin_walk() {
   stacking_.stack(offsets_);
   last_gain_ = moves_;
   heat_ = kColdest * static_cast<double>(1 << (random_() % kHeats));
 }
 
-/// Those of piles that are higher than the target.
+/// Finds the items of piles that are higher than the target.
 void ReinsertionSearch::find_critical(Bytes target) {
   critical_.clear();
   const auto collect = [&](bool safe_too) {
@@ -85,7 +85,7 @@ void ReinsertionSearch::find_critical(Bytes target) {
   work_ += static_cast<std::int64_t>(stacking_.levels().size()) / 2;
 }
 
-/// Of a few critical items the one that promises most.
+/// The most promising of a few random critical items.
 ReinsertionSearch::ItemId ReinsertionSearch::choose() {
   ItemId best = critical_.front();
   Bytes lowest = std::numeric_limits<Bytes>::max();
@@ -101,7 +101,7 @@ ReinsertionSearch::ItemId ReinsertionSearch::choose() {
   return best;
 }
 
-/// Between any two that are alive with the item, in order of offsets.
+/// Finds the gaps between items that are alive with `item`, in order of offsets.
 void ReinsertionSearch::find_gaps(ItemId item) {
   const Item& mine = instance_.items[item];
   const std::vector<Stacking::Level>& levels = stacking_.levels();
@@ -124,7 +124,7 @@ void ReinsertionSearch::find_gaps(ItemId item) {
   work_ += static_cast<std::int64_t>(levels.size() / 2 + 2 * count);
 }
 
-/// Where it is not now.
+/// The height of the lowest gap other than the item's current one.
 Bytes ReinsertionSearch::lowest_other_gap(ItemId item) {
   const std::vector<Stacking::Level>& levels = stacking_.levels();
   const Bytes offset = stacking_.offset(item);
@@ -138,7 +138,7 @@ Bytes ReinsertionSearch::lowest_other_gap(ItemId item) {
   return lowest;
 }
 
-/// Any that is low enough is as good as another.
+/// Gaps below the target count as equally good.
 std::size_t ReinsertionSearch::choose_gap(Bytes target) {
   Bytes lowest = std::numeric_limits<Bytes>::max();
   for (Gap& gap : gaps_) {

@@ -10,36 +10,36 @@
 
 namespace lowtide::packing {
 
-/// Lowers a packing by local search among stackings. An item of a pile that is too high is taken
-/// out and put back where the highest pile through it is lowest, or a little higher. As in a job
-/// shop, that height is known for every place before the item is there: what is piled up below, the
-/// item, and what is piled up above (Mastrolilli and Gambardella, "Effective neighbourhood functions
-/// for the flexible job shop problem", Journal of Scheduling 2000). Where sizes are many, hardly any
-/// hole fits; here what lies around it gives way. A walk that finds nothing lower for long begins
+/// Lowers a packing by local search among stackings. A move takes an item out of a pile that is too
+/// high, and puts it back where the highest pile through it is lowest, or a little higher. As in a
+/// job shop, this height is known for every place before the move: the pile below, the item, and
+/// the pile above (Mastrolilli and Gambardella, "Effective neighbourhood functions for the flexible
+/// job shop problem", Journal of Scheduling 2000). With many different sizes hardly any hole fits
+/// an item; here the items around it move. After many moves without a lower packing, a walk starts
 /// again at the lowest packing. It proves nothing. Deterministic. A move takes O(items).
 class ReinsertionSearch {
  public:
-  /// Whether it can: no item has a fixed offset or an alignment.
+  /// Whether the search applies: no item has a fixed offset or an alignment.
   static bool can_search(const Instance& instance);
 
-  /// Begins with a packing; an offset per item.
+  /// Starts from a packing: an offset per item.
   ReinsertionSearch(const Instance& instance, const std::vector<Bytes>& offsets);
 
-  /// Goes on from another packing.
+  /// Continues from another packing.
   void start_from(const std::vector<Bytes>& offsets);
   /// Lowers the packing until it is within `capacity`, the work is used up or `control` stops it.
   void lower(Bytes capacity, std::int64_t most_work, const Control& control);
 
-  /// Of the lowest packing so far.
+  /// The lowest packing so far.
   const std::vector<Bytes>& offsets() const { return offsets_; }
   Bytes height() const { return height_; }
-  /// Items looked at: a deterministic stand-in for time.
+  /// Number of items visited: a deterministic measure of time.
   std::int64_t work() const { return work_ + stacking_.work(); }
 
  private:
   using ItemId = Stacking::ItemId;
 
-  /// Where an item can be put back, and how high the highest pile through it is then.
+  /// A place for an item, and the resulting height of the highest pile through the item.
   struct Gap {
     std::size_t place;
     Bytes height;
@@ -58,11 +58,11 @@ class ReinsertionSearch {
   Stacking stacking_;
   std::vector<Bytes> offsets_;
   Bytes height_;
-  std::vector<std::int64_t> safe_until_;  // per item: it is not taken out before this move
+  std::vector<std::int64_t> safe_until_;  // per item: stays until this move
   std::vector<ItemId> critical_;
   std::vector<Gap> gaps_;
   std::mt19937_64 random_{1};
-  double heat_ = 0;  ///< of the height: see kColdest
+  double heat_ = 0;  ///< relative to the height: see kColdest
   std::int64_t moves_ = 0, last_gain_ = 0;
   std::int64_t work_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// What the smallest item of a skeleton is of the lower bound, the coarsest first; then all items.
+/// Smallest item of a skeleton: lower bound / part, coarsest first; the last one has all items.
 constexpr std::array<Bytes, 2> kParts{1000, 4000};
 constexpr double kNearlyAll = 0.95;
 

@@ -7,19 +7,19 @@
 
 namespace lowtide::packing {
 
-/// The large items of an instance alone. Without the many small ones, which break up what the large
-/// would fill, a search that branches gets far; and what no packing of these can reach, none of all
-/// can.
+/// Only the large items of an instance. Many small items would break up the space of the large
+/// ones; without them a branching search gets far. A height that no packing of the large items
+/// reaches is impossible for all items, too.
 struct Skeleton {
   Instance instance;
-  std::vector<std::int32_t> items;  ///< per item of the skeleton: which of the whole it is
+  std::vector<std::int32_t> items;  ///< per item of the skeleton: its index in the whole
 };
 
-/// Items of at least so many bytes, and all that are fixed.
+/// The items of at least `least` bytes, and all fixed items.
 Skeleton skeleton_of(const Instance& whole, Bytes least);
 
-/// Skeletons to try, those of fewer items first, the last of all items; none is nearly as large as
-/// the next.
+/// Skeletons to try, by ascending number of items; the last has all items. Their sizes differ
+/// clearly.
 std::vector<Skeleton> skeletons(const Instance& whole);
 
 /// Per item of the whole: its offset in the skeleton's packing, or EjectionSearch::kUnplaced.

@@ -16,27 +16,27 @@
 namespace lowtide::packing {
 namespace {
 
-/// Searches for the first target; twice as many for each later round over the targets.
+/// Number of searches for the first target; doubles in each later round over the targets.
 constexpr std::int64_t kFirstSearches = 16;
 constexpr std::int64_t kQuickSearches = 4;
-/// The heuristics may spend this part of the work.
+/// The heuristics may use 1/kFirstShare of the work.
 constexpr std::int64_t kFirstShare = 8;
-/// Of the work, the most for a search's shortest attempt.
+/// The shortest attempt of a search may use 1/kAttemptShare of the work.
 constexpr std::int64_t kAttemptShare = 32;
-/// Searches of a skeleton for one target, and the patience of ejection, per item, with the rest.
+/// Searches of a skeleton per target, and the work per item of ejection with the other items.
 constexpr std::int64_t kSkeletonSearches = 3;
 constexpr std::int64_t kRestPatience = 4000;
-/// Of a round, the part that skeletons may spend before local search has its first turn.
+/// Before the first local search, skeletons may use 1/kSkeletonShare of a round.
 constexpr std::int64_t kSkeletonShare = 4;
-/// A turn of the searches that can prove is this part of a round; local search has three in a row,
-/// in so many slices for either kind.
+/// A turn of the exact searches is 1/kTurns of a round; local search gets three turns in a row, in
+/// kSlices slices for its two kinds.
 constexpr std::int64_t kTurns = 8;
 constexpr std::int64_t kSlices = 4;
-/// Ejection looks at so many items, per item, before it tries a shorter step; and the shortest
-/// step, of the height aimed at.
+/// Ejection visits this many items, per item, before it tries a shorter step; the shortest step is
+/// 1/kShortestStep of the target height.
 constexpr std::int64_t kPatience = 1000;
 constexpr Bytes kShortestStep = 2000;
-/// Of items with cliques, for the memory that a search takes.
+/// Most pairs of item and clique, which limits the memory of a search.
 constexpr std::int64_t kMostLives = 50'000'000;
 
 std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& instance) {
@@ -45,7 +45,7 @@ std::vector<Bytes> loads_of(const std::vector<Buffer>& buffers, const Instance& 
   return result;
 }
 
-/// Whether one search down to a first packing is within the work, roughly, and the memory.
+/// Whether one search for a first packing needs roughly at most the work, and the memory limit.
 bool can_search(const Instance& instance, std::int64_t work) {
   const std::int64_t pairs = lives(instance);
   const double cost =
@@ -54,7 +54,7 @@ bool can_search(const Instance& instance, std::int64_t work) {
   return pairs <= kMostLives && cost <= static_cast<double>(work);
 }
 
-/// Lowers a packing by searches in turn until it is known to be the lowest, or the work is used up.
+/// Lowers a packing by several searches in turn, until it is proven lowest or the work is used up.
 class Descent {
  public:
   Descent(const Instance& instance, const PackingGoal& goal, std::int64_t work,
@@ -66,17 +66,17 @@ class Descent {
         work_left_(work),
         patience_(kPatience * static_cast<std::int64_t>(instance.items.size())) {}
 
-  /// What is within the capacity already is lowered if a few searches do it.
+  /// Lowers a packing that is within the capacity if a few searches suffice.
   void settle() { aim(best_.lower_bound, kQuickSearches); }
 
-  /// In rounds, so that whatever the work, none of the searches waits long for its turn.
+  /// Runs in growing rounds, so that for any work limit each search gets its turn soon.
   void run() {
     for (std::int64_t round = kPackingWork; !is_solved() && !is_over(); round *= 2) {
       run_until_left(std::max<std::int64_t>(0, work_left_ - round));
     }
   }
 
-  /// For where a search that branches would take too long.
+  /// For instances that are too large for exact searches.
   void run_without_proofs() {
     try_skeletons(work_left_ / kSkeletonShare);
     descend(work_left_);
@@ -88,8 +88,8 @@ class Descent {
   }
 
  private:
-  /// Searches that can prove, and local search for three times as long, in turn. First for what is
-  /// wanted, the capacity or else the bound: often the lowest packing is found at once.
+  /// Alternates exact searches with local search, which gets three times as long. The first target
+  /// is the capacity or else the bound: often the lowest packing is found at once.
   void run_until_left(std::int64_t end) {
     const std::int64_t turn = std::max<std::int64_t>(1, (work_left_ - end) / kTurns);
     search_stop_ = work_left_ - turn;
@@ -103,8 +103,8 @@ class Descent {
     }
   }
 
-  /// Halves what lies between the bound and the best packing: large items by searches that can
-  /// prove, the rest by local search.
+  /// Bisects between the bound and the best packing: exact searches place the large items, local
+  /// search the rest.
   void try_skeletons(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     search_stop_ = work_left_ - most_work;
@@ -123,7 +123,7 @@ class Descent {
     }
   }
 
-  /// By two kinds of local search in turn, each from the lowest packing so far.
+  /// Two kinds of local search in turn, each from the lowest packing so far.
   void descend(std::int64_t most_work) {
     most_work = std::min(most_work, work_left_);
     if (!ReinsertionSearch::can_search(instance_)) return step_down(most_work);
@@ -135,7 +135,7 @@ class Descent {
     }
   }
 
-  /// What lies on a pile that is too high goes elsewhere, and what is above it sinks.
+  /// Moves items out of piles that are too high; the items above them sink.
   void reinsert(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!reinsertion_) {
@@ -152,8 +152,8 @@ class Descent {
     }
   }
 
-  /// Steps down by ejection: far at first, shorter where that fails, and longer at each step
-  /// once the shortest do.
+  /// Lowers the target by ejection in steps: long at first, halved after a failure, doubled after a
+  /// success.
   void step_down(std::int64_t most_work) {
     if (is_solved() || is_over()) return;
     if (!ejection_) {
@@ -178,14 +178,14 @@ class Descent {
   }
 
   Bytes least() const { return goal_.capacity.value_or(best_.lower_bound); }
-  /// Local search lays items against the top, too; all lie best at whole units.
+  /// Targets are whole units, since local search also places items against the top.
   Bytes in_units(Bytes target) const { return target / instance_.unit * instance_.unit; }
   Bytes shortest_step() const { return std::max(instance_.unit, least() / kShortestStep); }
   bool may_search() const { return work_left_ > search_stop_ && !control_.should_stop(); }
   bool is_over() const { return work_left_ <= 0 || control_.should_stop(); }
 
-  /// What is wanted; with no capacity then halves what lies between the highest that failed and the
-  /// best.
+  /// Tries the capacity, if there is one. Else tries the bound, then bisects between the highest
+  /// failed target and the best packing.
   void aim_between(std::int64_t count) {
     const std::int64_t first = next_search_;
     aim(least(), count);
@@ -200,7 +200,7 @@ class Descent {
     }
   }
 
-  /// Whether some of the next searches packs within the target.
+  /// Runs the next `count` searches; returns whether one packs within the target.
   bool aim(Bytes target, std::int64_t count) {
     if (best_.packing.height <= target) return true;
     for (; count > 0 && may_search(); --count) {
@@ -211,7 +211,7 @@ class Descent {
     return false;
   }
 
-  /// The n-th of many searches. What a skeleton cannot reach, the whole cannot.
+  /// The n-th search. A target that a skeleton cannot reach is impossible for the whole, too.
   Attempt search(const Instance& instance, Bytes target, std::int64_t n) {
     const auto nodes = 8 * static_cast<std::int64_t>(instance.items.size()) + 2000;
     const std::int64_t most_work =
@@ -225,7 +225,7 @@ class Descent {
     return attempt;
   }
 
-  /// Whether some search of some skeleton, and local search for the rest, packs within the target.
+  /// Whether a search of a skeleton, then local search for the rest, packs within the target.
   bool pack_rest_of_any(const std::vector<Skeleton>& all, Bytes target) {
     const std::int64_t first = next_skeleton_search_;
     for (const Skeleton& skeleton : all) {
@@ -266,12 +266,12 @@ class Descent {
   SolvedPacking& best_;
   const Control& control_;
   std::int64_t work_left_;
-  std::int64_t search_stop_ = 0;  ///< the work that searches must leave
+  std::int64_t search_stop_ = 0;  ///< searches stop when this work is left
   std::int64_t next_search_ = 0;
   std::int64_t next_skeleton_search_ = 0;
   std::optional<EjectionSearch> ejection_;
   std::optional<ReinsertionSearch> reinsertion_;
-  std::int64_t patience_;  ///< work of the local search before it tries another step
+  std::int64_t patience_;  ///< work of ejection before it tries another step
   Bytes step_ = 0;
 };
 

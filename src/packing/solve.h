@@ -9,18 +9,18 @@
 
 namespace lowtide::packing {
 
-/// The lowest packing found, and what is known of the lowest there is.
+/// The lowest packing found, and a bound on the lowest possible height.
 struct SolvedPacking {
   Packing packing;
   Bytes lower_bound = 0;  ///< no packing is lower
   bool proven() const { return packing.height == lower_bound; }
 };
 
-/// Packs by quick heuristics, then, target by target, by searches that can prove (search_valleys).
-/// A capacity is infeasible when lower_bound exceeds it; when only the height does, that is not
-/// known. Until `control` stops it or the work is used up, in general only when the packing is
-/// proven the lowest or within the capacity. Deterministic but for time limits.
-/// Throws InputError when two fixed buffers overlap, or a fixed offset is negative or not aligned.
+/// Packs by quick heuristics, then by exact searches (search_valleys) for one target height after
+/// another. Ends when the packing is proven the lowest or is within the capacity, when `control`
+/// stops it, or when the work is used up. A capacity is infeasible if lower_bound exceeds it; if
+/// only the height exceeds it, feasibility is unknown. Deterministic except for time limits. Throws
+/// InputError when two fixed buffers overlap, or a fixed offset is negative or not aligned.
 SolvedPacking solve_packing(const std::vector<Buffer>& buffers, const PackingGoal& goal,
                             const Control& control);
 

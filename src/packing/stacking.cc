@@ -33,10 +33,10 @@ void Stacking::stack(const std::vector<Bytes>& offsets) {
   settle();
 }
 
-/// `order` goes away from what is looked for: what came last over a clique is what is next there.
+/// Visits items in `order`: the last item visited over a clique is the neighbour of the next one.
 template <typename Order>
 void Stacking::find_all_contacts(Order&& order, std::vector<Contacts>& contacts) {
-  std::map<std::int32_t, ItemId> last_from{{0, kNone}};  // from a clique on, to the next key
+  std::map<std::int32_t, ItemId> last_from{{0, kNone}};  // from this clique to the next key
   for (const ItemId i : order) {
     const auto [first, last] = std::pair(items_[i].first, items_[i].last);
     const auto split_at = [&](std::int32_t clique) {
@@ -116,7 +116,7 @@ void Stacking::append_within(Contacts& contacts, const Contacts& from, const Con
   }
 }
 
-/// Where the item was next, now that is next which was next to it.
+/// Replaces contacts with `item` by its own contacts on the far side.
 void Stacking::replace(Contacts& contacts, ItemId item, const Contacts& by) {
   scratch_.clear();
   for (const Contact& c : contacts) {
@@ -130,7 +130,7 @@ void Stacking::replace(Contacts& contacts, ItemId item, const Contacts& by) {
   std::swap(contacts, scratch_);
 }
 
-/// Over one range another item is next.
+/// Makes another item the contact over one range.
 void Stacking::cover(Contacts& contacts, const Contact& by) {
   scratch_.clear();
   bool is_done = false;
@@ -143,7 +143,7 @@ void Stacking::cover(Contacts& contacts, const Contact& by) {
   std::swap(contacts, scratch_);
 }
 
-/// What is met first over each clique of the item's life as the levels go away from it.
+/// Finds the first level over each clique of the item's life; `levels` lists them from near to far.
 template <typename Levels>
 void Stacking::find_contacts(ItemId item, Levels levels, Contacts& contacts) {
   const Item& mine = items_[item];
@@ -179,7 +179,7 @@ void Stacking::touch(const Contacts& contacts, std::vector<char>& is_old) {
   }
 }
 
-/// From the bottom up; only what lies on something that moved.
+/// From the bottom up; recomputes only items whose support moved.
 void Stacking::settle_offsets() {
   for (std::size_t place = first_changed_; place < levels_.size(); ++place) {
     Level& level = levels_[place];
@@ -196,7 +196,7 @@ void Stacking::settle_offsets() {
   }
 }
 
-/// From the top down; only what has something on it that changed.
+/// From the top down; recomputes only items under a changed reach.
 void Stacking::settle_reaches() {
   for (std::size_t place = end_changed_; place-- > 0;) {
     Level& level = levels_[place];
@@ -213,8 +213,8 @@ void Stacking::settle_reaches() {
   }
 }
 
-/// What lies on another has a larger offset, so that the order of offsets is one from the bottom
-/// up. Nearly sorted already.
+/// An item has a larger offset than its support, so the order of offsets is a bottom-up order.
+/// Insertion sort, since the levels are nearly sorted.
 void Stacking::sort_levels() {
   const auto offset = [&](const Level& level) { return offsets_[level.id]; };
   for (std::size_t i = std::max<std::size_t>(first_changed_, 1); i < levels_.size(); ++i) {

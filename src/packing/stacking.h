@@ -8,50 +8,50 @@
 
 namespace lowtide::packing {
 
-/// A packing without addresses: which item lies above which. Each lies as low as those below it
-/// allow, so when one is taken out what lay on it sinks, and where one is put in what is above
-/// rises: holes that are apart in address become one. This is the disjunctive graph of scheduling
-/// (Roy and Sussmann, 1964): items are the tasks, offsets their starts, bytes their durations, and
-/// two that are alive together must not overlap. Free offsets and no alignments only.
+/// A packing without addresses: only the order of items from bottom to top. Each item lies as low
+/// as the items below it allow: items above a removed one sink, items above an inserted one rise,
+/// so separate holes become one. This is the disjunctive graph of scheduling (Roy and Sussmann,
+/// 1964): items are the tasks, offsets their starts, bytes their durations; items that are alive
+/// together must not overlap. Precondition: no fixed offsets and no alignments.
 class Stacking {
  public:
   using ItemId = std::int32_t;
 
-  /// An item with its place in the order from the bottom up, which is that of offsets.
+  /// An item in the order from the bottom up, which is the order of offsets.
   struct Level {
     std::int32_t first, last;  ///< cliques
     Bytes top;                 ///< offset and bytes
-    Bytes reach;               ///< from its offset to the top of what is piled on it
+    Bytes reach;               ///< from its offset to the top of the pile on it
     ItemId id;
   };
 
-  /// In the order of the given offsets.
+  /// Stacks the items in the order of the given offsets.
   Stacking(const Instance& instance, const std::vector<Bytes>& offsets);
 
-  /// All anew, in the order of these offsets. O(items log items).
+  /// Stacks all items again, in the order of these offsets. O(items log items).
   void stack(const std::vector<Bytes>& offsets);
 
-  /// Takes an item out, and returns its place, where insert() puts it back as it was.
+  /// Removes an item and returns its place; insert() there restores the old order.
   std::size_t remove(ItemId item);
-  /// Above those of the first `place` levels that are alive with it, below the others.
+  /// Inserts an item above the first `place` levels and below the others.
   void insert(ItemId item, std::size_t place);
-  /// Brings offsets, reaches and levels up to date with what was removed and inserted.
+  /// Updates offsets, reaches and levels after calls of remove() and insert().
   void settle();
 
   const std::vector<Level>& levels() const { return levels_; }
   Bytes offset(ItemId item) const { return offsets_[item]; }
   const std::vector<Bytes>& offsets() const { return offsets_; }
   Bytes height() const { return height_; }
-  /// Looks at an item or at a contact of two: a deterministic stand-in for time.
+  /// Number of visits of an item or of a contact of two: a deterministic measure of time.
   std::int64_t work() const { return work_; }
 
  private:
-  /// Over these cliques the next item above or below; kNone for none.
+  /// The next item above or below over a range of cliques; kNone for none.
   struct Contact {
     std::int32_t first, last;
     ItemId item;
   };
-  using Contacts = std::vector<Contact>;  // in order of time, over the whole life of an item
+  using Contacts = std::vector<Contact>;  // in order of time, for the whole life of an item
   static constexpr ItemId kNone = -1;
 
   static void append(Contacts& contacts, const Contact& contact);
@@ -72,7 +72,7 @@ class Stacking {
   std::vector<Contacts> below_, above_;        // per item
   std::vector<char> offset_is_old_, reach_is_old_;  // per item
   std::vector<Level> levels_;
-  std::size_t first_changed_ = 0, end_changed_ = 0;  // levels put in or taken out lie between
+  std::size_t first_changed_ = 0, end_changed_ = 0;  // range of changed levels
   Bytes height_ = 0;
   std::int64_t work_ = 0;
   Contacts scratch_;

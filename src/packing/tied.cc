@@ -12,7 +12,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// Per name the buffers of it in order, and each buffer without a name by itself.
+/// One list of buffers per name, in order, and one list for each buffer without a name.
 std::vector<std::vector<std::int32_t>> sorted_by(const std::vector<std::string>& names,
                                                  std::size_t count) {
   std::vector<std::vector<std::int32_t>> lists;
@@ -26,7 +26,7 @@ std::vector<std::vector<std::int32_t>> sorted_by(const std::vector<std::string>&
   return lists;
 }
 
-/// The offset that a body must have when its member must have one.
+/// Fixes the body's offset so that its member is at `offset`.
 void fix(Body& body, std::int32_t member, Bytes offset) {
   if (offset < 0 || body.block.fixed.value_or(offset) != offset) {
     throw InputError(fmt::format(
@@ -36,7 +36,7 @@ void fix(Body& body, std::int32_t member, Bytes offset) {
   body.block.fixed = offset;
 }
 
-/// `stacked`: one behind the other; else all at one offset.
+/// `stacked`: members adjacent in order; else all at one offset.
 Body body_of(const std::vector<Buffer>& buffers, std::vector<std::int32_t> members, bool stacked,
              Bytes alignment) {
   Body body{std::move(members), {}, {}};
@@ -72,7 +72,7 @@ std::vector<Buffer> blocks_of(const std::vector<Body>& bodies) {
   return blocks;
 }
 
-/// The offsets of members, given those of their bodies.
+/// The offsets of all members, given the offsets of their bodies.
 std::vector<Bytes> spread(const std::vector<Body>& bodies, const std::vector<Bytes>& offsets,
                           std::size_t count) {
   std::vector<Bytes> result(count);
@@ -84,7 +84,7 @@ std::vector<Bytes> spread(const std::vector<Body>& bodies, const std::vector<Byt
   return result;
 }
 
-/// Groups of buffers that are not tied otherwise.
+/// Groups of buffers without other ties.
 class Grouped {
  public:
   Grouped(const std::vector<Buffer>& buffers, const std::vector<std::string>& groups,
@@ -120,7 +120,7 @@ class Grouped {
     });
   }
 
-  /// Packs the rest around the members of groups at these offsets.
+  /// Packs the other buffers around the groups' members, fixed at these offsets.
   void improve(SolvedPacking& best, const std::vector<Bytes>& offsets) const {
     if (best.proven()) return;
     std::vector<Buffer> pinned = buffers_;
@@ -140,7 +140,7 @@ class Grouped {
   const Control& control_;
 };
 
-/// The group of each body: that of its first member. Others may not differ from it.
+/// The group of each body. Throws when its members have different groups.
 std::vector<std::string> groups_of(const std::vector<Body>& bodies,
                                    const std::vector<std::string>& groups) {
   std::vector<std::string> result;

@@ -8,25 +8,25 @@
 
 namespace lowtide::packing {
 
-/// Which buffers may not be placed by themselves. Each list has a name for every buffer, "" for
-/// none, or is empty; buffers of one name belong together.
+/// Buffers that must be placed together. Each list is empty or has a name for every buffer ("" for
+/// none); buffers of one name are tied.
 struct Ties {
-  /// One offset for all, whenever they are alive: a value and what is written over it.
+  /// All have one offset, also at different times: a value and the results written over it.
   std::vector<std::string> same;
-  /// Side by side in the order in which they are listed, each at the next offset that its alignment
-  /// allows: the parts of a flat gradient. What `same` ties counts once, in place of its first.
+  /// Adjacent in list order, each at the next offset that its alignment allows: the parts of a flat
+  /// gradient. Buffers tied by `same` count once, at the place of their first.
   std::vector<std::string> groups;
 
   bool empty() const { return same.empty() && groups.empty(); }
   bool operator==(const Ties&) const = default;
 };
 
-/// solve_packing() for buffers with ties. What shares an offset is one buffer, as large as the
-/// largest and alive from the first begin to the last end. A group is placed as one such block; and
-/// where its members do not live equally long, again with only these in the way of others, at its
-/// offset in that packing and in one by greedy_bodies(): the lowest is kept, and the bound is that
-/// of buffers without groups. Throws InputError for ties and fixed offsets that contradict each
-/// other.
+/// solve_packing() for buffers with ties. Buffers that share an offset become one buffer, as
+/// large as the largest and alive from the first begin to the last end. A group becomes one such
+/// block, too. If the lives of its members differ, two more packings fix the members at the
+/// group's offset in the first packing and in one by greedy_bodies(); the lowest packing is
+/// kept, and the bound ignores groups. Throws InputError for contradictory ties and fixed
+/// offsets.
 SolvedPacking solve_tied_packing(const std::vector<Buffer>& buffers, const Ties& ties,
                                  const PackingGoal& goal, const Control& control);
 

@@ -14,7 +14,7 @@ constexpr std::int64_t kNodesPerPoll = 64;
 using ItemId = std::int32_t;
 using CliqueId = std::int32_t;
 
-/// Numbers that are set while the search goes down and restored when it comes back.
+/// Records changed numbers, so that backtracking restores them.
 class Trail {
  public:
   void set(Bytes& variable, Bytes value) {
@@ -33,12 +33,12 @@ class Trail {
 };
 
 struct Clique {
-  Bytes floor = 0;     ///< every unplaced item lies at or above
+  Bytes floor = 0;     ///< unplaced items lie at or above it
   Bytes top = 0;       ///< of the last placed item; from there to the floor is waste
   Bytes last = -1;     ///< the last placed item
   Bytes unplaced = 0;  ///< bytes
-  Bytes ready = 0;     ///< how many unplaced items can lie on the floor
-  Bytes links = 0;     ///< unplaced items that the next clique has too
+  Bytes ready = 0;     ///< number of unplaced items that can lie on the floor
+  Bytes links = 0;     ///< unplaced items shared with the next clique
   double weight = 1;   ///< grows with every failure
   std::vector<ItemId> members;
 };
@@ -49,19 +49,19 @@ struct Range {
   bool meets(const Range& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// Where something must come to lie, or nothing.
+/// A place on which the search branches.
 struct Place {
   CliqueId clique = 0;
   Range valley;  ///< the connected cliques of the same floor
   Range part;    ///< the cliques that unplaced items connect with it
 };
 
-/// One choice: the item that lies on the floor of a clique, or none.
+/// A choice of the item on the floor of a clique, or of none.
 struct Choice {
   CliqueId clique;
   Range part;
   Bytes floor;
-  Bytes without;  ///< the floor when none does; kNever when one must
+  Bytes without;  ///< the floor if no item does; kNever if one must
   std::size_t mark;
   std::size_t first_option, next_option, end_option;
   bool tried_without = false;
@@ -91,7 +91,7 @@ class Search {
 
   Attempt run(std::int64_t most_nodes, std::int64_t most_work, const Control& control) {
     Verdict verdict = start() ? Verdict::out_of_work : Verdict::impossible;
-    bool goes_down = true;  // or else back, as the last branch failed
+    bool goes_down = true;  // false: backtrack, since the last branch failed
     while (verdict == Verdict::out_of_work && nodes_ < most_nodes && work_ < most_work &&
            (nodes_ % kNodesPerPoll != 0 || !control.should_stop())) {
       ++nodes_;
@@ -113,7 +113,7 @@ class Search {
   }
 
  private:
-  /// Fixed items that each item meets, lowest first.
+  /// Lists for each item the fixed items alive with it, lowest first.
   void find_obstacles() {
     std::vector<ItemId> fixed;
     for (std::size_t i = 0; i < items_.size(); ++i) {
@@ -131,7 +131,7 @@ class Search {
 
   Range range(std::size_t item) const { return {items_[item].first, items_[item].last}; }
 
-  /// The lowest offset from `offset` on that alignment, fixed offset and fixed items allow.
+  /// The lowest offset >= `offset` that alignment, fixed offset and fixed items allow.
   Bytes allowed(ItemId i, Bytes offset) const {
     const Item& item = items_[i];
     if (item.fixed != Item::kFree) return offset <= item.fixed ? item.fixed : kNever;
@@ -155,7 +155,7 @@ class Search {
     return propagate();
   }
 
-  // What follows from what is placed
+  // Propagation
 
   void enqueue(CliqueId c) {
     if (queued_[c]) return;
@@ -170,7 +170,7 @@ class Search {
     return false;
   }
 
-  /// Raises floors and lowest offsets until they agree; false when something does not fit.
+  /// Raises floors and lowest offsets until they agree; false when an item does not fit.
   bool propagate() {
     for (std::size_t next = 0; next < queue_.size(); ++next) {  // first come, first served
       const CliqueId c = queue_[next];
@@ -199,7 +199,7 @@ class Search {
     return clique.floor + clique.unplaced <= capacity_ && !leaves_a_gap(clique);
   }
 
-  /// Only where the item was among the lowest of a clique does that change what the clique knows.
+  /// A clique needs an update only if the item was among its lowest.
   bool raise(ItemId i, Bytes floor, CliqueId from) {
     const Bytes before = lowest_[i], offset = allowed(i, floor);
     if (offset + items_[i].bytes > capacity_) return false;
@@ -210,7 +210,7 @@ class Search {
     return true;
   }
 
-  /// Whether an unplaced item of the clique could lie in what is wasted between tops and floors.
+  /// Whether an unplaced item of the clique fits into the waste between tops and floors.
   bool leaves_a_gap(const Clique& clique) {
     const Bytes gap = clique.floor - clique.top;
     if (gap == 0) return false;
@@ -231,7 +231,7 @@ class Search {
     return true;
   }
 
-  /// Lays an item on the floor, which is flat below it.
+  /// Precondition: the floor is level over the item's life.
   bool place(ItemId i, Bytes offset) {
     const Item& item = items_[i];
     trail_.set(placed_[i], 1);
@@ -255,9 +255,9 @@ class Search {
     return propagate();
   }
 
-  // Where to go on
+  // Next place
 
-  /// Nothing when all is placed. Parts are searched one after the other, the first in time first.
+  /// Returns nothing when all items are placed. Searches parts in order of time.
   std::optional<Place> next_place() {
     CliqueId first = 0;
     const auto end = static_cast<CliqueId>(cliques_.size());
@@ -295,7 +295,7 @@ class Search {
   using Score = std::pair<Bytes, double>;  // smaller is better
 
   Score score_of(const Clique& clique) const {
-    constexpr Bytes kSomeRoom = 50;  // of the capacity, so that no room does not decide alone
+    constexpr Bytes kSomeRoom = 50;  // share of the capacity; softens zero slack
     const Bytes room = capacity_ - clique.floor - clique.unplaced;
     const auto options = static_cast<double>(clique.ready + (room > 0));
     const double tight = static_cast<double>(room) / clique.weight;
@@ -331,7 +331,7 @@ class Search {
     choices_.push_back(choice);
   }
 
-  /// Whether the item would lie on a smaller one of the same life: the other way round is as good.
+  /// Whether the item would lie on a smaller one of the same life: the reverse is as good.
   bool lies_on_smaller(ItemId i, const Clique& clique) const {
     if (clique.last < 0 || clique.top != clique.floor) return false;
     const Item &above = items_[i], &below = items_[clique.last];
@@ -352,9 +352,9 @@ class Search {
                        });
   }
 
-  /// The lowest that any item of the clique can lie if none lies on the floor. Everything rests on
-  /// the ground, on what is placed (and then lies at its lowest offset), or on an unplaced item;
-  /// here, on one of the valley that is not of the clique.
+  /// The lowest offset of any item of the clique if none lies on the floor. Every item rests on the
+  /// ground, on a placed item (then at its lowest offset), or on an unplaced item; here, on one of
+  /// the valley that is not in the clique.
   Bytes floor_without(const Place& place) {
     const Clique& clique = cliques_[place.clique];
     Bytes lowest = kNever;
@@ -372,7 +372,7 @@ class Search {
     return lowest;
   }
 
-  /// Of the last choice; false when it fails at once, or gives the choice up.
+  /// Takes the next branch of the last choice; false if it fails at once or no branch is left.
   bool take_next_branch() {
     Choice& choice = choices_.back();
     trail_.back_to(choice.mark);
@@ -387,7 +387,7 @@ class Search {
     return false;
   }
 
-  /// Back to the last choice that has to do with this part: those of other parts since then do not.
+  /// Backtracks to the last choice of this part, past choices of unconnected parts.
   void give_up(Range part) {
     do {
       trail_.back_to(choices_.back().mark);
@@ -402,9 +402,9 @@ class Search {
   std::vector<Clique> cliques_;
   std::vector<CliqueId> queue_;
   std::vector<bool> queued_;                     // per clique
-  std::vector<std::vector<ItemId>> obstacles_;   // per item; empty when nothing is fixed
-  std::vector<Bytes> placed_;                    // per item: 1 when it is
-  std::vector<Bytes> lowest_;                    // per unplaced item: no lower offset is possible
+  std::vector<std::vector<ItemId>> obstacles_;   // per item; empty without fixed items
+  std::vector<Bytes> placed_;                    // per item: 1 if placed
+  std::vector<Bytes> lowest_;                    // per unplaced item: its lowest possible offset
   std::vector<Bytes> offsets_;                   // per placed item
   std::vector<Choice> choices_;
   std::vector<ItemId> options_;                  // of all choices, one after the other

@@ -16,8 +16,8 @@ Bytes shown_bytes(const Shape& shape, DType dtype) {
                          std::multiplies<>());
 }
 
-/// Whether the bytes of `id` are those of its storage, element by element in the same order, so
-/// that writing over the storage is writing over `id`.
+/// Whether `id` has the same elements as its storage in the same order, so that a write over the
+/// storage is a write over `id`.
 bool covers_storage(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensor(id);
   if (tensor.alias_of == kNone) return true;
@@ -25,15 +25,15 @@ bool covers_storage(const Graph& graph, TensorId id) {
   return shown_bytes(tensor.shape, *tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
 }
 
-/// Storages that the frees right after action `at` end: [first, last) of the frees.
+/// The frees right after action `at`, as [first, last).
 std::pair<std::size_t, std::size_t> frees_after(const Plan& plan, std::size_t at) {
   std::size_t end = at + 1;
   while (end < plan.actions.size() && plan.actions[end].verb == Verb::free) ++end;
   return {at + 1, end};
 }
 
-/// Marks what the run at `at` can write in place; the frees that this makes needless are marked
-/// in `dropped`.
+/// Marks the outputs that the run at `at` can write in place; marks the unnecessary frees in
+/// `dropped`.
 void mark_in_place(const Graph& graph, Plan& plan, std::size_t at, std::vector<bool>& dropped) {
   const Op& op = graph.op(plan.actions[at].index);
   const auto [begin, end] = frees_after(plan, at);
@@ -57,8 +57,8 @@ bool may_overwrite(const Graph& graph, const Op& op, const InPlace& pair) {
   const TensorId target = op.outputs[pair.output];
   const TensorId source = graph.storage(input);
   const auto shares = [&](TensorId id) { return graph.storage(id) == source; };
-  // Sizes are equal, not only small enough: the rest of a larger source would be given away while
-  // the op still reads it.
+  // Sizes must be equal: the rest of a larger source would become free while the op still reads
+  // it.
   return graph.tensor(target).alias_of == kNone && !graph.is_resident(source) &&
          graph.tensor(target).bytes == graph.tensor(source).bytes && covers_storage(graph, input) &&
          std::ranges::count_if(op.inputs, shares) == 1 && std::ranges::none_of(op.outputs, shares);

@@ -4,12 +4,12 @@
 
 namespace lowtide {
 
-/// Whether the op may write that output over that input when it is the last to read it: the bytes
-/// are as many, nothing else that the op reads or makes shares them, and no view hides a part.
+/// Whether the op, as last reader of the input, may write the output over it: sizes are equal, no
+/// other input or output shares the bytes, and the input covers its storage.
 bool may_overwrite(const Graph& graph, const Op& op, const InPlace& pair);
 
-/// Marks runs that can write an output over an input that dies there, where the graph allows it,
-/// and drops the frees that this makes needless. Cost stays, memory does not grow.
+/// Marks runs that can write an output over an input that dies there, if the graph allows it, and
+/// drops the unnecessary frees. The cost stays the same; the peak does not grow.
 Plan with_in_place(const Graph& graph, Plan plan);
 
 }  // namespace lowtide

@@ -31,7 +31,7 @@ struct Draft {
   std::optional<std::vector<std::pair<std::int32_t, std::vector<Placement>>>> offsets;
 };
 
-/// Calls read(item) for each item of a list, and names the item in what it throws.
+/// Calls read(item) for each item of a list; adds the item to error messages.
 template <typename Read>
 void for_each_item(JsonValue list, Read read) {
   std::size_t at = 0;
@@ -123,7 +123,7 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
 
 Plan finished(Draft draft) {
   if (!draft.offsets) return std::move(draft.plan);
-  if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing beside \"offsets\"");
+  if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing for \"offsets\"");
   const std::size_t count = draft.plan.actions.size();
   Layout layout{std::vector<std::vector<Placement>>(count), *draft.arena_bytes,
                 std::move(draft.borders)};
@@ -178,7 +178,7 @@ void append_placements(std::string& text, std::size_t at, const std::vector<Plac
   text += "]]";
 }
 
-/// One item a line, so that two files can be compared by line.
+/// One item per line, so that files can be compared by line.
 template <typename Append>
 void append_list(std::string& text, std::string_view key, std::size_t count, Append append) {
   text += fmt::format(",\n \"{}\": [", key);
@@ -223,7 +223,7 @@ Plan parse_plan(std::string_view text, const std::string& source) {
 }
 
 std::string format_plan(const Plan& plan) {
-  // Names may hold any bytes; JSON only UTF-8.
+  // Names may contain any bytes; JSON allows only UTF-8.
   std::string text = header_json(plan).dump(-1, ' ', false, Json::error_handler_t::replace);
   text.pop_back();
   append_list(text, "actions", plan.actions.size(), [&](std::size_t i) {

@@ -15,12 +15,12 @@ namespace {
 constexpr std::int32_t kNever = -1;
 constexpr std::int32_t kResidentInstance = -2;
 
-/// Binds every use to the latest earlier execution, inserts the views that uses need, and finds
-/// where each storage dies.
+/// Binds every use to the latest earlier execution, inserts missing view ops, and finds the last
+/// use of each storage.
 ///
 /// An *instance* of a storage is one execution that makes it, named by its position in runs(). A
-/// view belongs to the instance of its storage that it was made from, and is live as long as that
-/// is the current one.
+/// view belongs to the instance of its storage from which it was made, and is live while that
+/// instance is the current one.
 class Binder {
  public:
   explicit Binder(const Graph& graph)
@@ -35,8 +35,8 @@ class Binder {
     }
   }
 
-  /// Runs the op, and before it the view ops that its inputs lack. A view op whose outputs are
-  /// live already has nothing to do.
+  /// Runs the op, after the missing view ops of its inputs. Skips a view op whose outputs are
+  /// live.
   void execute(OpId id) {
     pending_.push_back(id);
     while (!pending_.empty()) {
@@ -85,7 +85,7 @@ class Binder {
                                        user, id, graph_.tensor(id).name));
   }
 
-  /// Whether there were any.
+  /// Returns whether any view op was missing.
   bool push_missing_views(OpId id) {
     bool any = false;
     for (TensorId in : graph_.op(id).inputs) {

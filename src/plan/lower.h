@@ -9,12 +9,12 @@ namespace lowtide {
 
 /// Turns the order in which ops are executed into a plan.
 ///
-/// `executions` lists op ids, repeats allowed, view ops left out or not: a view op that is missing
-/// is run right before the first use of its output. A use reads the latest earlier execution of
-/// its producer; each storage is freed right after its last such use (graph outputs stay). A
-/// result that nothing reads is freed at once. A view op whose views are live is not run again.
-/// Throws std::logic_error when an op is executed before an input exists, or again though it may
-/// run only once: strategies must not do that. Cost and peak of the plan are filled in.
+/// `executions` lists op ids; repeats are allowed and view ops optional: a missing view op is run
+/// right before the first use of its output. A use reads the latest earlier execution of its
+/// producer; each storage is freed right after its last use (graph outputs stay). A result without
+/// readers is freed at once. A view op whose views are live is not run again. Precondition for
+/// strategies: inputs exist before each execution, and an op that may run only once is listed once;
+/// else throws std::logic_error. Fills in cost and peak of the plan.
 ///
 /// The memory model is that of docs/reference/graph-format.md. O(executions x arity).
 Plan lower(const Graph& graph, std::span<const OpId> executions);

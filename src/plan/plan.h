@@ -19,7 +19,7 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
-/// Where a storage or a workspace that one action begins lies in the arena.
+/// The place in the arena of a storage or workspace that begins at one action.
 struct Placement {
   bool workspace = false;  ///< of the op `index`; else the storage of the tensor `index`
   std::int32_t index = 0;
@@ -27,17 +27,17 @@ struct Placement {
   bool operator==(const Placement&) const = default;
 };
 
-/// Addresses for everything a plan makes. `placements[a]` belongs to action a.
+/// Addresses of everything that a plan makes. `placements[a]` belongs to action a.
 struct Layout {
   std::vector<std::vector<Placement>> placements;
   Bytes arena_bytes = 0;  ///< resident tensors included
-  /// Offsets, ascending, at which the arena may be divided into sections that are taken and given
-  /// back each by itself: nothing lies across one.
+  /// Ascending offsets that may divide the arena into sections, which are allocated and released
+  /// separately. No buffer crosses a border.
   std::vector<Bytes> borders = {};
   bool operator==(const Layout&) const = default;
 };
 
-/// A sequence of executions and frees: what a strategy decides (docs/reference/plan-format.md).
+/// A sequence of executions and frees, chosen by a strategy (docs/reference/plan-format.md).
 struct Plan {
   std::string graph;
   std::string strategy;

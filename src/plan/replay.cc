@@ -10,7 +10,7 @@
 namespace lowtide {
 namespace {
 
-/// The storages and views that are live, and what they take.
+/// The live storages and views, and their bytes.
 class Machine {
  public:
   explicit Machine(const Graph& graph)
@@ -82,7 +82,7 @@ class Machine {
     const TensorId source = graph_.storage(op.inputs[pair->input]);
     const TensorId target = op.outputs[position];
     require(graph_.tensor(target).bytes <= graph_.tensor(source).bytes,
-            "the output is larger than what it is written over");
+            "the output is larger than the input that it overwrites");
     drop(source);
   }
 
@@ -92,7 +92,7 @@ class Machine {
     if (base == id) {
       take(id);
     } else {
-      require(live_[base], "an output views what is not live");
+      require(live_[base], "an output is a view of a storage that is not live");
       live_[id] = true;
     }
   }
@@ -157,7 +157,7 @@ class Machine {
   Replay result_;
 };
 
-/// Ops that every plan runs: those that the graph's outputs or an effect depend on.
+/// Ops that every plan runs: the graph's outputs or an effect depend on them.
 std::vector<bool> needed_ops(const Graph& graph) {
   std::vector<bool> needed(graph.num_ops());
   for (TensorId id : graph.outputs()) {
@@ -174,7 +174,7 @@ std::vector<bool> needed_ops(const Graph& graph) {
   return needed;
 }
 
-/// Bytes of values that exist at once while the op runs, at best.
+/// The fewest bytes of values that must exist at once while the op runs.
 Bytes bytes_to_run(const Graph& graph, const Op& op) {
   std::vector<TensorId> storages;
   const auto add = [&](TensorId id) {

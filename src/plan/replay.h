@@ -7,34 +7,34 @@
 
 namespace lowtide {
 
-/// What a plan costs and holds, replayed exactly.
+/// The cost and memory of a plan, replayed exactly.
 struct Replay {
   double cost = 0;
   Bytes peak_bytes = 0;
   std::int32_t peak_action = 0;  ///< index of the first action at the peak
-  /// Bytes in use while each action goes on (of a free: after it), residents and workspace
+  /// Bytes in use during each action (for a free: after it), residents and workspace
   /// included.
   std::vector<Bytes> memory;
-  /// Storages of values that are live at the peak (those that the peak action makes included),
-  /// largest first.
+  /// Storages of values that are live at the peak, including outputs of the peak action, largest
+  /// first.
   std::vector<TensorId> live_at_peak;
   Bytes workspace_at_peak = 0;
 };
 
-/// Replays a plan. Throws InputError at an action that cannot be done (plan/verify.h knows every
-/// rule and says more).
+/// Replays a plan. Throws InputError at an impossible action (plan/verify.h checks every rule and
+/// gives a better message).
 Replay replay(const Graph& graph, const Plan& plan);
 
-/// The references for overheads and shares.
+/// The keep-all plan's values, the reference for overheads and shares.
 struct KeepAll {
   double cost = 0;
   Bytes peak_bytes = 0;
 };
 KeepAll keep_all_reference(const Graph& graph);
 
-/// A lower bound on any budget: residents plus what the neediest op's inputs, outputs and
-/// workspace take at once, outputs written in place wherever the graph allows it. Only ops that
-/// every plan runs count. `op` is kNone when the residents alone are the most.
+/// A lower bound on any budget: residents plus the inputs, outputs and workspace of the op with the
+/// largest sum, outputs written in place wherever the graph allows it. Only ops that every plan
+/// runs count. `op` is kNone when no op adds bytes to the residents.
 struct Floor {
   Bytes bytes = 0;
   OpId op = kNone;

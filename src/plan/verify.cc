@@ -12,7 +12,7 @@
 namespace lowtide {
 namespace {
 
-/// Unwinds to verify(), which alone catches it.
+/// Unwinds the stack to verify(), its only catcher.
 struct Broken {
   Rule rule;
   std::string message;
@@ -23,7 +23,7 @@ template <typename... Args>
   throw Broken{rule, fmt::format(format, std::forward<Args>(args)...)};
 }
 
-/// The bytes of the arena that are taken.
+/// The used bytes of the arena.
 class Arena {
  public:
   struct Span {
@@ -33,7 +33,7 @@ class Arena {
 
   Bytes top() const { return top_; }
 
-  /// What has some of these bytes already; nothing when they are free: then they are taken.
+  /// Takes the bytes if all are free and returns nothing; else returns the span that overlaps.
   std::optional<Span> take(const Placement& what, Bytes bytes) {
     const Bytes end = what.offset + bytes;
     const auto next = taken_.lower_bound(what.offset);
@@ -147,7 +147,7 @@ class Checker {
  private:
   static constexpr Bytes kNoAddress = -1;
 
-  /// Costs are sums of many terms, in whatever order.
+  /// Costs are sums of many terms in any order, so they differ by rounding.
   static bool near(double a, double b) {
     return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b));
   }
@@ -193,8 +193,8 @@ class Checker {
     }
   }
 
-  /// What an op reads must hold what ops before it wrote there, and nothing that later ones wrote.
-  /// A view op reads no bytes.
+  /// An op's inputs must contain the writes of all earlier ops, and none of later ops. A view op
+  /// reads no bytes.
   void check_fresh(OpId id) const {
     for (TensorId in : graph_.op(id).inputs) {
       for (OpId writer : writers_[base(in)]) {
@@ -324,7 +324,7 @@ class Checker {
   const Plan& plan_;
   std::int32_t at_ = 0;
   std::vector<bool> live_;
-  std::vector<bool> copied_;    // slower memory has it
+  std::vector<bool> copied_;    // has a copy in slower memory
   std::vector<Bytes> address_;  // per storage
   std::vector<int> runs_;
   std::vector<std::vector<OpId>> writers_;  // per storage: ops that overwrite it

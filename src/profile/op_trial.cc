@@ -16,17 +16,17 @@
 namespace lowtide::profile {
 namespace {
 
-constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get the fewest runs
+constexpr double kSecondsPerOp = 0.05;  ///< for timing; slower ops get kFewestRuns
 constexpr int kFewestRuns = 3;
 constexpr int kMostRuns = 9;
 constexpr Bytes kLargestCache = Bytes{32} << 20;
-/// How many times its own bytes an op finds between itself and what it touched before: its
-/// neighbours in a step are about as large as it is.
+/// Bytes that other ops access between two runs of an op in a step, relative to the op's own bytes:
+/// neighbouring ops have about the same size.
 constexpr Bytes kNeighbours = 8;
 
 using Request = device::AllocationRecorder::Request;
 
-/// The request that became the storage of the result; -1 when it lies elsewhere or is larger than
+/// The request that became the storage of the result; -1 when there is none or it is larger than
 /// the graph's tensor.
 int storage_request(const std::vector<Request>& requests, const at::Tensor& result, Bytes bytes) {
   const auto found = std::find_if(requests.rbegin(), requests.rend(), [&](const Request& request) {
@@ -36,7 +36,7 @@ int storage_request(const std::vector<Request>& requests, const at::Tensor& resu
   return static_cast<int>(requests.rend() - found) - 1;
 }
 
-/// Which requests are outputs, and where the others lie in the workspace.
+/// Assigns requests to outputs, and the others to offsets in the workspace.
 cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& requests,
                        const std::vector<at::Tensor>& results) {
   cost::OpProfile profile;
@@ -65,7 +65,7 @@ cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Reque
   return profile;
 }
 
-/// One op on its inputs, in a room of its own.
+/// Trials of one op on its inputs, in the memory of `room`.
 class Trial {
  public:
   Trial(const Graph& graph, OpId id, const device::ComputeDevice& device, TrialRoom& room)
@@ -78,7 +78,7 @@ class Trial {
                                  device.torch_device())) {}
 
   cost::OpProfile run() {
-    record();  // the first call may set up what later ones find
+    record();  // the first call may do one-time setup
     cost::OpProfile profile = record();
     profile.microseconds = time(plan(profile)) * 1e6;
     return profile;
@@ -94,7 +94,7 @@ class Trial {
     return assign(graph_, op_, recorder.requests(), results);
   }
 
-  /// Addresses behind the inputs, for the outputs one after the other and then the workspace.
+  /// Addresses after the inputs: first all outputs, then the workspace.
   std::vector<device::Slot> plan(const cost::OpProfile& profile) {
     Bytes end = synthetic_bytes(graph_, op_);
     std::vector<Bytes> outputs(op_.outputs.size());
@@ -128,7 +128,7 @@ class Trial {
       device_.synchronize();
       return watch.seconds();
     };
-    once();  // brings in the pages of outputs and workspace
+    once();  // touches the pages of outputs and workspace
     const runtime::Stopwatch all;
     std::vector<double> seconds;
     while (static_cast<int>(seconds.size()) < kFewestRuns ||
@@ -147,10 +147,10 @@ class Trial {
   TrialRoom& room_;
   runtime::Kernel kernel_;
   std::vector<at::Tensor> inputs_;
-  Bytes end_ = 0;  ///< of all that the op touches
+  Bytes end_ = 0;  ///< of all memory of the op
 };
 
-/// Puts the generator back where it was.
+/// Restores the state of the generator.
 class UntouchedGenerator {
  public:
   explicit UntouchedGenerator(const device::ComputeDevice& device)
@@ -170,7 +170,7 @@ class UntouchedGenerator {
 
 namespace {
 
-/// The last cache, as far as the system knows it.
+/// Size of the last cache, or kLargestCache if unknown.
 std::size_t cache_bytes() {
   const Bytes cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
   return static_cast<std::size_t>(cache > 0 ? std::min(cache, kLargestCache) : kLargestCache);

@@ -8,13 +8,13 @@
 
 namespace lowtide::profile {
 
-/// Room for one op's tensors at a time, used again for each trial.
+/// Memory for the tensors of one op at a time, reused for each trial.
 class TrialRoom {
  public:
   TrialRoom();
-  /// So many bytes from the start of the room. Throws Error when the system has no more.
+  /// Returns `bytes` bytes from the start of the memory. Throws Error when the system has no more.
   std::byte* take(Bytes bytes);
-  /// Reads and writes so many other bytes (at most the last cache), as the rest of a step does
+  /// Reads and writes `bytes` other bytes (at most the last cache), as the other ops of a step do
   /// between two runs of an op.
   void disturb(Bytes bytes);
 
@@ -24,9 +24,9 @@ class TrialRoom {
   std::vector<std::byte> other_;
 };
 
-/// Runs one op of an executable graph on synthetic inputs: what it allocates, and how long it takes
-/// at planned addresses, as in a step. Leaves the global generator as it was. Throws Error that
-/// names the op when it fails.
+/// Runs one op of an executable graph on synthetic inputs; records its allocations, and its time at
+/// planned addresses, as in a step. Restores the global generator. Throws Error that names the op
+/// when it fails.
 cost::OpProfile try_op(const Graph& graph, OpId op, const device::ComputeDevice& device,
                        TrialRoom& room);
 

@@ -19,8 +19,8 @@ struct Wanted {
   OpId op;
 };
 
-/// One op for each key that is to be measured, in the order of the graph. View ops cost nothing:
-/// the executor makes views once, before the steps.
+/// One op for each key to measure, in the order of the graph. View ops have cost 0: the executor
+/// makes views once, before the steps.
 std::vector<Wanted> wanted_ops(const Graph& graph, cost::Profile& profile, Measure measure) {
   std::vector<Wanted> wanted;
   std::set<std::string> seen;

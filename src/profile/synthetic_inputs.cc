@@ -24,7 +24,7 @@ Shape strides_of(const Tensor& tensor) {
   return tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
 }
 
-/// From the first element to behind the last, gaps included.
+/// Bytes from the first element to the end of the last, gaps included.
 Bytes extent_bytes(const Tensor& tensor) {
   const Shape strides = strides_of(tensor);
   std::int64_t last = 0;
@@ -42,11 +42,11 @@ std::vector<TensorId> distinct(const Op& op) {
   return ids;
 }
 
-/// Which argument of an op holds indices, and into which dimension of which argument.
+/// An op's argument of indices, and the dimension and argument that they index.
 struct IndexRule {
   std::string_view type;
   std::size_t indices;
-  std::size_t source;       ///< the tensor that is indexed, or the number that bounds the indices
+  std::size_t source;       ///< the indexed tensor, or the number that bounds the indices
   std::int64_t dim;  ///< of the source; kByArgument: given by argument 1; kPlane: the last two
 };
 constexpr std::int64_t kByArgument = 100;
@@ -69,14 +69,14 @@ constexpr std::array kIndexRules = {
     IndexRule{"aten::max_unpool2d", 1, 0, kPlane},
 };
 
-/// Matrix products of groups of rows: argument 2 holds where each group of the rows of argument 0
-/// ends. Without rows in the groups such an op would be timed as one that does nothing.
+/// Matrix products of groups of rows: argument 2 holds the end of each group of rows of argument 0.
+/// Without rows in the groups the measured time would be that of an empty op.
 constexpr std::array<std::string_view, 3> kGrouped = {
     "aten::_grouped_mm", "transformers::grouped_mm_fallback",
     "transformers::grouped_mm_fallback_backward"};
 constexpr std::size_t kGroupEnds = 2;
 
-/// Ops whose argument 1 holds no zeros: integers that divide, rows that are counted from one.
+/// Ops whose argument 1 must not hold zeros: integer divisors, row numbers from 1 on.
 constexpr std::array<std::string_view, 5> kOnes = {
     "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor",
     "aten::linalg_lu_solve"};
@@ -117,14 +117,14 @@ std::optional<std::int64_t> limit_of(const Graph& graph, const Op& op, TensorId 
   return std::nullopt;
 }
 
-/// What the integers of an input are that holds no indices.
+/// The value of integers in an input without indices.
 std::int64_t plain_integer(const Graph& graph, const Op& op, TensorId input) {
   const bool is_one = std::ranges::count(kOnes, op.type) > 0 &&
                       tensor_argument(graph, op, 1) == &graph.tensor(input);
   return is_one ? 1 : 0;
 }
 
-/// Ends of groups of the same size, as many as the input has elements; nothing when it holds none.
+/// Ends of equal groups, one per element of the input; nothing if it holds no group ends.
 std::optional<at::Tensor> group_ends(const Graph& graph, const Op& op, TensorId input) {
   const Tensor& tensor = graph.tensor(input);
   if (std::ranges::count(kGrouped, op.type) == 0 ||
@@ -143,9 +143,9 @@ at::Tensor uniform(std::int64_t count) {
 }
 
 /// A small piece of random data of a dtype, repeated over the bytes of an input. Values and masks
-/// come in runs, as after an activation or under a causal mask: kernels that branch on each element
-/// would be mispredicted on pure noise, and timed far too slow. It takes little memory: the budget
-/// of a step may have no more.
+/// come in runs, as after an activation or under a causal mask: on pure noise, kernels with a
+/// branch per element would suffer mispredictions and be timed far too slow. It needs little
+/// memory, since the budget of a step may leave no more.
 at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit,
                 std::int64_t integer) {
   const Bytes element = element_bytes(dtype);

@@ -64,7 +64,7 @@ void ArenaRunner::forget_outside() {
   }
 }
 
-/// Whether the run has nothing to do: it makes views, and made them in an earlier step.
+/// Whether the run only makes views that an earlier step already made.
 bool ArenaRunner::has_its_views(const Program::Run& run) {
   return run.view && !run.outside &&
          std::ranges::all_of(run.outputs, [](const auto& o) { return o.value->defined(); });
@@ -83,8 +83,8 @@ void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects e
   }
 }
 
-/// Whether a kernel made an input that the op is given otherwise than the graph says: then the op
-/// may ask for other memory than in its profile.
+/// Whether a kernel gave an input of the op another layout than the graph's: then the op may
+/// request other memory than in its profile.
 bool ArenaRunner::is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const {
   const Op& op = graph_.op(run.op);
   for (std::size_t i = 0; i < run.inputs.size(); ++i) {
@@ -111,13 +111,13 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
     settle(run, run.outputs[i], results_[i], report);
   }
   if (source_.overrun_bytes() > 0) {
-    report.overruns.push_back(fmt::format("op \"{}\" ({}) took {} bytes that were not planned",
+    report.overruns.push_back(fmt::format("op \"{}\" ({}) used {} unplanned bytes",
                                           op.name, op.type, source_.overrun_bytes()));
   }
   results_.clear();
 }
 
-/// Sees to it that the result lies where the plan has it.
+/// Ensures that the result is at its planned address; copies it there if needed.
 void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
                          at::Tensor& result, StepReport& report) {
   if (output.outside && output.base == nullptr) {
@@ -139,7 +139,7 @@ void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
   if (output.outside || !output.value->defined()) *output.value = std::move(result);
 }
 
-/// An element may be written over the same element of the input, and over no other.
+/// An element may overwrite only the same element of the input.
 void ArenaRunner::check_elements(const Program::Run& run, const Program::Output& output,
                                  const at::Tensor& result) const {
   const Op& op = graph_.op(run.op);
@@ -148,7 +148,7 @@ void ArenaRunner::check_elements(const Program::Run& run, const Program::Output&
     const at::Tensor& input = *run.inputs[static_cast<std::size_t>(pair.input)];
     if (lie_alike(input, result)) return;
   }
-  throw Error(fmt::format("op \"{}\" ({}) lays its result out in another order than the graph "
+  throw Error(fmt::format("op \"{}\" ({}) gives its result another layout than the graph "
                           "says, and the plan writes it over an input; make the plan of a graph "
                           "without this in-place pair",
                           op.name, op.type));

@@ -11,37 +11,37 @@
 
 namespace lowtide::runtime {
 
-/// Whether ops write what they overwrite of the caller's, as they do but once.
+/// Whether side effects on the caller's tensors happen (first run) or are left out (replay).
 enum class Effects : std::uint8_t { happen, left_out };
 
 /// Runs a compiled program in its block: every request of an op gets its planned address, every
-/// result ends where the plan has it.
+/// result lies at its planned address.
 class ArenaRunner {
  public:
-  /// What is asked for beyond the profile.
+  /// The source of requests beyond the profile.
   struct Beyond {
-    Bytes reserve_bytes = 0;    ///< of the block, for requests that were not planned
-    bool from_system = false;   ///< where that is full: take them from the system, or stop
+    Bytes reserve_bytes = 0;    ///< of the block, for unplanned requests
+    bool from_system = false;   ///< when that is full: use the system, or stop
   };
 
-  /// The graph must outlive the runner. `block` has map.end bytes, which must be there while it
+  /// The graph must outlive the runner. `block` has map.end bytes, which must be allocated while it
   /// runs.
   ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
               Beyond beyond);
 
-  /// The block lies elsewhere now, or some of its sections do; nothing that is needed may lie in
-  /// these. Not for a block with residents.
+  /// The block or some of its sections have new addresses. Precondition: no needed data in these,
+  /// and no residents in the block.
   void move_to(const SectionAddresses& block);
-  /// A step begins: its figures start anew.
+  /// Begins a step: resets its statistics.
   void begin();
-  /// Executes program().runs[from, to) and waits for the device. The first time that a run is
-  /// executed makes the views that later ones use again. `report` gets overruns, and times when
-  /// its action_seconds has an entry for each action.
+  /// Executes program().runs[from, to) and waits for the device. The first execution of a run makes
+  /// views that later ones reuse. Writes overruns to `report`, and times if its action_seconds has
+  /// an entry for each action.
   void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
            Effects effects = Effects::happen);
-  /// Writes the figures of the runs since begin().
+  /// Writes the statistics of the runs since begin().
   void finish(StepReport& report) const;
-  /// Lets go of the caller's tensors and of the views of them.
+  /// Releases the caller's tensors and their views.
   void forget_outside();
 
   bool in_block(const at::Tensor& tensor) const;

@@ -28,7 +28,7 @@ std::int64_t next_number() {
   return ++last;
 }
 
-/// What a ticket says: its number, then the generator's state in as many words as it needs.
+/// The words of a ticket: its number, then the generator's state.
 std::vector<std::int64_t> new_ticket() {
   std::vector<std::int64_t> words(static_cast<std::size_t>(AutogradExecutor::ticket_size()));
   words[0] = next_number();
@@ -36,13 +36,13 @@ std::vector<std::int64_t> new_ticket() {
   return words;
 }
 
-/// One forward() whose backward() may come.
+/// A forward() whose backward() may still come.
 struct Flight {
   std::vector<std::int64_t> ticket = new_ticket();
   std::atomic<bool> open = true;
 };
 
-/// A tensor that holds what the ticket says and ends the flight when it dies.
+/// A tensor over the ticket's words; when it dies, the pass is no longer pending.
 at::Tensor ticket_of(std::shared_ptr<Flight> flight) {
   std::vector<std::int64_t>& words = flight->ticket;
   return at::from_blob(
@@ -87,8 +87,8 @@ void check_fits(const Tensor& expected, const at::Tensor& given) {
                                fmt::join(given.sizes(), "x")));
 }
 
-/// Kernels are called below autograd already; autocast and modes that Python has switched on must
-/// not change what they compute either.
+/// Kernels are already called below autograd; autocast and active Python modes must not change
+/// their results either.
 const c10::DispatchKeySet kLeftOut =
     c10::autocast_dispatch_keyset | c10::DispatchKeySet({c10::DispatchKey::Python,
                                                          c10::DispatchKey::PythonTLSSnapshot});
@@ -123,9 +123,9 @@ struct AutogradExecutor::Impl {
   std::vector<TensorId> residents;
   BlockMap map;
   Sections sections;
-  std::unique_ptr<ArenaRunner> runner;  ///< of the sections' last addresses; null without
+  std::unique_ptr<ArenaRunner> runner;  ///< for the sections' last addresses; null without
   std::shared_ptr<Flight> flight;
-  std::vector<WeakStorage> results;  ///< of the flight, as program().results
+  std::vector<WeakStorage> results;  ///< of the pending pass, in the order of program().results
   std::vector<TensorId> held_results;
   StepReport report;
 };
@@ -138,13 +138,13 @@ void AutogradExecutor::Impl::take_block() {
                                          ArenaRunner::Beyond{.from_system = true});
 }
 
-/// Where results were that are gone.
+/// Allocates the section that replaces the dropped results.
 void AutogradExecutor::Impl::take_late_section() {
   sections.take_late();
   runner->move_to(sections.addresses());
 }
 
-/// From now on the caller alone holds the results that it is expected to drop.
+/// Releases the results that the caller is expected to drop, so that only the caller holds them.
 void AutogradExecutor::Impl::part_with_results() {
   results.clear();
   for (const Program::Result& result : runner->program().results) {
@@ -171,7 +171,7 @@ void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   *runner->program().outside[static_cast<std::size_t>(id)] = tensor.tensor_data();
 }
 
-/// A step begins with these residents.
+/// Begins a step with these residents.
 void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
   sections.give_back_late();
   take_block();
@@ -191,10 +191,10 @@ const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
   if (value == nullptr) value = runner->program().handed.at(static_cast<std::size_t>(id));
   if (value != nullptr && value->defined()) return *value;
   throw std::logic_error(
-      fmt::format("\"{}\" is not there to be returned", graph.tensor(id).name));
+      fmt::format("\"{}\" does not exist, so it cannot be returned", graph.tensor(id).name));
 }
 
-/// Where it lies: in the caller's memory, or in a section of the block, which it then holds.
+/// The tensor in the caller's memory, or in a section of the block, which it then holds.
 at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   const at::Tensor& value = result(id);
   const auto storage = static_cast<std::size_t>(graph.storage(id));

@@ -12,43 +12,43 @@
 
 namespace lowtide::runtime {
 
-/// Runs the plan of a graph with a boundary in two halves, as autograd calls them: what the plan
-/// has before the boundary in forward(), the rest in backward(). Residents stay in the caller's
-/// memory; values and workspaces lie where the layout puts them, in one block of the framework's
-/// own allocator, or in one for each section of the layout. They are taken by the first forward()
-/// and given back by release().
+/// Runs the plan of a graph with a boundary in two halves, as autograd calls them: forward() runs
+/// the actions before the boundary, backward() the rest. Residents stay in the caller's memory.
+/// Values and workspaces have the layout's addresses in one block of the framework's own allocator,
+/// or in one for each section of the layout. The first forward() allocates them, release() frees
+/// them.
 ///
-/// Results of forward() lie in memory of their own (they are foreign: graph/boundary.h), so that a
-/// loss that somebody keeps holds nothing else. Gradients are handed out where they lie, and hold
-/// the block: as long as one of them lives, the executor is not idle, and must not begin again.
+/// Results of forward() have their own memory (they are foreign: graph/boundary.h), so that a kept
+/// loss holds no other memory. Gradients stay in the block and hold it: while one of them lives,
+/// the executor is not idle, and must not begin again.
 ///
-/// Where the graph counts results that the caller drops (graph/handed_out.h), a section of the block
-/// is taken only by backward(), in the place of these. If the caller holds them still, both are
-/// there at the same time.
+/// If the graph counts results that the caller drops (graph/handed_out.h), backward()
+/// allocates the section that replaces them. If the caller still holds them, both exist at the
+/// same time.
 ///
-/// A flight is a forward() whose backward() is to come. Its ticket says all that is needed, beside
-/// the residents, to fly it again: so a flight may be given up, and used more than once.
+/// A pending pass is a forward() that awaits its backward(). Its ticket and the residents suffice
+/// to run it again: so a pending pass may be dropped, or used more than once.
 ///
-/// Bit for bit what keep-all computes, as Executor. Not thread-safe.
+/// Results equal those of keep-all bit for bit, as with Executor. Not thread-safe.
 class AutogradExecutor {
  public:
   /// `graph` must be executable and profiled, `plan` verified and laid out; both must outlive the
-  /// executor. Throws InputError when the graph has no boundary, or an op cannot run as planned.
+  /// executor. Throws InputError when the graph has no boundary or an op cannot run as planned.
   AutogradExecutor(const Graph& graph, const Plan& plan);
   ~AutogradExecutor();
   AutogradExecutor(const AutogradExecutor&) = delete;
   AutogradExecutor& operator=(const AutogradExecutor&) = delete;
 
-  /// Storages that the caller gives in forward(), in this order, and those of the gradients that
-  /// it gives in backward().
+  /// The storages that the caller passes to forward(), in this order, and those of the gradients
+  /// that it passes to backward().
   std::span<const TensorId> residents() const;
   std::span<const TensorId> tangents() const;
 
   struct Forward {
     std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
-    /// ticket_size() numbers: one that is unlike that of any other forward() in the process, and
-    /// the state that the random generator had. While this tensor lives and backward() was not
-    /// run, the values in the block are needed: not idle.
+    /// ticket_size() numbers: a number unique to this forward() in the process, then the state of
+    /// the random generator at its start. Until this tensor dies or backward() runs, the values in
+    /// the block are needed, so the executor is not idle.
     at::Tensor ticket;
   };
   /// The first half. `residents` as residents() says, of the graph's dtypes and shapes. Throws
@@ -58,39 +58,39 @@ class AutogradExecutor {
   /// The second half, once for each forward(). Throws as forward().
   std::vector<at::Tensor> backward(std::span<const at::Tensor> tangents,
                                    std::span<const TensorId> wanted);
-  /// Both halves for the ticket of a forward(), maybe another executor's for the same graph. The
-  /// first draws the numbers that forward() drew and has no effects: residents that the op would
-  /// write may hold anything. Throws as forward().
+  /// Both halves for the ticket of a forward(), also of another executor for the same graph. The
+  /// first half draws the same random numbers as forward() and has no effects; residents that an op
+  /// would write may have any content. Throws as forward().
   std::vector<at::Tensor> again(const at::Tensor& ticket, std::span<const at::Tensor> residents,
                                 std::span<const at::Tensor> tangents,
                                 std::span<const TensorId> wanted);
   static std::int64_t ticket_size();
 
-  /// Of the last flight: the storages of results that the caller still held when backward() began.
+  /// The storages of results that the caller still held when the last backward() began.
   const std::vector<TensorId>& held_results() const;
 
-  /// Whether no result lives and no backward() is to come, so that forward() may run.
+  /// Whether no result lives and no pass is pending, so that forward() may run.
   bool idle() const;
-  /// The number of the flight; 0 for none. Later ones have higher numbers.
+  /// The number of the pending pass; 0 for none. Later passes have higher numbers.
   std::int64_t awaited() const;
-  /// Whether the flight is that of the ticket.
+  /// Whether the ticket belongs to the pending pass.
   bool awaits(const at::Tensor& ticket) const;
-  /// Gives the flight up: what it holds is not needed any more.
+  /// Drops the pending pass: its values are no longer needed.
   void give_up();
-  /// Whether the tensor lies in the block that is held.
+  /// Whether the tensor lies in the held block.
   bool contains(const at::Tensor& tensor) const;
-  /// Gives the block back; the next forward() takes another. What was handed out stays valid.
+  /// Releases the block; the next forward() allocates another. Returned tensors stay valid.
   void release();
-  /// Gives back the sections of the block in which nothing lies that was handed out and lives,
-  /// unless a backward() is to come; the next forward() takes them again.
+  /// Releases the sections of the block without live returned tensors, unless a pass is pending;
+  /// the next forward() allocates them again.
   void release_unused();
 
-  Bytes block_bytes() const;  ///< that a step takes
-  Bytes held_bytes() const;   ///< that are taken now
-  /// Of the last step: the highest byte of the block in use. What ops took beyond it, results for
-  /// the caller among it, is the framework's memory, counted in device/allocation.h.
+  Bytes block_bytes() const;  ///< needed by a step
+  Bytes held_bytes() const;   ///< allocated now
+  /// Of the last step: the highest byte of the block in use. Other memory of ops, including results
+  /// for the caller, comes from the framework and is counted in device/allocation.h.
   Bytes used_bytes() const;
-  /// One line for each op of the last step that asked for more than was profiled.
+  /// One line for each op of the last step that requested more than profiled.
   const std::vector<std::string>& overruns() const;
 
  private:

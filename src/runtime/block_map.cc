@@ -35,7 +35,7 @@ std::vector<int> executions(const Graph& graph, const Plan& plan) {
   return count;
 }
 
-/// What comes behind the residents, which end at `end`.
+/// Places everything after the residents, which end at `end`.
 void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator_state_bytes,
                 Bytes reserve_bytes, BlockMap& map) {
   const std::vector<int> count = executions(graph, plan);

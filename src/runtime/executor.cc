@@ -44,7 +44,7 @@ std::unique_ptr<MemoryMode> make_mode(const Graph& graph, const Plan& plan,
                                                           : pool_mode(graph, plan, options);
 }
 
-/// By op: the action that runs it first; -1 for none.
+/// By op: the action of its first run; -1 for none.
 std::vector<std::int32_t> first_actions(const Graph& graph, const Plan& plan) {
   std::vector<std::int32_t> first(static_cast<std::size_t>(graph.num_ops()), -1);
   for (std::size_t a = plan.actions.size(); a-- > 0;) {
@@ -103,7 +103,7 @@ StepReport Executor::step() { return impl_->mode->step(impl_->listener); }
 at::Tensor Executor::output(TensorId id) {
   const at::Tensor result = impl_->mode->output(id);
   if (result.defined()) return result;
-  throw InputError(fmt::format("\"{}\" is not there after a step; make it an output of the graph",
+  throw InputError(fmt::format("\"{}\" does not exist after a step; make it an output of the graph",
                                impl_->graph.tensor(id).name));
 }
 

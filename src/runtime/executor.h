@@ -13,27 +13,27 @@
 
 namespace lowtide::runtime {
 
-/// Bytes that an Executor needs for a plan of this graph beside the plan's arena: the saved states
-/// of the random generator, at most one for each random op that may run again.
+/// Bytes that an Executor needs besides the arena of a plan of this graph: saved states of the
+/// random generator, at most one for each random op that may run again.
 Bytes generator_state_bytes(const Graph& graph);
 
-/// Runs a plan on real tensors. Everything the step holds lies in one block taken at construction:
-/// residents first, then values and workspaces where the plan's layout puts them.
+/// Runs a plan on real tensors. All data of the step lies in one block allocated at construction:
+/// residents first, then values and workspaces at the addresses of the plan's layout.
 ///
-/// A second execution of a random op draws what the first one drew; a second execution of an op
-/// with effects leaves them out; so a step computes bit for bit what keep-all computes.
+/// A second execution of a random op draws the same numbers; a second execution of an op with
+/// effects leaves them out; so a step gives the same bits as keep-all.
 ///
-/// A step runs to its end: whoever wants to stop on a signal asks between two steps, since a step
-/// cut short would leave parameters half updated. Not thread-safe; one Executor at a time may run
-/// in a process (it serves the framework's allocator for its own thread while it runs).
+/// A step always runs to its end, since an interrupted step would leave parameters half updated:
+/// check for signals between steps. Not thread-safe; one Executor at a time may run in a process
+/// (while it runs, it serves the framework's allocator for its own thread).
 ///
-/// The pool allocates what the plan makes when it is made, and releases it when the plan frees it;
+/// The pool allocates each storage when the plan makes it, and releases it when the plan frees it;
 /// it ignores addresses and in-place writes.
 class Executor {
  public:
-  /// `plan` must be verified and carry a layout (memory = arena); `graph` must be executable and,
+  /// `plan` must be verified and have a layout (memory = arena); `graph` must be executable and,
   /// for the arena, profiled. Both must outlive the Executor. Throws InputError otherwise, and
-  /// Error when the block cannot be had.
+  /// Error when the allocation of the block fails.
   Executor(const Graph& graph, const Plan& plan, const ExecutorOptions& options = {});
   ~Executor();
   Executor(const Executor&) = delete;
@@ -46,12 +46,12 @@ class Executor {
   /// Sees each tensor of `watched` right after the execution that first makes it, while it is live.
   using Watcher = std::function<void(TensorId, const at::Tensor&)>;
   void watch(std::vector<TensorId> watched, Watcher watcher);
-  /// One training step. Throws Error when an op fails, naming the op; the residents are then in an
-  /// undefined state, but once they are set again the Executor can go on.
+  /// One training step. Throws Error that names the op when an op fails; the residents are then
+  /// undefined, but after they are set again the Executor is usable.
   StepReport step();
   /// A graph output, after a step and until the next.
   at::Tensor output(TensorId id);
-  /// Bytes of the block; for the pool, of what it has grown to.
+  /// Bytes of the block; for the pool, its current size.
   Bytes block_bytes() const;
 
  private:

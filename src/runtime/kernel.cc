@@ -13,14 +13,14 @@
 namespace lowtide::runtime {
 namespace {
 
-/// Where a tensor of the op's inputs goes on the stack.
+/// The stack position of a tensor of the op's inputs.
 struct TensorSlot {
   std::size_t argument;
   std::size_t position;
   bool mutated;
 };
 
-/// Where a list of tensors goes; a position of kNone is a hole.
+/// The stack position of a list of tensors; a position of kNone is a hole.
 struct ListSlot {
   std::size_t argument;
   std::vector<int> positions;
@@ -30,7 +30,7 @@ struct ListSlot {
 c10::OperatorHandle resolve(const std::string& type) {
   const std::size_t dot = type.find('.');
   std::string overload = dot == std::string::npos ? "" : type.substr(dot + 1);
-  if (overload == "default") overload.clear();  // how PyTorch prints an overload without a name
+  if (overload == "default") overload.clear();  // PyTorch's text for an overload without a name
   const auto found = c10::Dispatcher::singleton().findSchema({type.substr(0, dot), overload});
   if (found) return *found;
   throw InputError(fmt::format("LibTorch has no op {}: check its name and overload", type));
@@ -47,7 +47,7 @@ c10::IValue gather(const ListSlot& slot, std::span<const at::Tensor* const> inpu
   return list;
 }
 
-/// Appends the tensors of a result: itself or those of a list, but nothing undefined.
+/// Appends the defined tensors of a result, which is a tensor or a list.
 void flatten(c10::IValue& value, std::vector<at::Tensor>& results) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) results.push_back(std::move(value).toTensor());
@@ -73,7 +73,7 @@ struct Kernel::Impl {
   std::string name;
   std::string type;
   c10::OperatorHandle handle;
-  std::vector<c10::IValue> constants;  ///< one per schema argument, None where a tensor goes
+  std::vector<c10::IValue> constants;  ///< one per schema argument, None for tensors
   std::vector<TensorSlot> tensors;
   std::vector<ListSlot> lists;
   std::vector<bool> dropped;  ///< returns that are a mutated input or were not asked for
@@ -94,7 +94,7 @@ void Kernel::Impl::bind(const Op& op) {
   drop_unwanted();
 }
 
-/// Some kernels make gradients that their mask does not ask for, beside those that it does.
+/// Some kernels also make gradients that their mask does not ask for.
 void Kernel::Impl::drop_unwanted() {
   const std::optional<int> index = handle.schema().argumentIndexWithName("output_mask");
   if (!index) return;

@@ -10,8 +10,8 @@
 
 namespace lowtide::runtime {
 
-/// One op of a graph bound to its kernel: resolves the ATen name once, then runs through the
-/// dispatcher below autograd, as often as wanted.
+/// One op of a graph bound to its kernel: resolves the ATen name once, then runs any number of
+/// times through the dispatcher below autograd.
 class Kernel {
  public:
   /// Throws InputError when LibTorch has no such op or the arguments do not fit its schema.
@@ -27,12 +27,12 @@ class Kernel {
   std::vector<at::Tensor> run(std::span<const at::Tensor> inputs,
                               bool withhold_mutated = false) const;
 
-  /// The same for a loop that runs many small ops: inputs by address, results into a vector that
-  /// is used again. Not to be called from two threads at a time.
+  /// The same for a loop that runs many small ops: inputs by address, results into a reused vector.
+  /// Not thread-safe.
   void run(std::span<const at::Tensor* const> inputs, bool withhold_mutated,
            std::vector<at::Tensor>& results) const;
 
-  /// Whether everything that the op mutates can be withheld, so that it may run a second time.
+  /// Whether all inputs that the op mutates can be withheld, so that it may run again.
   bool can_withhold_mutated() const;
 
  private:

@@ -6,10 +6,10 @@
 
 namespace lowtide::runtime {
 
-/// Called for each tensor of an execution's results: the action and the tensor.
+/// Called for each result tensor of an execution.
 using ResultListener = std::function<void(std::int32_t action, TensorId id, const at::Tensor&)>;
 
-/// How an Executor holds memory: the arena or the pool. Both run the same plans to the same bits.
+/// The memory of an Executor: arena or pool. Both give the same bits for the same plan.
 class MemoryMode {
  public:
   virtual ~MemoryMode() = default;
@@ -19,7 +19,7 @@ class MemoryMode {
   virtual Bytes block_bytes() const = 0;
 };
 
-/// Throws Error that names the op when it gave another number of results than the graph says.
+/// Throws Error that names the op when its number of results differs from the graph's.
 void require_results(const Op& op, std::size_t results);
 
 /// Every byte at its planned address in one block.

@@ -97,7 +97,7 @@ void PoolMode::release(TensorId storage) {
   for (TensorId view : graph_.views(storage)) values_[index(view)].reset();
 }
 
-/// The outputs of the step before make room for this one.
+/// Releases the outputs of the previous step.
 void PoolMode::drop_values() {
   for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
     if (graph_.producer(id) != kNone) values_[index(id)].reset();

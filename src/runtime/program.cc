@@ -14,7 +14,7 @@ namespace {
 
 std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
-/// How many inputs, slots and outputs all runs have together: what they point to must not move.
+/// Total inputs, slots and outputs of all runs, to reserve: runs hold pointers into these vectors.
 struct Sizes {
   Sizes(const Graph& graph, const Plan& plan) {
     for (const Action& action : plan.actions) {
@@ -94,7 +94,7 @@ class Compiler {
     }
   }
 
-  /// The caller's code runs here, and what it makes stays in its memory.
+  /// The caller's code runs here; its tensors stay in its memory.
   void cross(const Op& boundary) {
     crossed_ = true;
     program_->boundary = program_->runs.size();
@@ -177,7 +177,7 @@ class Compiler {
     return std::span(program_->inputs).subspan(begin);
   }
 
-  /// Gives each output's storage its offset in the block, and returns that of the workspace.
+  /// Sets the offset in the block of each output's storage; returns that of the workspace.
   Bytes place(std::int32_t index, const Action& action, const Op& op) {
     for (int position : action.in_place) overwrite(op, position);
     Bytes workspace = 0;
@@ -190,7 +190,7 @@ class Compiler {
     return workspace;
   }
 
-  /// The place of results is the block's once they are handed over.
+  /// Before the boundary only results may use their section; afterwards only values of the block.
   void require_free(const Op& op, const Placement& placement, Bytes offset) const {
     const bool is_result = !placement.workspace && counted_[at(placement.index)];
     const bool is_late = map_.late_begin <= offset && offset < map_.late_end;
@@ -286,7 +286,7 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
     if (kernel == nullptr) {
       kernel = std::make_unique<const Kernel>(op);
     } else if (!kernel->can_withhold_mutated()) {
-      throw InputError(fmt::format("op \"{}\" ({}) writes an argument that it cannot do without, "
+      throw InputError(fmt::format("op \"{}\" ({}) writes a required argument, "
                                    "so it may not run twice",
                                    op.name, op.type));
     }

@@ -12,8 +12,8 @@ namespace {
 
 using c10::TypeKind;
 
-/// The type inside an optional; the type itself otherwise. `real_type` keeps what IValues blur:
-/// symbolic integers, dtypes, layouts.
+/// The type inside an optional; the type itself otherwise. `real_type` distinguishes types that are
+/// equal as IValues: symbolic integers, dtypes, layouts.
 c10::TypePtr core_type(const c10::Argument& expected) {
   const c10::TypePtr& type = expected.real_type();
   if (auto optional = type->cast<c10::OptionalType>()) return optional->getElementType();
@@ -54,15 +54,15 @@ c10::IValue list_value(const std::vector<From>& values, const c10::Argument& exp
   refuse(expected, "a list of numbers");
 }
 
-/// A number where a tensor is wanted, as PyTorch's own calls make it: it does not take part in type
-/// promotion as a tensor would.
+/// A number as a tensor, made as in PyTorch's own calls: in type promotion it counts as a
+/// number.
 c10::IValue wrapped_number(const c10::Scalar& value) {
   at::Tensor number = c10::scalar_to_tensor(value);
   number.unsafeGetTensorImpl()->set_wrapped_number(true);
   return number;
 }
 
-/// Converts each alternative of Argument to what `expected` wants.
+/// Converts each alternative of Argument to the type `expected`.
 struct Converter {
   const c10::Argument& expected;
 

@@ -7,11 +7,11 @@
 
 namespace lowtide::runtime {
 
-/// The value that a kernel expects where its schema says `expected`, made from an argument that is
-/// not a tensor. Numbers become what the schema wants (an integer given for a float or a Scalar, a
-/// number for a list of fixed length or for a tensor, integers for a mask of booleans); None
-/// becomes None or, where the schema does not allow it, the default. Throws InputError that says
-/// what was expected.
+/// Converts an argument that is not a tensor to the type `expected` of the schema.
+/// Converts numbers if needed (an integer to a float or a Scalar, a number to a list of
+/// fixed length or a tensor, integers to a mask of booleans). None becomes None or, if
+/// the schema does not allow it, the default. Throws InputError that names the expected
+/// type.
 c10::IValue schema_value(const Argument& argument, const c10::Argument& expected);
 
 /// Whether the schema takes a list of tensors (with or without holes) there.

@@ -9,7 +9,7 @@
 
 namespace lowtide::runtime {
 
-/// Where the sections of a block lie. Offsets are those of a BlockMap.
+/// Addresses of a block's sections. Offsets are those of a BlockMap.
 class SectionAddresses {
  public:
   struct Section {
@@ -18,12 +18,12 @@ class SectionAddresses {
     bool operator==(const Section&) const = default;
   };
 
-  /// In the order of their offsets, the first of which is 0.
+  /// Sorted by offset; the first offset is 0.
   explicit SectionAddresses(std::vector<Section> sections) : sections_(std::move(sections)) {}
   /// A block in one piece.
   SectionAddresses(std::byte* data, Bytes bytes) : sections_{{0, bytes, data}} {}
 
-  /// Null in a section that is not there.
+  /// Null in a section that is not allocated.
   std::byte* at(Bytes offset) const;
   bool contain(const void* address) const;
   bool operator==(const SectionAddresses&) const = default;
@@ -33,16 +33,16 @@ class SectionAddresses {
 };
 
 /// The memory of a block's sections, each an allocation of the framework's own allocator. A section
-/// is in use while anything but this holds it, such as a tensor that was handed out.
+/// is in use while another owner, such as a returned tensor, holds it.
 class Sections {
  public:
-  /// Takes nothing yet.
+  /// Allocates no memory yet.
   explicit Sections(const BlockMap& map);
 
-  /// Takes the sections that are not held, but not the one in whose place results lie. Throws
-  /// Error when the memory cannot be had.
+  /// Allocates the sections that are not held, except the one that replaces results. Throws Error
+  /// when an allocation fails.
   void take();
-  /// Takes that one, when the results are gone.
+  /// Allocates that section, after the results are gone.
   void take_late();
   void give_back();
   void give_back_late();
@@ -51,7 +51,7 @@ class Sections {
   bool in_use() const;
   Bytes held_bytes() const;
   SectionAddresses addresses() const;
-  /// The section that has this address, to be held by what lies there; null for none.
+  /// The section of this address, to be held by a tensor there; null for none.
   std::shared_ptr<std::byte> owner_of(const void* address) const;
 
  private:

@@ -4,13 +4,13 @@
 
 namespace lowtide::runtime {
 
-/// Seconds since it was made or last restarted.
+/// Measures seconds since construction or the last lap().
 class Stopwatch {
  public:
   double seconds() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   }
-  /// The seconds so far; starts again from here.
+  /// Returns the seconds so far and restarts.
   double lap() {
     const auto now = std::chrono::steady_clock::now();
     const double result = std::chrono::duration<double>(now - start_).count();

@@ -13,7 +13,7 @@ at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
   return at::from_blob(data, shape, strides, [owner = std::move(owner)](void*) {}, options);
 }
 
-/// In the dimensions where strides mean something: those of more than one element.
+/// Compares only strides of dimensions with more than one element; others have no meaning.
 bool has_strides(const at::Tensor& tensor, at::IntArrayRef strides) {
   for (std::int64_t dim = 0; dim < tensor.dim(); ++dim) {
     if (tensor.size(dim) > 1 && tensor.stride(dim) != strides[static_cast<std::size_t>(dim)]) {

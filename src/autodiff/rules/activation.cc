@@ -6,7 +6,7 @@
 #include "builder/functions.h"
 
 // Activations and their backward ops. First derivatives call LibTorch's own backward kernels and
-// save what they save: the output of relu, tanh and sigmoid, the input of the others.
+// save the same tensors: the output of relu, tanh and sigmoid, the input of the others.
 namespace lowtide::autodiff {
 namespace {
 

@@ -14,7 +14,7 @@ namespace {
 using Result = std::vector<InputAdjoint>;
 using Dims = std::vector<std::int64_t>;
 
-/// What the formulas need, shaped to broadcast against x.
+/// The operands of the formulas, shaped to broadcast against x.
 struct Normalized {
   Value x, mean, scale, weight;  ///< weight may be empty
   Dims dims;                     ///< over which the statistics are taken
@@ -24,7 +24,7 @@ struct Normalized {
   Value hat() const { return (x - mean) * scale; }
 };
 
-/// The adjoint of x by way of the saved statistics; an empty adjoint counts as zero.
+/// The adjoint of x through the saved statistics; an empty adjoint counts as zero.
 Value through_statistics(const Normalized& n, Value mean_adjoint, Value scale_adjoint) {
   double count = 1;
   for (std::int64_t dim : n.dims) count *= static_cast<double>(n.x.size(dim));
@@ -36,7 +36,7 @@ Value through_statistics(const Normalized& n, Value mean_adjoint, Value scale_ad
   return sum ? sum + term : term;
 }
 
-/// The adjoints of x, weight and bias, given that of y: what the backward kernels compute.
+/// The adjoints of x, weight and bias, given that of y, as the backward kernels compute them.
 std::array<Value, 3> backward_primitives(const Normalized& n, Value g, const Shape& weight_shape) {
   const Value hat = n.hat();
   const Value weighted = n.weight ? g * n.weight : g;
@@ -48,7 +48,7 @@ std::array<Value, 3> backward_primitives(const Normalized& n, Value g, const Sha
           reshape(sum(g, n.weight_dims, true), weight_shape)};
 }
 
-/// The results among three that the op's mask asks for.
+/// Those of the three results that the op's mask asks for.
 std::vector<Value> masked(const Op& op, const std::array<Value, 3>& results) {
   const std::vector<std::int32_t> outputs = masked_outputs(op);
   std::vector<Value> kept;

@@ -4,8 +4,8 @@
 #include "builder/apply.h"
 #include "builder/functions.h"
 
-// Arithmetic and elementary functions. The formulas and the order of their operations are those of
-// LibTorch's autograd, so that gradients agree with it to the last bit.
+// Arithmetic and elementary functions. The formulas and their order of operations are LibTorch
+// autograd's, so that gradients agree with it bit for bit.
 namespace lowtide::autodiff {
 namespace {
 
@@ -123,8 +123,8 @@ Result add_quotient(const RuleContext& c) {
       .add(2, [&] { return -c.adjoint() * (value * c.arg(1) / (divisor * divisor)); });
 }
 
-/// The adjoint of an operand of a maximum or minimum, which is less or greater than the other one
-/// (the comparison `loses`) where it lost; a tie is shared equally.
+/// The adjoint of an operand of a maximum or minimum: zero where the comparison `loses` of both
+/// operands is true; a tie is shared equally.
 Value share_of_winner(const RuleContext& c, std::string_view loses) {
   const Value tie = eq(c.arg(0), c.arg(1));
   const Value lost = apply(loses, {c.arg(0), c.arg(1)});

@@ -10,7 +10,7 @@ namespace {
 
 using Result = std::vector<InputAdjoint>;
 
-/// The dimensions of argument 1 counted from the front, ascending; all of them when there are none.
+/// The dimensions of argument 1, counted from the front, ascending; all when it lists none.
 std::vector<std::int64_t> reduced_dims(const RuleContext& c) {
   const std::int64_t rank = c.arg(0).dim();
   std::vector<std::int64_t> dims = c.integers(1);
@@ -22,7 +22,7 @@ std::vector<std::int64_t> reduced_dims(const RuleContext& c) {
   return dims;
 }
 
-/// A result of the reduction with the dimensions that it lost, as ones.
+/// A result of the reduction, with the reduced dimensions as size 1.
 Value with_reduced_dims(const RuleContext& c, Value reduced) {
   if (c.flag(2, false) || c.arg(0).dim() == 0) return reduced;
   for (std::int64_t dim : reduced_dims(c)) reduced = unsqueeze(reduced, dim);
@@ -43,7 +43,7 @@ Result sum_all(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return expand(c.adjoint(), c.arg(0).shape()); });
 }
 
-// LibTorch divides after the expansion; dividing before gives the same bits from fewer bytes.
+// LibTorch divides after the expansion; dividing before gives the same bits with less memory.
 Result mean_dims(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return expand(with_reduced_dims(c, c.adjoint() / reduced_count(c)), c.arg(0).shape());

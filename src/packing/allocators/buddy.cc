@@ -9,7 +9,7 @@ namespace lowtide::packing::allocators {
 namespace {
 
 /// Blocks of 2^k bytes at multiples of 2^k. Halves of a block are buddies: a block is split until
-/// it is just large enough, and two free buddies are one block again.
+/// it is just large enough, and two free buddies merge again.
 class Buddies final : public Allocator {
  public:
   explicit Buddies(Bytes least) : least_(least) {}
@@ -45,7 +45,7 @@ class Buddies final : public Allocator {
     return static_cast<Bytes>(std::bit_ceil(static_cast<std::uint64_t>(bytes)));
   }
 
-  /// By the largest block that may begin at the top, at most of that size.
+  /// Adds the largest block that may begin at the top, at most of this size.
   void grow(Bytes size) {
     const Bytes largest = top_ == 0 ? size : top_ & -top_;
     const Block block{top_, std::min(largest, size)};

@@ -6,8 +6,8 @@ namespace {
 constexpr Bytes kMiB = Bytes{1} << 20;
 constexpr Bytes kUnit = 512;
 
-/// The rules of PyTorch's allocator for CUDA with its default settings: small requests share
-/// segments of 2 MiB, those below 10 MiB segments of 20 MiB, larger ones get segments of their own
+/// The rules of PyTorch's CUDA allocator with its default settings: small requests share segments
+/// of 2 MiB, requests below 10 MiB share segments of 20 MiB, larger requests get their own segment
 /// in whole 2 MiB. Large blocks keep a rest of up to 1 MiB.
 class Caching final : public Allocator {
  public:

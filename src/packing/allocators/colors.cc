@@ -8,17 +8,17 @@
 namespace lowtide::packing::allocators {
 namespace {
 
-/// How many times larger or smaller what shares a color may be.
+/// Largest ratio of the sizes of two values that share a color.
 constexpr Bytes kMatch = 16;
 
-/// Colors that values share one after the other; each is as large as the largest of its values.
-/// Goes through the step once and gives memory to whole colors in the end.
+/// Colors that values share one after the other; each is as large as its largest value. One pass
+/// over the step; only whole colors get memory, at the end.
 class Colors {
  public:
   explicit Colors(Bytes unit) : unit_(unit) {}
 
-  /// The color for that many bytes: the smallest free one that holds them, else the largest free
-  /// one that does not and grows, else a new one.
+  /// The color for this many bytes: the smallest free color that is large enough, else the largest
+  /// free color, which grows, else a new color.
   std::size_t take(Bytes bytes) {
     bytes = align_up(bytes, unit_);
     auto found = free_.lower_bound({bytes, 0});
@@ -77,7 +77,7 @@ Pooled share_colors(const std::vector<Buffer>& buffers, Bytes unit) {
 PoolStrategy colors_pool() {
   return {
       .name = "colors",
-      .summary = "MXNet's planner: values in turn share a color, as large as the largest",
+      .summary = "MXNet's planner: values share a color in turn; the largest sets its size",
       .source = "Chen et al., MXNet, LearningSys 2015; nnvm/src/pass/plan_memory.cc",
       .serve = share_colors,
   };

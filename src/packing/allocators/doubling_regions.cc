@@ -10,9 +10,9 @@ constexpr Bytes kUnit = 256;
 constexpr Bytes kFirstRegion = 2 * kMiB;
 constexpr Bytes kMostWaste = 128 * kMiB;
 
-/// The rules of TensorFlow's "best fit with coalescing" where memory may grow: each region is twice
-/// as large as the one before, or more where a request asks for it. A block is split where it is
-/// twice what is asked for, or the rest is large.
+/// The rules of TensorFlow's "best fit with coalescing" with growing memory: each region is twice
+/// as large as the one before, or larger if a request needs it. A block is split if it has twice
+/// the requested size, or if the rest is large.
 class DoublingRegions final : public Allocator {
  public:
   Block take(Bytes bytes) override {

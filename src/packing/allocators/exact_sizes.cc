@@ -10,7 +10,7 @@ Bytes rounded(Bytes bytes, Bytes unit) { return align_up(bytes, unit); }
 PoolStrategy exact_sizes_pool() {
   return {
       .name = "exact-sizes",
-      .summary = "allocate and recycle: a free block serves what is exactly as large",
+      .summary = "allocate and recycle: a free block serves only its exact size",
       .source = "Wilson et al., Dynamic Storage Allocation: A Survey, IWMM 1995",
       .serve =
           [](const std::vector<Buffer>& buffers, Bytes unit) {

@@ -8,22 +8,22 @@
 
 namespace lowtide::packing::allocators {
 
-/// What became of every buffer where memory was asked for and given back as a step goes on.
+/// The blocks of all buffers when a step allocates and releases them one by one.
 struct Pooled {
   std::vector<Bytes> offsets;  ///< per buffer
   std::vector<Bytes> blocks;   ///< per buffer: bytes of the block that it got, rounding included
-  Bytes height = 0;            ///< what the pool took from the system: it keeps what it has
+  Bytes height = 0;            ///< bytes that the pool took from the system, and keeps
 };
 
-/// One way to share memory without knowing what comes: an allocator, or a planner that goes through
-/// the step once. Buffers come and go in the order of requests_of(); alignments and fixed offsets
-/// of their own are no concern of a pool. Those that take no room get no block. A new one is one
-/// file under src/pool/ and one line in registry.cc.
+/// A method that shares memory without knowledge of later requests: an allocator, or a planner that
+/// passes over the step once. Requests come in the order of requests_of(). A pool ignores the
+/// buffers' own alignments and fixed offsets. Empty buffers get no block. A new strategy needs one
+/// file in this folder and one line in registry.cc.
 struct PoolStrategy {
   std::string_view name;
   std::string_view summary;  ///< one line
   std::string_view source;   ///< where it is described
-  /// Sizes are rounded up to `unit`, a power of two, where the pool has no sizes of its own.
+  /// Rounds sizes up to `unit`, a power of two, unless the pool has its own list of sizes.
   Pooled (*serve)(const std::vector<Buffer>& buffers, Bytes unit);
 };
 

@@ -7,11 +7,11 @@
 
 namespace lowtide::packing::allocators {
 
-/// Sizes are rounded to those of a list; a free block serves its own size only, the one given back
-/// last first. Nothing is split or merged.
+/// Rounds sizes to those of a list. A free block serves only its own size; the block released last
+/// is used first. Blocks are never split or merged.
 class Recycling final : public Allocator {
  public:
-  /// `rounded` gives the size of the list for a size.
+  /// `rounded` maps a size to a size of the list.
   explicit Recycling(Bytes (*rounded)(Bytes bytes, Bytes unit), Bytes unit)
       : rounded_(rounded), unit_(unit) {}
 

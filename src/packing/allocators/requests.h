@@ -15,19 +15,19 @@ struct Request {
   bool operator==(const Request&) const = default;
 };
 
-/// The calls that a step makes, in order of time; at one time first what ends, then what begins,
-/// each as listed. Buffers that take no room make none.
+/// The calls of a step in order of time; at equal times first releases, then requests, each in list
+/// order. Empty buffers make no calls.
 std::vector<Request> requests_of(const std::vector<Buffer>& buffers);
 
-/// The most bytes alive at one time, each buffer taken as large as `bytes` says.
+/// The most bytes alive at one time, with the sizes in `bytes`.
 Bytes most_alive(const std::vector<Buffer>& buffers, const std::vector<Bytes>& bytes);
 /// The same with the buffers' own sizes.
 Bytes most_alive(const std::vector<Buffer>& buffers);
 
-/// Of a pool, the part that nothing needed when most was alive: height / most bytes alive - 1.
+/// Fragmentation of a pool: height / most bytes alive - 1.
 double fragmentation(Bytes height, Bytes most_alive);
 
-/// What an allocator gives for a request.
+/// The memory that an allocator returns for a request.
 struct Block {
   Bytes offset = 0, bytes = 0;
 };
@@ -36,11 +36,11 @@ struct Block {
 class Allocator {
  public:
   virtual ~Allocator() = default;
-  /// A block of at least so many bytes, more than none.
+  /// A block of at least `bytes` > 0 bytes.
   virtual Block take(Bytes bytes) = 0;
   /// A block that take() gave.
   virtual void give(Block block) = 0;
-  /// End of the memory that it has taken so far.
+  /// End of the memory taken so far.
   virtual Bytes height() const = 0;
 };
 

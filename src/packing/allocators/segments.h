@@ -9,18 +9,18 @@
 
 namespace lowtide::packing::allocators {
 
-/// Memory taken from the system in segments, each for one purpose, and never given back. A free
-/// block is split, and merged with its neighbours in the same segment.
+/// Memory taken from the system in segments, each for one purpose, and never released. Free blocks
+/// are split, and merged with free neighbours in the same segment.
 class Segments {
  public:
   struct Need {
     Bytes bytes = 0;          ///< rounded
-    int purpose = 0;          ///< segments of other purposes do not serve it
-    Bytes new_segment = 0;    ///< bytes to take from the system when no free block does
+    int purpose = 0;          ///< only segments of this purpose serve it
+    Bytes new_segment = 0;    ///< bytes to take from the system when no free block fits
     Bytes least_rest = 0;     ///< a smaller rest is not split off
   };
 
-  /// The smallest free block that is large enough, the lowest of these.
+  /// Takes the smallest free block that is large enough; of equal ones the lowest.
   Block take(const Need& need);
   void give(Block block);
   Bytes height() const { return top_; }
@@ -32,7 +32,7 @@ class Segments {
     int purpose;
     bool is_free;
   };
-  using Pieces = std::map<Bytes, Piece>;  // by offset: all memory there is
+  using Pieces = std::map<Bytes, Piece>;  // by offset: all memory
   struct BySize {
     int purpose;
     Bytes bytes, offset;
@@ -44,7 +44,7 @@ class Segments {
   }
   Pieces::iterator find(const Need& need);
   Pieces::iterator grow(const Need& need);
-  /// Makes one of two pieces when both are free parts of one segment; the first of what there is.
+  /// Merges two free pieces of one segment. Returns the merged piece, or `left`.
   Pieces::iterator merge(Pieces::iterator left, Pieces::iterator right);
 
   Pieces pieces_;

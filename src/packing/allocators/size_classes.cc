@@ -9,7 +9,7 @@ namespace {
 
 constexpr Bytes kQuantum = 16;
 
-/// Up to eight quanta the multiples of it, then four sizes to each doubling.
+/// Multiples of the quantum up to eight quanta, then four sizes per doubling.
 Bytes rounded(Bytes bytes, Bytes unit) {
   const auto below = std::bit_floor(static_cast<std::uint64_t>(bytes - 1) | 1);
   const Bytes step = std::max(static_cast<Bytes>(below) / 4, kQuantum);
