@@ -37,17 +37,17 @@ std::vector<std::int64_t> new_ticket() {
 }
 
 /// A forward() whose backward() may still come.
-struct Flight {
+struct PendingPass {
   std::vector<std::int64_t> ticket = new_ticket();
   std::atomic<bool> open = true;
 };
 
 /// A tensor over the ticket's words; when it dies, the pass is no longer pending.
-at::Tensor ticket_of(std::shared_ptr<Flight> flight) {
-  std::vector<std::int64_t>& words = flight->ticket;
+at::Tensor ticket_of(std::shared_ptr<PendingPass> pass) {
+  std::vector<std::int64_t>& words = pass->ticket;
   return at::from_blob(
       words.data(), {AutogradExecutor::ticket_size()},
-      [flight = std::move(flight)](void*) { flight->open = false; }, at::kLong);
+      [pass = std::move(pass)](void*) { pass->open = false; }, at::kLong);
 }
 
 std::span<const std::int64_t> words_of(const at::Tensor& ticket) {
@@ -124,7 +124,7 @@ struct AutogradExecutor::Impl {
   BlockMap map;
   Sections sections;
   std::unique_ptr<ArenaRunner> runner;  ///< for the sections' last addresses; null without
-  std::shared_ptr<Flight> flight;
+  std::shared_ptr<PendingPass> pass;
   std::vector<WeakStorage> results;  ///< of the pending pass, in the order of program().results
   std::vector<TensorId> held_results;
   StepReport report;
@@ -231,10 +231,10 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   if (!idle()) throw std::logic_error("forward() on a block that is still needed");
   const at::NoGradGuard no_grad;
   impl.begin(residents);
-  auto flight = std::make_shared<Flight>();
+  auto pass = std::make_shared<PendingPass>();
   impl.run(0, impl.runner->program().boundary);
-  impl.flight = flight;
-  Forward answer{{}, ticket_of(std::move(flight))};
+  impl.pass = pass;
+  Forward answer{{}, ticket_of(std::move(pass))};
   for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
   impl.part_with_results();
   return answer;
@@ -243,14 +243,14 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
 std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> tangents,
                                                    std::span<const TensorId> wanted) {
   Impl& impl = *impl_;
-  if (awaited() == 0) throw std::logic_error("backward() without a forward() before it");
+  if (pending_pass() == 0) throw std::logic_error("backward() without a forward() before it");
   const at::NoGradGuard no_grad;
-  impl.flight->open = false;
+  impl.pass->open = false;
   impl.find_held_results();
   return impl.run_backward(tangents, wanted);
 }
 
-std::vector<at::Tensor> AutogradExecutor::again(const at::Tensor& ticket,
+std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
                                                 std::span<const at::Tensor> residents,
                                                 std::span<const at::Tensor> tangents,
                                                 std::span<const TensorId> wanted) {
@@ -280,20 +280,20 @@ const std::vector<TensorId>& AutogradExecutor::held_results() const {
 }
 
 bool AutogradExecutor::idle() const {
-  return awaited() == 0 && !impl_->sections.in_use();
+  return pending_pass() == 0 && !impl_->sections.in_use();
 }
 
-std::int64_t AutogradExecutor::awaited() const {
-  return impl_->flight != nullptr && impl_->flight->open ? impl_->flight->ticket[0] : 0;
+std::int64_t AutogradExecutor::pending_pass() const {
+  return impl_->pass != nullptr && impl_->pass->open ? impl_->pass->ticket[0] : 0;
 }
 
-bool AutogradExecutor::awaits(const at::Tensor& ticket) const {
-  return awaited() != 0 && awaited() == words_of(ticket)[0];
+bool AutogradExecutor::is_pending(const at::Tensor& ticket) const {
+  return pending_pass() != 0 && pending_pass() == words_of(ticket)[0];
 }
 
-void AutogradExecutor::give_up() {
-  if (awaited() == 0) return;
-  impl_->flight->open = false;
+void AutogradExecutor::discard() {
+  if (pending_pass() == 0) return;
+  impl_->pass->open = false;
   impl_->runner->forget_outside();
 }
 
@@ -307,7 +307,7 @@ void AutogradExecutor::release() {
 }
 
 void AutogradExecutor::release_unused() {
-  if (awaited() == 0) impl_->sections.give_back_unused();
+  if (pending_pass() == 0) impl_->sections.give_back_unused();
 }
 
 Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }

@@ -26,7 +26,7 @@ namespace lowtide::runtime {
 /// allocates the section that replaces them. If the caller still holds them, both exist at the
 /// same time.
 ///
-/// A pending pass is a forward() that awaits its backward(). Its ticket and the residents suffice
+/// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents suffice
 /// to run it again: so a pending pass may be dropped, or used more than once.
 ///
 /// Results equal those of keep-all bit for bit, as with Executor. Not thread-safe.
@@ -61,7 +61,7 @@ class AutogradExecutor {
   /// Both halves for the ticket of a forward(), also of another executor for the same graph. The
   /// first half draws the same random numbers as forward() and has no effects; residents that an op
   /// would write may have any content. Throws as forward().
-  std::vector<at::Tensor> again(const at::Tensor& ticket, std::span<const at::Tensor> residents,
+  std::vector<at::Tensor> replay(const at::Tensor& ticket, std::span<const at::Tensor> residents,
                                 std::span<const at::Tensor> tangents,
                                 std::span<const TensorId> wanted);
   static std::int64_t ticket_size();
@@ -72,11 +72,11 @@ class AutogradExecutor {
   /// Whether no result lives and no pass is pending, so that forward() may run.
   bool idle() const;
   /// The number of the pending pass; 0 for none. Later passes have higher numbers.
-  std::int64_t awaited() const;
+  std::int64_t pending_pass() const;
   /// Whether the ticket belongs to the pending pass.
-  bool awaits(const at::Tensor& ticket) const;
+  bool is_pending(const at::Tensor& ticket) const;
   /// Drops the pending pass: its values are no longer needed.
-  void give_up();
+  void discard();
   /// Whether the tensor lies in the held block.
   bool contains(const at::Tensor& tensor) const;
   /// Releases the block; the next forward() allocates another. Returned tensors stay valid.

@@ -204,7 +204,7 @@ def test_a_pass_that_was_not_expected_takes_the_memory_of_another():
     (region,) = session_of(wrapped).regions
     discarded = []
     discard = region.discard
-    region.discard = lambda executor: (discarded.append(executor.awaited), discard(executor))
+    region.discard = lambda executor: (discarded.append(executor.pending_pass), discard(executor))
     run = two_at_once
     peak_as_eager(wrapped, built(Deep), run)
     first_time = len(discarded)

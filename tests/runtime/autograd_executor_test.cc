@@ -134,12 +134,12 @@ TEST(AutogradExecutor, ADroppedTicketEndsTheWait) {
   AutogradExecutor executor(halves().graph, plan);
   {
     const auto forward = executor.forward(Inputs().residents(), {});
-    EXPECT_EQ(executor.awaited(), forward.ticket[0].item<std::int64_t>());
+    EXPECT_EQ(executor.pending_pass(), forward.ticket[0].item<std::int64_t>());
     EXPECT_FALSE(executor.idle());
     EXPECT_THROW(executor.forward(Inputs().residents(), {}), std::logic_error);
   }
   EXPECT_TRUE(executor.idle());
-  EXPECT_EQ(executor.awaited(), 0);
+  EXPECT_EQ(executor.pending_pass(), 0);
 }
 
 TEST(AutogradExecutor, FliesATicketAgainWithTheNumbersThatItDrew) {
@@ -153,14 +153,14 @@ TEST(AutogradExecutor, FliesATicketAgainWithTheNumbersThatItDrew) {
     const auto forward = first.forward(inputs.residents(), {});
     const std::vector<at::Tensor> tangents{inputs.given};
     first.backward(tangents, wanted);
-    at::randn({5});  // the generator has moved when the ticket is flown again
+    at::randn({5});  // the generator has moved when the ticket is replayed
     const at::Tensor state = generator_state();
     AutogradExecutor second(halves().graph, plan);
     for (AutogradExecutor* executor : {&first, &second, &first}) {
-      const auto gradient = executor->again(forward.ticket, inputs.residents(), tangents, wanted);
+      const auto gradient = executor->replay(forward.ticket, inputs.residents(), tangents, wanted);
       EXPECT_TRUE(at::equal(gradient[0], expected.gradient));
       EXPECT_TRUE(at::equal(generator_state(), state));
-      EXPECT_EQ(executor->awaited(), 0);
+      EXPECT_EQ(executor->pending_pass(), 0);
     }
   }
 }
@@ -169,13 +169,13 @@ TEST(AutogradExecutor, AFlightThatIsGivenUpHoldsNothing) {
   const Plan plan = keep_all_plan(halves().graph);
   AutogradExecutor executor(halves().graph, plan);
   const auto forward = executor.forward(Inputs().residents(), {});
-  EXPECT_TRUE(executor.awaits(forward.ticket));
-  executor.give_up();
-  EXPECT_FALSE(executor.awaits(forward.ticket));
+  EXPECT_TRUE(executor.is_pending(forward.ticket));
+  executor.discard();
+  EXPECT_FALSE(executor.is_pending(forward.ticket));
   EXPECT_TRUE(executor.idle());
   executor.release();
   EXPECT_EQ(executor.held_bytes(), 0);
-  EXPECT_THAT([&] { executor.again(at::zeros({1}), {}, {}, {}); },
+  EXPECT_THAT([&] { executor.replay(at::zeros({1}), {}, {}, {}); },
               ThrowsMessage<InputError>(HasSubstr("no ticket")));
 }
 

@@ -116,9 +116,9 @@ variable_list gradients(const Halves& halves, const variable_list& tangents,
 }
 
 /// The backward pass of one call.
-class Flown final : public torch::autograd::Node {
+class PendingBackward final : public torch::autograd::Node {
  public:
-  explicit Flown(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
+  explicit PendingBackward(std::shared_ptr<const Halves> halves) : halves_(std::move(halves)) {}
 
   std::string name() const override { return "LowtideBackward"; }
 
@@ -205,7 +205,7 @@ class Differentiable {
 
   py::list call(const py::args& primals) const {
     try {
-      return flown(primals);
+      return pending(primals);
     } catch (python_error& error) {  // of a hook on saved tensors
       error.restore();
       throw py::error_already_set();
@@ -213,7 +213,7 @@ class Differentiable {
   }
 
  private:
-  py::list flown(const py::args& primals) const {
+  py::list pending(const py::args& primals) const {
     require_no_dual(primals);
     const py::tuple answer = halves_->forward(primals);
     const py::list results = answer[0];
@@ -248,7 +248,7 @@ class Differentiable {
   }
 
   void connect(const py::args& primals, const py::list& results, const Variable& ticket) const {
-    const auto node = c10::make_intrusive<Flown>(halves_);
+    const auto node = c10::make_intrusive<PendingBackward>(halves_);
     torch::autograd::edge_list edges;
     for (const std::size_t position : halves_->with_gradients) {
       edges.push_back(torch::autograd::impl::gradient_edge(unpacked(primals[position])));

@@ -32,7 +32,7 @@ py::list backward(runtime::AutogradExecutor& executor, const py::sequence& tange
   return wrapped(std::move(results));
 }
 
-py::list again(runtime::AutogradExecutor& executor, const py::handle& ticket,
+py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
                const py::sequence& residents, const py::sequence& tangents, const Ids& wanted) {
   const at::Tensor number = THPVariable_Unpack(ticket.ptr());
   const std::vector<at::Tensor> given = unwrapped(residents);
@@ -40,7 +40,7 @@ py::list again(runtime::AutogradExecutor& executor, const py::handle& ticket,
   std::vector<at::Tensor> results;
   {
     const py::gil_scoped_release unlocked;
-    results = executor.again(number, given, derived, wanted);
+    results = executor.replay(number, given, derived, wanted);
   }
   return wrapped(std::move(results));
 }
@@ -74,17 +74,17 @@ void bind_executor(py::module_& module) {
            py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
-      .def("again", &again, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
+      .def("replay", &replay, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
            py::arg("wanted"))
       .def_static("ticket_size", &runtime::AutogradExecutor::ticket_size)
       .def_property_readonly("held_results", &runtime::AutogradExecutor::held_results)
       .def_property_readonly("idle", &runtime::AutogradExecutor::idle)
-      .def_property_readonly("awaited", &runtime::AutogradExecutor::awaited)
-      .def("awaits",
+      .def_property_readonly("pending_pass", &runtime::AutogradExecutor::pending_pass)
+      .def("is_pending",
            [](const runtime::AutogradExecutor& e, const py::handle& ticket) {
-             return e.awaits(THPVariable_Unpack(ticket.ptr()));
+             return e.is_pending(THPVariable_Unpack(ticket.ptr()));
            })
-      .def("give_up", &runtime::AutogradExecutor::give_up)
+      .def("discard", &runtime::AutogradExecutor::discard)
       .def("contains",
            [](const runtime::AutogradExecutor& e, const py::handle& tensor) {
              return e.contains(THPVariable_Unpack(tensor.ptr()));

@@ -61,9 +61,9 @@ class Admission:
         for other in self._regions:
             if other is not region:
                 other.executors.release_idle()
-        waiting = [(executor.awaited, other, executor) for other in self._regions
+        waiting = [(executor.pending_pass, other, executor) for other in self._regions
                    for executor in other.executors
-                   if executor.awaited and other.why_not_replayable is None]
+                   if executor.pending_pass and other.why_not_replayable is None]
         for _, other, executor in sorted(waiting, key=lambda pending: pending[0]):
             if self._taken_bytes(region) <= limit_bytes:
                 return
@@ -72,7 +72,7 @@ class Admission:
 
     def _taken_bytes(self, region: Region) -> int:
         """What all graphs hold, blocks excepted that the region itself takes or gives back."""
-        return sum(executor.held_bytes + (other.uncounted_bytes if executor.awaited else 0)
+        return sum(executor.held_bytes + (other.uncounted_bytes if executor.pending_pass else 0)
                    for other in self._regions for executor in other.executors
                    if not (other is region and executor.idle))
 

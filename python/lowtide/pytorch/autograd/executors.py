@@ -35,7 +35,7 @@ class Executors:
 
     def awaiting(self, ticket: torch.Tensor):
         """The executor whose pending pass has this ticket; None when that was run or discarded."""
-        return next((executor for executor in self if executor.awaits(ticket)), None)
+        return next((executor for executor in self if executor.is_pending(ticket)), None)
 
     def release_idle(self) -> None:
         """Gives back the blocks that nobody needs now."""
@@ -43,11 +43,11 @@ class Executors:
             if executor.idle:
                 executor.release()
 
-    def forget_all_but_awaited(self) -> None:
+    def forget_all_but_pending(self) -> None:
         """Lets go of the executors that no backward pass is to come for, and of the tensors that
         they last ran with. Gradients hold the block where they lie."""
         for plan, executors in self._by_plan.items():
-            self._by_plan[plan] = [executor for executor in executors if executor.awaited]
+            self._by_plan[plan] = [executor for executor in executors if executor.pending_pass]
 
     def release_unused(self) -> None:
         """Of blocks that their plans divide: gives back the sections that no pending pass needs and

@@ -106,12 +106,12 @@ class Region:
     @property
     def pending_passes(self) -> int:
         """How many forward passes wait for their backward pass."""
-        return sum(executor.awaited != 0 for executor in self.executors)
+        return sum(executor.pending_pass != 0 for executor in self.executors)
 
     @property
     def holds_gradients(self) -> bool:
         """Whether gradients live in a block that no pending pass needs any more."""
-        return any(not executor.idle and not executor.awaited for executor in self.executors)
+        return any(not executor.idle and not executor.pending_pass for executor in self.executors)
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs, and the ticket of the pending pass."""
@@ -143,7 +143,7 @@ class Region:
                       in self._residents if constant is None and position not in known}
             residents = [known[position] if constant is None else constant
                          for position, constant in self._residents]
-            found = self._idle(plan).again(ticket, residents, tangents, self._backward_wanted)
+            found = self._idle(plan).replay(ticket, residents, tangents, self._backward_wanted)
         return self._gradients(found, True)
 
     def require_replayable(self) -> None:
@@ -158,7 +158,7 @@ class Region:
     def discard(self, executor) -> None:
         """Frees the block of a pending pass; its backward pass will replay the forward pass."""
         with _ONE_AT_A_TIME:
-            executor.give_up()
+            executor.discard()
             executor.release()
 
     def _idle(self, plan: Plan):

@@ -195,7 +195,7 @@ class Session:
         of; a backward pass that is to come finds what it needs."""
         self.release()
         for region in self.regions:
-            region.executors.forget_all_but_awaited()
+            region.executors.forget_all_but_pending()
         self._parameters = tuple
 
     def release(self) -> None:
