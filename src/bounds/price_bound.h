@@ -78,7 +78,7 @@ class PriceBound {
   std::vector<bool> decided_;  // per value
   std::vector<double> room_;   // per stage: bytes for values that its op neither reads nor makes
   std::vector<char> active_;   // per stage: whether its price may change
-  std::size_t parts_ = 32;     // number of parts of many stages; each part has one candidate for a price
+  std::size_t parts_ = 32;     // number of parts when stages are many; one candidate each
   std::shared_ptr<const Grouping> grouping_;
   std::vector<Cluster> clusters_;
   mutable SubsetTable table_;
