@@ -24,12 +24,12 @@ void require_keep_all_fits(const Graph& graph) {
       format_bytes(peak), format_bytes(memory_and_swap())));
 }
 
-/// To be known before anything is measured: measuring an op takes its inputs and results.
+/// Checked before any measurement: measuring an op needs memory for its inputs and results.
 void require_room(const Graph& graph, const MemoryOptions& options) {
   const planner::PlanningOptions& planning = options.planning;
   if (!planning.budget.is_limited() && planning.strategy.empty()) require_keep_all_fits(graph);
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
-  if (budget == nullptr) return;  // a share of a peak that is yet to be measured
+  if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
   if (bounds::budget_floor(graph) <= division.plan_bytes()) return;
   Control control;
