@@ -33,10 +33,10 @@ int report(const certify::Refused& refused, bool json) {
   return kBadInput;
 }
 
-/// Bounds that differ by a smaller share are the same, but for rounding.
+/// Bounds that differ by a smaller share are equal up to rounding.
 constexpr double kSameBound = 1e-6;
 
-/// A plan may claim more than the certificate beside it shows.
+/// A plan may claim a higher bound than its certificate proves.
 void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
   const double claimed = plan.lower_bound.value_or(0);
   if (claimed * (1 - kSameBound) <= certified.lower_bound) return;

@@ -58,7 +58,7 @@ nlohmann::json json_of(const Graph& graph, const strategy::Strategy& strategy,
           {"points", points}};
 }
 
-/// Throws InputError where there is none and none can be made.
+/// Throws InputError if the folder does not exist and cannot be made.
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);

@@ -38,7 +38,7 @@ struct Arguments {
   }
 };
 
-/// What a fast machine does in a second, so that time is over before the work is.
+/// The work of a fast machine in a second, so that time runs out before the work does.
 constexpr double kWorkPerSecond = 4e8;
 constexpr std::int64_t kUnlimitedWork = std::int64_t{1} << 60;
 constexpr double kPackingSeconds = 10, kPlanningSeconds = 30;
@@ -48,7 +48,7 @@ std::optional<Bytes> capacity_of(const Arguments& arguments) {
   return parse_amount(arguments.capacity, "--capacity");
 }
 
-/// The searches share what work there is, so it should be what the time is enough for.
+/// All searches share one work budget; it must be large enough for the time limit.
 std::int64_t work_in(double seconds) {
   return seconds > 0 ? static_cast<std::int64_t>(kWorkPerSecond * seconds) : kUnlimitedWork;
 }
@@ -94,7 +94,7 @@ void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
   write_file(arguments.picture, report::format_layout_plot(plot));
 }
 
-/// Of each resident, when these are compared too.
+/// Bytes of each resident, if the comparison includes these.
 std::vector<Bytes> held(const LayoutInput& input, const Arguments& arguments) {
   std::vector<Bytes> bytes;
   if (!arguments.with_residents) return bytes;

@@ -27,10 +27,10 @@ struct Arguments {
 
 /// Bytes at the peak when every op runs once.
 struct Peaks {
-  Bytes given = 0;           ///< in the graph's order, nothing written in place
+  Bytes given = 0;           ///< in the graph's order, without writes in place
   Bytes given_in_place = 0;  ///< in the graph's order
-  Bytes best = 0;            ///< in the order found, written in place
-  Bytes bound = 0;           ///< no order has less
+  Bytes best = 0;            ///< in the order found, with writes in place
+  Bytes bound = 0;           ///< no order needs less
   bool proven() const { return best == bound; }
 };
 

@@ -41,13 +41,13 @@ struct Arguments {
 };
 
 constexpr int kExplainedRows = 8;
-/// Bounds that differ by a smaller share are the same, but for rounding.
+/// Bounds that differ by a smaller share are equal up to rounding.
 constexpr double kSameBound = 1e-6;
-/// Of the time limit, what --explain may take besides; and at most so many seconds.
+/// The extra time for --explain: this share of the time limit, and at most so many seconds.
 constexpr double kExplainShare = 0.5;
 constexpr double kExplainSeconds = 10;
 
-/// Bytes in use over a step: the plan beside keep-all.
+/// Bytes in use over a step: the plan next to keep-all.
 void draw(const Graph& graph, const planner::Planned& planned, const std::string& path) {
   report::MemoryCurve within = report::memory_curve(graph, *planned.plan, "within the budget");
   within.budget_bytes = planned.budget_bytes;
@@ -119,7 +119,7 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
       proved, *planned.plan->lower_bound));
 }
 
-/// What more memory would save; with --explain by a plan for it, else by the bound alone.
+/// The savings of a larger budget: with --explain by a plan for it, else only by the bound.
 planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planned,
                               const Arguments& arguments, const strategy::Strategy& strategy,
                               const planner::PlanningOptions& planning) {

@@ -26,7 +26,7 @@ constexpr Command kCommands[] = {
     {"strategies", "List the planning strategies", define_strategies},
     {"models", "List the models", define_models}};
 
-/// Known before parsing, so that a fault of parsing is reported in the wanted form too.
+/// Known before parsing, so that a parsing error is reported in the wanted form too.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](std::string_view a) { return a == "--json"; });
 }

@@ -27,7 +27,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// One of two words.
+/// Reads one of two words; returns whether it is the second.
 bool is_second(const std::string& option, const std::string& value, const std::string& first,
                const std::string& second) {
   if (value != first && value != second) {
