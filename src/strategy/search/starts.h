@@ -29,10 +29,10 @@ class Starts {
   /// Whether addresses will (almost) surely fit within the budget.
   static bool is_lean(const Start& start, Bytes budget);
 
-  /// The cheapest that fits, the best by rating, and the smallest of those that are cheaper but do
-  /// not fit; each once. There must be a start.
+  /// The cheapest that fits; the best by rating; and, of cheaper ones that do not fit, the one with
+  /// the smallest peak; each once. There must be a start.
   std::vector<Start> chosen() const;
-  /// The cheapest lean one, or else the smallest that fits; null when none does.
+  /// The cheapest lean one, or else the one with the smallest peak if it fits; null otherwise.
   const Start* cheapest_lean() const;
   /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one that is
   /// not. Tries only some pairs with a low expected cost: the true cost depends on where in the
