@@ -156,7 +156,7 @@ Action define_compare(CLI::App& app) {
   add_help(
       app,
       "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
-      "how far the plan's cost is above it at most. Infeasible pairs say what would do.",
+      "how far the plan's cost is above it at most. Infeasible pairs show a budget that suffices.",
       "  lowtide compare unet.json --budgets 90%,70%,50%\n"
       "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
   return [arguments] { return compare(*arguments); };

@@ -188,7 +188,7 @@ Action define_layout(CLI::App& app) {
   app.add_option("--strategy,-s", source.strategy, "How to; `lowtide strategies` lists them")
       ->excludes(plan)
       ->type_name("NAME");
-  app.add_option("--capacity", arguments->capacity, "Height to get within [the lowest possible]")
+  app.add_option("--capacity", arguments->capacity, "Largest allowed height [the lowest possible]")
       ->type_name("AMOUNT");
   app.add_option("--alignment", arguments->alignment,
                  "Of every offset, a power of two [1; of a plan 64]")
@@ -202,7 +202,7 @@ Action define_layout(CLI::App& app) {
       app.add_flag("--compare", arguments->compares,
                    "Also serve the same requests by the pools of frameworks and textbooks");
   app.add_flag("--with-residents", arguments->with_residents,
-               "Compare with what the graph holds throughout, too")
+               "Include the graph's resident tensors in the comparison")
       ->needs(compare);
   app.add_option("--svg", arguments->picture, "File to draw time against addresses to")
       ->type_name("FILE");
@@ -213,8 +213,8 @@ Action define_layout(CLI::App& app) {
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"
            "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size\n"
            "and, where there are, alignment and offset, where the buffer must lie, and same and\n"
-           "group, names of buffers that share an offset or lie side by side. Or takes the\n"
-           "buffers of a graph's plan, behind its residents.",
+           "group, names of buffers that share an offset or lie side by side. Or reads the\n"
+           "buffers of a graph's plan, which lie after its residents.",
            "  lowtide layout buffers.csv -o placed.csv\n"
            "  lowtide layout buffers.csv --capacity 1MiB\n"
            "  lowtide layout resnet50.json --budget 40% --compare --svg layout.svg\n");

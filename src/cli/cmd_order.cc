@@ -94,9 +94,9 @@ Action define_order(CLI::App& app) {
       ->type_name("SECONDS");
   add_json_flag(app, arguments->json);
   add_help(app,
-           "Says what another order of the ops, which computes the same to the last bit, saves at\n"
-           "the peak when nothing runs again, and what no order can save. `lowtide plan` takes\n"
-           "such an order by itself, also with --strategy keep-all.",
+           "Prints the peak memory that another order of the ops saves when nothing runs again,\n"
+           "and the limit for all orders. The order computes the same to the last bit. `lowtide\n"
+           "plan` uses such an order by itself, also with --strategy keep-all.",
            "  lowtide order vgg16.json\n"
            "  lowtide plan vgg16.json --strategy keep-all --budget 85%\n");
   return [arguments] { return show_order(*arguments); };

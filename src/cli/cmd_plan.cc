@@ -187,7 +187,7 @@ Action define_plan(CLI::App& app) {
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
       ->type_name("FILE");
   app.add_flag("--explain", arguments->explains,
-               "Also plan within a GiB more (or a tenth), to say what that would save");
+               "Also plan within a GiB more (or a tenth more), and print the saving");
   auto* const model =
       app.add_option("--export-mps", arguments->model,
                      "Write checkmate's integer program for another solver to FILE; plan nothing")
@@ -200,9 +200,9 @@ Action define_plan(CLI::App& app) {
   add_help(
       app,
       "The budget counts everything that the step holds, fragmentation included: the arena of\n"
-      "the plan is within it. Ctrl-C ends the search with the best plan so far. Printed with it:\n"
-      "what is held at the peak, what runs again and which ops leave no room to hold it instead,\n"
-      "and what a larger budget saves at most.",
+      "the plan is within it. Ctrl-C ends the search with the best plan so far. Also prints the\n"
+      "values held at the peak, the ops that run again, the ops that leave too little memory to\n"
+      "hold their values instead, and the largest possible saving of a larger budget.",
       "  lowtide plan unet.json --budget 60%\n"
       "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
       "plan.json\n");

@@ -69,8 +69,8 @@ void set_up(CLI::App& app) {
 
 int parse_and_run(std::span<const Command> commands, int argc, char** argv) {
   CLI::App app(
-      "Trains neural networks within a budget of bytes: decides what to keep and what to "
-      "recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
+      "Trains neural networks within a budget of bytes: decides which values to keep and which "
+      "to recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
       "lowtide");
   set_up(app);
   std::map<const CLI::App*, Action> actions;

@@ -20,7 +20,7 @@ void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   if (peak <= memory_and_swap()) return;
   throw InfeasibleError(fmt::format(
-      "without a budget everything is kept: that takes {}, and this machine has {}. Give --budget.",
+      "without a budget everything is kept: that needs {}, and this machine has {}. Give --budget.",
       format_bytes(peak), format_bytes(memory_and_swap())));
 }
 

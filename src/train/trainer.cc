@@ -30,8 +30,8 @@ void require_can_write_results(const TrainOptions& options) {
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {
   if (const auto difference = first_difference(saved.options.recipe, options.recipe)) {
     throw InputError(
-        fmt::format("{} is a checkpoint of another run ({}). Leave out what the checkpoint "
-                    "already says, or start anew without --resume.",
+        fmt::format("{} is a checkpoint of another run ({}). Leave out options that the "
+                    "checkpoint has already, or start a new run without --resume.",
                     options.resume.string(), *difference));
   }
 }

@@ -58,7 +58,7 @@ class Prover {
       proof_.bound = std::max(proof_.bound, answer.bound);
       states_ -= answer.states;
       if (!answer.complete) return false;
-      control_.report(fmt::format("bound {:.3f}% over what is held",
+      control_.report(fmt::format("bound {:.3f}% over sets of held values",
                                   100 * (proof_.bound / graph_.required_cost() - 1)));
       if (!answer.executions) continue;
       take(*answer.executions);
