@@ -214,7 +214,7 @@ class WaysBack {
     return raise_from(backwards_.before(held, stage), work);
   }
 
-  /// Starts from values that are in memory at some moment of any plan.
+  /// Starts from values that every plan has in memory at some moment.
   std::int64_t raise_from(const Set& there, std::int64_t work) {
     begin(there);
     std::int64_t looked = 0;

@@ -28,7 +28,7 @@ struct PlanToPack {
 
 struct LayoutInput {
   packing::BufferTable table;
-  std::optional<PlanToPack> of_plan;  ///< when the buffers are those of a plan, in its order
+  std::optional<PlanToPack> of_plan;  ///< set if the buffers come from a plan, in its order
 };
 
 /// Reads buffers, or a graph and its plan; makes a plan when none is given. Throws InputError for a

@@ -13,7 +13,7 @@ struct Unrolled {
   Precedence precedence;  ///< also: the executions of one op stay in their order
 };
 
-/// Of executions that run all stages, some again.
+/// `executions` must run every stage at least once.
 Unrolled unrolled(const remat::StageGraph& stages, const Precedence& precedence,
                   std::span<const OpId> executions);
 

@@ -33,8 +33,8 @@ std::string_view bound_model(Formulation form);
 ///     U_t_i    memory while it runs, residents aside
 ///
 /// Beyond the paper: values are held and freed one by one though their op runs as one; workspaces
-/// and writes in place count. Ops that may not run (again) in a stage have no variable there, nor
-/// have values that are useless there. Values below 10^-7 of the budget are left out, as if they
+/// and writes in place count. An op that may not run (again) in a stage has no variable there, nor
+/// has anything that is useless there. Values below 10^-7 of the budget are left out, as if they
 /// were always held for free: that only lowers the optimum.
 ///
 /// Bytes are relative to the budget minus residents. Costs are in thousandths of

@@ -83,7 +83,7 @@ class Intervals {
     return done;
   }
 
-  /// Makes a plan within the limit: adds reruns, or decides some ops anew.
+  /// Makes a plan within the limit: adds reruns, or changes the intervals of some ops.
   bool step_down(const intervals::Starts& starts, intervals::Neighbourhoods& neighbourhoods) {
     constexpr int kTries = 200;
     constexpr std::int64_t kConflicts = 100;
@@ -101,7 +101,7 @@ class Intervals {
     return true;
   }
 
-  /// Decides the intervals of these ops anew; all others stay. Leaves the plan without them.
+  /// Decides the intervals of these ops again; all others stay. Leaves the plan without them.
   intervals::Branched decide_anew(const std::vector<int>& ops, const intervals::Effort& effort) {
     for (int op : ops) {
       while (plan_.runs(op).size() > 1) plan_.remove({plan_.runs(op).back(), op});
