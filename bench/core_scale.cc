@@ -58,7 +58,7 @@ void lay_out(benchmark::State& state) {
       static_cast<double>(layout.arena_bytes) / static_cast<double>(plan.peak_bytes);
 }
 
-/// Actions and addresses.
+/// Checks actions and addresses.
 void verify_keep_all(benchmark::State& state) {
   const Graph& graph = graph_of(state);
   Plan plan = keep_all(graph);
@@ -76,7 +76,7 @@ void load_plan(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(parse_plan(text));
 }
 
-/// Of a bound at 70% of the peak, with clusters of eight values.
+/// Makes a bound at 70% of the peak, with clusters of eight values.
 void prove_bound(benchmark::State& state) {
   const Graph& graph = graph_of(state);
   const remat::StageGraph stages(graph);

@@ -1,5 +1,5 @@
 // How fast and how low buffers with known lives are packed: CPU seconds, height and bound on files
-// of MiniMalloc's form, beside the CPU seconds of MiniMalloc's own program where its path is given.
+// in MiniMalloc's format; with the CPU seconds of MiniMalloc's own program if its path is given.
 // Prints a table. --help lists the options.
 
 #include <fmt/format.h>
@@ -53,7 +53,7 @@ double cpu_seconds(int who) {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// The fewest CPU seconds of some rounds, of this process or of the children that it waited for.
+/// The fewest CPU seconds of several rounds, of this process or of its finished children.
 template <typename Work>
 double fewest_seconds(int rounds, int who, Work work) {
   double fewest = INFINITY;
@@ -78,12 +78,12 @@ std::optional<double> minimalloc_seconds(const Arguments& arguments, const std::
   return succeeded ? std::optional(seconds) : std::nullopt;
 }
 
-/// What all files come to.
+/// The totals over all files.
 struct Totals {
   int files = 0, proven = 0, close = 0;
   double percent_above = 0;
   double log_ratio = 0;  ///< of MiniMalloc's seconds to ours
-  int compared = 0;      ///< where both are known
+  int compared = 0;      ///< number of files for which both are known
 };
 
 double percent_above(const packing::SolvedPacking& solved) {

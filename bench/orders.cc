@@ -1,6 +1,6 @@
-// What an order of the ops and writes in place save when every op runs once: bytes at the peak, and
-// of the arena, of the models of the zoo and of files of graphs. Prints a table. --help lists the
-// options.
+// How much memory an order of the ops and writes in place save when every op runs once: bytes at
+// the peak, and of the arena, of the models of the zoo and of files of graphs. Prints a table.
+// --help lists the options.
 
 #include <fmt/format.h>
 
@@ -53,7 +53,7 @@ Bytes arena_of(const Graph& graph, Plan plan) {
   return layout::assign_addresses(graph, plan, {.alignment = alignment}).arena_bytes;
 }
 
-/// When every op runs once.
+/// Memory when every op runs once.
 struct Memory {
   Bytes peak, arena;
 };

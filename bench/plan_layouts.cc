@@ -1,8 +1,8 @@
 // How close arenas come to the most bytes alive: plans of graphs at shares of keep-all's peak, as
-// the search makes them before it knows of addresses, packed as low as possible. That is harder
-// than the planner's own task, a packing within the budget; --planned shows what the planner ends
-// with: the arena of its plan within each share, beside the most bytes alive. Prints a table.
-// --help lists the options.
+// the search makes them before addresses are known, packed as low as possible. That is harder than
+// the planner's own task, a packing within the budget. --planned shows the planner's result: the
+// arena of its plan within each share, and the most bytes alive. Prints a table. --help lists the
+// options.
 
 #include <fmt/format.h>
 
@@ -49,7 +49,7 @@ void define(CLI::App& app, Arguments& arguments) {
                  "Folder to write the buffers of every plan to, as build/bench/layouts reads them");
 }
 
-/// Nothing where the search finds no plan.
+/// Nothing if the search finds no plan.
 std::vector<OpId> executions_of(const Graph& graph, int percent, double seconds) {
   if (percent >= 100) {
     std::vector<OpId> all(static_cast<std::size_t>(graph.num_ops()));
@@ -72,7 +72,7 @@ std::string csv_of(const std::vector<packing::Buffer>& buffers, Bytes alignment)
   return packing::to_csv(table, {std::vector<Bytes>(buffers.size(), -1), 0});
 }
 
-/// What lies in the arena behind the residents: its height, and the most bytes alive at one time.
+/// The arena above the residents: its height, and the most bytes alive at one time.
 struct Row {
   std::string graph;
   int percent;
@@ -92,7 +92,7 @@ void print(const Row& row) {
   std::fflush(stdout);
 }
 
-/// As low as possible; nothing where the search finds no plan.
+/// Packed as low as possible; nothing if the search finds no plan.
 std::optional<Row> packed(const Graph& graph, const std::string& name, int percent,
                           const Arguments& arguments) {
   const auto executions = executions_of(graph, percent, arguments.seconds);
@@ -112,7 +112,7 @@ std::optional<Row> packed(const Graph& graph, const std::string& name, int perce
              clock.elapsed_seconds()};
 }
 
-/// Of the plan within the share, as the planner leaves it; nothing where it finds none.
+/// The planner's plan within the share; nothing if it finds none.
 std::optional<Row> planned(const Graph& graph, const std::string& name, int percent,
                            const Arguments& arguments) {
   Control control(arguments.seconds);

@@ -1,7 +1,7 @@
-// Whether the planner can be depended on: plans of each graph within many budgets and under several
-// limits of counted work. Says where a plan costs more than one for a smaller budget or under a
-// smaller limit, where none was found though there was one for less, and where part of the budget
-// is unused though the plan might cost less. Fails when there is such a case. --help lists the
+// Whether the planner is dependable: plans of each graph within many budgets and under several
+// limits of counted work. Reports plans that cost more than one for a smaller budget or under a
+// smaller limit, missing plans where a smaller budget had one, and plans that leave part of the
+// budget unused though they might cost less. Fails when there is such a case. --help lists the
 // options.
 
 #include <CLI/CLI.hpp>
@@ -81,7 +81,7 @@ void print(const Point& point) {
   std::fflush(stdout);
 }
 
-/// Whether a plan found for no more memory under no larger limit is better.
+/// Whether `other`, found for no more memory under no larger limit, is better.
 bool is_beaten(const Point& point, const Point& other, double points) {
   if (other.share > point.share || other.limit > point.limit || !other.planned.plan) return false;
   return !point.planned.plan || point.percent() > other.percent() + points;

@@ -1,6 +1,6 @@
 // A table of the plans that the strategies find for graphs under a limit of counted work: cost,
-// peak, arena, proven bound, and a hash of the whole plan. What should not change plans gives the
-// same table before and after. --help lists the options.
+// peak, arena, proven bound, and a hash of the whole plan. A change that should not change plans
+// must leave the table as it was. --help lists the options.
 
 #include <fmt/format.h>
 
@@ -33,7 +33,7 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("--limit", arguments.limit, "Seconds of counted work for each plan [1]");
 }
 
-/// Of everything in the plan's file but the seconds that it took to find.
+/// Hash of the plan's file without the seconds of the search.
 std::size_t hash_of(Plan plan) {
   plan.seconds = 0;
   return std::hash<std::string>()(format_plan(plan));

@@ -1,5 +1,5 @@
 // How good plans are: overhead, proven bound, gap and seconds of a strategy on the graphs of a
-// folder within several budgets, beside the best figure of bench/peers. Prints a table. --help
+// folder within several budgets, next to the best figure of bench/peers. Prints a table. --help
 // lists the options.
 
 #include <CLI/CLI.hpp>
@@ -92,7 +92,7 @@ void read_peers(const fs::path& path, Peers& peers) {
 
 struct Case {
   Bytes budget;
-  std::optional<double> overhead;  ///< the least of any peer
+  std::optional<double> overhead;  ///< the least of all peers
   std::string peer;
 };
 
@@ -100,7 +100,7 @@ Case case_of(const Peers::value_type& found) {
   return {found.first.second, found.second.first, found.second.second};
 }
 
-/// A share of the keep-all peak; where a peer has a budget close to that, the peer's.
+/// A share of the keep-all peak, or the budget of a peer that is close to it.
 Case case_of(const Peers& peers, const std::string& graph, Bytes peak, double share) {
   const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
   const Bytes close = peak / 50;
@@ -146,7 +146,7 @@ Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& ar
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }
 
-/// Returns whether the plan is dearer than the best peer's, or missing.
+/// Returns whether the plan costs more than the best peer's, or is missing.
 bool run_case(const Graph& graph, const std::string& name, const Case& wanted,
               const Arguments& arguments) {
   constexpr double kSame = 1e-5;

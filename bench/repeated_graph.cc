@@ -57,7 +57,7 @@ class Repetition {
 
   const Graph& graph_;
   OpId backward_;
-  TensorId last_ = kNone;  // of the copy before
+  TensorId last_ = kNone;  // of the previous copy
   GraphData data_;
 };
 

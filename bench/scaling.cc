@@ -1,6 +1,6 @@
 // How planning scales: makes training graphs of any size, and plans one from file to file. Each
-// plan takes a process of its own, so that its peak memory can be told. scaling.py runs it over
-// sizes.
+// plan runs in a process of its own, so that its peak memory can be measured. scaling.py runs it
+// over sizes.
 
 #include <fmt/format.h>
 
@@ -35,7 +35,7 @@ struct Arguments {
   bool verbose = false;
 };
 
-/// Of about so many ops: synthetic, or a graph of data/graphs repeated.
+/// A graph of about this many ops: synthetic, or a graph of data/graphs repeated.
 Graph made(const Arguments& arguments) {
   if (arguments.graph == "step") return StepGraph(arguments.ops).make();
   const Graph once =
@@ -44,14 +44,14 @@ Graph made(const Arguments& arguments) {
   return repeated(once, std::max(1, static_cast<int>(copies)));
 }
 
-/// Seconds by part of the work, told apart by what is reported at the end of each step.
+/// Seconds per part of the work; the report at the end of each step names the part.
 class Clock {
  public:
   void report(const std::string& message) {
     const bool is_layout = message.find("layout") != std::string::npos;
     lap(is_layout ? "layout" : message.substr(0, message.find(' ')));
   }
-  /// What went on until now.
+  /// Assigns the time since the last call to `part`.
   void lap(const std::string& part) {
     const double now = control_.elapsed_seconds();
     seconds_[part] += now - last_;

@@ -1,8 +1,8 @@
-// How long search takes to a plan that costs no more than the one with which Checkmate's integer
-// program ended, beside the seconds that the program took: per case, and the geometric mean of the
-// ratios. The program's figures are those of bench/peers/checkmate.csv, measured on a contended
-// machine by code of our own. Search starts anew with twice the work until it is there; all of
-// these count. --help lists the options.
+// How long the search takes to reach the cost of the final plan of Checkmate's integer program,
+// next to the program's seconds: per case, and the geometric mean of the ratios. The program's
+// figures are from bench/peers/checkmate.csv, measured on a contended machine with our own code.
+// The search restarts with twice the work until it reaches the cost; all restarts count. --help
+// lists the options.
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -40,8 +40,8 @@ struct Case {
   double seconds = 0;
 };
 
-/// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Those without a plan
-/// are left out.
+/// Rows: graph, frac, budget_bytes, peer, overhead, bound, seconds, status. Rows without a plan are
+/// left out.
 std::vector<Case> read_cases(const Arguments& arguments) {
   std::ifstream file(arguments.peers);
   std::vector<Case> cases;
@@ -54,7 +54,7 @@ std::vector<Case> read_cases(const Arguments& arguments) {
   return cases;
 }
 
-/// Seconds until a plan costs no more than that; nothing when the most work leads to none.
+/// Seconds until a plan costs at most `cost`; nothing when the most work does not reach it.
 std::optional<double> seconds_to(const Graph& graph, Bytes budget, double cost) {
   constexpr double kMostMoves = 20'000;
   const strategy::Strategy& search = strategy::find_strategy("search");

@@ -7,14 +7,14 @@
 namespace lowtide::bounds {
 namespace {
 
-/// Per stage: how many ops of the chain must have run when it first runs, itself included, and how
-/// many must run then or later. The stage of the end comes behind all.
+/// Per stage: how many ops of the chain must have run by its first run, itself included, and how
+/// many must run then or later. The stage of the end comes after all.
 struct ChainPlace {
   std::vector<int> before, after;
   int size;
 
   bool is_on_chain(int stage) const { return before[stage] + after[stage] > size; }
-  /// Whether it runs between two ops of the chain that are neighbours.
+  /// Whether it must run between two neighbouring ops of the chain.
   bool is_known(int stage) const { return before[stage] + after[stage] >= size; }
   int last_slot(int stage) const { return size - after[stage]; }
 };
@@ -36,7 +36,7 @@ ChainPlace place(int stages, const ordering::Precedence& precedence, const OpCha
   return place;
 }
 
-/// Slot by slot, the chain's op at the end of its slot, and else as they were.
+/// Slot by slot, each with its chain op last; otherwise in the graph's order.
 std::vector<int> stages_by_slot(const ChainPlace& place) {
   std::vector<int> order(place.before.size());
   std::iota(order.begin(), order.end(), 0);
@@ -75,7 +75,7 @@ ChainedStages along_chain(const remat::StageGraph& graph, const ordering::Preced
                           const OpChain& chain) {
   const ChainPlace places = place(graph.num_stages(), precedence, chain);
   const std::vector<int> order = stages_by_slot(places);
-  std::vector<int> now(order.size());  // per stage as it was: as it is
+  std::vector<int> now(order.size());  // per old stage: its new number
   for (int t = 0; t < graph.num_stages(); ++t) now[order[t]] = t;
 
   std::vector<remat::Stage> stages;

@@ -11,9 +11,9 @@
 namespace lowtide::bounds {
 namespace {
 
-/// How often a chain is thinned out, at most.
+/// The largest number of times that a chain is thinned out.
 constexpr int kThinnings = 3;
-/// Of the work, for one chain; the best gets more at the end.
+/// Share of the work for one chain; the best chain gets more at the end.
 constexpr double kTrialShare = 0.02;
 constexpr double kLastShare = 0.5;
 
@@ -28,7 +28,7 @@ class Trials {
     try_chain({}, 0);
   }
 
-  /// A chain, and what is left of it where it gets a price, and so on.
+  /// Tries a chain, then its ops that got a price, and so on.
   void thin_out(OpChain chain, double work) {
     for (int i = 0; i < kThinnings && !control_.should_stop(); ++i) {
       OpChain priced = try_chain(chain, work);
@@ -47,7 +47,7 @@ class Trials {
   std::shared_ptr<const certify::Certificate> best() const { return best_; }
 
  private:
-  /// Raises the bound that it gives, if there is time, and returns the ops of it that get a price.
+  /// Raises the bound of the chain, if there is time, and returns its ops that get a price.
   OpChain try_chain(const OpChain& chain, double work) {
     const ChainedStages along = along_chain(stages_, precedence_, chain);
     PriceBound bound(along.graph, budget_, along.on_chain);

@@ -18,7 +18,7 @@ namespace {
 /// Values, ascending.
 using Set = std::vector<int>;
 
-/// Sets among which to look for one that lies within another, or around it.
+/// Sets that can be searched for a subset or a superset of another set.
 class SetList {
  public:
   void add(Set set) {
@@ -30,7 +30,7 @@ class SetList {
     sets_.clear();
   }
 
-  /// Of a look through them, in steps of a search.
+  /// The work of one search in the list, in steps of the main search.
   std::int64_t work() const { return static_cast<std::int64_t>(sets_.size()) / 1024; }
 
   bool has_subset_of(const Set& set) const {
@@ -59,7 +59,7 @@ class SetList {
   std::vector<std::uint64_t> signatures_;
 };
 
-/// What ops need and how sets of values change when plans are looked at backwards.
+/// The needs of ops, and how sets of values change when a plan is walked backwards.
 class Backwards {
  public:
   Backwards(const Graph& graph, const remat::StageGraph& stages)
@@ -71,21 +71,21 @@ class Backwards {
     }
   }
 
-  /// Of a step back over a run of a stage's op.
+  /// A step back over a run of a stage's op.
   struct Step {
     Bytes needs;        ///< bytes in use while the op runs
     Bytes bytes;        ///< of the set before it
-    bool adds = false;  ///< whether that holds values that were not in the set
+    bool adds = false;  ///< whether that set has values that were not in the set after it
   };
 
-  /// Begins with a set, to which steps() are.
+  /// Starts from a set, for calls of step().
   void enter(const Set& set) {
     for (int v : inside_set_) inside_[v] = false;
     for (int v : set) inside_[v] = true;
     inside_set_ = set;
   }
 
-  /// Back over a run of the stage's op, from that set, which takes so many bytes.
+  /// Back over a run of the stage's op, from the set of enter(), which has `bytes` bytes.
   Step step(Bytes bytes, int stage) const {
     Step result{stages_.resident_bytes() + stages_.stage(stage).workspace, bytes};
     Bytes made = 0;
@@ -103,7 +103,7 @@ class Backwards {
     return result;
   }
 
-  /// The set before a run of the stage's op, of that behind it.
+  /// The set before a run of the stage's op, from the set after it.
   Set before(const Set& set, int stage) const {
     Set outputs = stages_.stage(stage).outputs, inputs = stages_.stage(stage).inputs;
     std::ranges::sort(outputs);
@@ -114,7 +114,7 @@ class Backwards {
     return result;
   }
 
-  /// Each stage that makes values of the set, once.
+  /// The stages that make values of the set, each once.
   std::vector<int> makers(const Set& set) const {
     std::vector<int> makers;
     for (int v : set) makers.push_back(stages_.value(v).producer);
@@ -131,7 +131,7 @@ class Backwards {
   }
 
  private:
-  /// Inputs that may end when the op begins, since an output is written there.
+  /// Inputs that may die when the op begins, since an output is written over them.
   static Set overwritable(const Graph& graph, const Op& op, const std::vector<int>& value_of) {
     Set sources;
     for (const InPlace& pair : op.inplace) {
@@ -151,7 +151,7 @@ class Backwards {
   Set inside_set_;
 };
 
-/// What there must be while the first run of a stage's op goes on, beside what it reads and makes.
+/// Values that must be in memory while a stage's op first runs, besides its inputs and outputs.
 class HeldThrough {
  public:
   HeldThrough(const Graph& graph, const remat::StageGraph& stages)
@@ -169,7 +169,7 @@ class HeldThrough {
   /// In steps of a search for sets.
   std::int64_t work() const { return some_expire_ ? 1 + stages_.num_stages() / 64 : 0; }
 
-  /// Values whose makers have run and may run no more, and that are read later in every order.
+  /// Values whose makers have run and may not run again, and that are read later in every order.
   Set values(int stage) const {
     if (!some_expire_) return {};
     const std::vector<bool> before = precedence_.all_before(stage);
@@ -191,11 +191,11 @@ class HeldThrough {
  private:
   const remat::StageGraph& stages_;
   ordering::Precedence precedence_;
-  std::vector<int> last_;  // per stage: after whose first run its op may not run; the end if none
+  std::vector<int> last_;  // per stage: the first run that ends its op's reruns; the end if none
   bool some_expire_ = false;
 };
 
-/// Raises a bound from one moment of all plans to the next.
+/// Raises the bound from one moment to the next that occurs in all plans.
 class WaysBack {
  public:
   WaysBack(const Graph& graph, const remat::StageGraph& stages)
@@ -205,8 +205,8 @@ class WaysBack {
 
   Bytes bytes() const { return floor_; }
 
-  /// From what is there while an op first runs, beside what it reads and makes.
-  /// Returns the sets that it looked at.
+  /// Starts from the values `held` while an op first runs, besides its inputs and outputs. Returns
+  /// the number of visited sets.
   std::int64_t raise_from_run(int stage, const Set& held, std::int64_t work) {
     backwards_.enter(held);
     const Backwards::Step step = backwards_.step(backwards_.bytes(held), stage);
@@ -214,7 +214,7 @@ class WaysBack {
     return raise_from(backwards_.before(held, stage), work);
   }
 
-  /// From what is there at some moment, in any plan.
+  /// Starts from values that every plan has in memory at some moment.
   std::int64_t raise_from(const Set& there, std::int64_t work) {
     begin(there);
     std::int64_t looked = 0;
@@ -236,17 +236,17 @@ class WaysBack {
   }
 
  private:
-  /// A set that has been looked at, and how it came up.
+  /// A visited set, and how it was reached.
   struct Visit {
     int parent;
     Set set;
   };
-  /// A set to look at: that before a run of `stage` of the parent's.
+  /// A set to visit: the set before a run of `stage`, from the parent's set.
   struct Open {
-    Bytes needs;  ///< the most of any moment on the way from it to where the search began
+    Bytes needs;  ///< the largest on the path from it to the start of the search
     Bytes bytes;
     int parent, stage;
-    /// The least needs first, then what is closest to nothing.
+    /// The least needs first, then the fewest bytes.
     bool operator<(const Open& other) const {
       return std::tie(needs, bytes) > std::tie(other.needs, other.bytes);
     }
@@ -265,8 +265,8 @@ class WaysBack {
     return open.stage == kNone ? behind : backwards_.before(behind, open.stage);
   }
 
-  /// All steps back from a set; or one alone that only takes values out, and needs no more than the
-  /// way so far: what is left is easier to make than any other.
+  /// All steps back from a set. Or only one, if it just removes values and needs no more than the
+  /// path so far: the remaining set is easier to make than any other.
   std::int64_t expand(const Open& from, Set set) {
     const std::vector<int> makers = backwards_.makers(set);
     backwards_.enter(set);
@@ -286,7 +286,7 @@ class WaysBack {
     return static_cast<std::int64_t>(makers.size());
   }
 
-  /// All of these can be made within the floor so far.
+  /// All these sets can be made within the floor so far.
   void remember_way(int from, Set first) {
     known_.add(std::move(first));
     for (int visit = from; visit != kNone; visit = visits_[visit].parent) {
@@ -296,14 +296,14 @@ class WaysBack {
 
   Backwards backwards_;
   Bytes floor_;
-  SetList known_;  // sets that some sequence makes within floor_
-  // Of the search from one moment:
+  SetList known_;  // sets that some sequence can make within floor_
+  // State of the search from one moment:
   std::vector<Visit> visits_;
   SetList visited_;
   std::priority_queue<Open> open_;
 };
 
-/// Stages whose ops need the most by themselves first.
+/// Stages, those whose ops need the most memory first.
 std::vector<int> by_needs(const Graph& graph, const remat::StageGraph& stages) {
   const Backwards backwards(graph, stages);
   std::vector<std::pair<Bytes, int>> needs;
@@ -326,7 +326,7 @@ Bytes budget_floor(const Graph& graph, std::int64_t work) {
   const remat::StageGraph stages(graph);
   const HeldThrough held(graph, stages);
   WaysBack floor(graph, stages);
-  const std::int64_t each = work / 16;  // for what one op needs
+  const std::int64_t each = work / 16;  // for the search from one op
   std::int64_t left = work;
   for (int stage : by_needs(graph, stages)) {
     if (left < work / 2) break;

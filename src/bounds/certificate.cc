@@ -8,7 +8,7 @@
 namespace lowtide::bounds {
 namespace {
 
-/// The op to which `op`'s stage was glued, and so on back to the first; then that op itself.
+/// The chain of ops glued to `op`, from the first on; then `op` itself.
 std::vector<OpId> chain_of(const remat::StageGraph& stages,
                            const std::map<int, int>& maker_of_glued, const BoundOp& op) {
   std::vector<OpId> chain;
@@ -22,8 +22,8 @@ std::vector<OpId> chain_of(const remat::StageGraph& stages,
   return chain;
 }
 
-/// As certificates number what a stage ends with: the end of the sequence, and a run again that a
-/// case has a stage for, come behind all ops.
+/// The number of a stage in certificates: the op of the stage. The end of the sequence, and the
+/// stage of a case's rerun, come after all ops.
 OpId priced_op(const Graph& graph, const remat::StageGraph& stages, int t) {
   if (t == stages.end()) return graph.num_ops();
   const OpId op = stages.stage(t).op;

@@ -9,7 +9,7 @@
 
 namespace lowtide::bounds {
 
-/// What PriceBound::value() follows from: its prices and clusters, in terms of the graph alone.
+/// The prices and clusters that prove PriceBound::value(), in terms of the graph alone.
 certify::Certificate::Proof proof_of(const Graph& graph, const remat::StageGraph& stages,
                                      const PriceBound& bound);
 certify::Certificate certificate_of(const Graph& graph, const remat::StageGraph& stages,
@@ -19,7 +19,7 @@ std::shared_ptr<const certify::Certificate> shared_certificate(const Graph& grap
                                                                const PriceBound& bound,
                                                                Bytes budget);
 
-/// Per op, and then until the end: what a byte costs while it first runs.
+/// Per op, and then for the end: the price of a byte while it first runs.
 std::vector<double> op_prices(const certify::Certificate& certificate);
 /// The same per stage.
 std::vector<double> stage_prices(const remat::StageGraph& stages,

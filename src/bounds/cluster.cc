@@ -67,7 +67,7 @@ Cluster::Values Cluster::subset(std::span<const int> values) const {
   return result;
 }
 
-/// What the stage's first run reads.
+/// The values that the stage's first run reads.
 Cluster::Values Cluster::read_by(const remat::StageGraph& graph, int stage) const {
   Values result = 0;
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
@@ -77,7 +77,7 @@ Cluster::Values Cluster::read_by(const remat::StageGraph& graph, int stage) cons
   return result;
 }
 
-/// What later first runs read, and what running those values' ops again takes.
+/// The values that later first runs read, and those that reruns of their ops need.
 Cluster::Values Cluster::useful_after(const remat::StageGraph& graph, int stage) const {
   Values useful = 0;
   for (std::size_t bit = 0; bit < values_.size(); ++bit) {
@@ -89,8 +89,8 @@ Cluster::Values Cluster::useful_after(const remat::StageGraph& graph, int stage)
   return useful;
 }
 
-/// Between the first runs of two neighbouring touching stages: what runs again right after the one
-/// is held, what runs again right before the other is not.
+/// Between the first runs of two neighbouring touching stages: outputs of reruns right after the
+/// first are held, those of reruns right before the second are not.
 void Cluster::add_gap(const remat::StageGraph& graph, int before, int after) {
   const auto useless = static_cast<Values>(~useful_after(graph, before));
   steps_.push_back({Kind::close, useless});
@@ -132,8 +132,8 @@ double Cluster::solve(const remat::Prices& prices, SubsetTable& table,
   return table.least();
 }
 
-/// A run where holding was free until now would have been as good before. A drop where holding is
-/// free from now on can wait.
+/// After a stage without a price, a rerun could as well have come earlier. Before a stage without a
+/// price, a drop can wait.
 void Cluster::choose(const Step& step, bool after_price, double price, SubsetTable& table) const {
   if (after_price) {
     for (const Run& run : runs_) {
@@ -143,7 +143,7 @@ void Cluster::choose(const Step& step, bool after_price, double price, SubsetTab
   if (price > 0) table.drop(static_cast<Values>(~step.values));
 }
 
-/// Per step: values that are made before it, and not closed.
+/// Per step: values that are made before it and not closed.
 std::vector<Cluster::Values> Cluster::open_before_steps() const {
   std::vector<Values> result;
   Values open = 0;
@@ -155,7 +155,7 @@ std::vector<Cluster::Values> Cluster::open_before_steps() const {
   return result;
 }
 
-/// From the least costs behind a step to those before it, for the subsets of what is open there.
+/// Turns the least costs after a step into those before it, for the subsets of open values.
 void Cluster::take_back(const Step& step, Values open, double price,
                         std::vector<double>& least) const {
   switch (step.kind) {
@@ -210,7 +210,7 @@ std::vector<Cluster::Completion> Cluster::completions(const remat::Prices& price
     take_back(step, open[k], prices.over(step.begin, step.end), least);
     if (step.kind != Kind::choose) continue;
     result[static_cast<std::size_t>(step.begin)] = {open[k], least};
-    // Within a gap, as if it began there: the same choices, and to pay from there on.
+    // Inside a gap the choices are as at its begin, and the payment starts there.
     for (int t = step.begin + 1; t < step.end; ++t) {
       std::vector<double> from_here = result[static_cast<std::size_t>(step.end)].least;
       pay_back(open[k], 0, prices.over(t, step.end), from_here);

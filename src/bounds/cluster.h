@@ -11,21 +11,21 @@
 
 namespace lowtide::bounds {
 
-/// The value is held while the first runs of the stages [begin, end) go on.
+/// The value is held during the first runs of the stages [begin, end).
 struct Hold {
   int value;
   int begin, end;
-  bool free;  ///< a stage that reads or makes the value: part of what that stage needs in any case
+  bool free;  ///< the stage reads or makes the value, so its memory is part of the stage's own need
 };
 
-/// A few neighbouring ops whose outputs are decided together and exactly: which of them are held
-/// and which are made again, for every stage that reads one of them, at given prices. Values made
-/// elsewhere are taken to be there for nothing, and memory inside a stage does not count; both only
-/// lower the result.
+/// A few neighbouring ops. For their outputs it decides exactly, at given prices and for every
+/// stage that reads one of them, whether to hold the output or to make it again. Values made
+/// elsewhere exist for free, and memory inside a stage does not count; both only lower the
+/// result.
 ///
 /// The program runs over the subsets of the cluster's values that are held, from each stage that
-/// touches them to the next (bounds/subset_table.h). Over stages without a price all are
-/// held. So it takes as long as there are stages with a price and values dropped over them.
+/// touches them to the next (bounds/subset_table.h). All values are held over stages without a
+/// price. So the time depends on the number of stages with a price and of values dropped over them.
 class Cluster {
  public:
   static constexpr int kMostValues = SubsetTable::kMostValues;
@@ -33,31 +33,31 @@ class Cluster {
   /// `ops` in order, with at most kMostValues outputs in all.
   Cluster(const remat::StageGraph& graph, std::span<const BoundOp> ops);
 
-  /// Room that solve() works in; to be used again.
+  /// Working memory of solve(), for reuse.
   struct Scratch;
 
   /// The least cost of reruns and of held bytes at these prices. Appends the holds of a solution.
-  /// `table` is room to work in, to be used again, and counts the work.
+  /// `table` is reusable working memory, and counts the work.
   double solve(const remat::Prices& prices, SubsetTable& table, std::vector<Hold>& holds) const;
 
-  /// Of values of the cluster: bit k is the k-th output of its ops.
+  /// A set of values of the cluster: bit k is the k-th output of its ops.
   using Values = SubsetTable::Values;
 
-  /// What is left to pay from just before the reruns of a stage on.
+  /// The cost still to pay, from just before the reruns of a stage on.
   struct Completion {
-    Values open = 0;            ///< values that may be there and matter
+    Values open = 0;            ///< values that may be held and matter
     std::vector<double> least;  ///< per subset of `open`: the least cost
   };
-  /// Per stage. Together with what was paid before, the least of them is what solve() returns.
+  /// Per stage. The least of earlier cost plus completion cost is the result of solve().
   std::vector<Completion> completions(const remat::Prices& prices, int num_stages) const;
 
  private:
   enum class Kind : std::uint8_t {
-    make,    ///< the first run: these are there from now on
-    need,    ///< these must be there
-    choose,  ///< what is there may be dropped but for these, or be made again
-    pay,     ///< what is there is paid for over [begin, end); these are there in any case
-    close    ///< these are of no use any more
+    make,    ///< a first run: these values are held from now on
+    need,    ///< these values must be held
+    choose,  ///< held values, except these, may be dropped, and others made again
+    pay,     ///< held values, except these, are paid for over [begin, end)
+    close    ///< no later step needs these values
   };
   struct Step {
     Kind kind;

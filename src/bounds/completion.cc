@@ -6,7 +6,7 @@
 namespace lowtide::bounds {
 namespace {
 
-/// More clusters than values there are not.
+/// There are no more clusters than values.
 using Subsets = std::array<std::uint16_t, ValueSet::kMost>;
 
 }  // namespace
@@ -23,7 +23,7 @@ CompletionBound::CompletionBound(const remat::StageGraph& graph, const PriceBoun
   }
 }
 
-/// From the last op back, so that what a glued value's reader makes has its place before it.
+/// From the last op back, so that the outputs of a glued value's reader are placed before it.
 void CompletionBound::place_values(const remat::StageGraph& graph, const PriceBound& bound,
                                    const std::vector<std::vector<BoundOp>>& clusters) {
   for (std::size_t c = 0; c < clusters.size(); ++c) {

@@ -8,23 +8,23 @@
 
 namespace lowtide::bounds {
 
-/// What any plan must still pay for reruns, from a moment and what is there at that moment on: the
+/// A lower bound on the cost of later reruns, given a moment and the values live at it: the
 /// programs of PriceBound's clusters, at its prices, from the end backwards.
 ///
-/// A glued value (bounds/contraction.h) that is there counts as what its reader makes of
-/// it, which takes no more bytes and saves no less.
+/// A live glued value (bounds/contraction.h) counts as the outputs of its reader, which need no
+/// more bytes and save at least as much.
 class CompletionBound {
  public:
-  /// Takes 8 bytes for each subset of each cluster and stage. The graph must outlive this, and have
-  /// no more values than a ValueSet takes.
+  /// Uses 8 bytes for each subset of each cluster and stage. The graph must outlive this, and its
+  /// number of values must be at most ValueSet::kMost.
   CompletionBound(const remat::StageGraph& graph, const PriceBound& bound);
 
-  /// A lower bound on the cost of the reruns in `stage` and later, `live` being there before the
-  /// first of them. Falls as `live` grows.
+  /// A lower bound on the cost of the reruns in `stage` and later, if `live` values exist before
+  /// the first of them. Falls as `live` grows.
   double least_cost(int stage, const ValueSet& live) const;
 
  private:
-  /// The bits of a cluster's subset that a value stands for.
+  /// The bits of a cluster's subset that represent a value.
   struct Place {
     int cluster;
     std::uint16_t bits;
@@ -35,7 +35,7 @@ class CompletionBound {
 
   std::vector<std::vector<Cluster::Completion>> completions_;  // per cluster and stage
   std::vector<std::vector<Place>> places_;                     // per value
-  std::vector<double> room_price_;  // per stage: of the room in it and later
+  std::vector<double> room_price_;  // per stage: price of the room in it and later
 };
 
 }  // namespace lowtide::bounds

@@ -7,7 +7,7 @@
 namespace lowtide::bounds {
 namespace {
 
-/// "Soon": stages from the one op to the other at most. Holding the value over them is not priced.
+/// "Soon": the largest distance in stages. Holding the value over them has no price.
 constexpr int kNear = 4;
 
 class Contracting {
@@ -41,7 +41,7 @@ class Contracting {
     return op;
   }
 
-  /// Of the ops that may be glued to this one; null when there is none.
+  /// The most expensive op that may be glued to this one; null when there is none.
   BoundOp* costliest_to_glue(const BoundOp& op) {
     Bytes made = 0;
     for (int v : op.outputs) made += graph_.value(v).bytes;

@@ -53,8 +53,8 @@ void HeldSetProgram::find_use_costs() {
   }
 }
 
-/// Values that events in the stage or later may read in a plan that is cheap enough, so much having
-/// been paid for reruns.
+/// Values that events in the stage or later may read in a plan that stays cheap enough, when reruns
+/// so far cost `cost`.
 ValueSet HeldSetProgram::useful(int stage, double cost) const {
   const double left = effort_.cost_below - graph_.required_cost() * (1 - kRounding) - cost;
   ValueSet result;
@@ -110,7 +110,7 @@ bool HeldSetProgram::is_too_dear(int stage, const ValueSet& live, double cost) c
   return least_total(stage, live, cost) >= effort_.cost_below;
 }
 
-/// The stage's own op runs, or any other again that makes something of use.
+/// Runs the stage's own op, or runs any other again that makes a useful value.
 void HeldSetProgram::expand(int stage, const State& state) {
   if (!may_all_run(stage, missing_ops(stage, state.live))) return;
   if (inputs_[stage].is_subset_of(state.live)) place(stage, stage, state);
@@ -122,8 +122,8 @@ void HeldSetProgram::expand(int stage, const State& state) {
   }
 }
 
-/// What must run again before the stage's own op: the makers of what it reads and is not there, and
-/// of what these read.
+/// The ops that must run again before the stage's own op: the makers of its missing inputs, and of
+/// their missing inputs.
 ValueSet HeldSetProgram::missing_ops(int stage, const ValueSet& live) const {
   ValueSet ops;
   ValueSet read = inputs_[stage];
@@ -151,7 +151,7 @@ void HeldSetProgram::place(int stage, int op, const State& state) {
   drop(placing, 0, placing.live, used - room_, graph_.stage(op).in_place);
 }
 
-/// Those that no first run needs, or that can be made again for it.
+/// Values that no first run needs, or that can be made again for it.
 void HeldSetProgram::list_items(Placing& placing) const {
   ValueSet stays = outputs_[placing.op];
   if (graph_.stage(placing.op).in_place == 0) stays = stays | inputs_[placing.op];
@@ -162,14 +162,14 @@ void HeldSetProgram::list_items(Placing& placing) const {
                            [&](int v) { return bytes_[v]; });
 }
 
-/// Whether a first run from that stage on reads what can no longer be made again.
+/// Whether a first run from that stage on reads the value, which can no longer be made again.
 bool HeldSetProgram::must_stay(int value, int from_stage) const {
   const remat::StageValue& v = graph_.value(value);
   return v.last_reader() >= from_stage && graph_.stage(v.producer).latest < from_stage;
 }
 
-/// Tries all sets of items from the given one on that free what is missing, and of which each is
-/// needed for that: the last is the smallest.
+/// Tries all sets of items, from the given one on, that free the missing bytes and from which no
+/// item can be left out: the last one is the smallest.
 void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueSet& live,
                           Bytes missing, Bytes overwritable) {
   if (is_too_dear(placing.next_stage(), live, placing.cost)) return;
@@ -179,7 +179,7 @@ void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueS
   }
   for (std::size_t k = item; k < placing.items.size(); ++k) {
     const int v = placing.items[k];
-    const bool written_over = inputs_[placing.op].contains(v);  // it may only go like that
+    const bool written_over = inputs_[placing.op].contains(v);  // then its output overwrites it
     const Bytes freed = written_over ? std::min(overwritable, bytes_[v]) : bytes_[v];
     if (freed <= 0) continue;
     ValueSet rest = live;
@@ -202,7 +202,7 @@ void HeldSetProgram::add(const Placing& placing, const ValueSet& live) {
   layer.states.push_back(state);
 }
 
-/// The cheapest first. Each is compared with a number of those before it.
+/// Sorts by cost. Compares each state with a number of cheaper ones.
 std::vector<HeldSetProgram::State> HeldSetProgram::undominated(std::vector<State> states) const {
   constexpr std::size_t kCompared = 300;
   std::ranges::stable_sort(states, {}, &State::cost);

@@ -11,39 +11,39 @@
 
 namespace lowtide::bounds {
 
-/// What a HeldSetProgram looks for, and for how long.
+/// The goal of a HeldSetProgram, and its effort.
 struct HeldSetEffort {
-  double cost_below = 0;    ///< only plans that cost less
-  std::int64_t states = 0;  ///< to make, at most: what takes time and memory
+  double cost_below = 0;    ///< finds only plans that cost less
+  std::int64_t states = 0;  ///< limit on created states, which bounds time and memory
 };
 
 struct HeldSetAnswer {
-  /// Of the cheapest plan that costs less than asked, when there is one and the program came to
-  /// its end. Reruns of a stage are in no particular order, and an op may run several times in one.
+  /// The cheapest plan that costs less than `cost_below`, if there is one and the program finished.
+  /// Reruns of a stage are in no particular order, and an op may run several times in a stage.
   std::optional<std::vector<OpId>> executions;
   double bound = 0;       ///< no plan costs less than this, or than `executions`
-  bool complete = false;  ///< the program came to its end
+  bool complete = false;  ///< the program finished
   std::int64_t states = 0;  ///< that were made
 };
 
-/// A shortest path over what is held: dynamic programming, stage by stage, over the sets of values
-/// that are live, with the exact memory of each run, reruns included, and with a lower bound on
-/// what is left to pay, which ends most paths early. Plans may run any op again in any order and
-/// any number of times in a stage; only first runs keep the order of the graph.
+/// A shortest path over sets of live values: dynamic programming, stage by stage. It uses the exact
+/// memory of each run, reruns included. A lower bound on the remaining cost ends most paths early.
+/// Plans may run any op again, in any order and any number of times in a stage; only first runs
+/// keep the order of the graph.
 ///
-/// What keeps the number of states small, all of it without losing the cheapest plan:
-/// - A value stays live until a run does not fit; then a set of values goes of which each is needed
-///   to make it fit.
-/// - What is of use only to dear reruns is not held.
-/// - A state with a subset of another's values and no less cost ends.
-/// - So does one that can no longer make what the first run of its stage takes.
+/// These rules keep the number of states small and never lose the cheapest plan:
+/// - A value stays live until a run does not fit; then a set of values is dropped, each of which is
+///   needed to make it fit.
+/// - A value that is useful only for too expensive reruns is not held.
+/// - A state is dropped if another state has a superset of its values at no higher cost.
+/// - A state is dropped if it can no longer make the inputs of its stage's first run.
 ///
-/// Of writes in place it assumes no less than what a plan may do, so the answer may be a plan that
+/// It assumes at least as many writes in place as a plan may do. So the answer may be a plan that
 /// does not fit, but the bound holds. Views are not counted.
 class HeldSetProgram {
  public:
-  /// All must outlive this. Values of no more than `free_bytes` are held for nothing: fewer states,
-  /// and an answer that may not fit, as with writes in place.
+  /// All arguments must outlive this. Values of at most `free_bytes` are held for free: fewer
+  /// states, but the answer may not fit, as with writes in place.
   HeldSetProgram(const remat::StageGraph& graph, Bytes budget, const CompletionBound& completion,
                  Bytes free_bytes);
 
@@ -61,7 +61,7 @@ class HeldSetProgram {
     int before;
     OpId op;
   };
-  /// States by their sets; of equal ones the cheapest.
+  /// States by their sets; of equal sets the cheapest.
   struct Layer {
     struct Hash {
       std::size_t operator()(const ValueSet& set) const { return set.hash(); }
@@ -69,16 +69,16 @@ class HeldSetProgram {
     std::vector<State> states;
     std::unordered_map<ValueSet, int, Hash> index;
   };
-  /// One run that is being made to fit.
+  /// A run for which values may have to be dropped.
   struct Placing {
     const State* from;
-    int stage;               ///< in which it runs
-    int op;                  ///< whose op runs
-    ValueSet live;           ///< behind the run, before anything is dropped for it
-    double cost;             ///< behind the run
-    std::vector<int> items;  ///< values that may go, the largest first
+    int stage;               ///< in which the op runs
+    int op;                  ///< the stage of the op that runs
+    ValueSet live;           ///< after the run, before values are dropped for it
+    double cost;             ///< after the run
+    std::vector<int> items;  ///< values that may be dropped, the largest first
     bool is_first() const { return stage == op; }
-    /// To which the state behind the run belongs.
+    /// The stage of the state after the run.
     int next_stage() const { return is_first() ? stage + 1 : stage; }
   };
 
@@ -103,16 +103,16 @@ class HeldSetProgram {
   const remat::StageGraph& graph_;
   const CompletionBound& completion_;
   Bytes room_;  // budget less residents
-  /// Per stage and value: the least cost of reruns, there and later, that lead from the value to
-  /// one that a first run reads; 0 when a first run reads it itself, infinite when none does.
+  /// Per stage and value: the least cost of reruns, in that stage or later, from the value to one
+  /// that a first run reads; 0 when a first run reads it itself, infinite when none does.
   std::vector<std::vector<double>> use_costs_;
   std::vector<ValueSet> inputs_;   // per stage
   std::vector<ValueSet> outputs_;  // per stage
   std::vector<Bytes> bytes_;       // per value
-  std::vector<Bytes> own_bytes_;   // per stage: what its op makes and works in
+  std::vector<Bytes> own_bytes_;   // per stage: bytes of its op's outputs and workspace
   HeldSetEffort effort_;
-  Layer here_;  // states in the current stage, in the order in which they are looked at
-  Layer next_;  // behind its first run
+  Layer here_;  // states of the current stage, in the order of expansion
+  Layer next_;  // after its first run
   std::vector<Trace> traces_;
 };
 

@@ -13,21 +13,21 @@
 namespace lowtide::bounds {
 namespace {
 
-/// Values below this share of the largest are held for nothing.
+/// Values below this share of the largest are held for free.
 constexpr double kTinyShare = 1e-3;
 
 /// Sums of floating-point numbers may be off by this share; a bound must not be.
 constexpr double kRounding = 1e-9;
 
-/// Per stage: the least that must be lost to cut before it.
+/// Per stage: the least loss of cuts up to one before it.
 struct CutChoice {
   double loss = std::numeric_limits<double>::infinity();
   int previous = 0;
 };
 
-/// Where prices go: a sum of slopes in which older ones fade (a deflected subgradient: Camerini,
-/// Fratta, Maffioli, 1975). What one slope asks and the next takes back cancels out, so that
-/// thousands of stages, whose prices pull at the same values, agree in tens of steps.
+/// The direction of prices: a sum of slopes in which older ones fade (a deflected subgradient:
+/// Camerini, Fratta, Maffioli, 1975). Opposite slopes cancel out, so that thousands of stages,
+/// whose prices act on the same values, agree in tens of steps.
 class Direction {
  public:
   explicit Direction(std::size_t stages) : slope_(stages) {}
@@ -41,7 +41,7 @@ class Direction {
     }
   }
 
-  /// Of what prices, which are not negative, can follow.
+  /// Squared length of the part that prices can follow, as they are not negative.
   double squared_length(const std::vector<double>& price) const {
     double sum = 0;
     for (std::size_t t = 0; t < slope_.size(); ++t) {
@@ -96,8 +96,8 @@ void PriceBound::decide() {
   }
 }
 
-/// What is left of the budget beside what each stage reads, makes and works in, and beside values
-/// that must be held over it since they cannot be made again.
+/// The budget left by the inputs, outputs and workspace of each stage, and by values that must be
+/// held over it since they cannot be made again.
 void PriceBound::fill_room(Bytes budget) {
   std::vector<Bytes> room(graph_.num_stages() + 1);
   std::vector<Bytes> held(graph_.num_stages() + 1);
@@ -121,12 +121,12 @@ void PriceBound::fill_room(Bytes budget) {
   }
 }
 
-/// What the bound loses at most when clusters are cut before each stage: values that cross are
-/// there for nothing, which saves running their ops again or holding them, whichever is cheaper.
+/// An upper bound on the loss when clusters are cut before each stage: crossing values exist for
+/// free, which saves running their ops again or holding them, whichever is cheaper.
 std::vector<double> PriceBound::crossing_loss() const {
   struct Crossing {
-    int last = 0;   // stage of the last op that takes the value
-    int until = 0;  // last stage that reads what such an op makes
+    int last = 0;   // stage of the last op that reads the value
+    int until = 0;  // last stage that reads an output of such an op
   };
   std::vector<Crossing> crossing(graph_.num_values());
   for (const BoundOp& op : grouping_->contraction.ops) {
@@ -189,7 +189,7 @@ std::vector<std::vector<BoundOp>> PriceBound::clusters() const {
   return clusters;
 }
 
-/// The bound at these prices, and by how much it rises per price: bytes held less room.
+/// The bound at these prices, and its slope per price: bytes held minus room.
 double PriceBound::evaluate(const std::vector<double>& price, std::vector<double>& slope) const {
   const remat::Prices prices(price);
   double bound = graph_.required_cost();
@@ -211,7 +211,7 @@ double PriceBound::evaluate(const std::vector<double>& price, std::vector<double
   return bound;
 }
 
-/// Subsets that evaluate() looks at, at the best prices; of many clusters, judged by some.
+/// Subsets that evaluate() visits at the latest prices; estimated from a sample of clusters.
 double PriceBound::work_of_round() const {
   constexpr std::size_t kSample = 64;
   const std::size_t step = 1 + clusters_.size() / kSample;
@@ -224,9 +224,9 @@ double PriceBound::work_of_round() const {
   return static_cast<double>(graph_.num_stages()) + static_cast<double>(step) * sampled;
 }
 
-/// Of many stages, those that have a price, and in each of some equal parts, more each time, the
-/// one that lacks most room. Few prices take few rounds to find, and clusters are solved fast at
-/// them.
+/// Of many stages: those that have a price, and in each of some equal parts, twice as many each
+/// time, the stage with the least room left. Few prices need few rounds, and clusters are solved
+/// fast at them.
 void PriceBound::choose_active(const std::vector<double>& price, const std::vector<double>& slope) {
   constexpr std::size_t kMostParts = 4096;
   const std::size_t n = price.size();
@@ -332,7 +332,7 @@ BoundSteps::BoundSteps(PriceBound& bound, double work)
 
 bool BoundSteps::next(const Control& listener, const Control& part) {
   constexpr int kMostRepeats = 10;
-  constexpr double kWorth = 0.01;  // of what the bound says beyond every op once
+  constexpr double kWorth = 0.01;  // relative to the bound minus the cost of every op once
   if (size_ == kSizes.size()) return false;
   const auto [values, gluing, share] = kSizes[size_];
   const double before = bound_.value();

@@ -39,7 +39,7 @@ std::shared_ptr<const certify::Certificate> undivided(const Graph& graph,
 
 }  // namespace
 
-/// By cases first: where there is a value that they are about, they are worth far more.
+/// Tries cases first: where a value allows them, they gain far more.
 std::shared_ptr<const certify::Certificate> raised(const Graph& graph,
                                                    const certify::Certificate& certificate,
                                                    const Control& control) {

@@ -8,8 +8,8 @@
 
 namespace lowtide::bounds {
 
-/// Goes on from the prices of a certificate about plans in the graph's order, and returns one whose
-/// bound is higher; null when `control` or the gain ends it before there is one.
+/// Continues from the prices of a certificate for the graph's order. Returns a certificate with a
+/// higher bound; null when `control` or too little gain ends the work first.
 std::shared_ptr<const certify::Certificate> raised(const Graph& graph,
                                                    const certify::Certificate& certificate,
                                                    const Control& control);

@@ -14,7 +14,7 @@ namespace lowtide::bounds {
 namespace {
 
 constexpr std::size_t kMostCases = 16;
-/// Of what is known beyond every op once: what the first step must gain in each case.
+/// The first step must raise each case by this share of (known bound - cost of every op once).
 constexpr double kWorth = 0.01;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
@@ -22,7 +22,7 @@ bool reads(const remat::StageGraph& graph, int t, int value) {
   return std::ranges::binary_search(graph.value(value).readers, t);
 }
 
-/// What a run again reads of values that other ops would have to make again first.
+/// Bytes of a rerun's inputs that other ops would have to make again first.
 Bytes taken_for_granted(const remat::StageGraph& graph, const remat::Stage& stage) {
   Bytes bytes = 0;
   for (int v : stage.inputs) {
@@ -32,7 +32,7 @@ Bytes taken_for_granted(const remat::StageGraph& graph, const remat::Stage& stag
   return bytes;
 }
 
-/// Whether prices have risen to where another run costs about as much as holding the value.
+/// Whether prices are high enough that a rerun costs about as much as holding the value.
 bool is_at_its_price(const remat::StageGraph& graph, const remat::Prices& prices,
                      const remat::StageValue& value) {
   const double held =
@@ -40,13 +40,13 @@ bool is_at_its_price(const remat::StageGraph& graph, const remat::Prices& prices
   return held > 0.5 * graph.stage(value.producer).cost;
 }
 
-/// What a graph of stages is made of.
+/// The parts of a graph of stages.
 struct Parts {
   std::vector<remat::Stage> stages;
   std::vector<remat::StageValue> values;
 };
 
-/// Numbers all stages from `at` on one higher, so that another fits there.
+/// Raises the numbers of all stages from `at` on by one, to insert another.
 void make_gap(Parts& all, int at) {
   const auto now = [&](int& t) { t += t >= at; };
   for (remat::Stage& stage : all.stages) {
@@ -59,7 +59,7 @@ void make_gap(Parts& all, int at) {
   }
 }
 
-/// Puts stage `at` there, in which what stage `made` does happens again.
+/// Inserts a stage at `at` that repeats the run of stage `made`.
 void insert_run(Parts& all, int at, int made) {
   remat::Stage again = all.stages[made];
   again.op = kNone;
@@ -72,7 +72,7 @@ void insert_run(Parts& all, int at, int made) {
   all.stages.insert(all.stages.begin() + at, std::move(again));
 }
 
-/// From behind stage `from` the value is there; before, nothing is known but where it is read.
+/// The value is in memory from stage `from` on; before, only where it is made or read.
 void take_out(Parts& all, int value, int from) {
   remat::StageValue& v = all.values[value];
   for (int t = v.producer; t <= v.last_reader(); ++t) {
@@ -131,7 +131,7 @@ remat::StageGraph stages_of_case(const remat::StageGraph& graph, int value, int 
 
 namespace {
 
-/// A bound on the plans of a case that goes on from prices for the undivided graph.
+/// A bound on the plans of a case; starts from prices for the undivided graph.
 PriceBound started(const remat::StageGraph& of_case, Bytes budget, const remat::Prices& prices,
                    int absent) {
   std::vector<double> start = prices.each();

@@ -9,13 +9,13 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// States without the bit come in runs of neighbours: visit(first), `bit` of them.
+/// States without the bit form runs of `bit` neighbours: visit(first) for each run.
 template <class Visit>
 void for_each_run_without(std::size_t bit, std::size_t states, const Visit& visit) {
   for (std::size_t first = 0; first < states; first += 2 * bit) visit(first);
 }
 
-/// An op with one output that may not be there.
+/// A rerun with one output that may be missing.
 void run_one(std::size_t in, std::size_t out, double cost, std::span<double> least,
              std::span<std::uint16_t> change) {
   const std::size_t nearby = in & (out - 1);
@@ -32,7 +32,7 @@ void run_one(std::size_t in, std::size_t out, double cost, std::span<double> lea
   });
 }
 
-/// An op with several such outputs, some of which may be there.
+/// A rerun with several such outputs, some of which may be present.
 void run_several(std::size_t in, std::size_t out, double cost, std::span<double> least,
                  std::span<std::uint16_t> change) {
   const std::size_t there = in | out;
@@ -58,7 +58,7 @@ void SubsetTable::reset(std::span<const double> bytes) {
   changes_.clear();
 }
 
-/// The bits of those of the values that have one.
+/// The bits of the values that have one.
 SubsetTable::State SubsetTable::state(Values values) const {
   State result = 0;
   for (int b = 0; b < bits_; ++b) {
@@ -67,7 +67,7 @@ SubsetTable::State SubsetTable::state(Values values) const {
   return result;
 }
 
-/// Of a state of the record's layout.
+/// The values of a state in the record's layout.
 SubsetTable::Values SubsetTable::values(const Record& record, State state) {
   Values result = 0;
   for (std::size_t b = 0; state >> b != 0; ++b) {
@@ -76,7 +76,7 @@ SubsetTable::Values SubsetTable::values(const Record& record, State state) {
   return result;
 }
 
-/// Room for what leads to each state in a step that chooses: nothing at first.
+/// Space for the change that leads to each state in a step with choices: none at first.
 std::span<SubsetTable::State> SubsetTable::choices(Kind kind, Values taken) {
   records_.push_back({.kind = kind, .states = least_.size(), .taken = taken, .layout = layout_});
   changes_.resize(changes_.size() + least_.size());
@@ -105,7 +105,7 @@ void SubsetTable::drop(Values values) {
   }
 }
 
-/// The value is there or was dropped, from now on.
+/// From now on the value may be in memory or dropped.
 void SubsetTable::open(int value) {
   const std::size_t states = least_.size();
   const auto opened = static_cast<Values>(1u << value);
@@ -131,14 +131,14 @@ void SubsetTable::drop_bit(State bit) {
   });
 }
 
-/// In a table of so many states the bit goes, and the last takes its place: the state before it,
-/// in which the bit was not set.
+/// A table of `states` states lost the bit, and the last bit took its place. Returns the earlier
+/// state with the bit not set.
 SubsetTable::State SubsetTable::put_back(State state, State bit, std::size_t states) {
   const auto last = static_cast<State>(states / 2);
   return (state & bit) != 0 ? static_cast<State>((state & ~bit) | last) : state;
 }
 
-/// States with the bit are left when its value is there, else those without.
+/// Keeps states with the bit when its value is in memory, else those without.
 void SubsetTable::remove(State bit, Kind kind) {
   const std::size_t states = least_.size();
   const auto gone = static_cast<Values>(1u << layout_[std::countr_zero(bit)]);

@@ -7,60 +7,60 @@
 
 namespace lowtide::bounds {
 
-/// The least cost at which each subset of a few values can be in memory, as ops run, run again and
-/// drop values, one step after the other: the table of the dynamic program of
-/// bounds/cluster.h. Values that are surely there take no bit of its states; so the table
-/// is as large as there are values that may have been dropped, not values at all.
+/// The table of the dynamic program of bounds/cluster.h: the least cost at which each subset of a
+/// few values can be in memory, while ops run, run again and drop values, step by step. Values that
+/// are surely in memory need no bit of a state, so the size depends only on the number of values
+/// that may have been dropped.
 class SubsetTable {
  public:
   static constexpr int kMostValues = 14;
   using Values = std::uint16_t;  ///< a bit for each value
 
-  /// Begins anew, with none of these values there. Sizes in bytes.
+  /// Starts a new table with none of these values in memory. Sizes in bytes.
   void reset(std::span<const double> bytes);
 
-  /// These are there from now on.
+  /// These values are in memory from now on.
   void make(Values values);
-  /// Whoever has all of `in` may have all of `out` at this cost, as long as none of `in` is closed
-  /// or not made yet.
+  /// A state with all of `in` may get all of `out` at this cost, unless one of `in` is closed or
+  /// not made yet.
   void run(Values in, Values out, double cost);
-  /// Each of these that is there may be dropped.
+  /// Each of these values that is in memory may be dropped.
   void drop(Values values);
-  /// All of these are there: who dropped one and did not make it again is out.
+  /// All of these must be in memory: removes states that dropped one and did not make it again.
   void need(Values values);
-  /// They are of no use any more.
+  /// No later step needs these values.
   void close(Values values);
-  /// What is there is held over the stages [begin, end), at this price per byte but for `given`.
+  /// Pays the price per byte for values in memory over the stages [begin, end); `given` are free.
   void pay(Values given, double price, int begin, int end);
 
-  /// Of the cheapest subset.
+  /// The cost of the cheapest subset.
   double least() const;
 
-  /// What that subset's history held, each value only until something last took it, in no
-  /// particular order: visit(value, begin, end, is_given).
+  /// The values held in that subset's history, each only until its last use, in no particular
+  /// order: visit(value, begin, end, is_given).
   template <class Visit>
   void trace(const Visit& visit) const;
 
-  /// States looked at since the table exists.
+  /// States visited since the table was created.
   double work() const { return work_; }
 
  private:
   using State = std::uint16_t;  // a bit for each value of the layout
   enum class Kind : std::uint8_t {
-    run,   // what the state lacked before is in changes_
-    drop,  // what the state had besides is in changes_
-    open,  // the last bit came: its value may have been dropped
-    fix,   // a bit went, its value there
-    end,   // a bit went, its value dropped; or with no bit, values that were there
+    run,   // changes_ has the values that the state lacked before
+    drop,  // changes_ has the values that the state held before
+    open,  // a last bit was added: its value may have been dropped
+    fix,   // a bit was removed, its value in memory
+    end,   // a bit was removed, its value dropped; without a bit: sure values were closed
     hold
   };
-  using Layout = std::array<std::int8_t, kMostValues>;  // which value each bit stands for
+  using Layout = std::array<std::int8_t, kMostValues>;  // the value of each bit
   struct Record {
     Kind kind;
     State bit = 0;
     std::size_t states = 0;  // before it
-    Values taken = 0;        // of a run, what it reads; of an end, what went
-    Values there = 0;        // beside the state's
+    Values taken = 0;        // run: its inputs; end: removed values
+    Values there = 0;        // sure values, apart from the state's
     Layout layout = {};
     int begin = 0;
     int end = 0;
@@ -77,12 +77,12 @@ class SubsetTable {
   State cheapest() const;
 
   std::span<const double> bytes_;
-  Values there_ = 0;  // surely
+  Values there_ = 0;  // values surely in memory
   Layout layout_{};
   int bits_ = 0;
-  double base_ = 0;           // cost of all states
-  std::vector<double> least_;  // per state, beyond base_
-  std::vector<double> price_;  // per state, while it pays
+  double base_ = 0;           // common to all states
+  std::vector<double> least_;  // per state, on top of base_
+  std::vector<double> price_;  // per state, during pay()
   std::vector<Record> records_;
   std::vector<State> changes_;
   double work_ = 0;
@@ -91,7 +91,7 @@ class SubsetTable {
 template <class Visit>
 void SubsetTable::trace(const Visit& visit) const {
   State now = cheapest();
-  Values wanted = 0;  // by what comes later
+  Values wanted = 0;  // by later steps
   const State* change = changes_.data() + changes_.size();
   for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
     switch (record->kind) {

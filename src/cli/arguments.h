@@ -13,8 +13,8 @@
 
 namespace lowtide::cli {
 
-/// Changes that the command line makes to options, in its order. They are applied after parsing,
-/// so that a resumed run starts from its checkpoint's options rather than from the defaults.
+/// Changes of options by the command line, in its order. They are applied after parsing, so that a
+/// resumed run starts from its checkpoint's options rather than from the defaults.
 template <typename Options>
 using Edits = std::vector<std::function<void(Options&)>>;
 
@@ -23,7 +23,7 @@ void apply(const Edits<Options>& edits, Options& options) {
   for (const auto& edit : edits) edit(options);
 }
 
-/// An option whose value `store` (a function of Options& and T) stores.
+/// An option whose value is stored by `store`, a function of Options& and T.
 template <typename T, typename Options, typename Store>
 CLI::Option* add_edit(CLI::App& app, Edits<Options>& edits, const std::string& name,
                       const std::string& help, Store store) {
@@ -37,23 +37,23 @@ CLI::Option* add_edit(CLI::App& app, Edits<Options>& edits, const std::string& n
 
 inline constexpr double kLargest = 1e12;  ///< of any number on the command line
 
-/// A check without the noise in --help that CLI11's own description of a range makes.
+/// A range check without CLI11's own long description of the range in --help.
 CLI::Validator in_range(double low, double high);
-/// From 0 to 2^64 - 1; CLI11 alone would take -1 as the largest.
+/// From 0 to 2^64 - 1; CLI11 alone would read -1 as the largest number.
 CLI::Validator whole_number();
 
 /// --model and its sizes, --optimizer and its numbers.
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
-/// --strategy, -O and --time-limit, whose default of `seconds` the help names.
+/// --strategy, -O and --time-limit; the help names its default of `seconds`.
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
                           double seconds = 30);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 
-/// Reads an amount of bytes that is no share; `what` names it in errors.
+/// Reads an amount of bytes, not a share; `what` names it in errors.
 Bytes parse_amount(std::string_view text, std::string_view what);
 
-/// What stands at the end of --help: how the command works, examples, exit codes.
+/// The end of --help: how the command works, examples, exit codes.
 void add_help(CLI::App& app, const std::string& explanation, const std::string& examples);
 
 }  // namespace lowtide::cli

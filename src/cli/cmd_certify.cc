@@ -33,10 +33,10 @@ int report(const certify::Refused& refused, bool json) {
   return kBadInput;
 }
 
-/// Bounds that differ by a smaller share are the same, but for rounding.
+/// Bounds that differ by a smaller share are equal up to rounding.
 constexpr double kSameBound = 1e-6;
 
-/// A plan may claim more than the certificate beside it shows.
+/// A plan may claim a higher bound than its certificate proves.
 void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
   const double claimed = plan.lower_bound.value_or(0);
   if (claimed * (1 - kSameBound) <= certified.lower_bound) return;
@@ -93,9 +93,9 @@ Action define_certify(CLI::App& app) {
   add_json_flag(app, arguments->json);
   add_help(
       app,
-      "A certificate has prices of memory from which it follows by arithmetic that no plan within\n"
-      "the budget costs less than a bound. This checks it, and the plan beside it, by code that\n"
-      "nothing else shares: what found them need not be trusted. What is refused ends with exit\n"
+      "A certificate has prices of memory. They prove by arithmetic that no plan within the\n"
+      "budget costs less than a bound. This command checks the proof and the plan with separate\n"
+      "code, so the planner need not be trusted. It refuses a wrong proof or plan with exit\n"
       "code 2 and the name of the flaw. `lowtide verify` checks the plan's addresses.",
       "  lowtide plan unet.json --budget 60% -o plan.json --certificate proof.json\n"
       "  lowtide certify unet.json plan.json proof.json\n");

@@ -32,7 +32,7 @@ struct Row {
   std::string budget;  ///< as typed
   std::string strategy;
   planner::Planned planned;
-  std::string refusal;  ///< why the strategy did not begin
+  std::string refusal;  ///< why the strategy did not start
 };
 
 std::vector<const strategy::Strategy*> chosen(const std::vector<std::string>& names) {
@@ -43,7 +43,7 @@ std::vector<const strategy::Strategy*> chosen(const std::vector<std::string>& na
   return found;
 }
 
-/// A strategy that refuses the graph leaves a row that says so.
+/// A strategy that refuses the graph leaves a row with the reason.
 Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::string& text,
            Bytes budget, double time_limit) {
   Control control(time_limit);
@@ -57,7 +57,7 @@ Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::st
   return row;
 }
 
-/// Every pair, or those before a stop request.
+/// A row for each pair; after a stop request, only the rows so far.
 std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
   const std::vector<const strategy::Strategy*> wanted = chosen(arguments.strategies);
   std::vector<std::pair<std::string, Bytes>> budgets;
@@ -156,7 +156,7 @@ Action define_compare(CLI::App& app) {
   add_help(
       app,
       "Plans with every strategy at every budget. `bound` is the proved smallest overhead, `gap`\n"
-      "how far the plan's cost is above it at most. Infeasible pairs say what would do.",
+      "how far the plan's cost is above it at most. Infeasible pairs show a budget that suffices.",
       "  lowtide compare unet.json --budgets 90%,70%,50%\n"
       "  lowtide compare unet.json --budgets 1.5GiB --strategies chen-sqrt,segments --json\n");
   return [arguments] { return compare(*arguments); };

@@ -58,7 +58,7 @@ nlohmann::json json_of(const Graph& graph, const strategy::Strategy& strategy,
           {"points", points}};
 }
 
-/// Throws InputError where there is none and none can be made.
+/// Throws InputError if the folder does not exist and cannot be made.
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
@@ -117,7 +117,7 @@ Action define_frontier(CLI::App& app) {
       ->type_name("FOLDER");
   add_json_flag(app, arguments->json);
   add_help(app,
-           "What every budget costs, from keep-all's peak down to the smallest budget that the\n"
+           "The cost of every budget, from keep-all's peak down to the smallest budget that the\n"
            "strategy reaches. --time-limit is for all points together. The curve is\n"
            "monotone: a plan for less is also one for more, and a bound for more is one for less.",
            "  lowtide frontier unet.json\n"

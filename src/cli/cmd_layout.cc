@@ -38,7 +38,7 @@ struct Arguments {
   }
 };
 
-/// What a fast machine does in a second, so that time is over before the work is.
+/// The work of a fast machine in a second, so that time runs out before the work does.
 constexpr double kWorkPerSecond = 4e8;
 constexpr std::int64_t kUnlimitedWork = std::int64_t{1} << 60;
 constexpr double kPackingSeconds = 10, kPlanningSeconds = 30;
@@ -48,7 +48,7 @@ std::optional<Bytes> capacity_of(const Arguments& arguments) {
   return parse_amount(arguments.capacity, "--capacity");
 }
 
-/// The searches share what work there is, so it should be what the time is enough for.
+/// All searches share one work budget; it must be large enough for the time limit.
 std::int64_t work_in(double seconds) {
   return seconds > 0 ? static_cast<std::int64_t>(kWorkPerSecond * seconds) : kUnlimitedWork;
 }
@@ -94,7 +94,7 @@ void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
   write_file(arguments.picture, report::format_layout_plot(plot));
 }
 
-/// Of each resident, when these are compared too.
+/// Bytes of each resident, if the comparison includes these.
 std::vector<Bytes> held(const LayoutInput& input, const Arguments& arguments) {
   std::vector<Bytes> bytes;
   if (!arguments.with_residents) return bytes;
@@ -188,7 +188,7 @@ Action define_layout(CLI::App& app) {
   app.add_option("--strategy,-s", source.strategy, "How to; `lowtide strategies` lists them")
       ->excludes(plan)
       ->type_name("NAME");
-  app.add_option("--capacity", arguments->capacity, "Height to get within [the lowest possible]")
+  app.add_option("--capacity", arguments->capacity, "Largest allowed height [the lowest possible]")
       ->type_name("AMOUNT");
   app.add_option("--alignment", arguments->alignment,
                  "Of every offset, a power of two [1; of a plan 64]")
@@ -202,7 +202,7 @@ Action define_layout(CLI::App& app) {
       app.add_flag("--compare", arguments->compares,
                    "Also serve the same requests by the pools of frameworks and textbooks");
   app.add_flag("--with-residents", arguments->with_residents,
-               "Compare with what the graph holds throughout, too")
+               "Include the graph's resident tensors in the comparison")
       ->needs(compare);
   app.add_option("--svg", arguments->picture, "File to draw time against addresses to")
       ->type_name("FILE");
@@ -213,8 +213,8 @@ Action define_layout(CLI::App& app) {
            "Gives every buffer an offset so that no two that are alive together overlap, and the\n"
            "highest end is as low as possible. Reads the CSV of MiniMalloc: id,lower,upper,size\n"
            "and, where there are, alignment and offset, where the buffer must lie, and same and\n"
-           "group, names of buffers that share an offset or lie side by side. Or takes the\n"
-           "buffers of a graph's plan, behind its residents.",
+           "group, names of buffers that share an offset or lie side by side. Or reads the\n"
+           "buffers of a graph's plan, which lie after its residents.",
            "  lowtide layout buffers.csv -o placed.csv\n"
            "  lowtide layout buffers.csv --capacity 1MiB\n"
            "  lowtide layout resnet50.json --budget 40% --compare --svg layout.svg\n");

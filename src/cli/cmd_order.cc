@@ -27,10 +27,10 @@ struct Arguments {
 
 /// Bytes at the peak when every op runs once.
 struct Peaks {
-  Bytes given = 0;           ///< in the graph's order, nothing written in place
+  Bytes given = 0;           ///< in the graph's order, without writes in place
   Bytes given_in_place = 0;  ///< in the graph's order
-  Bytes best = 0;            ///< in the order found, written in place
-  Bytes bound = 0;           ///< no order has less
+  Bytes best = 0;            ///< in the order found, with writes in place
+  Bytes bound = 0;           ///< no order needs less
   bool proven() const { return best == bound; }
 };
 
@@ -94,9 +94,9 @@ Action define_order(CLI::App& app) {
       ->type_name("SECONDS");
   add_json_flag(app, arguments->json);
   add_help(app,
-           "Says what another order of the ops, which computes the same to the last bit, saves at\n"
-           "the peak when nothing runs again, and what no order can save. `lowtide plan` takes\n"
-           "such an order by itself, also with --strategy keep-all.",
+           "Prints the peak memory that another order of the ops saves when nothing runs again,\n"
+           "and the limit for all orders. The order computes the same to the last bit. `lowtide\n"
+           "plan` uses such an order by itself, also with --strategy keep-all.",
            "  lowtide order vgg16.json\n"
            "  lowtide plan vgg16.json --strategy keep-all --budget 85%\n");
   return [arguments] { return show_order(*arguments); };

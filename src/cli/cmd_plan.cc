@@ -41,13 +41,13 @@ struct Arguments {
 };
 
 constexpr int kExplainedRows = 8;
-/// Bounds that differ by a smaller share are the same, but for rounding.
+/// Bounds that differ by a smaller share are equal up to rounding.
 constexpr double kSameBound = 1e-6;
-/// Of the time limit, what --explain may take besides; and at most so many seconds.
+/// The extra time for --explain: this share of the time limit, and at most so many seconds.
 constexpr double kExplainShare = 0.5;
 constexpr double kExplainSeconds = 10;
 
-/// Bytes in use over a step: the plan beside keep-all.
+/// Bytes in use over a step: the plan next to keep-all.
 void draw(const Graph& graph, const planner::Planned& planned, const std::string& path) {
   report::MemoryCurve within = report::memory_curve(graph, *planned.plan, "within the budget");
   within.budget_bytes = planned.budget_bytes;
@@ -119,7 +119,7 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
       proved, *planned.plan->lower_bound));
 }
 
-/// What more memory would save; with --explain by a plan for it, else by the bound alone.
+/// The savings of a larger budget: with --explain by a plan for it, else only by the bound.
 planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planned,
                               const Arguments& arguments, const strategy::Strategy& strategy,
                               const planner::PlanningOptions& planning) {
@@ -187,7 +187,7 @@ Action define_plan(CLI::App& app) {
   app.add_option("--svg", arguments->picture, "File to draw bytes in use over a step to")
       ->type_name("FILE");
   app.add_flag("--explain", arguments->explains,
-               "Also plan within a GiB more (or a tenth), to say what that would save");
+               "Also plan within a GiB more (or a tenth more), and print the saving");
   auto* const model =
       app.add_option("--export-mps", arguments->model,
                      "Write checkmate's integer program for another solver to FILE; plan nothing")
@@ -200,9 +200,9 @@ Action define_plan(CLI::App& app) {
   add_help(
       app,
       "The budget counts everything that the step holds, fragmentation included: the arena of\n"
-      "the plan is within it. Ctrl-C ends the search with the best plan so far. Printed with it:\n"
-      "what is held at the peak, what runs again and which ops leave no room to hold it instead,\n"
-      "and what a larger budget saves at most.",
+      "the plan is within it. Ctrl-C ends the search with the best plan so far. Also prints the\n"
+      "values held at the peak, the ops that run again, the ops that leave too little memory to\n"
+      "hold their values instead, and the largest possible saving of a larger budget.",
       "  lowtide plan unet.json --budget 60%\n"
       "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
       "plan.json\n");

@@ -5,23 +5,23 @@
 
 namespace lowtide::cli {
 
-/// What `lowtide` exits with; docs/reference/command-line.md and every --help list the same.
+/// The exit codes of `lowtide`; docs/reference/command-line.md and every --help list the same.
 enum Exit : int {
   kSuccess = 0,
-  kFailed = 1,      ///< an op or the disk failed, or a fault of lowtide itself
+  kFailed = 1,      ///< an op or the disk failed, or a bug in lowtide itself
   kBadInput = 2,
   kInfeasible = 3,
   kStopped = 4
 };
 
-/// Does the work of a subcommand once its arguments are parsed.
+/// Runs a subcommand once its arguments are parsed.
 using Action = std::function<int()>;
 
 /// A subcommand: one file cmd_<name>.cc, one line of the table in main.cc.
 struct Command {
   const char* name;
   const char* summary;
-  /// Adds options, examples and help to `app`; the Action keeps what they write to.
+  /// Adds options, examples and help to `app`; the Action owns the variables that they write to.
   Action (*define)(CLI::App& app);
 };
 

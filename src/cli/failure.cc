@@ -69,7 +69,7 @@ int report_failure(std::exception_ptr failure, bool json) {
     try {
       print_json(f.more);
     } catch (const Error&) {
-      // The standard output may be what failed; the standard error has the message.
+      // The standard output itself may have failed; the standard error has the message.
     }
   }
   return f.exit;

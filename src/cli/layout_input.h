@@ -10,12 +10,12 @@
 
 namespace lowtide::cli {
 
-/// What `lowtide layout` is asked to pack, as typed.
+/// The input of `lowtide layout`, as typed.
 struct LayoutSource {
   std::string file;      ///< a CSV of buffers, or a graph
-  std::string plan;      ///< of the graph: a file; or
-  std::string strategy;  ///< how to plan it
-  std::string budget;    ///< and within what; "": keep-all
+  std::string plan;      ///< a file with the graph's plan; or
+  std::string strategy;  ///< the strategy to plan it with,
+  std::string budget;    ///< within this budget; "": keep-all
   double seconds = 0;    ///< of planning; 0: no limit
 };
 
@@ -28,11 +28,11 @@ struct PlanToPack {
 
 struct LayoutInput {
   packing::BufferTable table;
-  std::optional<PlanToPack> of_plan;  ///< when the buffers are those of a plan, in its order
+  std::optional<PlanToPack> of_plan;  ///< set if the buffers come from a plan, in its order
 };
 
-/// Reads buffers, or a graph and the plan of it, which is made when there is none. Throws
-/// InputError for a plan that breaks a rule, InfeasibleError where none fits the budget.
+/// Reads buffers, or a graph and its plan; makes a plan when none is given. Throws InputError for a
+/// plan that breaks a rule, InfeasibleError where none fits the budget.
 LayoutInput read_layout_input(const LayoutSource& source);
 
 }  // namespace lowtide::cli

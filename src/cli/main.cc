@@ -16,17 +16,17 @@ constexpr Command kCommands[] = {
     {"profile", "Measure the ops of a graph on this machine", define_profile},
 #endif
     {"graph", "Write the training step of a model as a graph", define_graph},
-    {"plan", "Decide what to keep and what to recompute within a budget", define_plan},
+    {"plan", "Decide which values to keep and which to recompute", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
     {"certify", "Check the proof of a plan's lower bound", define_certify},
     {"compare", "Compare strategies over several budgets", define_compare},
-    {"frontier", "Show what every budget costs, down to the smallest", define_frontier},
-    {"order", "Show what another order of the ops saves at the peak", define_order},
+    {"frontier", "Show the cost of every budget, down to the smallest", define_frontier},
+    {"order", "Show the peak memory that another order of the ops saves", define_order},
     {"layout", "Give buffers with known lives the lowest offsets", define_layout},
     {"strategies", "List the planning strategies", define_strategies},
     {"models", "List the models", define_models}};
 
-/// Known before parsing, so that a fault of parsing is reported in the wanted form too.
+/// Known before parsing, so that a parsing error is reported in the wanted form too.
 bool wants_json(int argc, char** argv) {
   return std::any_of(argv, argv + argc, [](std::string_view a) { return a == "--json"; });
 }

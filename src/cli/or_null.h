@@ -5,7 +5,7 @@
 
 namespace lowtide::cli {
 
-/// A value for programs; null where there is none.
+/// The JSON of a value; null if there is none.
 template <typename T>
 nlohmann::json or_null(const std::optional<T>& value) {
   return value ? nlohmann::json(*value) : nlohmann::json(nullptr);

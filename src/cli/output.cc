@@ -26,7 +26,7 @@ std::string bytes_or_dash(std::optional<Bytes> bytes) {
 }
 
 void print(std::string_view text) {
-  static bool is_unread = false;  // its reader has gone, and the command is to stop (signals.h)
+  static bool is_unread = false;  // the reader has gone, and the command must stop (signals.h)
   if (is_unread) return;
   errno = 0;
   std::cout << text << std::flush;

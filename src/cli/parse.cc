@@ -24,7 +24,7 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// Throws when the command line has something that nothing took.
+/// Throws when no option or argument accepted a part of the command line.
 void refuse_unknown(const CLI::App& app, const CLI::App* chosen,
                     std::span<const Command> commands) {
   const std::vector<std::string> left = app.remaining(true);
@@ -44,7 +44,7 @@ void refuse_unknown(const CLI::App& app, const CLI::App* chosen,
                                did_you_mean(name, option_names(chosen ? *chosen : app)), help));
 }
 
-/// Throws when an option was given as "", as by a script whose variable is not set.
+/// Throws when an option was given as "", for example by a script whose variable is not set.
 void refuse_empty(const CLI::App& chosen) {
   for (const CLI::Option* option : chosen.get_options()) {
     if (option->count() == 0 || !std::ranges::count(option->results(), "")) continue;
@@ -60,7 +60,7 @@ const CLI::App* chosen_in(const CLI::App& app) {
 
 void set_up(CLI::App& app) {
   app.set_version_flag("--version", "lowtide " LOWTIDE_VERSION);
-  app.allow_extras();  // inherited; refuse_unknown() names what is near
+  app.allow_extras();  // inherited; refuse_unknown() suggests similar names
   app.get_formatter()->column_width(34);
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
@@ -69,8 +69,8 @@ void set_up(CLI::App& app) {
 
 int parse_and_run(std::span<const Command> commands, int argc, char** argv) {
   CLI::App app(
-      "Trains neural networks within a budget of bytes: decides what to keep and what to "
-      "recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
+      "Trains neural networks within a budget of bytes: decides which values to keep and which "
+      "to recompute,\ngives every byte an address, and runs the step so that the budget is kept.",
       "lowtide");
   set_up(app);
   std::map<const CLI::App*, Action> actions;

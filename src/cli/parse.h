@@ -6,8 +6,8 @@
 
 namespace lowtide::cli {
 
-/// Parses the command line and does what it says. Prints help when asked. Throws InputError with
-/// the nearest names for an unknown subcommand or option, and whatever the Action throws.
+/// Parses the command line and runs the command. Prints help when asked. Throws InputError with the
+/// nearest names for an unknown subcommand or option, and any exception of the Action.
 int parse_and_run(std::span<const Command> commands, int argc, char** argv);
 
 }  // namespace lowtide::cli

@@ -7,11 +7,11 @@
 
 namespace lowtide::cli {
 
-/// What programs want to know of a planning: budget_bytes, strategy, status, cost, overhead,
-/// peak_bytes, arena_bytes, lower_bound, gap, seconds; null for what there is not.
+/// The result of planning, for programs: budget_bytes, strategy, status, cost, overhead,
+/// peak_bytes, arena_bytes, lower_bound, gap, seconds; null for missing values.
 nlohmann::json to_json(const planner::Planned& planned, std::string_view strategy);
 
-/// extra_bytes, saves_at_most, saves; null for what is not known.
+/// extra_bytes, saves_at_most, saves; null for unknown values.
 nlohmann::json to_json(const planner::MoreBudget& more);
 
 }  // namespace lowtide::cli

@@ -11,7 +11,7 @@
 namespace lowtide::cli {
 namespace {
 
-/// What is held throughout, then the buffers, in the order in which a pool is asked for them.
+/// Memory held throughout, then the buffers, in the order of the requests to a pool.
 std::vector<packing::Buffer> asked_for(const std::vector<packing::Buffer>& buffers,
                                        const std::vector<Bytes>& held) {
   std::int32_t begin = 0, end = 0;

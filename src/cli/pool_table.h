@@ -9,9 +9,9 @@
 
 namespace lowtide::cli {
 
-/// A step's buffers on every pool, beside the layout that was solved for them.
+/// The memory of a step's buffers in every pool, and in the layout that was solved for them.
 struct PoolComparison {
-  /// What every pool took and what lay in blocks at most, in the order of pool_strategies().
+  /// The height of every pool and its most bytes in blocks, in the order of pool_strategies().
   struct Row {
     const packing::allocators::PoolStrategy* pool = nullptr;
     Bytes height = 0;
@@ -23,8 +23,8 @@ struct PoolComparison {
   std::vector<Row> rows;
 };
 
-/// `held`: bytes of what is there throughout, which the pools are asked for first and which the
-/// layout does not have; may be empty.
+/// `held`: bytes of memory held throughout, which pools get as first requests and which the layout
+/// does not contain; may be empty.
 PoolComparison compare_pools(const std::vector<packing::Buffer>& buffers,
                              const packing::SolvedPacking& solved, const std::vector<Bytes>& held,
                              Bytes alignment);

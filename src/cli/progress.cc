@@ -9,7 +9,7 @@
 namespace lowtide::cli {
 namespace {
 
-/// Whether lines can be written over.
+/// Whether lines can be overwritten.
 bool is_terminal() {
   const char* kind = std::getenv("TERM");
   return ::isatty(STDERR_FILENO) && kind != nullptr && std::string_view(kind) != "dumb";

@@ -6,7 +6,7 @@
 
 namespace lowtide::cli {
 
-/// Chatter on standard error. On a terminal, progress is one line that is written over; elsewhere
+/// Messages on standard error. On a terminal, progress is one line that is overwritten; elsewhere
 /// it is plain lines, at most one a second.
 class Progress {
  public:
@@ -20,8 +20,8 @@ class Progress {
   /// A line that the next one replaces.
   void show(const std::string& message, bool last = false);
 
-  /// As a listener of a Control: what begins with "note: " or "warning: " stays. The Progress must
-  /// outlive it.
+  /// A listener for a Control: messages that begin with "note: " or "warning: " stay. The Progress
+  /// must outlive it.
   std::function<void(const std::string&)> messages();
 
  private:

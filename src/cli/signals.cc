@@ -15,7 +15,7 @@ extern "C" void on_stop_signal(int) {
   [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, std::strlen(kMessage));
 }
 
-/// Whoever read the output has gone, as `head` does. No message: it would go the same way.
+/// The reader of the output has gone, as `head` does. No message: nobody would read it.
 extern "C" void on_broken_pipe(int) { Control::request_stop(); }
 
 }  // namespace
@@ -29,7 +29,7 @@ void install_stop_handlers() {
   broken.sa_handler = on_broken_pipe;
   broken.sa_flags = SA_RESTART;
   ::sigaction(SIGPIPE, &broken, nullptr);
-  // A write beyond the limit of a file's size then fails, which says more than the signal.
+  // A write beyond the file size limit then fails with an error message, unlike the signal.
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGXFSZ, &ignore, nullptr);

@@ -2,8 +2,8 @@
 
 namespace lowtide::cli {
 
-/// Ctrl-C (and SIGTERM, SIGHUP) asks every phase to end with what it has; a second one kills. So does
-/// a reader of the output that goes away.
+/// Ctrl-C (and SIGTERM, SIGHUP) asks every phase to end with its results so far; a second one kills
+/// the process. A reader that closes the output has the same effect as the first.
 void install_stop_handlers();
 
 }  // namespace lowtide::cli

@@ -24,7 +24,7 @@ int Annealing::pick(int first, int last) {
 
 double Annealing::uniform() { return static_cast<double>(random_() >> 11) * 0x1p-53; }
 
-/// One move, taken back unless the Metropolis rule takes it.
+/// Makes one move, and undoes it unless the Metropolis rule accepts it.
 void Annealing::move(double temperature) {
   constexpr int kNear = 4;
   constexpr int kFar = 64;

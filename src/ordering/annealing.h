@@ -8,8 +8,8 @@
 
 namespace lowtide::ordering {
 
-/// Simulated annealing of the bytes that a schedule needs above its limit, by moves of one stage
-/// past others (Kirkpatrick, Gelatt, Vecchi, Science 1983). Same seed, same moves.
+/// Simulated annealing of the bytes of a schedule above its limit, by moves of one stage past
+/// others (Kirkpatrick, Gelatt, Vecchi, Science 1983). Same seed, same moves.
 class Annealing {
  public:
   /// Both must outlive this.

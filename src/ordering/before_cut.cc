@@ -29,7 +29,7 @@ BeforeCut::BeforeCut(const remat::StageGraph& graph, const Precedence& precedenc
   behind_ = flow_.sink_side(sink_);
 }
 
-/// The stage itself, what must come after it and the end are the sink.
+/// The stage itself, its successors in the precedence, and the end are the sink.
 void BeforeCut::place(const remat::StageGraph& graph, const Precedence& precedence, int stage) {
   const std::vector<bool> before = precedence.all_before(stage);
   const std::vector<bool> after = precedence.all_after(stage);
@@ -63,7 +63,7 @@ void BeforeCut::add_cost(int from, Bytes bytes, const std::vector<int>& readers)
   for (int reader : open) force(node, reader);
 }
 
-/// Goes on from the flow that there is.
+/// Continues from the existing flow.
 Bytes BeforeCut::least_with(int from, int to) const {
   solver::MaxFlow flow = flow_;
   flow.add_edge(from, to, solver::MaxFlow::kUnlimited);

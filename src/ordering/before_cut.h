@@ -5,22 +5,22 @@
 
 namespace lowtide::ordering {
 
-/// The least bytes in use while a stage runs, of all orders in which every stage runs once.
+/// The least bytes in use while a stage runs, over all orders in which every stage runs once.
 ///
-/// What has run before it is a set that is closed under the precedence, with all that must come
-/// before the stage and nothing that must come after. A value takes bytes where what makes it is in
-/// the set and a reader is not; an output that may lie over an input costs bytes where another
-/// reader of that is not. So the least is a minimum cut between those that must and those that must
-/// not be in the set: a maximum flow on a node for each stage and value that is neither. No order
-/// at all counts as more bytes than there are.
+/// The stages that have run before it form a set closed under the precedence. The set contains
+/// every stage that must come before this one and none that must come after. A value needs bytes
+/// when its producer is in the set and a reader is not. An output that may lie over an input costs
+/// bytes when another reader of the input is not in the set. So the least is a minimum cut between
+/// the stages that must be in the set and those that must not, with a node for each other stage and
+/// value. If no order exists, the result exceeds the sum of all bytes.
 class BeforeCut {
  public:
   BeforeCut(const remat::StageGraph& graph, const Precedence& precedence, int stage);
 
   Bytes least() const { return own_ + flow_bytes_; }
-  /// Whether the other stage has run before in an order with the least, the one found.
+  /// Whether the other stage runs before in the order that was found, one with the least bytes.
   bool has_run(int other) const { return !behind_[node_of_[other]]; }
-  /// The least when the other stage has run before, or has not.
+  /// The least if the other stage has run before, or if it has not.
   Bytes least_after(int other) const { return least_with(source_, node_of_[other]); }
   Bytes least_before(int other) const { return least_with(node_of_[other], sink_); }
 
@@ -31,10 +31,10 @@ class BeforeCut {
   Bytes least_with(int from, int to) const;
 
   int source_ = 0, sink_ = 1;
-  std::vector<int> node_of_;   // per stage; those that must be in the set are the source
+  std::vector<int> node_of_;   // per stage; stages that must be in the set share the source
   int next_;                   // node of a value
   solver::MaxFlow flow_;
-  Bytes own_ = 0;              // that count in any case
+  Bytes own_ = 0;              // bytes that count in every order
   Bytes flow_bytes_ = 0;
   std::vector<bool> behind_;   // per node: not in the set
 };

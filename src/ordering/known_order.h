@@ -6,12 +6,12 @@
 
 namespace lowtide::ordering {
 
-/// What is known of the order of least peak of one graph: a planning asks its strategy several
-/// times, and looks for the order once.
+/// The known results about the order of least peak of one graph. A planner asks its strategy
+/// several times, but the search for the order runs once.
 class KnownOrder {
  public:
-  /// least_peak() of the graph, or what it answered before where that says as much: the best order
-  /// was looked for, the one found is good enough, or none was found for a larger peak.
+  /// least_peak() of the graph. Reuses an earlier result that is the best order, is good enough, or
+  /// missed an equal or larger `wanted`.
   const LeastPeak& least(const Graph& graph, const remat::StageGraph& stages,
                          const PeakEffort& effort, const Control& control);
 
@@ -19,7 +19,7 @@ class KnownOrder {
   bool says_enough(std::optional<Bytes> wanted) const;
 
   std::optional<LeastPeak> found_;
-  std::optional<Bytes> wanted_;  // what it was looked for
+  std::optional<Bytes> wanted_;  // the peak that the last search aimed at
 };
 
 }  // namespace lowtide::ordering

@@ -9,7 +9,7 @@
 namespace lowtide::ordering {
 namespace {
 
-/// An order that saves less than this share of the bytes above the limit is not worth another one.
+/// Below this saved share of the bytes above the limit, another order is not worth its search.
 constexpr double kWorthwhile = 0.03;
 
 /// Temperatures, times the mean bytes above the limit.
@@ -17,8 +17,8 @@ constexpr double kHot = 2;
 constexpr double kWarm = 0.1;
 constexpr double kCold = 2e-3;
 
-/// All ops in the order of their stages; views come right before they are first read, and what
-/// nothing needs at the end.
+/// All ops in the order of their stages. Views come right before their first reader, and unneeded
+/// ops at the end.
 class Unfolding {
  public:
   explicit Unfolding(const Graph& graph) : graph_(graph), is_done_(graph.num_ops()) {}
@@ -51,7 +51,7 @@ class Unfolding {
 std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
                                               Bytes limit, const OrderEffort& effort,
                                               const Control& control) {
-  constexpr double kFirstPart = 0.05;  // of the moves, which go downhill
+  constexpr double kFirstPart = 0.05;  // of the moves, which only go downhill
   if (stages.end() < 2) return std::nullopt;
   const Precedence precedence(graph, stages);
   Schedule schedule(stages, precedence, limit);

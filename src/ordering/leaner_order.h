@@ -10,29 +10,29 @@
 
 namespace lowtide::ordering {
 
-/// How long leaner_order() looks.
+/// The effort of leaner_order().
 struct OrderEffort {
   std::int64_t moves = 0;
   std::uint64_t seed = 1;
 };
 
-/// An order of all ops that computes the same to the last bit and needs less memory above a limit,
-/// summed over the first runs of ops, when everything is kept: what reruns then have to save.
-/// Simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on moves of one op past others,
-/// as reordering of training graphs is known to pay (Steiner et al., OLLA, 2022). Nothing when
-/// a first part of the moves shows that little is to be gained. Same seed, same result.
+/// An order of all ops that computes the same bits and needs less memory above a limit, summed over
+/// the first runs of ops, when everything is kept: the bytes that reruns must then save. Simulated
+/// annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on moves of one op past others; reordering
+/// is known to help training graphs (Steiner et al., OLLA, 2022). Nothing when a first part of the
+/// moves gains little. Same seed, same result.
 std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
                                               Bytes limit, const OrderEffort& effort,
                                               const Control& control);
 
-/// The same for a sequence of executions, some of them reruns: the same executions in an order that
-/// needs less memory above the limit.
+/// The same for a sequence of executions, some of them reruns: returns the same executions in an
+/// order that needs less memory above the limit.
 std::vector<OpId> leaner_sequence(const Graph& graph, const remat::StageGraph& stages,
                                   std::span<const OpId> executions, Bytes limit,
                                   const OrderEffort& effort, const Control& control);
 
-/// All ops in the order in which `executions` first run the stages; nothing when that is the order
-/// of the graph.
+/// All ops in the order in which `executions` first run the stages; nothing when that order is the
+/// graph's.
 std::optional<std::vector<OpId>> order_of(const Graph& graph, const remat::StageGraph& stages,
                                           std::span<const OpId> executions);
 

@@ -14,11 +14,11 @@ namespace {
 /// Of effort 1: work of least_window() for windows, and for the whole graph.
 constexpr double kWindowsWork = 1e8;
 constexpr double kWholeWork = 3e8;
-/// What one window may take, of that.
+/// The share of it for one window.
 constexpr double kOneWindow = 0.1;
 constexpr int kNarrow = 16;  // stages
 
-/// Of effort 1: nodes of minimum cuts, of all of one kind.
+/// Of effort 1: nodes of minimum cuts, for each kind of cut.
 constexpr double kCutNodes = 2e7;
 constexpr int kNeediest = 20;
 constexpr int kBisections = 5;
@@ -26,7 +26,7 @@ constexpr int kBisections = 5;
 /// Of effort 1: moves of annealing, in each round.
 constexpr double kMoves = 1e5;
 constexpr int kRounds = 3;
-/// The first limit to get below is so much of the way from the bound to the peak.
+/// The first limit lies this share of the distance from the bound to the peak.
 constexpr double kFirstLimit = 0.7;
 
 class PeakSearch {
@@ -52,9 +52,9 @@ class PeakSearch {
   bool is_done() const {
     return best_.peak() <= aim() || bound_ > enough() || control_.should_stop();
   }
-  /// No lower peak is possible, or wanted.
+  /// The search stops at this peak: a lower one is impossible, or not wanted.
   Bytes aim() const { return std::max(bound_, effort_.wanted.value_or(0)); }
-  /// A bound above it says that no order is good enough.
+  /// A bound above this proves that no order is good enough.
   Bytes enough() const { return effort_.wanted.value_or(best_.peak()); }
   std::int64_t work(double of_effort_one) const {
     return static_cast<std::int64_t>(effort_.work * of_effort_one);
@@ -85,7 +85,7 @@ class PeakSearch {
     }
   }
 
-  /// Whether it is better.
+  /// Returns whether it is better.
   bool take(std::vector<int> order) {
     Schedule other(graph_, best_.precedence(), 0, std::move(order));
     if (other.peak() >= best_.peak()) return false;
@@ -93,7 +93,7 @@ class PeakSearch {
     return true;
   }
 
-  /// Windows around the peak, wider ones as long as narrow ones do not help.
+  /// Reorders windows around the peak, wider ones while narrow ones do not help.
   void order_windows() {
     std::int64_t left = work(kWindowsWork);
     for (int width = kNarrow; !is_done() && left > 0;) {
@@ -118,8 +118,8 @@ class PeakSearch {
     }
   }
 
-  /// What all better orders have in common shows that there is none, or leaves fewer to look at.
-  /// Whether one was found.
+  /// The shared precedence of all better orders shows that there is none, or leaves fewer to
+  /// examine. Returns whether a better order was found.
   bool narrow_down() {
     const Bytes limit = best_.peak() - 1;
     std::int64_t left = cuts();
@@ -140,7 +140,7 @@ class PeakSearch {
     return take(*answer.stages);
   }
 
-  /// To a limit below the best peak; closer to it in each round. Whether that helped.
+  /// Anneals to a limit below the best peak, closer in each round. Returns whether it helped.
   bool anneal(int round) {
     constexpr double kHot = 1, kCold = 1e-2;
     const double share = 1 - (1 - kFirstLimit) / (1 << round);
@@ -153,7 +153,7 @@ class PeakSearch {
     return take(other.order());
   }
 
-  /// To the highest limit that no order is within.
+  /// Raises the bound to the highest limit that no order meets.
   void bisect_bound() {
     for (int k = 0; k < kBisections && !is_done(); ++k) {
       const Bytes limit = bound_ + (best_.peak() - bound_) / 2;

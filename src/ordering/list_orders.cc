@@ -7,7 +7,7 @@
 namespace lowtide::ordering {
 namespace {
 
-/// What comes next of those that may; the first of equals.
+/// The candidate that runs next; the first of equals.
 template <typename Growth>
 std::size_t least_of(const std::vector<int>& ready, Growth growth) {
   std::size_t best = 0;
@@ -35,7 +35,7 @@ class Forward {
     }
   }
 
-  /// `growth_matters`: also of those that leave more live than before.
+  /// `growth_matters`: also compare candidates that leave more bytes live than before.
   std::vector<int> order(bool growth_matters) {
     const auto counted = [&](int i) {
       return growth_matters ? growth(i) : std::min<Bytes>(growth(i), 1);
@@ -69,7 +69,7 @@ class Forward {
   const remat::StageGraph& graph_;
   const Precedence& precedence_;
   std::vector<int> left_;     // per value: readers that have not run
-  std::vector<int> missing_;  // per stage: of those before it
+  std::vector<int> missing_;  // per stage: number of predecessors that have not run
   std::vector<int> ready_;
   std::vector<int> order_;
 };
@@ -114,7 +114,7 @@ class Backward {
 
   const remat::StageGraph& graph_;
   const Precedence& precedence_;
-  std::vector<int> missing_;  // per stage: of those after it
+  std::vector<int> missing_;  // per stage: number of successors that have not run
   std::vector<bool> live_;    // per value
   std::vector<int> ready_;
   std::vector<int> order_;

@@ -6,18 +6,18 @@
 
 namespace lowtide::ordering {
 
-/// Orders that are made one stage at a time, O(stages x those that may be next): where searches
-/// for a lower peak may begin. Each names every stage but the end once, as the precedence allows.
+/// Orders that are built one stage at a time in O(stages x candidates): starting points for
+/// searches for a lower peak. Each names every stage but the end once, and respects the precedence.
 
-/// From the first to the last. What leaves no more live than before comes at once; else the stage
-/// that adds the fewest bytes to what is live.
+/// From the first stage to the last. A stage that leaves no more bytes live than before runs at
+/// once; else the stage that adds the fewest live bytes runs next.
 std::vector<int> least_growth_order(const remat::StageGraph& graph, const Precedence& precedence);
 
-/// The same, but else the stage that is the first in the graph.
+/// The same, but otherwise the first stage in the graph's order runs next.
 std::vector<int> eager_order(const remat::StageGraph& graph, const Precedence& precedence);
 
-/// From the last to the first: what leaves no more live before it than behind it, and else what
-/// leaves the least.
+/// From the last stage to the first: takes a stage with no more bytes live before it than after it;
+/// else the stage with the fewest live bytes before it.
 std::vector<int> backward_order(const remat::StageGraph& graph, const Precedence& precedence);
 
 }  // namespace lowtide::ordering

@@ -9,14 +9,14 @@
 namespace lowtide::ordering {
 namespace {
 
-/// What is held in the end.
+/// Bytes held in the end.
 Bytes at_end(const remat::StageGraph& graph) {
   Bytes sum = graph.resident_bytes();
   for (int v : graph.stage(graph.end()).inputs) sum += graph.value(v).bytes;
   return sum;
 }
 
-/// The stages of a schedule, what is in use while they run falling.
+/// The stages of a schedule, sorted by bytes in use while they run, largest first.
 std::vector<int> by_use(const Schedule& schedule) {
   std::vector<int> stages = schedule.order();
   std::ranges::stable_sort(stages, std::ranges::greater(), [&](int stage) {
@@ -25,7 +25,7 @@ std::vector<int> by_use(const Schedule& schedule) {
   return stages;
 }
 
-/// Finds what comes before what in all orders within a limit.
+/// Finds the precedence that all orders within a limit share.
 class Within {
  public:
   Within(Bytes limit, const Schedule& schedule, std::int64_t& cuts)
@@ -49,7 +49,7 @@ class Within {
   }
 
  private:
-  /// Sorts them by what they need at least.
+  /// Sorts stages by their least need.
   void rank(std::vector<int>& stages) {
     std::vector<std::pair<Bytes, int>> needs;
     for (int stage : stages) {
@@ -67,7 +67,7 @@ class Within {
     return result;
   }
 
-  /// Whether something new came out.
+  /// Returns whether it found something new.
   bool look_at(int stage) {
     const BeforeCut here = cut(stage);
     const std::vector<bool> known_before = precedence_.all_before(stage);

@@ -6,7 +6,7 @@
 namespace lowtide::ordering {
 namespace {
 
-/// Finds what each stage must come after, stage by stage.
+/// Finds the predecessors of each stage, stage by stage.
 class Walk {
  public:
   Walk(const Graph& graph, const remat::StageGraph& stages, Orders orders)
@@ -46,7 +46,7 @@ class Walk {
     for (TensorId in : graph_.op(producer).inputs) add_makers(in);
   }
 
-  /// A view op reads none; that its first run stays where it is in the order of writes is a choice.
+  /// A view op reads no bytes; its first run keeps its place among writes by choice.
   bool reads_bytes(OpId id) const {
     return orders_ == Orders::same_bits || !graph_.is_view_op(id);
   }
@@ -65,7 +65,7 @@ class Walk {
 
   const Graph& graph_;
   const Orders orders_;
-  std::vector<int> stage_of_;              // per op; kNone for views and for what nothing needs
+  std::vector<int> stage_of_;              // per op; kNone for views and for unneeded ops
   std::vector<int> writer_;                // per storage: the last stage that wrote it
   std::vector<std::vector<int>> readers_;  // per storage: stages that read it since
   int ordered_ = kNone;                    // the last stage whose place among others matters

@@ -7,26 +7,26 @@
 
 namespace lowtide::ordering {
 
-/// Which orders of first runs are meant.
+/// The set of orders that a precedence describes.
 enum class Orders : std::uint8_t {
-  same_bits,  ///< that compute the same to the last bit
-  valid       ///< that the rules of plans allow (docs/reference/plan-format.md)
+  same_bits,  ///< orders that compute the same to the last bit
+  valid       ///< orders that the rules of plans allow (docs/reference/plan-format.md)
 };
 
-/// Which stages must have run before which: what makes a value before what reads it, also through
-/// views; reads and writes of a resident tensor as they are. To compute the same bits, ops that
-/// draw random numbers, or that may run only once, run one after the other as they are, too. The
-/// stage that stands for the end takes no part.
+/// Which stages must run before which: the producer of a value before its readers, also through
+/// views; reads and writes of a resident tensor in the graph's order. For the same bits, ops that
+/// draw random numbers, or that may run only once, also keep the graph's order among each other.
+/// The stage that stands for the end takes no part.
 class Precedence {
  public:
   Precedence(const Graph& graph, const remat::StageGraph& stages,
              Orders orders = Orders::same_bits);
-  /// Per stage: those that come before it.
+  /// `before[s]`: the stages that come before stage s.
   explicit Precedence(std::vector<std::vector<int>> before);
 
   const std::vector<int>& before(int stage) const { return before_[stage]; }
   const std::vector<int>& after(int stage) const { return after_[stage]; }
-  /// Per stage: whether it comes before that one, or after it, also through others.
+  /// Per stage: whether it comes before (after) the given one, directly or through others.
   std::vector<bool> all_before(int stage) const { return reached(stage, before_); }
   std::vector<bool> all_after(int stage) const { return reached(stage, after_); }
 

@@ -70,12 +70,12 @@ void Schedule::move(int from, int to) {
   for (int k = from; k > to; --k) swap_with_next(k - 1);
 }
 
-/// Whoever goes first has nothing before it that it must come after.
+/// The stage that moves to the front has no predecessor among those before it.
 void Schedule::rearrange(int first, std::span<const int> stages) {
   for (int stage : stages) move(position_[stage], first++);
 }
 
-/// Nothing changes before the two, nor behind them.
+/// The memory before and after the two stages does not change.
 void Schedule::swap_with_next(int position) {
   const int first = order_[position];
   const int second = order_[position + 1];
@@ -99,7 +99,7 @@ void Schedule::swap_with_next(int position) {
   }
 }
 
-/// Brings up to date what is in use at the position and live behind it.
+/// Updates the bytes in use at the position and live after it.
 void Schedule::run(int position) {
   const remat::Stage& stage = graph_->stage(order_[position]);
   Bytes live = live_[position];

@@ -10,7 +10,7 @@ namespace lowtide::ordering {
 /// The ops of these stages, in their order.
 std::vector<OpId> ops_of(const remat::StageGraph& graph, std::span<const int> stages);
 
-/// An order in which every stage runs once, with its memory kept up to date while stages move.
+/// An order in which every stage runs once. Its memory is kept up to date while stages move.
 class Schedule {
  public:
   /// In the order of the graph, which must outlive this. The end stays last.
@@ -27,23 +27,23 @@ class Schedule {
   /// Counts the excess above another limit from now on.
   void set_limit(Bytes limit);
   Bytes peak() const;
-  /// Per position: while it runs.
+  /// Per position: bytes in use while its stage runs.
   const std::vector<Bytes>& in_use() const { return in_use_; }
-  /// Before what stands at the position runs; at size(), in the end.
+  /// Bytes live before the stage at the position runs; at size(), in the end.
   Bytes live_before(int position) const { return live_[position]; }
   int position(int stage) const { return position_[stage]; }
   const remat::StageGraph& graph() const { return *graph_; }
   const Precedence& precedence() const { return precedence_; }
 
-  /// Where what stands at a position may go, others staying in their order: [first, last].
+  /// Positions [first, last] to which a stage may move while the others keep their order.
   struct Range {
     int first, last;
   };
   Range range_of(int position) const;
-  /// Takes what stands at `from` to `to`, which must lie in its range, and moves what is between by
-  /// one. O(distance x values that these stages read and make).
+  /// Moves the stage at `from` to `to`, which must lie in its range; stages in between move by one.
+  /// O(distance x values that these stages read and make).
   void move(int from, int to);
-  /// Puts the same stages that stand from `first` on in another order, which must be allowed.
+  /// Puts the stages from position `first` on in another order, which must be allowed.
   void rearrange(int first, std::span<const int> stages);
 
  private:

@@ -71,8 +71,8 @@ class Unrolling {
     }
   }
 
-  /// First runs keep what the graph asks of them, and reruns stay before what would change their
-  /// inputs.
+  /// First runs keep the graph's precedence, and reruns stay before the first run that would change
+  /// their inputs.
   void keep_effects() {
     for (int i = 0; i < stages_.end(); ++i) {
       for (int earlier : precedence_.before(i)) {

@@ -10,11 +10,11 @@
 namespace lowtide::ordering {
 namespace {
 
-/// Stages of a window as numbers from 0, in the order they have, and values that may die there.
+/// Stages of a window, numbered from 0 in their order, and values that may die there.
 struct Items {
   struct Item {
-    Bytes bytes = 0;  ///< of what it makes and works in
-    Bytes stays = 0;  ///< of what it makes and something reads
+    Bytes bytes = 0;  ///< of outputs and workspace
+    Bytes stays = 0;  ///< of outputs that some stage reads
     std::vector<int> before, after;  ///< inside the window
     std::vector<int> reads;          ///< values that may die here
     std::vector<std::pair<int, Bytes>> overlays;  ///< a value, and bytes over it if it dies
@@ -23,7 +23,7 @@ struct Items {
   std::vector<Bytes> bytes;   // per value that may die
   std::vector<int> readers;   // of it, all of them in the window
   Bytes live = 0;             // before the first
-  std::int64_t size = 0;      // of all of this: what one look through it takes
+  std::int64_t size = 0;      // the work of one pass over all of this
 };
 
 class ItemsOf {
@@ -71,7 +71,7 @@ class ItemsOf {
     }
   }
 
-  /// Readers before the window have run; one behind it keeps the value live.
+  /// Readers before the window have run; a reader after it keeps the value live.
   bool may_die(int v) const {
     return std::ranges::none_of(graph_.value(v).readers, [&](int reader) {
       return item_of_[reader] == kNone && !has_run(reader);
@@ -102,7 +102,7 @@ class ItemsOf {
 
 using Done = std::vector<bool>;  // per item: whether it has run
 
-/// A moment: what has run, and what that leaves.
+/// A state: the stages that have run, and the memory after them.
 class Moment {
  public:
   explicit Moment(const Items& items)
@@ -118,7 +118,7 @@ class Moment {
   const Done& done() const { return done_; }
   bool is_end() const { return ready_.empty(); }
 
-  /// While the item runs.
+  /// Bytes in use while the item runs.
   Bytes in_use(int i) const {
     Bytes bytes = live_ + items_.items[i].bytes;
     for (const auto& [value, overlaid] : items_.items[i].overlays) {
@@ -126,7 +126,7 @@ class Moment {
     }
     return bytes;
   }
-  /// By how much it raises what is live.
+  /// The change of live bytes when the item runs.
   Bytes growth(int i) const {
     Bytes bytes = items_.items[i].stays;
     for (int v : items_.items[i].reads) {
@@ -148,7 +148,7 @@ class Moment {
  private:
   const Items& items_;
   std::vector<int> left_;     // per value: readers that have not run
-  std::vector<int> missing_;  // per item: of those before it
+  std::vector<int> missing_;  // per item: predecessors that have not run
   std::vector<int> ready_;
   Done done_;
   Bytes live_;
@@ -175,16 +175,16 @@ class Search {
   std::int64_t spent() const { return spent_; }
 
  private:
-  /// How a set came up: by what ran since the parent's.
+  /// How a set was reached: the stages that ran since its parent.
   struct Visit {
     int parent;
     std::vector<int> ran;
   };
   struct Open {
     Bytes peak;  ///< on the way to it
-    int count;   ///< of what has run
+    int count;   ///< number of items that have run
     int visit;
-    /// The least peak first, then what has come furthest.
+    /// The least peak first, then the most items that have run.
     bool operator<(const Open& other) const {
       return std::tie(other.peak, count, other.visit) < std::tie(peak, other.count, visit);
     }
@@ -204,7 +204,7 @@ class Search {
     return way;
   }
 
-  /// All ways on from a set; a whole order if that is one.
+  /// All continuations of a set; returns an order once it is complete.
   std::optional<std::vector<int>> expand(const Open& from) {
     Moment moment(items_);
     std::vector<int> way = way_to(from.visit);
@@ -226,7 +226,7 @@ class Search {
     return std::nullopt;
   }
 
-  /// Whether no way with as low a peak to that set and the item has come up.
+  /// Whether this is the first path to that set and the item with so low a peak.
   bool is_news(Done set, int item, Bytes peak) {
     set[item] = true;
     spent_ += 64;
@@ -254,7 +254,7 @@ class Search {
   Bytes below_, at_least_;
   std::vector<Visit> visits_;
   std::unordered_set<Done> looked_at_;
-  std::unordered_map<Done, Bytes> least_;  // per set that came up: the peak on the way to it
+  std::unordered_map<Done, Bytes> least_;  // per set that was reached: the peak on the way to it
   std::priority_queue<Open> open_;
   std::int64_t spent_ = 0;
 };

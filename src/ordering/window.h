@@ -8,29 +8,29 @@
 
 namespace lowtide::ordering {
 
-/// What is looked for, and for how long.
+/// The goal of the search, and its effort.
 struct WindowGoal {
-  Bytes at_least = 0;     ///< no lower peak than this is of use, or known to be possible
+  Bytes at_least = 0;     ///< a lower peak is useless, or known to be impossible
   Bytes below = 0;        ///< only orders with a lower peak than this
-  std::int64_t work = 0;  ///< looks at stages and what they read, at most
+  std::int64_t work = 0;  ///< visits of stages and of values they read, at most
 };
 
-/// What is known of the orders of neighbouring stages, all others staying where they are.
+/// The result for all orders of neighbouring stages, all other stages fixed.
 struct WindowAnswer {
-  /// None has a lower peak, unless that is below `at_least`, nor below `below` if it is that.
+  /// No order has a lower peak, except perhaps one below `at_least`. At most `below`.
   Bytes bound = 0;
-  std::optional<std::vector<int>> stages = {};  ///< one whose peak is at most `bound`, if found
-  std::int64_t work = 0;                        ///< that it took
+  std::optional<std::vector<int>> stages = {};  ///< an order with a peak of at most this, if found
+  std::int64_t work = 0;                        ///< that was done
 };
 
-/// Looks for the order of the stages at [first, last) whose peak is the least, by a bottleneck
-/// shortest path over the sets of those that have run (Ahn et al., SERENITY, MLSys 2020): best
-/// first, so that the peak of the way to the next set is a bound whenever the search stops.
+/// Looks for the order of the stages at [first, last) with the least peak. A bottleneck shortest
+/// path over the sets of stages that have run (Ahn et al., SERENITY, MLSys 2020), best first: so
+/// the peak on the path to the next set is a bound whenever the search stops.
 ///
-/// What keeps the number of sets small, without losing the least peak: a stage that fits under the
-/// peak of the way so far and leaves no more live than before it runs at once. For whatever else
-/// runs meanwhile would run with no more live, and would leave no more, since the more has run the
-/// more of a stage's inputs die with it.
+/// One rule keeps the number of sets small and does not lose the least peak. A stage runs at once
+/// if it fits under the peak so far and leaves no more bytes live than before it. Any other stage
+/// that runs later then has no more live bytes: the more stages have run, the more inputs of a
+/// stage die with it.
 WindowAnswer least_window(const Schedule& schedule, int first, int last, const WindowGoal& goal);
 
 /// The most bytes in use at [first, last).

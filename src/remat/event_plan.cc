@@ -97,7 +97,7 @@ void EventPlan::remove(Event event) {
   unread_inputs(event);
 }
 
-/// The new run k takes over what the run before it served from event.stage on.
+/// From event.stage on, the new run k serves the readers of the run before it.
 void EventPlan::split_outputs(Event event, int k) {
   for (int v : graph_.stage(event.op).outputs) {
     std::vector<Moment>& last = last_use_[v];
@@ -110,7 +110,7 @@ void EventPlan::split_outputs(Event event, int k) {
   }
 }
 
-/// The run before the removed run k serves what that one served.
+/// The run before the removed run k serves the readers of run k.
 void EventPlan::join_outputs(Event event, int k) {
   for (int v : graph_.stage(event.op).outputs) {
     std::vector<Moment>& last = last_use_[v];
@@ -193,7 +193,7 @@ int EventPlan::next_use(int value, int k, int from) const {
   return next;
 }
 
-/// Bytes in use over the stages [begin, end); no more when negative.
+/// Adds bytes in use over the stages [begin, end); removes them when negative.
 void EventPlan::hold(int begin, int end, Bytes bytes) const {
   ++steps_;
   if (prices_ != nullptr) {
@@ -203,7 +203,7 @@ void EventPlan::hold(int begin, int end, Bytes bytes) const {
   }
 }
 
-/// Without reruns and writes in place, what a stage's op adds does not depend on who reads what.
+/// Without reruns and writes in place, the bytes that a stage's op adds are independent of readers.
 void EventPlan::touch(int stage) {
   const bool is_plain = stage_events_[stage].empty() && graph_.stage(stage).overlays.empty();
   if (is_touched_[stage] || (is_plain && top_[stage] == own_top_[stage])) return;
@@ -229,8 +229,8 @@ Bytes EventPlan::top_of(int stage) const {
   return std::max(top, live + own_top_[stage] - overlaid(stage, stage));
 }
 
-/// Whether what some run of the value's producer made is read for the last time then. Those moments
-/// ascend with the runs.
+/// Whether an instance of the value has its last use at that moment. These moments ascend with the
+/// runs.
 bool EventPlan::is_last_use(int value, Moment now) const {
   const std::vector<Moment>& last = last_use_[value];
   auto k = last.size() - 1;

@@ -18,29 +18,29 @@ struct Event {
   auto operator<=>(const Event&) const = default;
 };
 
-/// A plan as a set of events (remat/stage_graph.h), with its cost and its memory in every stage
-/// kept up to date under adding and removing single events. Memory is exact: the peak is that of
-/// the lowered plan with its writes in place (plan/in_place.h). What happens inside a stage is
-/// worked out when memory is asked for.
+/// A plan as a set of events (remat/stage_graph.h). Its cost and its memory in every stage are kept
+/// up to date while single events are added and removed. Memory is exact: the peak is that of the
+/// lowered plan with its writes in place (plan/in_place.h). The memory of runs inside a stage is
+/// computed when memory is asked for.
 class EventPlan {
  public:
   EventPlan(const StageGraph& graph, Bytes limit);
-  /// Follows held_price() at these prices instead of memory(), which must not be asked for: then
-  /// an event takes no longer where values are held over many stages.
+  /// Tracks held_price() at these prices instead of memory(), which must not be called then. So
+  /// adding an event takes no longer where values are held over many stages.
   EventPlan(const StageGraph& graph, const Prices& prices);
 
-  /// The event must be allowed (StageGraph::may_rerun) and absent, or present.
+  /// add(): the event must be allowed (StageGraph::may_rerun) and absent. remove(): present.
   void add(Event event);
   void remove(Event event);
   bool contains(Event event) const;
 
-  /// What the memory in use, stage by stage, is worth at the prices.
+  /// The price of the memory in use, summed over the stages.
   double held_price() const {
     settle();
     return held_price_;
   }
 
-  /// Of everything needed once, and of reruns; but not of the views that a rerun may take again.
+  /// Of every needed op once, and of reruns; not of views that a rerun may run again.
   double cost() const { return cost_; }
   const Timeline& memory() const {
     settle();
@@ -49,27 +49,27 @@ class EventPlan {
   void set_limit(Bytes limit) { memory_.set_limit(limit); }
   bool fits() const { return memory().stages_over() == 0; }
 
-  /// In no particular order, which depends on what was added and removed.
+  /// In no particular order: it depends on earlier additions and removals.
   const std::vector<Event>& events() const { return events_; }
   /// The stages in which an op runs, ascending: its own first.
   const std::vector<int>& runs(int op) const { return runs_[op]; }
   /// The ops that run again in the stage, ascending.
   const std::vector<int>& reruns_in(int stage) const { return stage_events_[stage]; }
-  /// The last stage in which what the k-th run of the value's producer made is read; the stage of
-  /// that run when it is never read.
+  /// The last stage that reads the output of the k-th run of the value's producer; the stage of
+  /// that run when nothing reads it.
   int last_stage(int value, int k) const { return stage_of(last_use_[value][k]); }
-  /// Whether nothing reads what the event makes.
+  /// Whether no run reads an output of the event.
   bool is_useless(Event event) const;
-  /// Whether the op's run in that stage is what holds an input since an earlier stage: the last to
-  /// read what another stage's run made.
+  /// Whether the op's run in that stage is the reason to hold the input since an earlier stage: it
+  /// is the last reader of a value that another stage's run made.
   bool stretches(Event run, int input) const;
-  /// The first stage from `from` on in which some run reads that instance; -1 when none does.
+  /// The first stage from `from` on in which a run reads that instance; -1 when none does.
   int next_use(int value, int k, int from) const;
-  /// Which run of the value's producer a use in `stage` reads.
+  /// The run of the value's producer that a use in `stage` reads.
   int instance_at(int value, int stage) const;
 
-  /// Done in keeping all this up to date since it was last taken, in nanoseconds on the machine
-  /// that Control counts on.
+  /// Work of these updates since the last call of take_work(), in nanoseconds on the machine that
+  /// Control counts on.
   double take_work();
 
   /// Ops in the order in which they run.
@@ -78,7 +78,7 @@ class EventPlan {
  private:
   EventPlan(const StageGraph& graph, Timeline memory, const Prices* prices);
 
-  /// A moment: stages in order, in a stage ops in order.
+  /// A point in the order of execution: by stage, then by op.
   using Moment = std::int64_t;
   static Moment moment(int stage, int op) { return (Moment{stage} << 32) | op; }
   static int stage_of(Moment moment) { return static_cast<int>(moment >> 32); }
@@ -97,7 +97,7 @@ class EventPlan {
   void step(int stage, int op, Bytes& live, Bytes& top) const;
 
   const StageGraph& graph_;
-  const Prices* prices_;  // followed in place of memory; may be null
+  const Prices* prices_;  // tracked instead of memory; may be null
   double cost_;
   mutable double held_price_ = 0;
   std::vector<std::vector<int>> runs_;          // per op
@@ -105,7 +105,7 @@ class EventPlan {
   std::vector<std::vector<Moment>> last_use_;   // per value and run of its producer
   std::vector<std::vector<int>> stage_events_;  // per stage: ops, ascending
   std::vector<Event> events_;
-  std::vector<Bytes> own_top_;      // per stage: what its op makes and works in
+  std::vector<Bytes> own_top_;      // per stage: bytes that its op makes and works in
   mutable std::vector<Bytes> top_;  // per stage: its highest use above what is live at its start
   mutable std::vector<int> touched_;
   mutable std::vector<char> is_touched_;
@@ -114,7 +114,7 @@ class EventPlan {
   mutable Timeline memory_;  // per stage: the highest use in it
 };
 
-/// Makes these the plan's events: adds and removes what differs.
+/// Makes `events` the plan's events: adds and removes the difference.
 void change_to(EventPlan& plan, std::vector<Event> events);
 
 /// Of all ops once, and of these reruns.

@@ -7,22 +7,22 @@
 
 namespace lowtide::remat {
 
-/// Values that are worth a move of their own: some op reads them, theirs may run again, and they
-/// are not tiny beside the largest.
+/// Values worth a move of their own: some op reads them, their producer may run again, and they are
+/// not tiny compared to the largest.
 std::vector<int> movable_values(const StageGraph& graph);
 
-/// The next stage that reads what is held of the value over that stage, which neither makes nor
-/// reads it; kNone when nothing is.
+/// The value is held over `stage`, which neither makes nor reads it. The next stage that reads it;
+/// kNone when none does.
 int next_use_behind(const StageGraph& graph, const EventPlan& plan, int value, int stage);
 
-/// Changes of a plan that a local search tries, and takes back when they do not pay.
+/// Changes of a plan that a local search tries, and undoes when they do not pay.
 class Moves {
  public:
   explicit Moves(const StageGraph& graph, EventPlan& plan) : graph_(graph), plan_(plan) {}
 
-  /// Runs the op of the event again. An input that would have to be held for this alone is made
-  /// again too, and so on, when `again(event, input)` says so. Runs that nothing reads any more go.
-  /// Stops half way when the plan gets dearer than `most_cost`.
+  /// Runs the op of the event again. Makes an input again too, recursively, if only this run would
+  /// need it held and `again(event, input)` is true. Removes runs that nothing reads any more.
+  /// Stops half way when the plan costs more than `most_cost`.
   template <class Again>
   void drop(Event event, double most_cost, const Again& again) {
     if (plan_.contains(event) || !graph_.may_rerun(event.op, event.stage)) return;
@@ -36,9 +36,9 @@ class Moves {
     prune_run_before(event);
   }
 
-  /// Runs the op of the event again, and what makes its inputs where that costs less than what
-  /// `held(event, input)` says that it is worth not to hold one, and so on. Whether that costs no
-  /// more than `worth`, with what is held for it; else nothing changes.
+  /// Runs the op of the event again, and recursively the makers of its inputs, where that costs
+  /// less than `held(event, input)`, the price of holding the input. Returns whether the cost, held
+  /// inputs included, is at most `worth`; else nothing changes.
   template <class Held>
   bool drop_if_worth(Event event, double worth, const Held& held) {
     if (plan_.contains(event)) return true;
@@ -63,19 +63,19 @@ class Moves {
     return false;
   }
 
-  /// Takes the event out, so that what it made is held since the run before; and then runs that
+  /// Removes the event, so that its outputs are held since the run before; then removes runs that
   /// nothing reads any more.
   void hold(Event event);
-  /// Takes the event out with all reruns that read what it makes: often only the last of them is
-  /// what the event costs so much for.
+  /// Removes the event with all reruns that read its outputs: often only the last of them makes the
+  /// event so expensive.
   void hold_with_readers(Event event);
-  /// hold(), taken back at once unless the plan fits after it.
+  /// hold(), undone at once unless the plan fits after it.
   void hold_if_it_fits(Event event);
-  /// Takes the event out when nothing reads what it makes, and then those that made its inputs.
+  /// Removes the event when nothing reads its outputs, and then makers of its inputs likewise.
   void prune(Event event);
-  /// Every event that nothing reads; cannot be undone.
+  /// prune() for every event; cannot be undone.
   void prune_all();
-  /// And then every event that the plan fits without, the dearest first; cannot be undone.
+  /// Also removes events that the plan fits without, the most expensive first; cannot be undone.
   void trim();
 
   /// Whether anything changed since the last keep() or undo().

@@ -10,7 +10,7 @@ class Prices {
   explicit Prices(int stages) : price_(stages), sum_(stages + 1) {}
   explicit Prices(std::vector<double> price);
 
-  /// Of one byte over the stages [begin, end).
+  /// The price of one byte over the stages [begin, end).
   double over(int begin, int end) const { return sum_[end] - sum_[begin]; }
   const std::vector<double>& each() const { return price_; }
   Prices times(double factor) const;

@@ -25,8 +25,8 @@ std::vector<bool> needed_ops(const Graph& graph) {
   return needed;
 }
 
-/// A view op that may run again wherever its storage is: what plan/lower.h inserts on demand.
-/// Other ops that make views become stages that run once and pin the storages they view.
+/// A view op that may run again wherever its storage is: plan/lower.h inserts it on demand. Other
+/// ops that make views become stages that run once and pin the storages they view.
 bool is_plain_view(const Graph& graph, OpId id) {
   if (!graph.is_view_op(id)) return false;
   const Op& op = graph.op(id);
@@ -57,7 +57,7 @@ struct StageGraph::Builder {
     for (int i = 0; i < result.end(); ++i) set_deadline(i);
   }
 
-  /// A rerun may run the views that it reads through again.
+  /// A rerun may also run again the views through which it reads.
   void find_expiry(OpId id) {
     expires[id] = graph.expires(id);
     for (TensorId in : graph.op(id).inputs) {
@@ -89,7 +89,7 @@ struct StageGraph::Builder {
     }
   }
 
-  /// Each output lies over one input, each input under one output.
+  /// Each output lies over at most one input, and each input under at most one output.
   void overlay(Stage& stage, const Op& op, const InPlace& pair) const {
     const int output = value_of[op.outputs[pair.output]];
     const int input = value_of[graph.storage(op.inputs[pair.input])];

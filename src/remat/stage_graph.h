@@ -6,7 +6,7 @@
 
 namespace lowtide::remat {
 
-/// The graph as strategies see it: without views, which cost next to nothing and own no bytes, and
+/// The graph as strategies see it: without views, which cost almost nothing and own no bytes, and
 /// without ops that nothing needs.
 ///
 /// Stage t ends with the first execution of its op; stages are in the order of the graph. A plan
@@ -15,20 +15,20 @@ namespace lowtide::remat {
 /// reads the latest earlier execution, so any set of events is a plan, apart from memory.
 /// The last stage stands for the end of the sequence: it runs nothing and reads the graph outputs.
 struct Stage {
-  /// The output value lies over the input value when that dies here.
+  /// The output is written over the input when the input dies here.
   struct Overlay {
     int output, input;
   };
   OpId op = kNone;           ///< kNone for the end
   double cost = 0;
   Bytes workspace = 0;
-  Bytes in_place = 0;        ///< at most so many bytes of inputs may die under outputs
+  Bytes in_place = 0;        ///< at most this many bytes of dying inputs may lie under outputs
   std::vector<int> inputs = {};   ///< values, each once; through views too
   std::vector<int> outputs = {};  ///< values
-  std::vector<Overlay> overlays = {};  ///< what plans write in place, in order of preference
+  std::vector<Overlay> overlays = {};  ///< the writes in place of plans, in order of preference
   int deadline = 0;          ///< the last stage in which the op may run again; its own if none
-  /// The same for any plan: strategies hold what a view op makes views of unless it is plain, but
-  /// a plan may run that op again too, so a bound must not rely on it.
+  /// The same for any plan. Strategies hold the inputs of a view op unless it is plain, but a plan
+  /// may run that op again too, so a bound must use this.
   int latest = 0;
   Phase phase = Phase::forward;
 };
@@ -46,8 +46,8 @@ struct StageValue {
 class StageGraph {
  public:
   explicit StageGraph(const Graph& graph);
-  /// Of stages that are known already, the end included; `views_cost` is that of needed ops that
-  /// are no stage.
+  /// From stages that are known already, the end included; `views_cost` is the cost of needed ops
+  /// that are no stage.
   StageGraph(std::vector<Stage> stages, std::vector<StageValue> values, Bytes resident_bytes,
              double views_cost = 0);
 
@@ -60,7 +60,7 @@ class StageGraph {
   /// The stage that stands for the end.
   int end() const { return num_stages() - 1; }
   Bytes resident_bytes() const { return resident_bytes_; }
-  /// What any plan costs at least: everything needed, views too, once.
+  /// A lower bound on the cost of any plan: every needed op once, views too.
   double required_cost() const { return required_cost_; }
   bool may_rerun(int i, int t) const { return i < t && t <= stage(i).deadline; }
 
@@ -78,7 +78,7 @@ std::vector<OpId> stage_order(const StageGraph& graph);
 /// Bytes in use, residents and workspace included, while each stage first runs, when every stage
 /// runs once.
 std::vector<Bytes> keep_all_profile(const StageGraph& graph);
-/// The most of them.
+/// The largest entry of keep_all_profile().
 Bytes keep_all_peak(const StageGraph& graph);
 
 }  // namespace lowtide::remat

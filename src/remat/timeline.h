@@ -7,27 +7,27 @@
 
 namespace lowtide::remat {
 
-/// Bytes in use per stage, under changes of whole ranges of stages, and by how much they exceed a
-/// limit. Blocks of 64 stages, and groups of 64 blocks, carry pending changes, so a change of r
-/// stages takes O(r / 4096 + 256); sums are brought up to date, group by group, when they are asked
+/// Bytes in use per stage, under changes of whole ranges of stages, and the bytes above a
+/// limit. Blocks of 64 stages, and groups of 64 blocks, store pending changes, so a change of
+/// r stages takes O(r / 4096 + 256). Sums are updated, group by group, when they are asked
 /// for.
 class Timeline {
  public:
   Timeline(int stages, Bytes limit);
 
-  /// Adds to the stages [begin, end).
+  /// Adds `bytes` to each of the stages [begin, end).
   void add(int begin, int end, Bytes bytes);
   Bytes at(int stage) const;
   Bytes peak() const;
-  /// Sum over the stages of what is above the limit.
+  /// Sum over the stages of the bytes above the limit.
   Bytes excess() const;
   /// Number of stages above the limit.
   int stages_over() const;
   Bytes limit() const { return limit_; }
   void set_limit(Bytes limit);
-  /// The first stage above the limit from `from` on, going around; -1 when there is none.
+  /// The first stage above the limit from `from` on, wrapping around; -1 when there is none.
   int over_after(int from) const;
-  /// Stages and parts looked at so far.
+  /// Number of stages and parts visited so far.
   std::int64_t work() const { return work_; }
 
  private:
@@ -36,7 +36,7 @@ class Timeline {
   /// Of a block or of a group.
   struct Part {
     Bytes pending = 0;
-    Bytes top = 0;  ///< pending included, but not what is pending for the group of a block
+    Bytes top = 0;  ///< includes own pending bytes, but not those of the block's group
     Bytes excess = 0;
     int over = 0;
     bool stale = false;
@@ -44,7 +44,7 @@ class Timeline {
 
   void add_in_group(int group, int begin, int end, Bytes bytes);
   void add_in_block(int group, int block, int begin, int end, Bytes bytes);
-  /// Whether sums may be others after the pending bytes changed; `below` is pending for its group.
+  /// Whether a change of pending bytes may change sums; `below` is pending for its group.
   bool matters(const Part& part, Bytes below) const {
     return part.over > 0 || part.top + below > limit_;
   }

@@ -8,7 +8,7 @@
 namespace lowtide::report {
 namespace {
 
-/// Where a list is highest between two positions, by a table of all power-of-two lengths.
+/// Finds the maximum of a list between two positions, by a table of all power-of-two lengths.
 class Summits {
  public:
   explicit Summits(const std::vector<Bytes>& heights) : heights_(heights) {
@@ -93,7 +93,7 @@ class Walk {
                        .room = budget_ - memory_[tightest]};
   }
 
-  /// What is made again and never read was not missed.
+  /// Counts the absence only now: a value made again but never read was not missed.
   void read(TensorId value, OpId reader) {
     if (!waiting_[value]) return;
     waiting_[value]->back_for = reader;
@@ -103,7 +103,7 @@ class Walk {
     waiting_[value].reset();
   }
 
-  /// The op that runs at the action, or last before it.
+  /// The op that runs at the action, or the last one before it.
   OpId op_at(std::int32_t at) const {
     while (at > 0 && plan_.actions[at].verb != Verb::run) --at;
     return plan_.actions[at].index;
@@ -114,7 +114,7 @@ class Walk {
   const std::vector<Bytes>& memory_;
   Bytes budget_;
   Summits summits_;
-  std::vector<std::int32_t> ended_;                // per storage: the action that let it go last
+  std::vector<std::int32_t> ended_;                // per storage: the action that last ended it
   std::vector<std::optional<Absence>> waiting_;    // per storage: made again, not yet read
   std::vector<std::optional<Absence>> worst_;      // per op
 };

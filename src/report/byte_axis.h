@@ -5,19 +5,19 @@
 
 namespace lowtide::report {
 
-/// Where a picture draws its curves or boxes, in pixels.
+/// The area of a picture for its curves or boxes, in pixels.
 struct Frame {
   double left, right, top, bottom;
 };
 
-/// The vertical axis of a picture: from nothing at the bottom of `frame` to `most` bytes and some
-/// room above them, in the largest unit that suits.
+/// The vertical axis of a picture: from 0 at the bottom of `frame` to `most` bytes and some space
+/// above, in the largest suitable unit.
 class ByteAxis {
  public:
-  /// `headroom`: of `most`, left free at the top.
+  /// `headroom`: share of `most` left free at the top.
   ByteAxis(const Frame& frame, Bytes most, double headroom);
 
-  /// The height of `bytes` in the picture; the bottom where there are no bytes at all.
+  /// The vertical position of `bytes` in the picture; the bottom if the axis has no bytes at all.
   double y(Bytes bytes) const { return y(static_cast<double>(bytes)); }
 
   /// Adds the unit, and about `ticks` numbers with lines across the frame.

@@ -27,7 +27,7 @@ std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& p
   return again;
 }
 
-/// The first of a list, and how many are left out.
+/// The first items of a list; the rest is only counted.
 template <typename Item>
 std::span<const Item> head(const std::vector<Item>& items, int most) {
   return std::span(items).first(std::min(items.size(), static_cast<std::size_t>(most)));

@@ -9,9 +9,9 @@
 
 namespace lowtide::report {
 
-/// Why a plan needs the memory that it needs, and what it pays.
+/// The reasons for a plan's memory and cost.
 struct Explanation {
-  /// A storage that takes bytes at the peak.
+  /// A storage that is in memory at the peak.
   struct Held {
     TensorId tensor;
     Bytes bytes;
@@ -21,7 +21,7 @@ struct Explanation {
     OpId op;
     int runs;     ///< the first included
     double cost;  ///< of all but the first
-    /// Why: what it makes is away for a while, and there was so little room for it.
+    /// Why: an output of the op is absent for a while, and memory has too little space for it.
     std::optional<Absence> absence;
   };
 
@@ -31,7 +31,7 @@ struct Explanation {
   std::vector<ResidentBytes> residents;  ///< the same by kind, largest first
   Bytes workspace_bytes = 0;    ///< of the op at the peak
   std::vector<Held> held;       ///< values at the peak, largest first
-  std::vector<Again> again;     ///< dearest first
+  std::vector<Again> again;     ///< most expensive first
   double cost = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
@@ -42,7 +42,7 @@ struct Explanation {
 /// Replays a valid plan; throws InputError when it breaks a rule.
 Explanation explain(const Graph& graph, const Plan& plan);
 
-/// For people, with at most `most` lines for what is held and for what runs again.
+/// For people, with at most `most` lines each for held values and for ops that run again.
 std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10);
 
 }  // namespace lowtide::report

@@ -26,7 +26,7 @@ std::vector<Box> resident_boxes(const Graph& graph, std::int32_t end) {
   return boxes;
 }
 
-/// Names what actions begin, in the order of the actions.
+/// Names values and workspaces by the actions that begin them, in the order of the actions.
 class Namer {
  public:
   Namer(const Graph& graph, const Plan& plan) : graph_(graph), plan_(plan), ran_(graph.num_ops()) {}

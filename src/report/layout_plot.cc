@@ -20,9 +20,9 @@ constexpr double kLeft = 76, kRight = 830, kTop = 104, kBottom = 540;
 constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
 constexpr double kSide = kRight + 26;   // where the legend begins
 constexpr double kLegendTop = kTop + 66, kLegendPitch = 40;
-constexpr double kLeast = 0.35;         // of a box's width and height, so that it is seen
-constexpr double kEdged = 2.5;          // smaller boxes have no edge: it would hide them
-constexpr double kLetter = 5.6;         // width of a small letter, roughly
+constexpr double kLeast = 0.35;         // of a box's width and height, so that it is visible
+constexpr double kEdged = 2.5;          // smaller boxes have no edge, which would hide them
+constexpr double kLetter = 5.6;         // approximate width of a small letter
 
 constexpr std::array<std::string_view, 13> kNames{
     "parameters",  "optimizer state",        "batch and buffers", "activations",
@@ -53,7 +53,7 @@ constexpr std::string_view kStyle = R"(
 
 std::size_t index(Content content) { return static_cast<std::size_t>(content); }
 
-/// When most bytes are alive, and of what.
+/// The time when most bytes are alive, and their contents.
 struct Peak {
   std::int32_t time = 0;
   Bytes bytes = 0;
@@ -80,7 +80,7 @@ Peak peak_of(const std::vector<Box>& boxes) {
   return peak;
 }
 
-/// Those that take room.
+/// The boxes that have bytes and a life.
 std::vector<Box> visible(std::vector<Box> boxes) {
   std::erase_if(boxes, [](const Box& box) { return box.bytes <= 0 || box.begin >= box.end; });
   if (boxes.empty()) throw InputError("a picture of a layout needs a buffer that takes room.");
@@ -168,7 +168,7 @@ class Drawing {
              box.end, box.offset);
   }
 
-  /// In boxes that have room for it.
+  /// In boxes that are large enough for it.
   void add_names() {
     for (const Box& box : boxes_) {
       const Rect at = rect(box);
@@ -194,7 +194,7 @@ class Drawing {
               fmt::format("height {}", format_bytes(height_)));
   }
 
-  /// At the middle of the time at which most is alive.
+  /// In the middle of the time at which most bytes are alive.
   void add_peak() {
     const double at = x(peak_.time + 0.5);
     svg_.line("peak", {at, kTop - 8}, {at, kBottom});
@@ -203,7 +203,7 @@ class Drawing {
               fmt::format("most alive: {} at {}", format_bytes(peak_.bytes), peak_.time));
   }
 
-  /// What there is, and what of it is alive at the peak.
+  /// The contents that occur, with their bytes alive at the peak.
   void add_legend() {
     std::array<bool, kNames.size()> occurs{};
     for (const Box& box : boxes_) occurs[index(box.content)] = true;

@@ -9,7 +9,7 @@
 
 namespace lowtide::report {
 
-/// What lies in a box; each has a colour.
+/// The content of a box; each has a colour.
 enum class Content : std::uint8_t {
   parameters,
   optimizer_state,
@@ -21,7 +21,7 @@ enum class Content : std::uint8_t {
   update,      ///< made by the optimizer
   workspaces,
   brought_back,
-  short_lived,  ///< of a buffer that nothing more is known of: by its life
+  short_lived,  ///< by its life, when nothing else is known of the buffer
   medium_lived,
   long_lived
 };
@@ -44,8 +44,8 @@ struct LayoutPlot {
 };
 
 /// A self-contained SVG document, for light and dark pages: a rectangle for each box with its name,
-/// bytes and life as a tooltip, the highest end, the budget, when most bytes are alive, and what
-/// they are. Throws InputError without boxes that take room.
+/// bytes and life as a tooltip; the highest end; the budget; the time when most bytes are alive,
+/// and their contents. Throws InputError without boxes that have bytes.
 std::string format_layout_plot(const LayoutPlot& plot);
 
 }  // namespace lowtide::report

@@ -43,7 +43,7 @@ Bytes peak(const MemoryCurve& curve) {
   return curve.memory.empty() ? 0 : *std::ranges::max_element(curve.memory);
 }
 
-/// The most that a picture has to show.
+/// The largest value on the vertical axis.
 Bytes most_bytes(const MemoryPlot& plot) {
   Bytes most = 0;
   for (const MemoryCurve& curve : plot.curves) {
@@ -93,7 +93,7 @@ class Drawing {
          fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
   }
 
-  /// What is held throughout, in front of the areas and behind the curves.
+  /// Memory held throughout, in front of the areas and under the curves.
   void add_ground() {
     const double top = y(plot_.resident_bytes);
     if (kBottom - top < 1) return;

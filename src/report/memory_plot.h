@@ -15,7 +15,7 @@ struct MemoryCurve {
   std::string label;          ///< "keep-all", "60%"
   std::vector<double> begin;  ///< when each action begins, in the graph's cost unit
   double end = 0;             ///< of the last action
-  std::vector<Bytes> memory;  ///< in use while each action goes on, residents included
+  std::vector<Bytes> memory;  ///< in use during each action, residents included
   std::optional<Bytes> budget_bytes;
 };
 
@@ -28,7 +28,7 @@ struct MemoryPlot {
   std::string title;
   std::string subtitle;
   std::vector<MemoryCurve> curves;
-  Bytes resident_bytes = 0;  ///< shown as the ground that no plan can go below
+  Bytes resident_bytes = 0;  ///< shown as the minimum of any plan
 };
 
 /// A self-contained SVG document, for light and dark pages. Throws InputError without curves.

@@ -11,7 +11,7 @@
 
 namespace lowtide::report {
 
-/// Text for an element or an attribute.
+/// Escapes text for an element or an attribute.
 std::string escaped(std::string_view text);
 
 /// A unit for an axis of bytes.
@@ -25,7 +25,7 @@ ByteUnit byte_unit_for(Bytes most);
 /// The distance between about `count` ticks up to `most`: 1, 2 or 5 times a power of ten.
 double tick_step(double most, int count);
 
-/// A place in a picture, in pixels from the upper left corner.
+/// A point in a picture, in pixels from the upper left corner.
 struct Point {
   double x, y;
 };
@@ -33,7 +33,7 @@ struct Point {
 /// An SVG document under construction. It is a card with a title, for light and dark pages.
 class Svg {
  public:
-  /// `style`: rules of CSS beside those for text, cards, grids and axes.
+  /// `style`: rules of CSS in addition to those for text, cards, grids and axes.
   Svg(double width, double height, std::string_view title, std::string_view subtitle,
       std::string_view style);
 
@@ -46,7 +46,7 @@ class Svg {
   /// Classes for lines: grid, axis.
   void line(std::string_view style, Point from, Point to);
 
-  /// The document, which ends here.
+  /// Ends the document and returns it.
   std::string finish();
 
  private:

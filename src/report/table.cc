@@ -6,7 +6,7 @@
 namespace lowtide::report {
 namespace {
 
-/// Characters, not bytes: those that continue a UTF-8 sequence take no place of their own.
+/// Counts characters, not bytes: continuation bytes of UTF-8 do not count.
 std::size_t width(const std::string& cell) {
   return static_cast<std::size_t>(std::ranges::count_if(
       cell, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));

@@ -7,7 +7,7 @@
 namespace lowtide::report {
 
 /// Columns of text for people, as wide as their widest cell, two spaces apart. The first column is
-/// left-aligned, the others right-aligned unless said otherwise.
+/// left-aligned; the others are right-aligned by default.
 ///
 ///     Table table({"budget", "peak"});
 ///     table.add({"60%", "1.21 GiB"});

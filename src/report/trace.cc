@@ -41,7 +41,7 @@ class Trace {
     for (std::size_t i = 0; i < plan_.actions.size(); ++i) {
       const double duration = microseconds(i);
       add_action(plan_.actions[i], duration);
-      // A replay knows what an action takes while it runs, a measurement what is left behind it.
+      // A replay knows the memory during an action, a measurement the memory after it.
       if (!measured_.memory.empty()) now_ += duration;
       count("bytes in use", memory[i]);
       if (measured_.memory.empty()) now_ += duration;

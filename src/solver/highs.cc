@@ -19,8 +19,8 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Rows and whole numbers are kept to this; the default is coarser. A finer one costs time, and
-/// plans are replayed in any case.
+/// Tolerance of rows and integers; the default is coarser. A finer one costs time, and plans are
+/// replayed in any case.
 constexpr double kTolerance = 1e-7;
 
 void require(HighsInt status, std::string_view what) {
@@ -63,7 +63,7 @@ class Solve {
 
   void set_options() {
     void* const highs = highs_.get();
-    Highs_resetGlobalScheduler(1);  // else a number of threads other than the last one's is refused
+    Highs_resetGlobalScheduler(1);  // else HiGHS refuses another number of threads than before
     bool ok = Highs_setBoolOptionValue(highs, "output_flag", 0) != kHighsStatusError;
     const auto number = [&](const char* option, double value) {
       ok = ok && Highs_setDoubleOptionValue(highs, option, value) != kHighsStatusError;
@@ -119,7 +119,7 @@ class Solve {
       if (request_.on_solution) request_.on_solution(values);
       return;
     }
-    // Only what belongs to the event is filled in.
+    // HiGHS sets only the fields that belong to the event.
     if (event == kHighsCallbackSimplexInterrupt && request_.relaxed) {
       count(out.simplex_iteration_count);
     } else if (event == kHighsCallbackMipInterrupt) {

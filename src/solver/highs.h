@@ -11,7 +11,7 @@
 
 namespace lowtide::solver {
 
-/// What a solver is asked beside the program.
+/// Settings of a solve, apart from the program.
 struct SolverRequest {
   bool relaxed = false;        ///< solve the linear relaxation
   double gap = 0;              ///< stop when the best solution is within this share of the bound
@@ -20,8 +20,8 @@ struct SolverRequest {
   std::vector<double> start;       ///< a feasible solution to begin with, or empty
   /// Told of each better solution of a mixed-integer program as it is found; may be empty.
   std::function<void(std::span<const double> values)> on_solution;
-  /// Told now and then what is proved and the objective of the best solution so far (infinite
-  /// before there is one); may be empty.
+  /// Called now and then with the proved bound and the objective of the best solution so far
+  /// (infinite before there is one); may be empty.
   std::function<void(double bound, double best)> on_progress;
 };
 
@@ -33,8 +33,8 @@ struct Solved {
   double bound = 0;               ///< no solution has a lower objective; minus infinity: unknown
 };
 
-/// Solves a program whose columns are bounded with HiGHS, until `control` says stop. One solve at a
-/// time in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
+/// Solves a program with bounded columns with HiGHS, until `control` says stop. One solve at a time
+/// in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
 Solved solve_with_highs(const LinearProgram& program, const SolverRequest& request,
                         const Control& control);
 

@@ -7,8 +7,8 @@
 namespace lowtide::solver {
 
 /// The 0-1 knapsack by dynamic programming, for every capacity at once. Bytes are rounded up to
-/// slots, of which all items together take `slots` and at most one more each. O(items x (slots +
-/// items)) time, as many bits.
+/// slots; all items together need at most `slots` plus one for each item. O(items x (slots +
+/// items)) time, and as many bits of memory.
 class Knapsack {
  public:
   struct Item {
@@ -18,9 +18,9 @@ class Knapsack {
 
   Knapsack(const std::vector<Item>& items, int slots);
 
-  /// What all items together take.
+  /// The slots of all items together.
   int slots() const { return slots_; }
-  /// The items that are worth most among those that fit in so many slots.
+  /// The most valuable items that fit in this many slots.
   std::vector<bool> chosen(int slots) const;
 
  private:

@@ -5,8 +5,8 @@
 
 namespace lowtide::solver {
 
-/// A mixed-integer linear program: minimise offset + cost x over lower <= x <= upper with
-/// row_lower <= A x <= row_upper, some x whole numbers. Rows are stored one after the other.
+/// A mixed-integer linear program: minimise offset + cost x over lower <= x <= upper with row_lower
+/// <= A x <= row_upper; some x are integers. Rows are stored one after the other.
 struct LinearProgram {
   double offset = 0;
   std::vector<double> cost, lower, upper;  ///< per column
@@ -28,12 +28,12 @@ struct LinearProgram {
 
 double objective(const LinearProgram& program, std::span<const double> values);
 
-/// By how much the values miss a bound of a column or row at most.
+/// The largest violation of any bound of a column or a row.
 double largest_violation(const LinearProgram& program, std::span<const double> values);
 
-/// A lower bound on the objective of the relaxation, hence of the program, at any multipliers of
-/// the rows: each column takes its better bound. It needs no trust in the solver that the
-/// multipliers come from. All columns must be bounded.
+/// A lower bound on the objective of the relaxation, hence of the program, for any multipliers of
+/// the rows: each column sits at its better bound. The bound holds whatever solver the multipliers
+/// come from. All columns must be bounded.
 double dual_bound(const LinearProgram& program, std::span<const double> row_duals);
 
 }  // namespace lowtide::solver

@@ -34,7 +34,7 @@ bool MaxFlow::find_levels(int source, int sink) {
   return level_[sink] >= 0;
 }
 
-/// One path of the level graph, walked without recursion: paths are as long as networks are deep.
+/// One path of the level graph, without recursion: paths are as long as networks are deep.
 std::int64_t MaxFlow::push_path(int source, int sink) {
   path_.clear();
   int node = source;

@@ -5,16 +5,16 @@
 
 namespace lowtide::solver {
 
-/// Maximum flow by Dinic's algorithm. O(nodes^2 x edges), far less on the graphs of training steps.
+/// Maximum flow by Dinic's algorithm. O(nodes^2 x edges); much faster on graphs of training steps.
 class MaxFlow {
  public:
-  /// So large that no cut should have it; sums of many stay representable.
+  /// Too large for an edge of a minimum cut; sums of many still fit in 64 bits.
   static constexpr std::int64_t kUnlimited = std::int64_t{1} << 50;
 
   explicit MaxFlow(int nodes) : edges_of_(nodes) {}
 
   void add_edge(int from, int to, std::int64_t capacity);
-  /// The flow, which is the capacity of a minimum cut. Once.
+  /// Returns the flow, which is the capacity of a minimum cut. Call it once.
   std::int64_t run(int source, int sink);
   /// After run(): the nodes on the sink's side of the minimum cut that is nearest to the sink.
   std::vector<bool> sink_side(int sink) const;

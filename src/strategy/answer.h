@@ -8,13 +8,13 @@
 
 namespace lowtide::strategy {
 
-/// What strategies over sets of events answer in the cases that need no search.
+/// Answers of strategies over sets of events in the cases that need no search.
 
-/// Keep-all, which nothing can beat, when that is within the budget.
+/// Keep-all, which no plan can beat, if it is within the budget.
 std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Bytes budget);
 
-/// When the leanest plan of `who` ("the search") is above the budget: infeasible, or stopped when
-/// control ended the way to it.
+/// The answer when `leanest`, the smallest peak of any plan of `who` ("the search"), is above the
+/// budget: infeasible, or stopped when control ended the descent to it.
 Decision nothing_fits(Bytes leanest, std::string_view who, const Control& control);
 
 }  // namespace lowtide::strategy

@@ -39,7 +39,7 @@ class OnDemand {
   }
 
  private:
-  /// Walks back from the end of the group, so that what is missing for it is found on the way.
+  /// Walks back from the end of the group, so that missing inputs are found on the way.
   void make_group_of(int value, int t) {
     const int group = groups_[graph_.value(value).producer];
     std::vector<bool> wanted(graph_.num_values());
@@ -81,7 +81,7 @@ int last_forward_reader(const remat::StageValue& value, int forward_end) {
   return end == value.readers.begin() ? value.producer : *(end - 1);
 }
 
-/// Of the forward stages that make something.
+/// Over the forward stages that make something.
 double median_cost_per_byte(const remat::StageGraph& graph, int forward_end) {
   std::vector<double> ratios;
   for (int i = 0; i < forward_end; ++i) {
@@ -113,7 +113,7 @@ std::vector<int> lone_groups(const remat::StageGraph& graph) {
   return groups;
 }
 
-/// Walks back through the forward pass: what is not kept needs its op's inputs as late as itself.
+/// Walks back through the forward pass: a value that is not kept needs its op's inputs then, too.
 std::vector<bool> kept_in_any_case(const remat::StageGraph& graph, int forward_end,
                                    std::vector<bool> kept) {
   std::vector<int> needed_until(graph.num_values());
@@ -136,7 +136,7 @@ std::vector<OpId> checkpointed_order(const remat::StageGraph& graph, int forward
 }
 
 std::vector<Bytes> late_bytes(const remat::StageGraph& graph, int forward_end) {
-  std::vector<Bytes> live(graph.num_stages() + 1);  // as differences first
+  std::vector<Bytes> live(graph.num_stages() + 1);  // first as differences
   for (const remat::StageValue& value : graph.values()) {
     if (value.producer < forward_end) continue;
     live[value.producer] += value.bytes;
@@ -169,8 +169,8 @@ std::vector<bool> cheap_stages(const Graph& graph, const remat::StageGraph& stag
 std::vector<Cut> forward_cuts(const remat::StageGraph& graph, int forward_end) {
   const auto small = static_cast<Bytes>(
       kSmallShare * static_cast<double>(largest_forward_value(graph, forward_end)));
-  std::vector<Cut> cuts(forward_end + 2);  // as differences first
-  std::vector<int> names(forward_end + 2);  // sum of the large values that cross
+  std::vector<Cut> cuts(forward_end + 2);  // first as differences
+  std::vector<int> names(forward_end + 2);  // sum of the crossing large values
   const auto count = [&](int stage, const remat::StageValue& value, int name, int sign) {
     cuts[stage].crossing += sign * value.bytes;
     if (value.bytes <= small) return;

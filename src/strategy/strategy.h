@@ -30,43 +30,43 @@ struct StrategyOption {
 
 using StrategyOptions = std::map<std::string, double, std::less<>>;
 
-/// What a strategy is asked.
+/// The input of a strategy.
 struct PlanRequest {
   const Graph& graph;
   Bytes budget_bytes;        ///< for the replayed peak with writes in place, residents included
   StrategyOptions options;   ///< complete: defaults filled in
   Control& control;
-  /// The answer to a request for a little more, if there was one: a strategy that can may go on
-  /// from there, which takes less time than to begin again. May be empty.
+  /// The answer to a request for a slightly larger budget, if any: a strategy that can may continue
+  /// from it, which needs less time than a new search. May be empty.
   std::span<const OpId> start = {};
-  /// What earlier requests about the same graph found out (ordering/known_order.h), and this
-  /// one may add to. May be null.
+  /// Results of earlier requests about the same graph (ordering/known_order.h), to which this one
+  /// may add. May be null.
   ordering::KnownOrder* known_order = nullptr;
-  /// What a byte was worth while each op first ran, in an earlier answer; then until the end. May
-  /// be empty.
+  /// Prices of a byte while each op first ran, and then for the end, from an earlier answer. May be
+  /// empty.
   std::span<const double> prices = {};
 };
 
 enum class Outcome : std::uint8_t {
   optimal,     ///< within the budget, and no plan under the model costs less
   feasible,    ///< within the budget
-  infeasible,  ///< nothing found within the budget; `smallest_peak` says what would do
-  stopped      ///< the user or the time limit ended it before anything within the budget was found
+  infeasible,  ///< no plan found within the budget; `smallest_peak` says what budget suffices
+  stopped      ///< the user or the time limit ended it before it found a plan within the budget
 };
 std::string_view name(Outcome outcome);
 
-/// What a strategy answers: an order of executions for plan/lower.h, and what it proved.
+/// The answer of a strategy: an order of executions for plan/lower.h, and the proved bounds.
 struct Decision {
   Outcome outcome = Outcome::infeasible;
   std::vector<OpId> executions;       ///< when optimal or feasible
-  /// Others within the budget that cost a little more, cheapest first: one whose addresses fit may
+  /// Others within the budget that cost a little more, cheapest first. One whose addresses fit may
   /// be better than a cheaper one whose addresses do not. May be empty.
   std::vector<std::vector<OpId>> alternatives = {};
   std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
-  std::string_view bound_model = "fixed-order";  ///< which plans are meant: see Plan::model
-  /// Of the bound: a proof that others can check (certify/certificate.h). May be empty.
+  std::string_view bound_model = "fixed-order";  ///< plans that the bound is for: see Plan::model
+  /// A proof of the bound that others can check (certify/certificate.h). May be empty.
   std::shared_ptr<const certify::Certificate> certificate = {};
-  /// When infeasible: of the leanest plan this strategy can make. Asked for it, it makes one.
+  /// When infeasible: the smallest peak that this strategy reaches; a request for it succeeds.
   std::optional<Bytes> smallest_peak;
   std::string message;                ///< why, when infeasible
 };
@@ -75,21 +75,21 @@ struct Decision {
 struct Strategy {
   std::string_view name;
   std::string_view summary;    ///< one line of help
-  std::string_view guarantee;  ///< what its plans promise
+  std::string_view guarantee;  ///< the guarantee of its plans
   std::string_view paper;
   std::vector<StrategyOption> options;
   Decision (*decide)(const PlanRequest& request);
-  /// Whether its plans may lose reruns for which an arena has room (planner/spare_room.h). Not
-  /// where they are to show what a method decides.
+  /// Whether unneeded reruns may be removed from its plans when the arena has space
+  /// (planner/spare_room.h). False where plans must show the decisions of a method.
   bool may_lose_reruns = false;
 };
 
 std::span<const Strategy> strategies();
 /// Throws InputError with the nearest names.
 const Strategy& find_strategy(std::string_view name);
-/// The one that commands use when none is named.
+/// The strategy that commands use when none is named.
 const Strategy& default_strategy();
-/// The default one for an empty name. Throws as find_strategy() does.
+/// As find_strategy(), but the default strategy for an empty name.
 const Strategy& find_strategy_or_default(std::string_view name);
 /// Null when the strategy has no option of that name.
 const StrategyOption* find_option(const Strategy& strategy, std::string_view name);

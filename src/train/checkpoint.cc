@@ -27,7 +27,7 @@ StoredTensor stored(const NamedTensor& named) {
   return {named.name, named.dtype, t.sizes().vec(), bytes_of(t)};
 }
 
-/// Of everything in the metadata but the hash itself, as it is written.
+/// Hash of all metadata except the hash itself, as written.
 std::uint64_t hash_of(const Metadata& metadata) {
   std::uint64_t hash = 0;
   for (const auto& [key, value] : metadata) {
@@ -74,7 +74,7 @@ std::string described(DType dtype, const Shape& shape) {
 
 using Entries = std::map<std::string, const SafetensorsReader::Entry*>;
 
-/// Throws for the first tensor that is missing, surplus, or of another type.
+/// Throws for the first tensor that is missing, unexpected, or of another type.
 void check_same_tensors(const SafetensorsReader& file, const Entries& entries,
                         const std::vector<NamedTensor>& tensors) {
   const auto differs = [&](const std::string& what) {
@@ -134,7 +134,7 @@ RunState read_run_state(const fs::path& path) { return run_state(SafetensorsRead
 
 void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tensors) {
   SafetensorsReader file(path);
-  run_state(file);  // complains about what is no checkpoint
+  run_state(file);  // throws if this is no checkpoint
   std::vector<NamedTensor> all = tensors;
   all.push_back({kGenerator, DType::u8, generator_state()});
   Entries entries;

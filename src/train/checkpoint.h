@@ -14,7 +14,7 @@ namespace lowtide::train {
 
 /// A training run after a whole step, apart from its tensors.
 struct RunState {
-  TrainOptions options;  ///< the recorded part
+  TrainOptions options;  ///< the part that checkpoints record
   std::string data;      ///< Batches::identity()
   std::int64_t step = 0; ///< steps done
 };
@@ -26,12 +26,12 @@ struct NamedTensor {
   at::Tensor tensor;  ///< contiguous
 };
 
-/// Residents that make up the state of a run: parameters, buffers, optimizer state.
+/// Residents that are the state of a run: parameters, buffers, optimizer state.
 bool is_state(const Tensor& tensor);
 
 /// Writes a safetensors file: the tensors, the state of the framework's random generator, and the
-/// run's options in the metadata, with a hash over all of it. Written beside and renamed, so the
-/// last checkpoint survives whatever happens meanwhile. Throws Error when the disk is full.
+/// run's options in the metadata, with a hash over everything. Writes a temporary file and renames
+/// it, so the last checkpoint survives any failure. Throws Error when the disk is full.
 void save_checkpoint(const std::filesystem::path& path, const RunState& state,
                      const std::vector<NamedTensor>& tensors);
 
@@ -39,12 +39,12 @@ void save_checkpoint(const std::filesystem::path& path, const RunState& state,
 /// is cut short or is no checkpoint of Lowtide.
 RunState read_run_state(const std::filesystem::path& path);
 
-/// Fills `tensors` and sets the framework's generator. Throws InputError that names what differs
-/// when the checkpoint holds other tensors than these, and when its content is damaged; the
-/// tensors are then undefined.
+/// Fills `tensors` and sets the framework's generator. Throws InputError that names the difference
+/// when the checkpoint holds other tensors, or when its content is damaged; the tensors are then
+/// undefined.
 void load_checkpoint(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
-/// State of the framework's default generator, and back.
+/// Gets and sets the state of the framework's default generator.
 at::Tensor generator_state();
 void set_generator_state(const at::Tensor& state);
 

@@ -83,7 +83,7 @@ class EpochOrder {
   std::uint64_t epoch_ = ~std::uint64_t{0};
 };
 
-/// Batches of a LibTorch dataset of labelled images, resized to what the model takes. A grey image
+/// Batches of a LibTorch dataset of labelled images, resized to the model's input. A grey image
 /// fills all channels; a coloured one is averaged for a model of grey images.
 template <typename Dataset>
 class Images : public Batches {
@@ -130,7 +130,7 @@ void require_images(const BatchShape& shape, std::string_view data) {
   }
 }
 
-/// LibTorch's reader does not look at the length of the files.
+/// LibTorch's reader does not check the length of the files.
 void require_idx_file(const fs::path& file, std::uint32_t magic, std::size_t header,
                       std::size_t record) {
   constexpr std::size_t kImages = 60000;

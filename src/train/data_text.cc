@@ -24,8 +24,8 @@ std::int64_t size_of(const fs::path& file) {
   return static_cast<std::int64_t>(fs::file_size(file));
 }
 
-/// Windows of a file's bytes at random places; the target is the input one byte further on. Only
-/// the windows of one batch are in memory, so the size of the file does not matter.
+/// Windows of a file's bytes at random positions; the target is the input shifted by one byte. Only
+/// the windows of one batch are in memory, so files may be larger than memory.
 class Text : public Batches {
  public:
   Text(const fs::path& file, std::int64_t size, std::int64_t vocabulary, std::uint64_t seed)

@@ -19,7 +19,7 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-/// The first step pays for what the framework caches.
+/// Median without the first step, in which the framework fills its caches.
 double typical(std::vector<double> seconds) {
   if (seconds.size() > 1) seconds.erase(seconds.begin());
   return median(std::move(seconds));
@@ -89,7 +89,7 @@ StepProgress Loop::progress(const Run& run) const {
           .memory_peak_bytes = result_.measured_peak_bytes};
 }
 
-/// A checkpoint that cannot be written must not cost the run: it goes on, and says so.
+/// A failed write of a checkpoint must not stop the run: it continues with a warning.
 bool Loop::save(const Run& run) {
   if (options_.save.empty()) return false;
   try {

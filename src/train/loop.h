@@ -8,8 +8,8 @@
 
 namespace lowtide::train {
 
-/// Takes a Run to its last step, or to a stop request: saves when it is time, reports each step,
-/// and fills the part of a TrainResult that is measured.
+/// Takes a Run to its last step, or to a stop request: saves when due, reports each step, and fills
+/// the measured part of a TrainResult.
 class Loop {
  public:
   /// All three must outlive the Loop.
@@ -18,7 +18,7 @@ class Loop {
 
   /// `recorder` may be null.
   void drive(Run& run, Recorder* recorder);
-  /// What the last step did.
+  /// The report of the last step.
   const runtime::StepReport& last() const { return last_; }
 
  private:

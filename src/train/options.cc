@@ -44,7 +44,7 @@ Data parse_kind(std::string_view text) {
                   text, did_you_mean(text, kind_names())));
 }
 
-/// JSON is UTF-8, and a path is any bytes: one that is no UTF-8 is a list of them.
+/// JSON is UTF-8, and a path is any bytes: a path that is not UTF-8 becomes a list of bytes.
 json path_to_json(const std::filesystem::path& path) {
   const std::string bytes = path.string();
   try {

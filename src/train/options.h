@@ -13,7 +13,7 @@
 
 namespace lowtide::train {
 
-/// Where batches come from.
+/// The source of batches.
 struct DataSource {
   enum class Kind : std::uint8_t { synthetic, text, mnist, cifar10 };
   Kind kind = Kind::synthetic;
@@ -25,14 +25,14 @@ struct DataSource {
 DataSource parse_data_source(std::string_view text);
 std::string_view name(DataSource::Kind kind);
 
-/// What the numbers of a run depend on. A resumed run must have the same.
+/// The options that determine the numbers of a run. A resumed run must have the same.
 struct Recipe : models::StepRecipe {  // with complete sizes: the model's defaults filled in
   DataSource data;
   std::uint64_t seed = 0;
-  int threads = 0;  ///< 0: as many as the framework chooses
+  int threads = 0;  ///< 0: chosen by the framework
 };
 
-/// How a run is fitted into memory. May change whenever it is resumed: no bit depends on it.
+/// How a run fits into memory. May change at each resumption: no bit of a result depends on it.
 struct MemoryOptions {
   planner::PlanningOptions planning;  ///< without a strategy and a limit: keep-all
   runtime::ExecutorOptions::Memory memory = runtime::ExecutorOptions::Memory::arena;
@@ -40,18 +40,18 @@ struct MemoryOptions {
   Bytes reserve_bytes = 0;
 };
 
-/// Everything that a user asks of a training run.
+/// All options of a training run.
 struct TrainOptions {
   Recipe recipe;
   MemoryOptions memory;
-  std::int64_t steps = 10;  ///< of the whole run, those before a resumption included
+  std::int64_t steps = 10;  ///< of the whole run, including steps before a resumption
   std::filesystem::path save;
   std::int64_t save_every = 0;  ///< steps; 0: at the end only
 
-  // The rest concerns one invocation and is not part of a checkpoint.
+  // The rest is for one invocation and is not part of a checkpoint.
   std::filesystem::path resume;
   std::filesystem::path profile;  ///< empty: the device's own file in the user's cache
-  bool measure_again = false;     ///< measure the ops that the profile has once more
+  bool measure_again = false;     ///< measure ops again that the profile has
   bool check = false;             ///< run keep-all as well and compare every bit
   std::filesystem::path trace, plan_out, graph_out, gradients_out;
 };
@@ -61,8 +61,8 @@ struct TrainOptions {
 std::string format_options(const TrainOptions& options);
 TrainOptions parse_options(std::string_view json);
 
-/// What `now` changes in the numbers of a run that `then` began: "model: resnet50, now vgg16" for
-/// the first differing entry; nothing when a resumption goes on exactly. A data file may move.
+/// The first difference between the numbers of `now` and those of `then`, as in "model: resnet50,
+/// now vgg16"; nothing when the run continues exactly. A data file may move.
 std::optional<std::string> first_difference(const Recipe& then, const Recipe& now);
 
 }  // namespace lowtide::train

@@ -20,16 +20,16 @@ void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   if (peak <= memory_and_swap()) return;
   throw InfeasibleError(fmt::format(
-      "without a budget everything is kept: that takes {}, and this machine has {}. Give --budget.",
+      "without a budget everything is kept: that needs {}, and this machine has {}. Give --budget.",
       format_bytes(peak), format_bytes(memory_and_swap())));
 }
 
-/// To be known before anything is measured: measuring an op takes its inputs and results.
+/// Checked before any measurement: measuring an op needs memory for its inputs and results.
 void require_room(const Graph& graph, const MemoryOptions& options) {
   const planner::PlanningOptions& planning = options.planning;
   if (!planning.budget.is_limited() && planning.strategy.empty()) require_keep_all_fits(graph);
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
-  if (budget == nullptr) return;  // a share of a peak that is yet to be measured
+  if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
   if (bounds::budget_floor(graph) <= division.plan_bytes()) return;
   Control control;

@@ -15,26 +15,26 @@ struct Step {
 };
 
 /// Builds the training graph of the options' recipe and profiles it. Throws InfeasibleError before
-/// anything is measured when it is plain that the budget or the machine's memory is too small, and
-/// StoppedError on a stop request.
+/// any measurement when the budget or the machine's memory is clearly too small, and StoppedError
+/// on a stop request.
 Step prepare_step(const TrainOptions& options, const Control& control);
 
-/// How a budget is divided.
+/// The parts of a budget.
 struct Division {
   Bytes budget_bytes = 0;    ///< everything
   Bytes executor_bytes = 0;  ///< generator states and the declared reserve
   Bytes plan_bytes() const { return budget_bytes - executor_bytes; }
 };
 
-/// A plan that fits, with what it leaves to the executor.
+/// A plan that fits, and the parts of its budget.
 struct Fitted {
   planner::Planned planned;
   Division division;
   const Plan& plan() const { return *planned.plan; }
 };
 
-/// Plans the step within the budget of `options`. Throws planner::DoesNotFit, or StoppedError when the user
-/// stopped the search before a plan was found.
+/// Plans the step within the budget of `options`. Throws planner::DoesNotFit, or StoppedError when
+/// the user stopped the search before it found a plan.
 Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener);
 
 }  // namespace lowtide::train

@@ -18,7 +18,7 @@ fs::path cache_folder() {
   return fs::temp_directory_path();
 }
 
-/// The default file is ours alone, so one that cannot be read is measured again and replaced.
+/// The default file belongs to lowtide, so an unreadable one is measured again and replaced.
 cost::Profile read_or_begin_again(const fs::path& file, bool is_ours, const Control& control) {
   try {
     return cost::read_profile(file);
@@ -42,7 +42,7 @@ cost::Profile read_own_profile(const fs::path& file, const std::string& device, 
   return profile;
 }
 
-/// Whether that was possible.
+/// Returns whether that was possible.
 bool keep(const cost::Profile& profile, const fs::path& file, const Control& control) {
   try {
     if (file.has_parent_path()) fs::create_directories(file.parent_path());

@@ -12,7 +12,7 @@
 
 namespace lowtide::train {
 
-/// What a run computed, by hashes: enough to tell whether two runs agree to the last bit.
+/// The results of a run as hashes: enough to tell whether two runs agree to the last bit.
 struct RunRecord {
   struct Entry {
     TensorId tensor = kNone;  ///< kNone: the state of the random generator
@@ -23,10 +23,10 @@ struct RunRecord {
   std::vector<Entry> entries;
 };
 
-/// Fills a RunRecord while a run goes on: call after each step, and at the end.
+/// Fills a RunRecord during a run: call after each step, and at the end.
 class Recorder {
  public:
-  /// Watches the gradients of `executor`, in place of any earlier watcher.
+  /// Watches the gradients of `executor`; replaces any earlier watcher.
   Recorder(const Graph& graph, runtime::Executor& executor);
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -53,7 +53,7 @@ class Recorder {
 
 std::vector<TensorId> tensors_with_role(const Graph& graph, Role role);
 
-/// The first thing in which two runs of `graph` differ, in words; nothing when they agree.
+/// The first difference between two runs of `graph`, in words; nothing when they agree.
 std::optional<std::string> first_difference(const Graph& graph, const RunRecord& a,
                                             const RunRecord& b);
 

@@ -26,7 +26,7 @@ BatchShape batch_shape(const Recipe& recipe) {
   return {task, task == models::Task::tokens ? recipe.sizes.vocabulary : recipe.sizes.classes};
 }
 
-/// A resumption with other data would go on, but not with the run that was begun.
+/// Other data would not fail, but would continue a different run.
 void require_same_data(const RunState& then, const Batches& now) {
   if (then.data == now.identity()) return;
   throw InputError(

@@ -13,20 +13,20 @@
 
 namespace lowtide::train {
 
-/// Training under way: an executor, its data, and how many steps are done.
+/// A training run in progress: an executor, its data, and the number of steps done.
 class Run {
  public:
-  /// Takes the memory and sets everything to the seed's start, or to the checkpoint that
+  /// Allocates the memory and sets the state from the seed, or from the checkpoint that
   /// `options.resume` names. `step` and `fitted` must outlive the Run.
   Run(const Step& step, const Fitted& fitted, const TrainOptions& options);
 
   /// Fills the batch and runs one step.
   runtime::StepReport advance();
-  /// Of the last step.
+  /// The loss of the last step.
   double loss() const { return loss_; }
   std::int64_t steps_done() const { return done_; }
   std::int64_t items_per_step() const { return items_; }
-  /// What the executor holds beside the plan's arena: generator states and the reserve.
+  /// The executor's memory apart from the plan's arena: generator states and the reserve.
   Bytes executor_bytes() const;
   void save(const std::filesystem::path& path) const;
   runtime::Executor& executor() { return executor_; }

@@ -41,7 +41,7 @@ std::optional<DType> stored_dtype(std::string_view text) {
   return std::nullopt;
 }
 
-/// Nothing when the product does not fit.
+/// Nothing when the product overflows.
 std::optional<std::uint64_t> bytes_of_shape(DType dtype, const Shape& shape) {
   auto bytes = static_cast<std::uint64_t>(element_bytes(dtype));
   for (const std::int64_t size : shape) {

@@ -14,7 +14,7 @@
 
 namespace lowtide::train {
 
-/// A tensor to be written to a safetensors file. `bytes` is row-major and outlives the call.
+/// A tensor to write to a safetensors file. `bytes` is row-major and must outlive the call.
 struct StoredTensor {
   std::string name;
   DType dtype;
@@ -25,7 +25,7 @@ struct StoredTensor {
 using Metadata = std::map<std::string, std::string>;
 
 /// Writes the format of huggingface/safetensors (8 bytes of header length, JSON header, raw data)
-/// beside `path`, then renames, as base/file.h. Throws Error when the disk is full.
+/// to a temporary file and renames it, as base/file.h does. Throws Error when the disk is full.
 void write_safetensors(const std::filesystem::path& path, const std::vector<StoredTensor>& tensors,
                        const Metadata& metadata);
 
@@ -40,12 +40,12 @@ class SafetensorsReader {
     std::uint64_t begin, end;  ///< in the data section
   };
 
-  /// Throws InputError that names the file and what is wrong with it.
+  /// Throws InputError that names the file and its error.
   explicit SafetensorsReader(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const { return path_; }
   const Metadata& metadata() const { return metadata_; }
-  /// In the order of their data.
+  /// The tensors, in the order of their data.
   const std::vector<Entry>& entries() const { return entries_; }
   /// Reads one tensor's data; `to` has its size.
   void read(const Entry& entry, std::span<char> to);

@@ -19,7 +19,7 @@ namespace lowtide::train {
 namespace fs = std::filesystem;
 namespace {
 
-/// Finding out after hours of training that a result has no place would be too late.
+/// Checked first: after hours of training, an unwritable result file would be found too late.
 void require_can_write_results(const TrainOptions& options) {
   for (const fs::path& file :
        {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
@@ -30,21 +30,21 @@ void require_can_write_results(const TrainOptions& options) {
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {
   if (const auto difference = first_difference(saved.options.recipe, options.recipe)) {
     throw InputError(
-        fmt::format("{} is a checkpoint of another run ({}). Leave out what the checkpoint "
-                    "already says, or start anew without --resume.",
+        fmt::format("{} is a checkpoint of another run ({}). Leave out options that the "
+                    "checkpoint has already, or start a new run without --resume.",
                     options.resume.string(), *difference));
   }
 }
 
-/// Fills in what the user left open, so that a checkpoint records what really ran.
+/// Fills in options that the user left open, so that a checkpoint records the actual values.
 void complete(Recipe& recipe) {
   recipe.sizes = models::with_defaults(models::find_model(recipe.model), recipe.sizes);
   if (recipe.threads > 0) at::set_num_threads(recipe.threads);
   recipe.threads = at::get_num_threads();
 }
 
-/// What keep-all computes from the same start, for comparison; its memory is given back before
-/// the planned run takes its own.
+/// The results of keep-all from the same start, for comparison; frees its memory before the planned
+/// run allocates its own.
 RunRecord reference_record(const Step& step, const TrainOptions& options,
                            const TrainListener& listener, TrainResult& result) {
   TrainOptions plain = options;
@@ -63,10 +63,10 @@ RunRecord reference_record(const Step& step, const TrainOptions& options,
   return recorder.finish();
 }
 
-/// `executor_bytes`: what the executor holds beside the plan's arena.
+/// `executor_bytes`: the executor's memory apart from the plan's arena.
 void describe(const Step& step, const Fitted& fitted, Bytes executor_bytes, TrainResult& result) {
   const Plan& plan = fitted.plan();
-  const double to_seconds = 1e-6;  // a profiled graph counts in microseconds
+  const double to_seconds = 1e-6;  // costs of a profiled graph are in microseconds
   result.strategy = plan.strategy;
   result.outcome = fitted.planned.outcome;
   result.budget_bytes = fitted.division.budget_bytes;
@@ -88,10 +88,10 @@ void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder,
   result.first_difference = difference.value_or("");
 }
 
-/// A profile measured while the machine was busy plans for other ops than are slow.
+/// A profile measured on a busy machine misjudges which ops are slow.
 void remark_on_prediction(const TrainResult& result, const TrainListener& listener) {
   constexpr double kFar = 1.5;
-  constexpr double kShort = 0.05;  // seconds; there the calls of the ops count, not their work
+  constexpr double kShort = 0.05;  // seconds; below, overhead of op calls dominates
   const double ratio = result.predicted_step_seconds / result.step_seconds;
   const bool is_near = ratio < kFar && ratio > 1 / kFar;
   if (!listener.message || result.step_seconds < kShort || is_near) return;

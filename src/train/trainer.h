@@ -10,7 +10,7 @@
 
 namespace lowtide::train {
 
-/// How far a run is, after each step.
+/// The progress of a run, after each step.
 struct StepProgress {
   std::int64_t step = 0;  ///< steps done
   std::int64_t steps = 0; ///< in the whole run
@@ -21,18 +21,18 @@ struct StepProgress {
   Bytes memory_peak_bytes = 0;   ///< highest byte in use of any step so far
 };
 
-/// Who hears of a run.
+/// Receives the events of a run.
 struct TrainListener {
   std::function<void(const std::string&)> message;
   std::function<void(const StepProgress&)> step;
 };
 
-/// What came of a run. Byte counts are of everything that the step holds: residents, values,
+/// The result of a run. Byte counts include everything that the step holds: residents, values,
 /// workspaces, generator states and the declared reserve.
 struct TrainResult {
   bool stopped = false;         ///< by the user, after a whole step
-  std::int64_t first_step = 0;  ///< steps that were done before
-  std::vector<double> losses;   ///< of the steps done now
+  std::int64_t first_step = 0;  ///< steps done before this run
+  std::vector<double> losses;   ///< of the steps of this run
 
   std::string strategy;
   strategy::Outcome outcome = strategy::Outcome::feasible;
@@ -41,16 +41,16 @@ struct TrainResult {
   Bytes arena_bytes = 0;
   Bytes measured_peak_bytes = 0;
   Bytes keep_all_peak_bytes = 0;
-  Bytes outside_bytes = 0;  ///< given by the framework's allocator besides
-  std::int64_t allocations = 0;  ///< requests of the last step, all served inside
+  Bytes outside_bytes = 0;  ///< served by the framework's allocator instead
+  std::int64_t allocations = 0;  ///< requests that the executor served in the last step
   std::vector<std::string> overruns;  ///< each once
 
   double overhead = 0;  ///< predicted: cost of the plan / cost of keep-all - 1
   std::optional<double> lower_bound_seconds;  ///< of a step of any plan within the budget
   std::optional<double> gap;
   double planning_seconds = 0;
-  std::vector<double> seconds_of_steps;  ///< of the steps done now
-  double step_seconds = 0;  ///< median, the first step left out when there are more
+  std::vector<double> seconds_of_steps;  ///< of the steps of this run
+  double step_seconds = 0;  ///< median, without the first step if there are more
   double predicted_step_seconds = 0;
   double items_per_second = 0;
   std::string_view items;
@@ -61,17 +61,17 @@ struct TrainResult {
   std::optional<Bytes> keep_all_measured_peak_bytes; ///< only with `check`
 
   Bytes process_before_bytes = 0;  ///< resident set before the model existed
-  Bytes process_peak_bytes = 0;    ///< its highest value, that of `check` included
+  Bytes process_peak_bytes = 0;    ///< its highest value, including the run of `check`
   std::string save_error;          ///< why the last state could not be saved
 };
 
-/// The options with which a run that left this checkpoint goes on.
+/// The options with which the run of this checkpoint continues.
 TrainOptions resumed_options(const std::filesystem::path& checkpoint);
 
-/// The whole line: model, graph, profile, plan, executor, steps, checkpoints. A stop request ends
-/// it after a whole step (TrainResult::stopped), or with StoppedError when no step was begun yet.
-/// Throws InputError for options that do not fit, InfeasibleError before the first op when the
-/// budget cannot be kept, Error when an op fails.
+/// The whole pipeline: model, graph, profile, plan, executor, steps, checkpoints. A stop request
+/// ends it after a whole step (TrainResult::stopped), or with StoppedError before the first step.
+/// Throws InputError for options that do not fit, InfeasibleError before the first op when no plan
+/// fits the budget, Error when an op fails.
 TrainResult train(TrainOptions options, const TrainListener& listener);
 
 }  // namespace lowtide::train

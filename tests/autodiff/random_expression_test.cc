@@ -9,13 +9,13 @@
 #include "builder/functions.h"
 #include "support/interpret.h"
 
-// Random expressions, built in Lowtide and in LibTorch side by side: gradients must agree.
+// Random expressions, built both in Lowtide and in LibTorch: gradients must agree.
 namespace lowtide::autodiff {
 namespace {
 
 using lowtide::testing::Interpreter;
 
-/// The same tensor on both sides. All of them are square matrices, so that any op fits.
+/// The same tensor in both libraries. All are square matrices, so that any op fits.
 struct Pair {
   Value ours;
   at::Tensor theirs;
@@ -42,7 +42,7 @@ Pair unary(const Pair& x, std::uint32_t choice) {
   }
 }
 
-/// Case 10 of unary changes the shape; this brings any matrix of kSize^2 elements back.
+/// Case 10 of unary changes the shape; this restores any matrix of kSize^2 elements.
 Pair square(const Pair& x) {
   return {reshape(x.ours, {kSize, kSize}), x.theirs.reshape({kSize, kSize})};
 }

@@ -13,7 +13,7 @@ namespace lowtide::testing {
 using Values = std::vector<Value>;
 using Tensors = std::vector<at::Tensor>;
 
-/// What the tensor of one operand holds.
+/// The contents of an operand's tensor.
 enum class Draw {
   normal,
   positive,  ///< within [0.5, 1.5)

@@ -60,7 +60,7 @@ double slope(const Data& data, const Data& direction, Function function) {
   return (moved(kStep) - moved(-kStep)) / (2 * kStep);
 }
 
-/// Directions along the leaves and the seeds.
+/// Random directions for the leaves and the seeds.
 Data draw_direction(const Data& data) {
   Data direction;
   for (const at::Tensor& t : data.leaves) {

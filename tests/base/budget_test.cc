@@ -35,7 +35,7 @@ TEST(ParseBudget, ReadsAmounts) {
 
 TEST(ParseBudget, IsExactUpTo63Bits) {
   EXPECT_EQ(parsed("9223372036854775807"), kMost);
-  EXPECT_EQ(parsed("9007199254740993"), 9007199254740993);  // no double holds it
+  EXPECT_EQ(parsed("9007199254740993"), 9007199254740993);  // no double represents it
 }
 
 TEST(ParseBudget, ReadsShares) {

@@ -116,7 +116,7 @@ TEST_F(FileTest, TellsOfAFullDevice) {
                                          HasSubstr("Free some space"))));
 }
 
-/// Runs in a child process in which files may have 100 bytes at most.
+/// Runs in a child process that may write at most 100 bytes to a file.
 int write_too_much(const fs::path& path) {
   std::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{100, 100};

@@ -19,7 +19,7 @@ using ::testing::ThrowsMessage;
 
 constexpr std::array<std::string_view, 1> kStreamed{"list"};
 
-/// What the listener heard: "key=json" for a member, "key[i]=json" for an element.
+/// The calls of the listener: "key=json" for a member, "key[i]=json" for an element.
 std::vector<std::string> heard(const std::string& text) {
   std::vector<std::string> events;
   JsonListener listener;
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Refused{"null", "one JSON object"},
                       Refused{R"({"a": 1, "a": 2})", "\"a\" appears twice"}));
 
-/// A text and then opening brackets without end.
+/// A text followed by endless opening brackets.
 class EndlessNesting : public std::streambuf {
  public:
   explicit EndlessNesting(std::string text) : buffer_(std::move(text)) { show(); }

@@ -30,10 +30,10 @@ struct Tally {
   int bounds = 0;
   int above_keep_all = 0;  ///< prove that something must run again
   int tight = 0;           ///< equal to the least cost
-  int fixed_above = 0;     ///< where the bound for the graph's order does not hold
+  int fixed_above = 0;     ///< where the bound for the graph's order is too high for other orders
 };
 
-/// Whether the bound for plans in the graph's order is above what some plan in another costs.
+/// Whether the bound for the graph's order exceeds the cost of some plan in another order.
 bool fixed_order_is_above(const Graph& graph, Bytes budget, double least) {
   const remat::StageGraph stages(graph);
   bounds::PriceBound bound(stages, budget);
@@ -41,7 +41,7 @@ bool fixed_order_is_above(const Graph& graph, Bytes budget, double least) {
   return bound.infeasible() ? least < kNever : bound.value() > least + 1e-6;
 }
 
-/// The bound along a random chain, and its certificate, are below the cheapest of all sequences.
+/// The bound along a random chain, and its certificate, must not exceed the cheapest sequence.
 void check_random_chain(const Graph& graph, Bytes budget, double least, std::mt19937_64& random,
                         Tally& tally) {
   const remat::StageGraph stages(graph);
@@ -70,7 +70,7 @@ void check_random_chain(const Graph& graph, Bytes budget, double least, std::mt1
   tally.tight += least < kNever && bound.value() > least - 1e-6;
 }
 
-/// At every budget down to the first that is too small for anything.
+/// Checks every budget down to the first that is too small for any plan.
 void check_graph(const Graph& graph, std::mt19937_64& random, Tally& tally) {
   const CheapestSequence cheapest(graph);
   for (Bytes budget = keep_all_reference(graph).peak_bytes; budget >= 0; --budget) {
@@ -131,8 +131,8 @@ TEST(AnyOrderBound, IsBelowEverySequenceOfRandomGraphs) {
   EXPECT_GT(tally.fixed_above, 5);
 }
 
-/// With views and with writes, after which reruns of what was read before are too late: against all
-/// sets of reruns in the graph's order.
+/// With views and writes, after which reruns of readers are too late: against all sets of reruns in
+/// the graph's order.
 TEST(AnyOrderBound, IsBelowTheBestSetOfReruns) {
   std::mt19937_64 random(3);
   TinyGraphs graphs(500);
@@ -164,7 +164,7 @@ TEST(AnyOrderBound, IsThatOfTheOnlyOrderOfAChain) {
   EXPECT_TRUE(is_accepted(certify::proved_bound(graph, *proof)));
 }
 
-/// Two branches that any order may mix: in the graph's order both are held, in another neither.
+/// Two branches that any order may mix: in the graph's order both values are held, in another none.
 TEST(AnyOrderBound, IsBelowAPlanThatAnotherOrderMakesCheaper) {
   const Graph graph = two_branches();
   const remat::StageGraph stages(graph);
@@ -203,7 +203,7 @@ TEST(AnyOrderBound, ComesWithWhatSearchFindsInAnotherOrder) {
   EXPECT_GT(says_more, 0);
 }
 
-/// The heaviest of chains through two paths, without ops that weigh nothing.
+/// The heaviest of chains through two paths, without ops of weight 0.
 TEST(HeaviestChain, TakesTheHeavierPath) {
   const ordering::Precedence diamond({{}, {0}, {0}, {1, 2}, {3}});
   EXPECT_EQ(bounds::heaviest_chain(diamond, std::vector<double>{1, 2, 3, 0, 1, 9}),

@@ -30,7 +30,7 @@ TEST(BudgetFloor, CountsWhatIsHeldWhileAnotherInputIsMade) {
   EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 10 + 25);  // b first
   data.ops[0].workspace_bytes = 24;
   EXPECT_EQ(structural_floor(Graph(data)).bytes, 100 + 10 + 25);
-  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 10 + 10 + 24);  // then a, beside b
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 10 + 10 + 24);  // then a, with b held
 }
 
 TEST(BudgetFloor, LetsOutputsLieOverInputsThatDie) {
@@ -41,12 +41,12 @@ TEST(BudgetFloor, LetsOutputsLieOverInputsThatDie) {
   data.ops[2].inplace = {{0, 1}};
   EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 20 + 3);
   data.outputs.push_back(1);
-  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 20 + 3);  // b goes
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 20 + 3);  // b dies
   data.outputs.push_back(2);
-  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 30);  // made again beside the sum
+  EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 30);  // made again while the sum is held
 }
 
-/// "wide" runs between the making of `once` and its last reader, whatever the order.
+/// "wide" runs between the run of "once" and its last reader, in any order.
 TEST(BudgetFloor, HoldsWhatCannotBeMadeAgain) {
   GraphData data;
   data.tensors = {resident("x", 100), value("once", 40), value("wide", 50), value("thin", 1),
@@ -54,7 +54,7 @@ TEST(BudgetFloor, HoldsWhatCannotBeMadeAgain) {
   data.ops = {op("once", {0}, {1}), op("wide", {1}, {2}), op("thin", {2}, {3}),
               op("last", {1, 3}, {4})};
   data.outputs = {4};
-  // With reruns: what "last" reads is 41, and both are made again apart.
+  // With reruns: the inputs of "last" have 41 bytes, and each can be made again separately.
   EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 40 + 50);
   data.ops[2].workspace_bytes = 60;
   EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 50 + 1 + 60);
@@ -62,7 +62,7 @@ TEST(BudgetFloor, HoldsWhatCannotBeMadeAgain) {
   EXPECT_EQ(bounds::budget_floor(Graph(data)), 100 + 40 + 50 + 1 + 60);
 }
 
-/// The write ends what may be made of the old x: "early" is held while it goes on.
+/// After the write, readers of the old x may not run again: "early" is held during it.
 TEST(BudgetFloor, HoldsWhatAWriteLeavesBehind) {
   GraphData data;
   data.tensors = {resident("x", 100), value("early", 40), value("step", 5), value("late", 1),

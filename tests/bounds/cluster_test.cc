@@ -10,7 +10,7 @@
 namespace lowtide::bounds {
 namespace {
 
-/// The ops of the graph from `first` on, as far as one cluster has room for what they make.
+/// The ops of the graph from `first` on, as many as fit into one cluster.
 Cluster cluster_from(const remat::StageGraph& graph, std::size_t first) {
   const std::vector<bool> all(static_cast<std::size_t>(graph.num_values()), true);
   std::vector<BoundOp> ops;
@@ -37,8 +37,8 @@ double solve(const Cluster& cluster, std::vector<double> price) {
   return cluster.solve(remat::Prices(std::move(price)), table, holds);
 }
 
-/// Where there is no price, nothing is dropped and nothing runs before it is needed. With a tiny
-/// price everywhere, everything is a choice.
+/// Without a price, nothing is dropped and nothing runs before it is needed. With a tiny price
+/// everywhere, everything is a choice.
 TEST(Cluster, LosesNothingBySkippingChoicesWhereStagesHaveNoPrice) {
   std::mt19937 random(1);
   int costly = 0;
@@ -56,7 +56,7 @@ TEST(Cluster, LosesNothingBySkippingChoicesWhereStagesHaveNoPrice) {
   EXPECT_GT(costly, 50);
 }
 
-/// The slope of the bound: the cost of a solution at other prices is no less than the least cost.
+/// The slope of the bound: at other prices, a solution costs no less than the least cost.
 TEST(Cluster, HoldsOfItsSolutionPayForItAtItsPrices) {
   std::mt19937 random(2);
   for (unsigned seed = 1; seed <= 100; ++seed) {

@@ -1,5 +1,5 @@
-// The program over held sets against all sets of reruns of small graphs, and what search proves by
-// it.
+// The program over held sets against all sets of reruns of small graphs, and the proofs of the
+// search with it.
 
 #include <gtest/gtest.h>
 
@@ -33,7 +33,7 @@ using testing::shapes;
 using testing::Tiny;
 using testing::TinyGraphs;
 
-/// Everything that a HeldSetProgram needs.
+/// The inputs of a HeldSetProgram.
 struct Exact {
   PriceBound bound;
   CompletionBound completion;
@@ -79,12 +79,12 @@ bool expect_cheapest(const Tiny& tiny, Bytes budget, int rounds) {
   EXPECT_TRUE(answer.complete);
   EXPECT_TRUE(answer.executions || optimum == kNever);
   if (!answer.executions) return false;
-  // It may even do what sets of reruns cannot: run an op twice in a stage, or in another order.
+  // Sets of reruns cannot run an op twice in a stage, or in another order; the program can.
   const Plan plan = lowered(tiny.graph, *answer.executions);
   EXPECT_LE(plan.peak_bytes, budget);
   EXPECT_LE(plan.cost, optimum * (1 + 1e-9));
   EXPECT_NEAR(answer.bound, plan.cost, 1e-6);
-  // Just below its cost there is nothing.
+  // Just below its cost there must be no plan.
   const HeldSetAnswer below = exact.program.run({plan.cost * (1 - 1e-6), kAny.states}, Control());
   EXPECT_TRUE(below.complete);
   EXPECT_FALSE(below.executions);
@@ -134,7 +134,7 @@ TEST(HeldSetProgram, BoundsEveryPlanWithWritesInPlaceAndFreeValues) {
   }
 }
 
-/// Steps too large for trying all sets of reruns, and the cheapest plan that annealing finds.
+/// Steps too large to try all sets of reruns, with the cheapest plan of annealing.
 TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
   int rerunning = 0;
   for (const std::uint64_t seed : {48, 75, 179, 184, 255, 1406, 10485, 20938, 1, 2, 3, 4, 5, 6, 7}) {

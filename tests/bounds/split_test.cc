@@ -1,5 +1,5 @@
-// Bounds case by case, against all plans of small graphs, the checker of certificates, and a
-// recurrent step whose stack of states one bound for all plans takes for granted.
+// Bounds by cases, against all plans of small graphs, the checker of certificates, and a recurrent
+// step whose states a single bound for all plans takes for granted.
 
 #include "bounds/split.h"
 
@@ -22,7 +22,7 @@
 namespace lowtide::testing {
 namespace {
 
-/// Values that are all that an op makes, and that something reads.
+/// Values that are the only output of their op and have a reader.
 std::vector<int> whole_values(const remat::StageGraph& graph) {
   std::vector<int> values;
   for (int v = 0; v < graph.num_values(); ++v) {
@@ -32,7 +32,7 @@ std::vector<int> whole_values(const remat::StageGraph& graph) {
   return values;
 }
 
-/// Of all plans: where most must run again.
+/// The smallest peaks of all plans: there most reruns are needed.
 std::vector<Bytes> smallest_peaks(const Tiny& tiny) {
   std::set<Bytes> peaks;
   for (const Candidate& plan : tiny.plans) peaks.insert(plan.in_place_peak);

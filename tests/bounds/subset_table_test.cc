@@ -13,7 +13,7 @@ namespace {
 
 using Values = SubsetTable::Values;
 
-/// The same, one subset at a time.
+/// The same table, computed one subset at a time.
 class NaiveTable {
  public:
   explicit NaiveTable(std::vector<double> bytes) : bytes_(std::move(bytes)) {}
@@ -65,7 +65,7 @@ class NaiveTable {
 };
 
 
-/// Random steps that both tables take, as a cluster would: values are made one by one, in between
+/// Random steps for both tables, as a cluster makes them: values are made one by one; in between
 /// some may be dropped, made again, needed, paid for; in the end all are closed.
 class RandomSteps {
  public:
@@ -170,7 +170,7 @@ TEST(SubsetTable, TraceHoldsNoMoreThanTheCostPaysFor) {
     EXPECT_LE(paid, steps.table().least() + 1e-9) << "seed " << seed;
     holding += paid > 0;
   }
-  EXPECT_GT(holding, 100);  // the random steps do hold values that cost something
+  EXPECT_GT(holding, 100);  // the random steps do hold values at a price
 }
 
 TEST(SubsetTable, IsAsLargeAsThereAreValuesThatMayHaveBeenDropped) {

@@ -25,7 +25,7 @@ struct Case {
   certify::Certificate certificate;
 };
 
-/// Without the exact programs, which may prove more than certificates do.
+/// Without the exact programs, which may prove more than certificates.
 planner::Planned searched(const Graph& graph, Bytes budget) {
   Control control;
   return planner::plan_within(graph, strategy::find_strategy("search"), budget,
@@ -91,7 +91,7 @@ TEST(Certify, AcceptsWhatSearchWritesOnRandomGraphsAndStaysBelowTheOptimum) {
       const double optimum = least_cost(plans, &Candidate::in_place_peak, budget);
       if (optimum == kNever) continue;
       const planner::Planned planned = searched(graph, budget);
-      if (!planned.plan) continue;  // its addresses do not fit
+      if (!planned.plan) continue;  // the addresses do not fit
       ASSERT_NE(planned.certificate, nullptr);
       const auto verdict = certify::certify(graph, *planned.plan, *planned.certificate);
       ASSERT_TRUE(is_accepted(verdict));
@@ -115,7 +115,7 @@ TEST(Certify, AcceptsLargerRandomGraphs) {
   }
 }
 
-/// Strategies hold what such ops view; the bound must not count on it.
+/// Strategies hold the inputs of such views; the bound must not rely on it.
 TEST(Certify, AcceptsWhatSearchWritesWhereViewOpsTakeMemory) {
   int certificates = 0;
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -269,7 +269,7 @@ TEST(CertifyRefuses, ClaimsBeyondACase) {
   }
 }
 
-/// In a case the value is not chosen any more, and what is placed there is no op of all plans.
+/// In a case the split value is no choice any more, and the added rerun is no op of all plans.
 TEST(CertifyRefuses, WhatACaseHasDecided) {
   const TensorId value = divided_case().certificate.split->value;
   const OpId maker = divided_case().graph.producer(value);
@@ -283,7 +283,7 @@ TEST(CertifyRefuses, WhatACaseHasDecided) {
 }
 
 TEST(CertifyRefuses, GlueThatIsNotDominated) {
-  // Two forward ops: what lies between them is read by the backward pass too.
+  // Two forward ops: the backward pass reads the value between them too.
   expect_refusal(certify::Flaw::bad_glue, [](Case& c) {
     c.certificate.proof.clusters = {{{{0, 1}, {c.graph.op(1).outputs.front()}}}};
   });
@@ -359,7 +359,7 @@ TEST(Certify, SaysWhenAPlanHasAnOrderOfItsOwn) {
   EXPECT_FALSE(keeps_order());
 }
 
-/// Replay, verifier and checker agree on what random plans cost and hold.
+/// Replay, verifier and checker agree on the cost and memory of random plans.
 TEST(Certify, CountsRandomPlansAsReplayDoes) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);

@@ -75,7 +75,7 @@ std::string error_of(std::string_view text) {
   return "no error";
 }
 
-/// A good certificate with one key set to something else, or taken out.
+/// A good certificate with one key changed or removed.
 std::string error_with(const std::string& key, const std::string& json) {
   nlohmann::json certificate = nlohmann::json::parse(certify::format_certificate(sample()));
   if (json.empty()) {

@@ -1,4 +1,4 @@
-// Whatever prices and clusters the checker accepts, what they prove is below the best of all plans.
+// The bound of any accepted prices and clusters must not exceed the best of all plans.
 
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@
 namespace lowtide::testing {
 namespace {
 
-/// What is proved about all plans, and then about the cases.
+/// The proof about all plans, then those about the cases.
 std::vector<certify::Certificate::Proof*> proofs(certify::Certificate& c) {
   std::vector<certify::Certificate::Proof*> all{&c.proof};
   if (c.split) {
@@ -30,7 +30,7 @@ std::vector<certify::Certificate::Proof*> proofs(certify::Certificate& c) {
 }
 
 /// Random certificates of one graph: some priced stages, and reruns of one op or of a chain, put
-/// into clusters at random. Nothing is done to make them acceptable but what any writer would do.
+/// into clusters at random. They are made acceptable only as far as any writer would do it.
 class Author {
  public:
   Author(const Graph& graph, std::uint64_t seed) : graph_(graph), random_(seed) {
@@ -68,7 +68,7 @@ class Author {
     return split;
   }
 
-  /// Ops of which each reads, perhaps through others, what the one before makes; all are needed.
+  /// Ops that each read an output of the one before, perhaps through other ops; all are needed.
   std::vector<OpId> chain() {
     std::vector<OpId> backwards;
     const TensorId output = graph_.outputs()[below(static_cast<int>(graph_.outputs().size()))];
@@ -78,7 +78,7 @@ class Author {
     return {backwards.rbegin(), backwards.rend()};
   }
 
-  /// A change to one price, which may raise or lower what is proved.
+  /// Changes one price, which may raise or lower the bound.
   void change_a_price(certify::Certificate& c) {
     const std::vector<certify::Certificate::Proof*> all = proofs(c);
     std::vector<certify::Certificate::Price>& prices =
@@ -90,7 +90,7 @@ class Author {
 
  private:
   int below(int n) { return static_cast<int>(random_() % static_cast<std::uint64_t>(n)); }
-  /// So that holding a value over some stages costs about as much as making it again.
+  /// At this price, holding a value over some stages costs about as much as making it again.
   double price() { return below(4) == 0 ? 0 : unit_ * (1 + below(30)); }
 
   certify::Certificate::Proof write_proof() {
@@ -118,7 +118,7 @@ class Author {
     proof.clusters[below(static_cast<int>(proof.clusters.size()))].push_back(std::move(rerun));
   }
 
-  /// Puts a maker of what the rerun reads before it.
+  /// Puts a maker of one of the rerun's inputs before it.
   bool grow(certify::Certificate::Rerun& rerun) {
     const OpId maker = maker_of_an_input(rerun.ops.front());
     if (maker == kNone) return false;
@@ -138,8 +138,8 @@ class Author {
   double unit_;
 };
 
-/// Takes out of one of a certificate's proofs what the checker refuses, so that what is left is
-/// accepted: each price and rerun is tried alone.
+/// Removes from one of a certificate's proofs every price and rerun that the checker refuses when
+/// tried alone, so that the rest is accepted.
 void mend(const Graph& graph, certify::Certificate& c, certify::Certificate::Proof& proof) {
   const certify::Certificate::Proof written = std::exchange(proof, {});
   const auto is_refused = [&] {
@@ -166,8 +166,8 @@ struct Tally {
   int split = 0;           ///< prove more case by case than at once
 };
 
-/// Raises what a random certificate proves, which is never above `least`, price by price; returns
-/// what it proves in the end.
+/// Raises the bound of a random certificate price by price, never above `least`; returns the final
+/// bound.
 double climb(const Graph& graph, Author& author, double least, certify::Certificate& certificate) {
   for (certify::Certificate::Proof* proof : proofs(certificate)) mend(graph, certificate, *proof);
   double best = -1;
@@ -186,13 +186,13 @@ double climb(const Graph& graph, Author& author, double least, certify::Certific
   return best;
 }
 
-/// What it proves without its cases.
+/// The bound without its cases.
 double undivided(const Graph& graph, certify::Certificate certificate) {
   certificate.split.reset();
   return std::get<double>(certify::proved_bound(graph, certificate));
 }
 
-/// Random certificates at one budget; prices are changed as long as that raises what is proved.
+/// Random certificates at one budget; changes prices as long as that raises the bound.
 void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>& plans,
                 Bytes budget, Tally& tally) {
   const remat::StageGraph stages(graph);
@@ -213,7 +213,7 @@ void try_budget(const Graph& graph, Author& author, const std::vector<Candidate>
   }
 }
 
-/// At the smallest peaks that plans have: there most must run again.
+/// At the smallest peaks of plans, where most reruns are needed.
 void try_graph(const Graph& graph, std::uint64_t seed, int most_events, int& graphs,
                Tally& tally) {
   const remat::StageGraph stages(graph);
@@ -259,7 +259,7 @@ struct AnyOrderTally {
   int fixed_above = 0;     ///< graphs and budgets where another order is cheaper
 };
 
-/// Where something must run again in every order.
+/// Checks budgets at which some op must run again in every order.
 void try_any_order(const Graph& graph, std::uint64_t seed, AnyOrderTally& tally) {
   const CheapestSequence cheapest(graph);
   const KeepAll reference = keep_all_reference(graph);

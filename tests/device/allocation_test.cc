@@ -143,7 +143,7 @@ TEST_F(PlannedSourceTest, TakesOverrunsFromTheReserveUntilItIsUsedUp) {
   EXPECT_EQ(source.allocate(60).data, room_ + 512);
 }
 
-/// Serves from nowhere and counts.
+/// Serves no memory and counts requests.
 class Beyond final : public MemorySource {
  public:
   Grant allocate(std::size_t bytes) override {

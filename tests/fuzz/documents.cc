@@ -49,7 +49,7 @@ Documents with_reruns(Graph graph, std::uint64_t seed) {
   return documents_of(std::move(graph), plan);
 }
 
-/// For graphs whose ops make views beside values, which may run only once.
+/// For graphs with ops that make views as well as values, and so may run only once.
 Documents without_reruns(Graph graph) {
   const Plan plan = keep_all(graph);
   return documents_of(std::move(graph), plan);

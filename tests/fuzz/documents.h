@@ -9,8 +9,8 @@
 
 namespace lowtide::testing {
 
-/// A valid graph with a plan and a profile of it: what mutations begin with, and what mutated
-/// plans and profiles are read for.
+/// A valid graph with a plan and a profile of it: mutations start from these, and mutated plans and
+/// profiles are read for this graph.
 struct Documents {
   Graph graph;
   Plan plan;

@@ -6,7 +6,7 @@
 
 namespace lowtide::testing {
 
-/// Something that may not be, in words.
+/// A forbidden behaviour, in words.
 class Fault : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kSource = "fuzzed";
 
-/// What read() gives; nothing when it refuses the text as it should.
+/// The result of read(); nothing when it refuses the text correctly.
 template <typename Read>
 auto read_or_refuse(Read read) -> std::optional<decltype(read())> {
   try {
@@ -37,7 +37,7 @@ auto read_or_refuse(Read read) -> std::optional<decltype(read())> {
   }
 }
 
-/// Whether it is done, rather than refused.
+/// Returns whether the work succeeded, rather than refused.
 bool done_or_refused(const std::function<void()>& work) {
   try {
     work();
@@ -54,7 +54,7 @@ void require_valid(const Graph& graph, const Plan& plan, std::string_view what) 
 
 // ---- Graphs ------------------------------------------------------------------------------------
 
-constexpr int kMostOps = 60;  // of what is planned: more takes too long for thousands of graphs
+constexpr int kMostOps = 60;  // in planned graphs: more takes too long for thousands of graphs
 
 class Asker {
  public:

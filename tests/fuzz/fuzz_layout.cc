@@ -1,4 +1,4 @@
-// Reads mutated tables of buffers and packs what bytes stand for: see fuzz_program.h.
+// Reads mutated tables of buffers, and packs buffers encoded in bytes: see fuzz_program.h.
 
 #include "fuzz/fuzz_program.h"
 #include "fuzz/layout_texts.h"

@@ -7,16 +7,16 @@ namespace lowtide::testing {
 
 /// A program that makes texts and reads them by LLVMFuzzerTestOneInput:
 ///
-///     NAME SECONDS SEED   reads texts for a while. The one that is being read lies in ./NAME.txt,
-///                         and stays there when the program dies of it, which also happens when
-///                         one takes longer than a minute.
+///     NAME SECONDS SEED   reads texts for a while. The current text is in ./NAME.txt, and stays
+///                         there when the program dies of it, which also happens when reading
+///                         takes longer than a minute.
 ///     NAME FILE           reads one text.
 struct FuzzProgram {
   const char* name;
   std::string (*text)(std::uint64_t seed);
 };
 
-/// What main() does and returns.
+/// Runs main() of the program; returns its exit code.
 int fuzz(const FuzzProgram& program, int argc, char** argv);
 
 }  // namespace lowtide::testing

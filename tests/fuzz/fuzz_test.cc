@@ -24,7 +24,7 @@ TEST(Fuzz, ReadsWhatIsValid) {
   }
 }
 
-/// tests/fuzz_graph goes on from there for as long as one likes.
+/// tests/fuzz_graph continues from there without end.
 TEST(Fuzz, RefusesOrReadsWhatIsMutated) {
   int accepted = 0, refused = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {

@@ -21,13 +21,13 @@ constexpr std::size_t kEnumerated = 5;
 constexpr Bytes kSmall = 64;              // every offset below sums of such bytes is tried
 constexpr std::int64_t kWork = 1'000'000;
 
-/// Buffers and what they are packed for.
+/// Buffers and the goal of their packing.
 struct Problem {
   std::vector<packing::Buffer> buffers;
   packing::PackingGoal goal{.alignment = 1, .work = kWork};
 };
 
-/// Takes numbers from bytes; zeros when they have come to an end.
+/// Reads numbers from bytes; zeros after the end.
 class Source {
  public:
   explicit Source(std::string_view bytes) : bytes_(bytes) {}
@@ -64,8 +64,8 @@ Problem problem_of_bytes(std::string_view bytes) {
 
 // ---- The plainest answers -----------------------------------------------------------------------
 
-/// As packings see them: sizes and offsets in whole units of alignment; what is never alive takes
-/// nothing.
+/// Buffers as packings see them: sizes and offsets in whole units of alignment; buffers that are
+/// never alive need no memory.
 std::vector<packing::Buffer> aligned(std::vector<packing::Buffer> buffers, Bytes alignment) {
   for (packing::Buffer& buffer : buffers) {
     buffer.bytes = packing::takes_room(buffer) ? align_up(buffer.bytes, alignment) : 0;
@@ -85,7 +85,7 @@ bool contradicts_itself(const std::vector<packing::Buffer>& buffers) {
   return false;
 }
 
-/// The lowest height of all packings, where there are few enough.
+/// The lowest height of all packings, if they are few enough.
 std::optional<Bytes> enumerated_height(const std::vector<packing::Buffer>& buffers) {
   std::vector<packing::Buffer> placed;
   std::ranges::copy_if(buffers, std::back_inserter(placed), packing::takes_room);

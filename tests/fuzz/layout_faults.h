@@ -7,10 +7,10 @@
 namespace lowtide::testing {
 
 /// Reads a text as a table of buffers, which must be refused with InputError that names the source
-/// or survive being written and read again; then packs these buffers if they are few, and those
-/// that the bytes of the text stand for. A packing must hold by the plainest
-/// check, its bound may not exceed its height, contradictory fixed offsets must be refused, and for
-/// up to five buffers height and bound must be those of all packings there are.
+/// or survive being written and read again. Then packs these buffers if they are few, and the
+/// buffers that the bytes of the text encode. A simple check must accept each packing, its bound
+/// may not exceed its height, and contradictory fixed offsets must be refused. For up to five
+/// buffers, height and bound must equal those of an exhaustive search.
 Reading read_as_layout(std::string_view text);
 
 }  // namespace lowtide::testing

@@ -1,4 +1,4 @@
-// Tables with faults are refused with a reason or read; what is packed is packed rightly.
+// Tables with faults are refused with a reason or read; packings are correct.
 
 #include <gtest/gtest.h>
 
@@ -16,7 +16,7 @@ TEST(FuzzLayout, ReadsWhatIsValid) {
   }
 }
 
-/// tests/fuzz_layout goes on from there for as long as one likes.
+/// tests/fuzz_layout continues from there without end.
 TEST(FuzzLayout, ReadsAndPacksWhatItIsGiven) {
   int accepted = 0, refused = 0;
   for (std::uint64_t seed = 0; seed < 2000; ++seed) {

@@ -36,7 +36,7 @@ class Writer {
   }
   std::size_t place(const std::string& text) { return random_() % (text.size() + 1); }
 
-  /// Of the piece between two separators, or the end, that has the place: begin and length.
+  /// Begin and length of the piece between two separators (or the end) that contains `place`.
   static std::pair<std::size_t, std::size_t> piece(const std::string& text, std::size_t place,
                                                    std::string_view separators) {
     const std::size_t before =

@@ -6,7 +6,7 @@
 
 namespace lowtide::testing {
 
-/// Tables of buffers that use every column and way to write it.
+/// Tables of buffers that use every column in every notation.
 const std::vector<std::string>& valid_tables();
 
 /// For read_as_layout(): in turn a table with some faults (cells, lines and bytes changed, dropped

@@ -6,7 +6,7 @@
 namespace lowtide::testing {
 
 /// The JSON text with some faults: values, members and list items changed, dropped, repeated,
-/// swapped or nested, numbers at the ends of their ranges, keys twice, and now and then bytes
+/// swapped or nested; numbers at the ends of their ranges; duplicate keys; and sometimes bytes
 /// changed without regard for JSON. The same seed makes the same faults on every machine.
 std::string mutated(const std::string& text, std::uint64_t seed);
 

@@ -51,7 +51,7 @@ TEST(Graph, IsExecutableWhenEveryOpHasArguments) {
   EXPECT_TRUE(Graph(data).executable());
 }
 
-/// The definition, read off the list of ops: the first op other than `id`, listed behind it, that
+/// By the definition, from the list of ops: the first op other than `id`, listed after it, that
 /// writes a storage that `id` reads. A view op reads none.
 OpId slow_expiry(const Graph& graph, OpId id) {
   if (graph.is_view_op(id)) return graph.num_ops();

@@ -119,7 +119,7 @@ TEST_P(DataGraph, LoadsAndRoundTrips) {
   EXPECT_EQ(source["outputs"], written["outputs"]);
   for (std::size_t i = 0; i < source["ops"].size(); ++i) {
     for (const auto& [key, value] : source["ops"][i].items()) {
-      // What a file spells out although it is the default is not written again.
+      // Default values that a file spells out are not written again.
       const bool dropped = (key == "workspace_bytes" && value == 0);
       if (!dropped) {
         ASSERT_EQ(written["ops"][i][key], value) << "op " << i << " " << key;

@@ -51,7 +51,7 @@ TEST(AssignAddresses, AnInPlaceOutputStaysWhereItsInputLies) {
 }
 
 TEST(AssignAddresses, KeepsTheRestOfALargerSourceWhileItIsOverwritten) {
-  // A plan from elsewhere writes 64 bytes over 128: the op still reads all 128 while it runs, so
+  // A plan from another tool writes 64 bytes over 128: the op still reads all 128 while it runs, so
   // its workspace may not lie there.
   GraphData data = two_ops();
   data.tensors[2].bytes = 64;

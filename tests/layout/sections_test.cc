@@ -39,7 +39,7 @@ Graph three_outputs(Bytes after_bytes) {
 }
 
 TEST(Sections, PutOutputsBelowTheBorderAndTheRestAbove) {
-  for (Bytes after : {1, 8, 100}) {  // of the last there is no room, and the border is lowest
+  for (Bytes after : {1, 8, 100}) {  // the last one does not fit, and the border is lowest
     const Graph graph = three_outputs(after);
     const Plan plan = laid_out(graph, 15);
     EXPECT_THAT(plan.layout->borders, ElementsAre(7));
@@ -54,8 +54,8 @@ TEST(Sections, HaveNoBorderWhereTheArenaLeavesRoom) {
   EXPECT_THAT(laid_out(three_outputs(0), 15).layout->borders, IsEmpty());
 }
 
-/// Five values of 4 bytes fill the arena, and then an output of 5 comes: a border at its end would
-/// waste 3 of the bytes below, and there is room for a higher one.
+/// Five values of 4 bytes fill the arena, and then an output of 5 follows: a border at its end
+/// would waste 3 of the bytes below, and a higher border fits.
 TEST(Sections, HaveABorderThatSuitsWhatLiesOnEitherSide) {
   GraphData data;
   std::vector<TensorId> values;
@@ -77,7 +77,7 @@ TEST(Sections, HaveABorderThatSuitsWhatLiesOnEitherSide) {
   EXPECT_TRUE(testing::is_valid_plan(graph, plan));
 }
 
-/// Where what is alive at the end of the plan ends.
+/// The highest end of the values that are alive at the end of the plan.
 Bytes end_of_outputs(const Graph& graph, const Plan& plan) {
   const PlanBuffers needed = buffers_of(graph, plan);
   Bytes end = 0;

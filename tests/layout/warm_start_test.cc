@@ -28,7 +28,7 @@ Bytes offset_of(const Layout& layout, std::size_t action) {
   return layout.placements.at(action).at(0).offset;
 }
 
-/// a and b are made and read; and c, which b's place is just large enough for.
+/// a and b are made and read; and c, which exactly fits the place of b.
 Graph three_values() {
   GraphData data;
   data.tensors = {value("a", 4), value("b", 2), value("c", 2), value("d", 1)};
@@ -38,7 +38,7 @@ Graph three_values() {
   return Graph(std::move(data));
 }
 
-/// What is needed no longer stays; what comes back as another value finds the hole.
+/// Values needed no longer than before stay in place; a value that comes back finds the hole.
 TEST(WarmStart, LeavesWhatStaysAndFillsHoles) {
   const Graph graph = three_values();
   const std::vector<OpId> once{0, 1, 2, 3};
@@ -62,7 +62,7 @@ TEST(WarmStart, DoesNothingForWhatNoLayoutIsWithin) {
   EXPECT_EQ(attempt.work, 0);
 }
 
-/// Whatever is moved lies on whole units, and the last unit is not whole.
+/// Moved values lie on whole units, and the last unit is not whole.
 TEST(WarmStart, StaysWithinACapacityThatIsNoMultipleOfTheAlignment) {
   const Graph graph = testing::chain_graph(10);
   std::vector<OpId> once(graph.num_ops());
@@ -91,7 +91,7 @@ TEST(WarmStart, GivesUpWithTheWork) {
   EXPECT_FALSE(WarmStart(graph, known).layout_of(plan, {1, 8, 0}, Control()).layout);
 }
 
-/// Runs of one op come and go, in place or not; with views, workspaces and effects.
+/// Runs of one op are added and removed, in place or not; with views, workspaces and effects.
 TEST(WarmStartProperty, LayoutsAreValidAndWithinTheCapacity) {
   int found = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

@@ -64,7 +64,7 @@ std::string grouped(std::int64_t count) {
   return digits;
 }
 
-/// The model's row in docs/reference/models.md, as it should be.
+/// The correct row of the model in docs/reference/models.md.
 std::string documented_row(const Model& model) {
   const ModelOptions& d = model.defaults;
   std::string options;

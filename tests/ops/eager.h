@@ -18,7 +18,7 @@ inline at::Tensor sample(const Tensor& tensor) {
   return at::empty(tensor.shape, options).copy_(at::rand(tensor.shape, at::kDouble) + 0.25);
 }
 
-/// A graph run op by op by LibTorch itself, everything kept.
+/// A graph that LibTorch itself runs op by op, keeping everything.
 class Eager {
  public:
   explicit Eager(const GraphData& data) : data_(data), tensors_(data.tensors.size()) {
@@ -34,7 +34,7 @@ class Eager {
     return tensors;
   }
 
-  /// The results of the op, which later ops then find.
+  /// Runs the op, stores its results for later ops, and returns them.
   std::vector<at::Tensor> run(const Op& op) {
     std::vector<at::Tensor> results = runtime::Kernel(op).run(inputs(op));
     for (std::size_t i = 0; i < std::min(results.size(), op.outputs.size()); ++i) {

@@ -5,7 +5,7 @@
 namespace lowtide::ops {
 namespace {
 
-/// Counted operations; the output elements where the op names no count.
+/// Counted operations; the number of output elements if the op has no count.
 double flops_of(const Builder& b, const Op& op) {
   std::vector<TensorType> inputs;
   for (TensorId id : op.inputs) inputs.push_back(b.type(id));

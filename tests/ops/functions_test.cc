@@ -22,7 +22,7 @@ class Functions : public ::testing::Test {
   }
   Value classes(Shape shape) { return operand(b, std::move(shape), DType::i64); }
 
-  /// Runs what has been built; then real() gives what the built values hold.
+  /// Runs the ops built so far; then real() gives the contents of built values.
   void run() {
     eager.emplace(b.data());
     for (const Op& op : b.data().ops) eager->run(op);
@@ -35,8 +35,8 @@ class Functions : public ::testing::Test {
 
 #define EXPECT_SAME(value, expected) EXPECT_TRUE(at::equal(real(value), expected)) << #value
 
-/// PyTorch multiplies more than two dimensions of a non-contiguous operand by other kernels than
-/// we do, which round differently; contiguous ones agree to the last bit.
+/// PyTorch multiplies more than two dimensions of a non-contiguous operand with other kernels than
+/// ours, which round differently; contiguous ones agree to the last bit.
 #define EXPECT_SAME_PRODUCT(layout, value, expected)      \
   EXPECT_TRUE((layout) == Layout::contiguous              \
                   ? at::equal(real(value), expected)      \

@@ -9,8 +9,8 @@
 #include "eager.h"
 #include "examples.h"
 
-/// Every permission to write over an operand, made use of: the kernel gets the operand's memory for
-/// its result and must return the same bits.
+/// Uses every permission to write over an operand: the kernel gets the operand's memory for its
+/// result and must return the same bits.
 namespace lowtide::ops {
 namespace {
 
@@ -18,13 +18,13 @@ using testing::Eager;
 using testing::Layout;
 using testing::Operands;
 
-/// Serves the framework's requests, one of them with memory that is in use.
+/// Serves the framework's requests; serves one of them with memory that is in use.
 class OverlayAllocator : public c10::Allocator {
  public:
   OverlayAllocator() { c10::SetCPUAllocator(this, kPriority); }
   ~OverlayAllocator() override { c10::SetCPUAllocator(usual_, kPriority); }
 
-  /// The addresses served from now on are recorded; request `at` gets `memory`.
+  /// Starts recording the served addresses; request `at` gets `memory`.
   void start(std::optional<std::size_t> at = {}, void* memory = nullptr) {
     served_.clear();
     at_ = at;
@@ -54,7 +54,7 @@ class OverlayAllocator : public c10::Allocator {
   void* memory_ = nullptr;
 };
 
-/// Copies that share memory where the originals do.
+/// Copies that share memory if the originals do.
 std::vector<at::Tensor> copied(const std::vector<at::Tensor>& tensors) {
   std::map<void*, c10::Storage> storages;
   std::vector<at::Tensor> result;
@@ -74,8 +74,8 @@ std::string bytes_of(const at::Tensor& tensor) {
   return {static_cast<const char*>(dense.data_ptr()), dense.nbytes()};
 }
 
-/// The request that was served with memory still in use: a kernel may have freed and got the same
-/// address before.
+/// The request that was served with memory still in use: a kernel may have got the same address
+/// before, and freed it.
 std::size_t last_request(const std::vector<void*>& served, const void* memory) {
   const auto found = std::ranges::find(served.rbegin(), served.rend(), memory);
   return static_cast<std::size_t>(served.rend() - found) - 1;
@@ -103,7 +103,7 @@ bool expect_same_bits(const Op& op, const InPlace& choice, const std::vector<at:
   return results.front().storage().data() == operand;
 }
 
-/// The ops that made use of a permission.
+/// The ops that used a permission.
 std::set<std::string> overwrite_all(DType dtype, Layout layout) {
   Builder builder("in place");
   for (const auto family : testing::families()) family({builder, dtype, layout});

@@ -7,14 +7,14 @@
 
 namespace lowtide::testing {
 
-/// Ways in which a tensor can lie in memory.
+/// Layouts of a tensor in memory.
 enum class Layout {
   contiguous,
   transposed,     ///< the last two dimensions swapped
   channels_last,  ///< N x H x W x C, for four dimensions
   stepped,        ///< every second element of the last dimension
   expanded,       ///< the first dimension repeats
-  offset          ///< without the first row of what it lies in
+  offset          ///< without the first row of a larger tensor
 };
 
 inline const std::vector<Layout>& all_layouts() {

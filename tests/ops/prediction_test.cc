@@ -3,7 +3,7 @@
 #include "eager.h"
 #include "examples.h"
 
-/// Every shape rule against what LibTorch really returns.
+/// Every shape rule against the actual results of LibTorch.
 namespace lowtide::ops {
 namespace {
 
@@ -17,7 +17,7 @@ Shape strides_of(const Tensor& tensor) {
   return tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
 }
 
-/// The stride of a dimension of size 1 is never used, and kernels fill in what they like.
+/// The stride of a dimension of size 1 is never used, so kernels may set any.
 Shape used_strides(Shape strides, const Shape& shape) {
   for (std::size_t i = 0; i < shape.size(); ++i) {
     if (shape[i] == 1) strides[i] = 0;

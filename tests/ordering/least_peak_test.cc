@@ -27,7 +27,7 @@ using testing::two_branches;
 
 using Stages = std::vector<int>;
 
-/// Every order of the stages at [first, last) that the precedence allows, all others staying.
+/// Every order of the stages at [first, last) that the precedence allows; all others stay.
 void for_each_order(const Schedule& schedule, int first, int last,
                     const std::function<void(const Stages&)>& visit) {
   Stages order = schedule.order();
@@ -56,7 +56,7 @@ bool is_allowed(const Precedence& precedence, const Stages& order) {
   return true;
 }
 
-/// A graph of few ops that has few orders too many to try, and everything that they may have.
+/// A graph of few ops with few enough orders to try, and all its inputs.
 struct Small {
   explicit Small(std::uint64_t seed)
       : graph(random_graph(seed, {.ops = 5 + static_cast<int>(seed % 5)})),
@@ -114,8 +114,8 @@ TEST(PeakBound, IsTheLeastThatAStageNeedsInAnyOrder) {
   }
 }
 
-/// Where a limit is one that an order keeps, what is said to come first does so in all such orders;
-/// where none keeps it, that may be found out.
+/// If some order keeps the limit, the added precedence holds in all such orders; if none does, that
+/// may be found.
 TEST(PrecedenceWithin, HoldsInAllOrdersWithinTheLimit) {
   int refuted = 0, told = 0;
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -218,7 +218,7 @@ TEST(LeastPeak, EndsAtThePeakThatIsWanted) {
 
 class KnownOrderTest : public ::testing::Test {
  protected:
-  /// The least peak that is known when so much is wanted.
+  /// The known least peak for this `wanted`.
   Bytes least(std::optional<Bytes> wanted) {
     return known_.least(graph_, stages_, {.wanted = wanted}, Control()).peak;
   }
@@ -238,7 +238,7 @@ TEST_F(KnownOrderTest, LooksAgainOnlyForWhatIsNotKnown) {
 
 TEST_F(KnownOrderTest, RemembersThatNoneWasFound) {
   Control::request_stop();
-  EXPECT_EQ(least(given_ - 1), given_);  // stopped before it looked
+  EXPECT_EQ(least(given_ - 1), given_);  // stopped before the search
   Control::clear_stop();
   EXPECT_EQ(least(given_ - 1), given_);
   EXPECT_EQ(least(given_ - 2), given_);
@@ -251,7 +251,7 @@ TEST(LeastPeak, WantsNothingThatNoOrderHas) {
   const remat::StageGraph stages(graph);
   const LeastPeak none =
       least_peak(stages, Precedence(graph, stages), {.wanted = 0}, Control());
-  EXPECT_EQ(none.peak, remat::keep_all_peak(stages));  // no order was looked for
+  EXPECT_EQ(none.peak, remat::keep_all_peak(stages));  // no search for an order
   EXPECT_GT(none.bound, 0);
 }
 

@@ -28,16 +28,16 @@ using testing::share_of_peak;
 using testing::short_search;
 using testing::two_branches;
 
-/// What each op works on, by names that equal sequences of reads, writes and draws share: the
-/// plainest meaning of a sequence of executions.
+/// The contents that each op reads, by names that depend only on the sequence of reads, writes and
+/// draws: the simplest meaning of a sequence of executions.
 class Meaning {
  public:
   explicit Meaning(const Graph& graph) : graph_(graph), content_(graph.num_tensors()) {
     std::iota(content_.begin(), content_.end(), std::size_t{1});
   }
 
-  /// What every op computes when it first runs, and then what residents hold in the end. A rerun
-  /// must compute the same.
+  /// The results of every op's first run, and then the final contents of residents. A rerun must
+  /// compute the same.
   std::map<OpId, std::size_t> of(const std::vector<OpId>& executions) {
     for (OpId id : executions) run(id);
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
@@ -55,7 +55,7 @@ class Meaning {
     const bool is_first = !computed_.contains(id);
     std::size_t result = mixed(17, static_cast<std::size_t>(id));
     for (int at = 0; at < static_cast<int>(op.inputs.size()); ++at) {
-      // What is written goes into what is written there, not into the outputs.
+      // A write changes the contents of the written storage, not of the outputs.
       if (std::ranges::count(op.mutates, at)) continue;
       result = mixed(result, content_[graph_.storage(op.inputs[at])]);
     }
@@ -85,7 +85,7 @@ class Meaning {
   std::map<OpId, std::size_t> computed_;
 };
 
-/// Moves stages about at random, as far as they may go.
+/// Moves stages at random, as far as they may go.
 void shuffle(Schedule& schedule, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   for (int step = 0; step < 200; ++step) {
@@ -102,7 +102,7 @@ TEST(Permuted, MovesOpsAndKeepsTensors) {
   std::iota(order.begin(), order.end(), 0);
   EXPECT_EQ(permuted(graph, order).op(1).name, graph.op(1).name);
   std::swap(order[0], order[1]);
-  EXPECT_ANY_THROW(permuted(graph, order));  // the second reads what the first makes
+  EXPECT_ANY_THROW(permuted(graph, order));  // the second reads an output of the first
 }
 
 TEST(Schedule, AnyOrderComputesTheSame) {
@@ -194,7 +194,7 @@ TEST(Search, ComputesTheSameInAnotherOrder) {
   }
 }
 
-/// Views that run again with what they view are no part of what the search counts.
+/// Reruns of views are not part of the cost of the search.
 TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
   int optimal = 0;
   for (std::uint64_t seed = 0; seed < 60; ++seed) {

@@ -1,4 +1,4 @@
-// Best, first and next fit against the same in the plainest way.
+// Best, first and next fit against a simple model of the same.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ using testing::then_ask;
 class Plain {
  public:
   Bytes take(Bytes bytes, Fit fit) {
-    const std::vector<Buffer> holes = all_holes();  // [begin, end) of time stands for that of bytes
+    const std::vector<Buffer> holes = all_holes();  // [begin, end) is a range of bytes here
     const Buffer* chosen = nullptr;
     for (const Buffer& hole : rotated(holes, fit)) {
       if (hole.bytes < bytes) continue;
@@ -109,10 +109,10 @@ std::vector<Buffer> two_holes() {
 TEST(Fits, ChooseTheirHole) {
   EXPECT_THAT(pooled("best-fit", two_holes()).offsets, ElementsAre(0, 30, 40, 60, 40, 0));
   EXPECT_THAT(pooled("first-fit", two_holes()).offsets, ElementsAre(0, 30, 40, 60, 0, 20));
-  // The search goes on behind the 70 bytes given last, then begins again.
+  // The search continues after the last 70 bytes, then starts again from the bottom.
   EXPECT_THAT(pooled("next-fit", two_holes()).offsets, ElementsAre(0, 30, 40, 60, 0, 20));
   std::vector<Buffer> third = two_holes();
-  third.push_back({3, 9, 5});  // 5 are left at 25, but the next hole is that of 20
+  third.push_back({3, 9, 5});  // 5 bytes are left at 25, but the next hole is the one of 20
   third[5].bytes = 10;         // nothing is left at 20
   EXPECT_EQ(pooled("next-fit", third).offsets[6], 40);
   EXPECT_EQ(pooled("first-fit", third).offsets[6], 40);

@@ -10,7 +10,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// Bytes by offset of what is taken: the plainest model.
+/// Flags of used bytes by offset: the simplest model.
 using Taken = std::map<Bytes, Bytes>;
 
 bool is_free(const Taken& taken, Bytes offset, Bytes bytes) {
@@ -19,7 +19,7 @@ bool is_free(const Taken& taken, Bytes offset, Bytes bytes) {
   });
 }
 
-/// The smallest hole below the top that holds so many bytes; 0 when none does.
+/// The smallest hole below the top that holds this many bytes; 0 when none does.
 Bytes tightest(const Taken& taken, Bytes top, Bytes bytes) {
   Bytes end = 0, best = 0;
   const auto look_at = [&](Bytes size) {

@@ -15,7 +15,7 @@ using testing::is_packing;
 using testing::optimal_height;
 using testing::random_buffers;
 
-/// The largest sum alive at any time, in the plainest way.
+/// The largest sum alive at any time, computed directly.
 Bytes naive_lower_bound(const std::vector<Buffer>& buffers, Bytes alignment) {
   Bytes most = 0;
   for (const Buffer& at : buffers) {
@@ -92,7 +92,7 @@ TEST(PackProperty, ManyBuffersStayCloseToTheBound) {
   const auto buffers = random_buffers(2, 20'000, 20'000, 1 << 20);
   const Packing packing = pack(buffers);
   EXPECT_LE(packing.height, 1.1 * packing_lower_bound(buffers));
-  // Every pair would take long: those alive with some of them.
+  // Checking every pair would be slow: checks some buffers against all.
   std::vector<Buffer> some;
   Packing part{{}, packing.height};
   for (std::size_t i = 0; i < buffers.size(); ++i) {

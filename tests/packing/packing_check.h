@@ -16,7 +16,7 @@ inline bool alive_together(const packing::Buffer& a, const packing::Buffer& b) {
          b.begin < a.end;
 }
 
-/// Every pair, in the plainest way; and every buffer's own alignment and fixed offset.
+/// Checks every pair of buffers directly, and every buffer's own alignment and fixed offset.
 inline ::testing::AssertionResult is_packing(const std::vector<packing::Buffer>& buffers,
                                              const packing::Packing& packing, Bytes alignment) {
   if (packing.offsets.size() != buffers.size()) {
@@ -43,7 +43,7 @@ inline ::testing::AssertionResult is_packing(const std::vector<packing::Buffer>&
   return ::testing::AssertionSuccess();
 }
 
-/// Of offsets per item that are said to be within the height.
+/// A packing from offsets per item, all within the height.
 inline packing::Packing packing_of(const packing::Instance& instance,
                                    const std::vector<packing::Buffer>& buffers,
                                    const std::vector<Bytes>& offsets, Bytes height) {
@@ -52,8 +52,8 @@ inline packing::Packing packing_of(const packing::Instance& instance,
   return packing;
 }
 
-/// One item on the other, in order, each at its alignment: a packing, and a bad one. What is fixed
-/// lies at the bottom.
+/// A poor packing: one item on top of the other, in order, each at its alignment. Fixed items lie
+/// at the bottom.
 inline std::vector<Bytes> stacked(const packing::Instance& instance) {
   std::vector<Bytes> offsets;
   Bytes top = 0;
@@ -81,8 +81,8 @@ inline std::vector<packing::Buffer> random_buffers(std::uint64_t seed, int count
   return buffers;
 }
 
-/// Whether buffers can be packed within the capacity, the first ones at the given offsets: every
-/// offset of every buffer is tried.
+/// Whether buffers can be packed within the capacity, the first ones at the given offsets: tries
+/// every offset of every buffer.
 inline bool can_pack(const std::vector<packing::Buffer>& buffers, Bytes capacity,
                      std::vector<Bytes>& offsets) {
   const std::size_t next = offsets.size();
@@ -116,8 +116,8 @@ inline Bytes optimal_height(const std::vector<packing::Buffer>& buffers) {
   return height;
 }
 
-/// Up to 20 buffers whose bytes are the same sum at every time. Some of these need more than that
-/// sum; of small random buffers that leave room, hardly any do.
+/// Up to 20 buffers with the same sum of bytes at every time. Some need more than that sum; hardly
+/// any small random buffers with free space do.
 inline std::vector<packing::Buffer> buffers_without_room(std::uint64_t seed) {
   constexpr std::int32_t kTimes = 14;
   std::mt19937_64 random(seed);

@@ -10,7 +10,7 @@
 
 namespace lowtide::testing {
 
-/// What the pool of that name makes of a step.
+/// The result of the pool of that name for a step.
 inline packing::allocators::Pooled pooled(std::string_view name,
                                           const std::vector<packing::Buffer>& buffers,
                                           Bytes unit = 1) {

@@ -1,4 +1,4 @@
-// Every pool on random steps against what any pool must keep to, and on small ones worked by hand.
+// Every pool: invariants of all pools on random steps, and small examples computed by hand.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -122,7 +122,7 @@ TEST(Caching, RoundsAndSplitsAsItsRulesSay) {
 }
 
 TEST(Caching, NeverMergesSegments) {
-  // Two of 12 MiB are free side by side, but 24 MiB need a third segment.
+  // Two of 12 MiB are free next to each other, but 24 MiB need a third segment.
   const std::vector<Buffer> buffers{{0, 1, 12 * kMiB}, {0, 1, 12 * kMiB}, {1, 2, 24 * kMiB}};
   EXPECT_EQ(pooled("caching", buffers).height, 48 * kMiB);
   EXPECT_EQ(pooled("best-fit", buffers).height, 24 * kMiB);
@@ -135,7 +135,7 @@ TEST(DoublingRegions, AreTwiceAsLargeEachTime) {
   std::vector<Buffer> buffers;
   for (int i = 0; i < 8; ++i) buffers.push_back({0, 1, 2 * kMiB});  // regions of 2, 4, 8 and 16 MiB
   EXPECT_EQ(pooled("doubling-regions", buffers).height, 30 * kMiB);
-  // 5 MiB skip to 8; 3 MiB take all that is left, since the rest is smaller than what they ask for.
+  // 5 MiB skip to 8; 3 MiB get all the rest, since the remainder is smaller than the request.
   const allocators::Pooled skips = pooled("doubling-regions", {{0, 9, 5 * kMiB}, {0, 9, 2 * kMiB}});
   EXPECT_THAT(skips.blocks, ElementsAre(8 * kMiB, 2 * kMiB));
   EXPECT_EQ(skips.height, 24 * kMiB);
@@ -159,7 +159,7 @@ TEST(Recycling, ServesOnlyWhatRoundsToTheSame) {
 }
 
 TEST(Colors, AreAsLargeAsTheLargestThatSharesThem) {
-  // 100 and then 300 share the first color; 10 are too few for it, and get their own.
+  // 100 and then 300 share the first color; it is too large for 10, which get their own.
   const std::vector<Buffer> buffers{{0, 1, 100}, {1, 2, 300}, {2, 3, 10}, {3, 4, 290}};
   const allocators::Pooled result = pooled("colors", buffers);
   EXPECT_THAT(result.blocks, ElementsAre(300, 300, 10, 300));
@@ -168,7 +168,7 @@ TEST(Colors, AreAsLargeAsTheLargestThatSharesThem) {
 }
 
 TEST(Colors, TakeTheSmallestThatHoldsElseTheLargest) {
-  // Free are 50, 80 and 200: 60 take that of 80, then 300 the 200.
+  // Holes of 50, 80 and 200 are free: 60 use the one of 80, then 300 the one of 200.
   const std::vector<Buffer> buffers{{0, 1, 50}, {0, 1, 80}, {0, 1, 200}, {1, 2, 60}, {1, 2, 300}};
   const allocators::Pooled result = pooled("colors", buffers);
   EXPECT_EQ(result.offsets[3], result.offsets[1]);

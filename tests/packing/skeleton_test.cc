@@ -23,7 +23,7 @@ std::vector<Buffer> some_fixed(std::uint64_t seed) {
   return buffers;
 }
 
-/// The buffers that the skeleton has, in its order.
+/// The buffers of the skeleton, in its order.
 std::vector<Buffer> chosen(const std::vector<Buffer>& buffers, const Instance& whole,
                            const Skeleton& skeleton) {
   std::vector<Buffer> result;

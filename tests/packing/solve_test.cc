@@ -39,7 +39,7 @@ TEST(SolvePackingProperty, RespectsAlignmentsAndFixedOffsets) {
     SCOPED_TRACE(seed);
     std::vector<Buffer> buffers = testing::random_buffers(seed, 60, 40, 5000);
     for (std::size_t i = 0; i < buffers.size(); i += 5) buffers[i].alignment = 256;
-    // What one packing chose is consistent.
+    // The choices of one packing are consistent.
     const SolvedPacking first = solved(buffers, 64);
     for (std::size_t i = 0; i < buffers.size(); i += 4) buffers[i].fixed = first.packing.offsets[i];
     const SolvedPacking second = solved(buffers, 64);

@@ -11,7 +11,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// First fit in the plainest way: each at the lowest address at which nothing alive is in the way.
+/// First fit computed directly: each at the lowest address without an overlap with a live buffer.
 std::vector<Bytes> first_fit(const std::vector<Buffer>& buffers, Order order) {
   std::ranges::sort(order, [&](std::int32_t a, std::int32_t b) {
     return std::tuple(buffers[a].begin, -buffers[a].bytes, a) <

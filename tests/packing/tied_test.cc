@@ -1,4 +1,4 @@
-// Buffers with ties against all offsets that there are.
+// Buffers with ties, against all possible offsets.
 
 #include "packing/tied.h"
 
@@ -27,7 +27,7 @@ SolvedPacking solved(const std::vector<Buffer>& buffers, const Ties& ties, Bytes
                             Control());
 }
 
-/// What shares an offset as the ties say it: as large and alive as all together.
+/// Buffers that share an offset as one: as large and alive as all together.
 std::vector<Buffer> shared(std::vector<Buffer> buffers, const Names& same) {
   std::vector<Buffer> result = buffers;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -41,7 +41,7 @@ std::vector<Buffer> shared(std::vector<Buffer> buffers, const Names& same) {
   return result;
 }
 
-/// One buffer for each that shares an offset, and its group.
+/// One buffer for each set that shares an offset, and its group.
 struct Reduced {
   std::vector<Buffer> buffers;
   Names groups;
@@ -59,7 +59,7 @@ Reduced reduced(const std::vector<Buffer>& buffers, const Ties& ties) {
   return result;
 }
 
-/// Tries every offset of every buffer that is not behind another of its group.
+/// Tries every offset of every buffer that does not follow another of its group.
 bool can_place(const Reduced& given, Bytes capacity, std::vector<Bytes>& offsets) {
   const std::size_t next = offsets.size();
   if (next == given.buffers.size()) return true;
@@ -137,7 +137,7 @@ TEST(TiedPacking, BuffersOfOneNameShareAnOffset) {
 }
 
 TEST(TiedPacking, AGroupLiesSideBySideInOrder) {
-  // Two parts of a flat gradient, the second of which begins first; what ended before fits below.
+  // Two parts of a flat gradient, the second of which begins first; an ended buffer fits below.
   const std::vector<Buffer> buffers{{4, 9, 6}, {1, 9, 4}, {0, 4, 6}};
   const SolvedPacking result = solved(buffers, {.same = {}, .groups = {"g", "g", ""}});
   EXPECT_THAT(result.packing.offsets, ElementsAre(0, 6, 0));

@@ -65,7 +65,7 @@ TEST(ValleySearchProperty, FindsTheOptimumByEveryRuleForwardsBackwardsAndShuffle
     std::ranges::shuffle(buffers, std::mt19937_64(seed));
     expect_optimum(buffers, optimum, static_cast<std::int64_t>(seed));
   }
-  EXPECT_GT(above_the_bound, 3);  // else nothing was proven but what the bound says
+  EXPECT_GT(above_the_bound, 3);  // else only the bound proves anything
 }
 
 TEST(ValleySearchProperty, RespectsAlignmentsAndFixedOffsetsAndMissesNoPacking) {

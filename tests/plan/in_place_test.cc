@@ -16,8 +16,8 @@ namespace {
 
 using testing::random_graph;
 
-/// A write that a plan without any could make: by the run at an action, instead of the free of the
-/// input's storage.
+/// A write that could be added to a plan without any: by the run at an action, instead of the free
+/// of the input's storage.
 struct Choice {
   std::size_t run, free;
   int output;

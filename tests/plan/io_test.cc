@@ -88,7 +88,7 @@ std::string error_of(std::string_view text) {
   return "no error";
 }
 
-/// A good plan with one key set to something else.
+/// A good plan with one key changed.
 std::string error_with(const std::string& key, const std::string& json) {
   nlohmann::json plan = {
       {"format", "lowtide-plan"}, {"version", 1},      {"cost", 1},

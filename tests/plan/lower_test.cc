@@ -137,7 +137,7 @@ TEST(Lower, GoesThroughLongChainsOfViews) {
 
 // ---- Random graphs -----------------------------------------------------------------------------
 
-/// Every free stands behind a run that reads or makes its storage: no later than it must.
+/// Every free follows a run that reads or makes its storage: no free is late.
 bool frees_follow_uses(const Graph& graph, const Plan& plan) {
   OpId last_run = kNone;
   for (const Action& action : plan.actions) {
@@ -152,7 +152,7 @@ bool frees_follow_uses(const Graph& graph, const Plan& plan) {
   return true;
 }
 
-/// Executions of ops that are no view ops: what a strategy decides.
+/// Executions of ops that are no view ops: the decisions of a strategy.
 std::vector<OpId> decided(const Graph& graph, std::span<const OpId> executions) {
   std::vector<OpId> result;
   std::ranges::copy_if(executions, std::back_inserter(result),
@@ -281,7 +281,7 @@ TEST(InPlace, RefusesViewsOfAPartOrInAnotherOrder) {
   const auto untouched = ElementsAre(run(0), run(1), run(2), free_of(1), run(3, {0}));
   EXPECT_THAT(in_place_keep_all(through_view({2, 4}, {})).actions, untouched);
   EXPECT_THAT(in_place_keep_all(through_view({4, 4}, {1, 4})).actions, untouched);
-  const std::int64_t large = std::int64_t{1} << 40;  // whose square no number holds
+  const std::int64_t large = std::int64_t{1} << 40;  // its square exceeds 64 bits
   EXPECT_THAT(in_place_keep_all(through_view({large, large, 0}, {})).actions, untouched);
 }
 

@@ -173,7 +173,7 @@ TEST(StructuralFloor, LeavesOutOpsThatNoPlanNeeds) {
   EXPECT_EQ(structural_floor(Graph(data)).bytes, 1'000'040);
 }
 
-/// The graphs that come with the project: keep-all costs and holds what the Python checker finds.
+/// The graphs of the project: keep-all has the cost and the memory that the Python checker finds.
 TEST(KeepAllReference, AgreesWithThePythonCheckerOnEveryGraphOfTheProject) {
   std::deque<Graph> graphs;
   std::deque<Plan> plans;

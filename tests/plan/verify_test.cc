@@ -251,7 +251,7 @@ TEST_F(VerifyTest, NegativeAddress) {
 }
 
 TEST_F(VerifyTest, AddressBeyondAllMemory) {
-  for (Bytes below : {1, 128, 128 + 63}) {  // alone, or beside the 64 bytes of the resident
+  for (Bytes below : {1, 128, 128 + 63}) {  // alone, or in addition to the 64 bytes of the resident
     SCOPED_TRACE(below);
     address(2).offset = std::numeric_limits<Bytes>::max() - below;
     ASSERT_TRUE(verify(graph, plan));
@@ -371,7 +371,7 @@ class Corrupter {
     if (!born.empty()) born.erase(born.begin() + below(born.size()));
   }
 
-  /// Indices stay in range: Python reads others as it likes.
+  /// Indices stay in range: Python accepts others.
   void clamp(Action& action) const {
     const int count = action.verb == Verb::run ? graph_.num_ops() : graph_.num_tensors();
     action.index = ((action.index % count) + count) % count;

@@ -77,7 +77,7 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
   EXPECT_GT(points, 150U);
 }
 
-/// Takes the better order only when it must.
+/// Uses the better order only when it must.
 strategy::Decision reluctantly(const strategy::PlanRequest& request) {
   strategy::Decision decision;
   decision.outcome = strategy::Outcome::feasible;
@@ -95,7 +95,7 @@ strategy::Decision reluctantly(const strategy::PlanRequest& request) {
   return decision;
 }
 
-/// What the strategy reached, and what no plan can do without.
+/// The smallest budget that the strategy reached, and the minimum for any plan.
 TEST(Frontier, EndsAboveTheFloor) {
   const Graph graph = read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/chain-20s0.json");
   Control control;
@@ -104,7 +104,7 @@ TEST(Frontier, EndsAboveTheFloor) {
   EXPECT_GE(*found.smallest_budget, found.floor_bytes);
 }
 
-/// A bound for plans in the graph's order says nothing of one in another that costs less.
+/// A bound for plans in the graph's order does not apply to a cheaper plan in another order.
 TEST(Frontier, TakesNoBoundForAPlanThatCostsLess) {
   const strategy::Strategy strategy{.name = "reluctant",
                                     .summary = {},
@@ -123,7 +123,7 @@ TEST(Frontier, TakesNoBoundForAPlanThatCostsLess) {
   }
 }
 
-/// Of all sets of reruns, the leanest; a gap between addresses may ask for a little more.
+/// Of all sets of reruns, the smallest peak; a gap between addresses may need a little more.
 TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
   testing::TinyGraphs graphs(0);
   int equal = 0;

@@ -26,7 +26,7 @@ void expect_sound(const Graph& graph, const Planned& found) {
               found.outcome == strategy::Outcome::optimal);
 }
 
-/// Of the answers that were given, the least cost of a plan that fits.
+/// The least cost of a plan that fits, among the given answers.
 std::optional<double> least_cost(const std::vector<Planned>& answers, Bytes budget) {
   std::optional<double> least;
   for (const Planned& answer : answers) {
@@ -46,7 +46,7 @@ TEST(KnownPlans, NoAnswerIsWorseThanAnEarlierOneForLess) {
     KnownPlans known;
     std::vector<Planned> answers;
     for (int i = 0; i < 12; ++i) {
-      // Strategies that differ in worth, and none of which is monotone.
+      // Strategies of different quality, none of them monotone.
       const char* strategy = std::array{"selective", "chen-sqrt", "dtr"}[i % 3];
       const Bytes budget = static_cast<Bytes>(share(random) * static_cast<double>(peak));
       answers.push_back(known.best(planned(graph, strategy, budget)));

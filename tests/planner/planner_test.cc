@@ -171,7 +171,7 @@ strategy::Decision note_what_is_asked(const strategy::PlanRequest& request) {
   return decision;
 }
 
-/// Below what any plan needs, a strategy is only asked for the smallest budget that it reaches.
+/// Below the minimum of any plan, a strategy is only asked for its smallest budget.
 TEST(PlanWithin, AsksNoStrategyForWhatIsHopeless) {
   const Graph graph = chain_graph(6);
   const strategy::Strategy strategy{.name = "noting",
@@ -222,8 +222,8 @@ TEST(PlanWithin, AStrategyThatBreaksARuleIsAFaultOfTheProgram) {
 
 // ---- Asking again ------------------------------------------------------------------------------
 
-/// Keep-all, as if it needed 1000 bytes less than it does; for who asks for less than that, all but
-/// the last two activations again when the gradients of those are there.
+/// Claims that keep-all needs 1000 bytes less than it does. For budgets below that, makes all but
+/// the last two activations again when the gradients of those are live.
 strategy::Decision optimistic(const strategy::PlanRequest& request) {
   const Bytes claimed = keep_all_reference(request.graph).peak_bytes - 1000;
   const OpId layers = request.graph.num_ops() / 2;
@@ -249,13 +249,13 @@ TEST(PlanWithin, AsksForLessWhenThePlanDoesNotFit) {
   EXPECT_EQ(planned.outcome, strategy::Outcome::feasible);
   EXPECT_LE(planned.plan->layout->arena_bytes, peak - 500);
   EXPECT_GT(planned.overhead(), 0);
-  // 31 was proved for a smaller budget, and says nothing about this one.
+  // 31 was proved for a smaller budget, so it does not apply to this one.
   EXPECT_EQ(planned.plan->lower_bound, 30);
   EXPECT_DOUBLE_EQ(planned.gap().value(), planned.plan->cost / 30 - 1);
   EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan));
 }
 
-/// Of eight reruns that the strategy asks for, one makes enough room.
+/// The strategy asks for eight reruns; one of them frees enough memory.
 TEST(PlanWithin, OnlyAStrategyThatAgreesLosesRerunsForWhichThereIsRoom) {
   const Graph graph = chain_graph(10);
   const Bytes budget = keep_all_reference(graph).peak_bytes - 500;
@@ -271,8 +271,8 @@ TEST(PlanWithin, OnlyAStrategyThatAgreesLosesRerunsForWhichThereIsRoom) {
 
 Bytes enough_for_few_reruns = 0;
 
-/// Keep-all within what is enough for reruns of `optimistic`; with those reruns within a little
-/// less; and for who asks for far less, more of them than it takes.
+/// Keep-all for budgets that suffice for the reruns of `optimistic`; these reruns for slightly
+/// less; and more reruns than needed for far less.
 strategy::Decision wasteful(const strategy::PlanRequest& request) {
   const Bytes missing = keep_all_reference(request.graph).peak_bytes - enough_for_few_reruns;
   strategy::Decision decision = optimistic(request);
@@ -285,7 +285,7 @@ strategy::Decision wasteful(const strategy::PlanRequest& request) {
   return decision;
 }
 
-/// A layout ends within the budget, however little of it a dear plan needs.
+/// The layout must fit the budget, even if an expensive plan needs little of it.
 TEST(PlanWithin, AsksForMoreAgainAsLongAsACheaperPlanIsKnown) {
   const Graph graph = chain_graph(10);
   Control control;
@@ -419,7 +419,7 @@ TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {
           EXPECT_GT(*planned.smallest_budget, budget);
           Control more(0.5);
           planned = plan_within(graph, strategy, *planned.smallest_budget, {}, more);
-          // On a busy machine the time may be over before, and the answer then says so.
+          // On a busy machine time may run out before, and the answer then says so.
           EXPECT_TRUE(planned.plan || planned.outcome == strategy::Outcome::stopped)
               << planned.message;
         }

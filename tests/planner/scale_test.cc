@@ -1,5 +1,5 @@
-// A graph of thousands of ops, with work instead of time as the limit: that starts, bound and layout
-// hold up together.
+// A graph of thousands of ops, limited by work instead of time: starts, bound and layout must work
+// together.
 
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ TEST(Scale, ALargeGraphIsPlannedNearItsBoundInLittleWork) {
   EXPECT_LT(*planned.gap(), 0.05);
 }
 
-/// Moves without end: it is the counted work that ends them, in the middle of things.
+/// Endless moves: the counted work ends them, at any point of the search.
 TEST(Scale, TheSameWorkGivesTheSamePlan) {
   const Graph graph = testing::random_step(2, 600, 500);
   const Bytes peak = keep_all_reference(graph).peak_bytes;

@@ -38,7 +38,7 @@ LaidOut improved(const Graph& graph, LaidOut given, Bytes budget) {
                                  {1, budget - graph.resident_bytes(), kWork}, Control());
 }
 
-/// Every op of the chain, and behind the loss all activations but the last two again.
+/// Every op of the chain, and after the loss all activations but the last two again.
 std::vector<OpId> with_activations_again(const Graph& chain) {
   const OpId layers = chain.num_ops() / 2;
   std::vector<OpId> executions(chain.num_ops());
@@ -60,7 +60,7 @@ TEST(SpareRoom, NothingRunsAgainWhereEverythingMayBeKept) {
   EXPECT_TRUE(testing::is_valid_plan(graph, better.plan, all.peak_bytes));
 }
 
-/// With room for some values more than the plan holds, as many of its reruns go.
+/// With space for some more values than the plan holds, as many of its reruns are removed.
 TEST(SpareRoom, AsManyRerunsGoAsThereIsRoomFor) {
   const Graph graph = chain_graph(10);
   const LaidOut given = laid_out(graph, with_activations_again(graph));
@@ -84,7 +84,7 @@ TEST(SpareRoom, LeavesAloneWhatIsNoSetOfReruns) {
   EXPECT_EQ(same.plan.cost, given.plan.cost);
 }
 
-/// b may be made twice, and a before it or behind it.
+/// b may be made twice, and a before it or after it.
 TEST(SpareRoom, ThoseOfAnotherOrderGoToo) {
   GraphData data;
   data.tensors = {value("a", 4), value("b", 2), value("c", 2), value("d", 1)};

@@ -19,7 +19,7 @@ using testing::random_graph;
 
 constexpr Bytes kAmple = Bytes{1} << 40;
 
-/// The same ops on tensors and with workspaces of other sizes.
+/// The same ops, with tensors and workspaces of other sizes.
 Graph resized(const Graph& graph, std::uint64_t seed) {
   std::mt19937_64 draw(seed);
   GraphData data = graph.data();
@@ -28,7 +28,7 @@ Graph resized(const Graph& graph, std::uint64_t seed) {
   }
   for (Op& op : data.ops) {
     op.workspace_bytes *= static_cast<Bytes>(draw() % 3);
-    op.inplace.clear();  // pairs want equal sizes
+    op.inplace.clear();  // pairs need equal sizes
   }
   return Graph(std::move(data));
 }

@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using Integers = std::vector<std::int64_t>;
 
-/// Two convolutions of one kind and one of another, a pooling and an embedding with their
-/// backwards, which take indices.
+/// Two convolutions of one kind and one of another, a pooling and an embedding, with their backward
+/// ops, which have index inputs.
 Graph network() {
   GraphMaker m("network");
   const Initializer ones{Initializer::Kind::constant, 1, 0};

@@ -17,7 +17,7 @@ namespace {
 using testing::allowed_events;
 using testing::random_graph;
 
-/// The oracle is lowering and replay, which know nothing of stages.
+/// The oracle is lowering and replay, which do not use stages.
 void expect_exact(const Graph& graph, const EventPlan& plan) {
   const Plan lowered = with_in_place(graph, lower(graph, plan.executions()));
   const Replay replayed = replay(graph, lowered);
@@ -45,7 +45,7 @@ TEST(EventPlan, MemoryAndCostAreThoseOfTheLoweredPlan) {
 }
 
 TEST(EventPlan, KnowsWhatAnEventIsFor) {
-  // f1 f2 f3 b3 b2 b1 end; b_i reads a_i, a_{i-1} and the gradient behind.
+  // f1 f2 f3 b3 b2 b1 end; b_i reads a_i, a_{i-1} and the gradient after it.
   const Graph graph = testing::chain_graph(3, 100);
   const StageGraph stages(graph);
   EventPlan plan(stages, 0);

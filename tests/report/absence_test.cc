@@ -20,7 +20,7 @@ TEST(Absence, SaysWhatHoldingWouldTakeAndWhereThereIsNoRoom) {
   EXPECT_EQ(away[0]->bytes, 1000);
   EXPECT_EQ(away[0]->last_used_in, 1);
   EXPECT_EQ(away[0]->back_for, 2);
-  // Nothing but w and b is there meanwhile.
+  // Only w and b are in memory in between.
   EXPECT_EQ(away[0]->room, 1500 - (100 + 200));
   EXPECT_FALSE(away[1]);
   EXPECT_FALSE(away[2]);
@@ -46,8 +46,8 @@ bool reads(const Graph& graph, const Action& action, TensorId storage) {
                              [&](TensorId in) { return graph.storage(in) == storage; });
 }
 
-/// The most bytes above their room, over all times that the storage was away and missed; by
-/// looking at every pair of an end and a making, and at every action between.
+/// The most bytes beyond the free memory, over all absences of the storage; by checking every pair
+/// of an end and a making, and every action between.
 std::optional<Bytes> most_excess(const Graph& graph, const Plan& plan, const Replay& replayed,
                                  TensorId storage) {
   std::optional<Bytes> most;

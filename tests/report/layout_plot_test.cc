@@ -88,7 +88,7 @@ TEST(LayoutPlot, MarksWhenMostIsAliveAndHowHighItGoes) {
   EXPECT_THAT(svg, HasSubstr("budget 2.93 KiB"));
   EXPECT_EQ(count(svg, "<line class=\"budget\""), 1u);
   EXPECT_THAT(svg, HasSubstr(">workspaces</text>"));
-  EXPECT_THAT(svg, Not(HasSubstr(">recomputed</text>")));  // there is none
+  EXPECT_THAT(svg, Not(HasSubstr(">recomputed</text>")));  // no box has this content
 }
 
 TEST(LayoutPlot, KeepsEveryRectangleWithinTheAxes) {

@@ -11,8 +11,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// y = tanh(dropout(relu(x w))) in the caller's memory, and the gradient of w for what is given for
-/// y: as a capture writes it.
+/// y = tanh(dropout(relu(x w))) in the caller's memory, and the gradient of w for a given gradient
+/// of y: in the form of a capture.
 struct Halves {
   Graph graph;
   TensorId x, w, y, gradient;
@@ -55,7 +55,7 @@ const Halves& halves() {
   return *result;
 }
 
-/// Product, activation and dropout once more behind the boundary.
+/// Product, activation and dropout once more after the boundary.
 Plan recomputing() {
   const Graph& graph = halves().graph;
   std::vector<OpId> order;
@@ -153,7 +153,7 @@ TEST(AutogradExecutor, FliesATicketAgainWithTheNumbersThatItDrew) {
     const auto forward = first.forward(inputs.residents(), {});
     const std::vector<at::Tensor> tangents{inputs.given};
     first.backward(tangents, wanted);
-    at::randn({5});  // the generator has moved when the ticket is replayed
+    at::randn({5});  // the generator has moved when the ticket's pass is replayed
     const at::Tensor state = generator_state();
     AutogradExecutor second(halves().graph, plan);
     for (AutogradExecutor* executor : {&first, &second, &first}) {
@@ -230,7 +230,7 @@ TEST(AutogradExecutor, GivesBackAllSectionsButThatOfTheGradients) {
   }
 }
 
-/// Other allocations may have the addresses of the section that was given back.
+/// Other allocations may get the addresses of the released section.
 TEST(AutogradExecutor, TakesSectionsAtOtherAddresses) {
   const Plan plan = sectioned(recomputing());
   AutogradExecutor executor(halves().graph, plan);

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
-/// A loss and the scores that it is made of, both results, and the gradient of w.
+/// A loss and the scores that it is made from, both results, and the gradient of w.
 struct Scored {
   Graph graph;
   TensorId scores, loss, gradient;
@@ -60,7 +60,7 @@ const Scored& scored() {
 
 Bytes scores_bytes() { return element_bytes(scored().graph.tensor(scored().scores)); }
 
-/// As a caller that drops the scores runs it.
+/// Runs it like a caller that drops the scores.
 Graph dropping() {
   return with_results_dropped(scored().graph, std::vector<TensorId>{scored().scores});
 }
@@ -102,7 +102,7 @@ TEST(DroppedResults, MakeRoomForTheSecondHalf) {
   const Graph graph = dropping();
   const Plan held = keep_all_plan(scored().graph);
   const Plan plan = keep_all_plan(graph);
-  // What reads the scores is over when the second half needs the most.
+  // Readers of the scores have finished when the second half needs the most memory.
   EXPECT_LT(plan.layout->arena_bytes, held.layout->arena_bytes + scores_bytes());
   AutogradExecutor executor(graph, plan);
   for (int i = 0; i < 3; ++i) {

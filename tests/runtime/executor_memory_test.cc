@@ -38,13 +38,13 @@ TEST(ExecutorMemory, AStepAsksTheSystemsAllocatorForNothing) {
   Executor executor(s.graph, plan);
   executor.initialize(5);
   device::AllocationRecorder witness;
-  const device::Serving serving(witness);  // what the executor does not serve itself ends here
+  const device::Serving serving(witness);  // requests that the executor does not serve end here
   executor.step();
   executor.step();
   EXPECT_EQ(witness.count(), 0);
 }
 
-/// The resident set's high-water mark in bytes, and its reset: what the system sees.
+/// Resets and reads the resident set's high-water mark in bytes: the system's view.
 Bytes high_water() {
   std::ifstream status("/proc/self/status");
   for (std::string word; status >> word;) {

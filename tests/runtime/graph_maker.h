@@ -22,8 +22,8 @@ struct Ts {
 };
 using MakerArg = std::variant<T, Ts, Argument>;
 
-/// Writes an executable graph by hand: each op is run on real tensors as it is added, and what it
-/// gives becomes the outputs' types, so that no shape rule of the library is trusted.
+/// Writes an executable graph by hand. Each op runs on real tensors when it is added, and its
+/// results give the types of its outputs, so that no shape rule of the library is trusted.
 class GraphMaker {
  public:
   explicit GraphMaker(std::string name) { data_.name = std::move(name); }
@@ -129,7 +129,7 @@ class GraphMaker {
   std::vector<at::Tensor> values_;
 };
 
-/// What a graph computes when each op runs once in order on ordinary tensors: the oracle of every
+/// The results of a graph when each op runs once in order on ordinary tensors: the oracle of every
 /// executor. `residents` are updated in place.
 inline std::map<TensorId, at::Tensor> interpret(const Graph& graph,
                                                 std::map<TensorId, at::Tensor> residents) {

@@ -99,7 +99,7 @@ inline Plan with_layout(const Graph& graph, Plan plan) {
 
 inline Plan keep_all_plan(const Graph& graph) { return with_layout(graph, keep_all(graph)); }
 
-/// Convolution, batch norm, activation and dropout once more before their later uses.
+/// Reruns convolution, batch norm, activation and dropout before their later uses.
 inline Plan recomputing_plan(const Sample& s) {
   std::vector<OpId> order;
   for (OpId id = 0; id < s.graph.num_ops(); ++id) {
@@ -111,7 +111,7 @@ inline Plan recomputing_plan(const Sample& s) {
   return with_layout(s.graph, with_in_place(s.graph, lower(s.graph, order)));
 }
 
-/// Everything that a training step leaves behind.
+/// The final state after a training step.
 struct State {
   std::vector<at::Tensor> residents;
   std::vector<at::Tensor> outputs;

@@ -1,4 +1,4 @@
-// Tapes of blocks, and what their choice is good for.
+// Tapes of blocks, and the benefit of a choice between them.
 
 #include <gtest/gtest.h>
 
@@ -18,8 +18,8 @@ using testing::op;
 using testing::resident;
 using testing::value;
 
-/// Two blocks of a dear and a cheap op each, a -> b -> c -> d; each backward op reads the gradient
-/// and both values of its block. Values inside a block have 10 bytes, states 2.
+/// Two blocks of an expensive and a cheap op each, a -> b -> c -> d; each backward op reads the
+/// gradient and both values of its block. Values inside a block have 10 bytes, states 2.
 ///   0 a, 1 b, 2 c, 3 d forward; 4 loss; 5 back_cd reads c d; 6 back_ab reads a b
 Graph two_blocks() {
   GraphData data;
@@ -51,20 +51,20 @@ TEST(BlockChain, MeasuresTapes) {
   const chain::Tape all = chain.tape(0, chain.read_back(0));
   EXPECT_EQ(all.held, 12);
   EXPECT_EQ(all.make.cost, 51);
-  EXPECT_EQ(all.make_beside_next.cost, 50);  // b is there
+  EXPECT_EQ(all.make_beside_next.cost, 50);  // b is held
   EXPECT_EQ(all.make_beside_next.peak, 10);
   EXPECT_EQ(all.backward.cost, 0);
   EXPECT_EQ(all.backward.peak, 12 + 3 + 3);  // a, b, both gradients
 
   const chain::Tape lean = chain.tape(0, {0});  // b is made again right before it is needed
-  EXPECT_EQ(lean.held, 12);              // b is the next block's state all the same
+  EXPECT_EQ(lean.held, 12);              // b is in the next block's state
   EXPECT_EQ(lean.backward.cost, 1);
   EXPECT_EQ(lean.backward.stages, (std::vector<int>{1, 6}));
   EXPECT_EQ(lean.backward.peak, 12 + 3 + 4);  // b's workspace is larger than the new gradient
 }
 
 TEST(Blocks, NeverCostMoreThanRotor) {
-  // The tape of rotor is one of those to choose from.
+  // The tape of rotor is among the choices.
   for (const char* name : {"checkmate-resnet50", "torch-resnet50", "torch-gpt"}) {
     SCOPED_TRACE(name);
     const Graph graph =

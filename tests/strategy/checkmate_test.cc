@@ -1,4 +1,4 @@
-// Checkmate's program, what is solved with it, and its files.
+// Checkmate's program, its solutions, and its files.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ Graph data_graph(const std::string& name) {
   return read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + name + ".json");
 }
 
-/// Where the peers' table puts the budget: at this share of the way from the floor to keep-all.
+/// The budget of the peers' table: at this share of the distance from the floor to keep-all.
 Bytes between_floor_and_keep_all(const Graph& graph, double share) {
   const Bytes floor = structural_floor(graph).bytes;
   const Bytes width = keep_all_reference(graph).peak_bytes - floor;
@@ -60,7 +60,7 @@ Plan lowered(const Graph& graph, const std::vector<OpId>& executions) {
 
 // ---- The model ---------------------------------------------------------------------------------
 
-/// Of those events, the ones that can be of use, which are all that the model has.
+/// The useful ones among those events: the only ones that the model has.
 std::vector<remat::Event> known_events(const Graph& graph, const remat::StageGraph& stages,
                                        const std::vector<remat::Event>& events) {
   const checkmate::StageModel model(graph, stages, keep_all_reference(graph).peak_bytes,
@@ -195,7 +195,7 @@ TEST(Rounding, KeepsEverythingOrNothingAtTheEnds) {
 
 // ---- The strategies ----------------------------------------------------------------------------
 
-/// One byte below what any plan needs, just that, halfway, and one byte below keep-all.
+/// One byte below the minimum of any plan, the minimum, halfway, and one byte below keep-all.
 std::vector<Bytes> telling_budgets(const Tiny& tiny, Bytes Candidate::*peak) {
   const Bytes least = (*std::ranges::min_element(tiny.plans, {}, peak)).*peak;
   const Bytes keep_all = tiny.plans.front().*peak;
@@ -290,7 +290,7 @@ TEST(CheckmateLp, BoundsTheOptimumAndItsPlansFit) {
 
 struct Known {
   const char* graph;
-  double share;     ///< of the way from the floor to keep-all
+  double share;     ///< of the distance from the floor to keep-all
   double overhead;  ///< of the best plan
 };
 

@@ -18,8 +18,8 @@ namespace {
 using testing::ask;
 using testing::chain_graph;
 
-/// The forward op i makes a_i; the backward op i reads only a_{i-1} and the gradient behind it. So
-/// nothing reads what the last forward op makes, and strategies leave it out.
+/// The forward op i makes a_i; the backward op i reads only a_{i-1} and the gradient after it. So
+/// nothing reads the output of the last forward op, and strategies leave it out.
 Graph lean_chain(int layers) {
   GraphData data = chain_graph(layers).data();
   for (Op& op : data.ops) {
@@ -67,10 +67,10 @@ TEST(Revolve, RunsAUniformChainAsOftenAsTheBinomialsSay) {
     ++plans;
     const Plan plan = lower(graph, decision.executions);
     const std::int64_t runs = forward_runs(graph, decision.executions);
-    int slots = 1;  // the input is stored for nothing; the last state costs one run
+    int slots = 1;  // the input is stored for free; the last state costs one run
     while (slots < kLayers && checkpoints::binomial_steps(kLayers - 1, slots) + 1 != runs) ++slots;
     ASSERT_LT(slots, kLayers) << runs << " forward runs are those of no number of slots";
-    // Besides the stored states: input, state on the way, its successor, two gradients.
+    // Besides the stored states: input, current state, its successor, two gradients.
     EXPECT_LE(plan.peak_bytes, (slots - 1 + 5) * layer) << "budget " << share;
   }
   EXPECT_GE(plans, 6);
@@ -100,7 +100,7 @@ TEST(Segments, RunsEachForwardOpAtMostTwiceAndNotTheLastSegment) {
     const StrategyOptions options{{"segments", static_cast<double>(segments)}};
     const Bytes least = *ask("segments", graph, 0, options).smallest_peak;
     const Decision decision = ask("segments", graph, least, options);
-    // What enters a segment is kept, so what it ends with need not be made again.
+    // The values that enter a segment are kept, so its last value need not be made again.
     const int again = 40 - 40 / segments - (segments - 1);
     EXPECT_EQ(forward_runs(graph, decision.executions), 40 + again) << segments << " segments";
   }

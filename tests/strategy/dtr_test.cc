@@ -1,4 +1,4 @@
-// The online simulation of DTR: what each heuristic evicts, and how it reckons costs.
+// The online simulation of DTR: the evictions and the estimated costs of each heuristic.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ constexpr dtr::Heuristic kAll[] = {
     dtr::Heuristic::classes, dtr::Heuristic::full, dtr::Heuristic::local, dtr::Heuristic::lru,
     dtr::Heuristic::size,    dtr::Heuristic::msps, dtr::Heuristic::ahead};
 
-/// Three values that the last op reads, and one that pushes one of them out:
+/// The last op reads three values, and a fourth value forces the eviction of one of them:
 ///   0 dear_old (cost 90, 10 bytes), 1 cheap (cost 2, 6 bytes), 2 large (cost 60, 30 bytes),
 ///   3 big (reads large, 30 bytes), 4 small (reads big, 1 byte), 5 end reads all but big.
 Graph crowded() {
@@ -57,15 +57,15 @@ std::vector<OpId> reruns_of(dtr::Heuristic heuristic, Bytes limit) {
 }
 
 TEST(Dtr, EachHeuristicEvictsWhatItSays) {
-  // All at once are 1 + 10 + 6 + 30 + 30 bytes, and "big" runs beside "large": one of the first
-  // two values must go.
+  // All together have 1 + 10 + 6 + 30 + 30 bytes, and "big" runs while "large" is held: one of the
+  // first two values must be evicted.
   EXPECT_THAT(reruns_of(dtr::Heuristic::local, 72), ::testing::ElementsAre(1));  // 2 / 6 < 90 / 10
   EXPECT_THAT(reruns_of(dtr::Heuristic::classes, 72), ::testing::ElementsAre(1));
   EXPECT_THAT(reruns_of(dtr::Heuristic::full, 72), ::testing::ElementsAre(1));
   EXPECT_THAT(reruns_of(dtr::Heuristic::msps, 72), ::testing::ElementsAre(1));
   EXPECT_THAT(reruns_of(dtr::Heuristic::lru, 72), ::testing::ElementsAre(0));    // the oldest
   EXPECT_THAT(reruns_of(dtr::Heuristic::size, 72), ::testing::ElementsAre(0));   // 10 > 6 bytes
-  EXPECT_THAT(reruns_of(dtr::Heuristic::ahead, 72), ::testing::ElementsAre(1));  // both for the end
+  EXPECT_THAT(reruns_of(dtr::Heuristic::ahead, 72), ::testing::ElementsAre(1));  // read at the end
 }
 
 /// Of two equal values, the one made last is read first:
@@ -120,7 +120,7 @@ TEST(Dtr, StaysWithinItsLimitWithEveryHeuristic) {
 
 enum class Way { up, down, both };
 
-/// Evicted values that only evicted ones part from the value, going one way or both.
+/// Evicted values connected only through evicted ones, in one direction or both.
 std::set<int> evicted_around(const remat::StageGraph& graph, const std::vector<bool>& evicted,
                              int value, Way way) {
   std::set<int> found;

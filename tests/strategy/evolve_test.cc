@@ -1,4 +1,4 @@
-// The genetic algorithm: what it does to plans, and the strategy as a whole.
+// The genetic algorithm: its operators on plans, and the strategy as a whole.
 
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using testing::ask;
 using testing::random_graph;
 using testing::share_of_peak;
 
-/// What the individual says of itself, by an EventPlan of its own.
+/// Checks the individual's own figures with a new EventPlan.
 void expect_honest(const remat::StageGraph& stages, const evolve::Individual& plan, Bytes limit) {
   remat::EventPlan own(stages, limit);
   remat::change_to(own, plan.events);

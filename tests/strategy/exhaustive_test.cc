@@ -32,8 +32,8 @@ using testing::shapes;
 
 constexpr double kRounding = 1e-9;
 
-/// The largest graphs that get every pattern. LOWTIDE_EXHAUSTIVE_OPS=5 (or 6, for hours) asks for
-/// larger ones.
+/// The largest graphs that get every pattern. LOWTIDE_EXHAUSTIVE_OPS=5 (or 6, for hours) sets a
+/// larger number.
 int largest_ops() {
   const char* asked = std::getenv("LOWTIDE_EXHAUSTIVE_OPS");
   return asked != nullptr ? std::atoi(asked) : 4;
@@ -46,7 +46,7 @@ struct Case {
   double staged, fixed_order, any_order;
 };
 
-/// Every budget from keep-all's peak down to the first that is too small for anything.
+/// Every budget from keep-all's peak down to the first that is too small for any plan.
 template <typename Check>
 void at_every_budget(const Graph& graph, Check check) {
   const CheapestSequence cheapest(graph);
@@ -60,8 +60,8 @@ void at_every_budget(const Graph& graph, Check check) {
   }
 }
 
-/// Every shape with every pattern as far as largest_ops(), and the shapes of five ops each with
-/// one of the patterns in turn.
+/// Every shape with every pattern up to largest_ops(), and the shapes of five ops each with one of
+/// the patterns in turn.
 template <typename Check>
 void on_every_graph(Check check) {
   std::size_t turn = 0;
@@ -97,7 +97,7 @@ TEST(CheapestSequence, CostsWhatTheBestSetOfRerunsCosts) {
   EXPECT_GT(rerunning, 40);
 }
 
-/// Two large values, each read by one op. Listed as they are, both are there at once, or both are
+/// Two large values, each read by one op. In the listed order, both are held at once, or both are
 /// made twice.
 TEST(CheapestSequence, FindsABetterOrder) {
   GraphData data;
@@ -118,7 +118,7 @@ TEST(CheapestSequence, FindsABetterOrder) {
 
 /// How a strategy's answers compare with the best. Reported with --gtest_output=xml.
 struct Tally {
-  int asked = 0;    ///< where a set of reruns is within the budget
+  int asked = 0;    ///< asked where a set of reruns is within the budget
   int missed = 0;   ///< of these, called infeasible
   int dearer = 0;   ///< of these, planned at more than the least cost
 
@@ -197,7 +197,7 @@ TEST(EverySmallGraph, SearchFindsTheBestSetOfReruns) {
   Tally tally;
   int beyond_stages = 0, better_order = 0;
   on_every_graph([&](const Case& now) {
-    // It takes long to give up.
+    // Proving that there is no plan is slow.
     const bool try_it = now.staged != kNever || now.graph.num_ops() < 4;
     if (try_it) check("search", now, tally, testing::short_search("search", 2));
     beyond_stages += now.fixed_order < now.staged;
@@ -210,9 +210,9 @@ TEST(EverySmallGraph, SearchFindsTheBestSetOfReruns) {
   EXPECT_EQ(tally.dearer, 0);
 }
 
-/// Sequences that are cheaper than every set of reruns are rare: all of those on five ops, as far as
-/// the patterns go, where no set of reruns is within the budget at all. Strategies that look among
-/// sets of reruns then say that they found none, not that there is none.
+/// Few sequences are cheaper than every set of reruns: these are all cases on five ops with the
+/// patterns in which no set of reruns is within the budget. Strategies that search only sets of
+/// reruns then say that they found no plan, not that there is none.
 TEST(EverySmallGraph, NothingBeyondStagesIsDenied) {
   struct Beyond {
     std::string pattern;
@@ -242,8 +242,8 @@ TEST(EverySmallGraph, NothingBeyondStagesIsDenied) {
   }
 }
 
-/// By the solver alone. In-place writes are counted there otherwise than they are done, so only the
-/// bound holds for them.
+/// By the solver alone. The model counts writes in place differently from a plan, so only the bound
+/// is checked for them.
 TEST(EverySmallGraph, CheckmateProvesTheOptimum) {
   if (!has_checkmate()) GTEST_SKIP() << "built without HiGHS";
   Tally tally, in_place;
@@ -294,7 +294,7 @@ TEST(EverySmallGraph, TheFloorIsBelowEverySequence) {
   EXPECT_GT(tight, 20 * loose);
 }
 
-/// Where each op may run again, it is the smallest peak of all.
+/// If each op may run again, it is the smallest peak of all.
 TEST(EverySmallGraph, TheFloorOfMakingIsTheLeastOfAnySequence) {
   int beyond_structure = 0, once = 0;
   on_every_graph([&](const Case& now) {

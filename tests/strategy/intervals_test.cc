@@ -44,7 +44,7 @@ int most_runs(const std::vector<remat::Event>& events) {
   return most;
 }
 
-/// Graphs for which all plans can be tried, with those plans.
+/// Graphs small enough to try all plans, with those plans.
 template <class Check>
 void for_small_graphs(std::uint64_t seed, int count, std::size_t most_events, const Check& check) {
   for (int graphs = 0; graphs < count; ++seed) {
@@ -77,7 +77,7 @@ TEST(Conflict, MissesWhatTheStageIsAboveTheLimit) {
   }
 }
 
-/// Bytes that the ways out promise for the reruns in `more` that are not in `plan`.
+/// Bytes of the ways out that belong to reruns in `more` that are not in `plan`.
 Bytes promised(const intervals::Conflict& conflict, const remat::EventPlan& plan,
                const std::vector<remat::Event>& more) {
   Bytes bytes = 0;

@@ -1,4 +1,4 @@
-// What the labels, the units and the order of independent ops may not change.
+// Invariance under labels, units and the order of independent ops.
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -76,8 +76,8 @@ Graph scaled(const Graph& graph, Bytes bytes, double cost) {
   return Graph(std::move(data));
 }
 
-/// Any order in which every op comes behind those that make what it reads, and writers of a
-/// resident stay where they are among its readers.
+/// A random order in which every op comes after the makers of its inputs, and writers of a resident
+/// stay in place among its readers.
 Graph reordered(const Graph& graph, std::uint64_t seed) {
   const int ops = graph.num_ops();
   std::vector<std::vector<bool>> before(ops, std::vector<bool>(ops));
@@ -112,7 +112,7 @@ Graph reordered(const Graph& graph, std::uint64_t seed) {
 
 // ---- Strategies --------------------------------------------------------------------------------
 
-/// What a user sees of an answer.
+/// The part of an answer that a user sees.
 struct Result {
   Outcome outcome;
   double cost = 0;

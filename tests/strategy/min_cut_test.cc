@@ -142,7 +142,7 @@ TEST(MinCut, RunsCheapOpsAgainBeforeDearOnes) {
     ASSERT_FALSE(decision.executions.empty()) << decision.message;
     const double extra = lower(graph, decision.executions).cost - keep_all;
     EXPECT_GT(extra, 0) << share;
-    EXPECT_LT(extra, 40) << share;  // less than one dear op
+    EXPECT_LT(extra, 40) << share;  // less than one expensive op
   }
 }
 

@@ -24,7 +24,7 @@ TEST(Mixture, FitsWhereverTheLeanerPlanDoesAndCostsNoMoreThanBoth) {
     const Bytes lean_peak = plan_of(graph, leaner, 0).memory().peak();
     search::Mixture mixture(graph, cheaper, leaner);
     EXPECT_FALSE(mixture.within(graph.resident_bytes()));
-    // Up and down, since the mixture goes on from where it was.
+    // Up and down, since the mixture continues from its last state.
     for (Bytes limit : {lean_peak, lean_peak * 21 / 20, lean_peak}) {
       const auto events = mixture.within(limit);
       ASSERT_TRUE(events);

@@ -79,7 +79,7 @@ TEST(PriceBound, IsBelowEveryPlanForEverySizeOfCluster) {
 }
 
 TEST(PriceBound, AllowsForEveryByteThatMayBeWrittenOver) {
-  // The verifier lets a small output take the place of a larger input, which then is gone.
+  // The verifier lets a small output overwrite a larger input, which then is gone.
   GraphData data;
   data.tensors = {testing::resident("x", 8), testing::value("a", 100), testing::value("b", 10)};
   data.ops = {testing::op("make", {0}, {1}), testing::op("shrink", {1}, {2})};

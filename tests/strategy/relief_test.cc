@@ -1,4 +1,4 @@
-// Making a plan fit, and dropping together what several ops make from one value.
+// Makes a plan fit, and drops outputs of several readers of one value together.
 
 #include "strategy/search/relief.h"
 
@@ -24,7 +24,7 @@ constexpr int kGates = 4;
 constexpr double kBlockCost = 10;
 constexpr double kGateCost = 0.1;
 
-/// A recurrence: each step makes a block at great cost, and from it gates, which the backward pass
+/// A recurrence: each step makes a block at high cost, and from it gates, which the backward pass
 /// reads in reverse.
 Graph gated_steps(int steps) {
   GraphData data;
@@ -139,7 +139,7 @@ TEST(PricedDescent, DropsWhatIsMadeFromOneValueTogether) {
   const Graph steps = gated_steps(kSteps);
   const remat::StageGraph graph(steps);
   std::vector<double> price(graph.num_stages());
-  // Less than a block for any one gate, more for all that are made from it.
+  // Less than a block for any one gate, more for all gates made from it.
   price[stage_of(steps, graph, "loss")] = 0.5 * kBlockCost / 80;
   const std::vector<remat::Event> events =
       search::PricedDescent(graph, remat::Prices(price)).run({}, Control());
@@ -173,7 +173,7 @@ TEST(Moves, DropOnlyWhatIsWorthIt) {
   EXPECT_TRUE(moves.drop_if_worth(gate, kGateCost + 3, block_for(2)));  // the block is held
   EXPECT_DOUBLE_EQ(plan.cost(), before + kGateCost);
   moves.undo();
-  EXPECT_TRUE(moves.drop_if_worth(gate, 100, block_for(50)));  // all is made again
+  EXPECT_TRUE(moves.drop_if_worth(gate, 100, block_for(50)));  // everything is made again
   EXPECT_GT(plan.cost(), before + kBlockCost);
   moves.hold_with_readers({gate.stage, stage_of(steps, graph, "block 0")});
   EXPECT_DOUBLE_EQ(plan.cost(), before);

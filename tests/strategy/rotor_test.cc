@@ -1,4 +1,4 @@
-// The dynamic program of `rotor` against all persistent schedules of small chains, written out as
+// The dynamic program of `rotor` against all persistent schedules of small chains, given as
 // executions and measured by replay.
 
 #include <gtest/gtest.h>
@@ -42,8 +42,8 @@ Schedule joined(Schedule a, const Schedule& b) {
   return a;
 }
 
-/// All ways through layers s .. t (from 1) and back when the activation before s is there, and that
-/// of t too if `next_held`.
+/// All schedules through layers s .. t (from 1) and back when the activation before s is held, and
+/// that of t too if `next_held`.
 std::vector<Schedule> schedules(int layers, int s, int t, bool next_held) {
   const auto forward = [](int layer) { return layer - 1; };
   const auto backward = [&](int layer) { return 2 * layers - layer; };
@@ -128,7 +128,7 @@ TEST(BlockChain, GivesEachLayerOfAChainABlock) {
   const chain::BlockChain chain(cut, 100);
   ASSERT_EQ(chain.num_blocks(), 5);
   EXPECT_EQ(chain.fixed_bytes(), 8);  // the input
-  // The gradient of the first layer reads the second state alone.
+  // Only the gradient of the first layer reads the second state.
   EXPECT_EQ(chain.stages(0), (std::vector<int>{0}));
   EXPECT_EQ(chain.stages(1), (std::vector<int>{1, 8, 9}));
   EXPECT_EQ(chain.stages(4), (std::vector<int>{4, 5}));

@@ -1,5 +1,5 @@
-// Parts of the search on their own: descent at prices, events to executions and back, and what held
-// values are worth.
+// Parts of the search on their own: descent at prices, events to executions and back, and the price
+// of held values.
 
 #include <gtest/gtest.h>
 
@@ -45,8 +45,8 @@ std::vector<remat::Event> random_events(const remat::StageGraph& graph, std::uin
   return events;
 }
 
-/// The last moment (stage, op) at which anything reads what the op made at `from`, before it makes
-/// it again; `from` when nothing does. By looking at every run of every reader.
+/// The last moment (stage, op) at which anything reads the output that the op made at `from`,
+/// before it makes it again; `from` when nothing does. Checks every run of every reader.
 std::pair<int, int> last_read(const remat::StageGraph& graph, const std::set<remat::Event>& runs,
                               int value, std::pair<int, int> from) {
   const remat::StageValue& v = graph.value(value);
@@ -65,8 +65,8 @@ std::pair<int, int> last_read(const remat::StageGraph& graph, const std::set<rem
   return last;
 }
 
-/// Per stage: bytes of values that are held from before the stage until after it. By looking at
-/// every run of every op.
+/// Per stage: bytes of values held from before the stage until after it. Checks every run of every
+/// op.
 std::vector<Bytes> held_over(const remat::StageGraph& graph,
                              const std::vector<remat::Event>& events) {
   std::set<remat::Event> runs(events.begin(), events.end());
@@ -211,7 +211,7 @@ TEST(Evictions, NeedLessThanSegmentsWhereWholeChainsMustRunAgain) {
   }
 }
 
-/// A recurrence over a table that every step reads, and that costs next to nothing to make again.
+/// A recurrence over a table that every step reads, and that is very cheap to make again.
 Graph recurrence(int steps) {
   GraphData data;
   data.name = "recurrence";
@@ -274,7 +274,7 @@ TEST(Starts, MixtureIsTheCheapestOfThoseTried) {
       starts.add(added.back());
     }
     const Bytes limit = std::ranges::min_element(added, {}, &search::Start::peak)->peak;
-    double least = std::numeric_limits<double>::infinity();  // of all pairs: few enough to be tried
+    double least = std::numeric_limits<double>::infinity();  // over all pairs: few enough to try
     for (const search::Start& cheaper : added) {
       for (const search::Start& leaner : added) {
         if (cheaper.peak <= limit || leaner.peak > limit || cheaper.cost >= leaner.cost) continue;

@@ -43,7 +43,7 @@ class Answers {
   }
 
  private:
-  /// Asks for `budget`; when that is infeasible, asks for what the answer names, which must do.
+  /// Asks for `budget`; if that is infeasible, asks for the named budget, which must suffice.
   void check_answer(const Graph& graph, Bytes budget, double thousand_moves) {
     const StrategyOptions options = short_search(name_, thousand_moves);
     const Decision decision = ask(name_, graph, budget, options);
@@ -147,7 +147,7 @@ TEST(Search, EndsWhenTheUserSaysSo) {
   Control::request_stop();
   const Decision decision = ask("search", graph, share_of_peak(graph, 0.3));
   Control::clear_stop();
-  // What the bound's solution gives without any search may already do.
+  // The plan of the bound's solution, without a search, may already fit.
   if (decision.outcome == Outcome::stopped) {
     EXPECT_TRUE(decision.executions.empty());
   } else {

@@ -20,8 +20,8 @@ inline strategy::Decision ask(std::string_view strategy, const Graph& graph, Byt
   return asked.decide({graph, budget, options, control});
 }
 
-/// For strategies that else take seconds: enough work for a small graph. Those with a solver refuse
-/// what is too large for that.
+/// Options for strategies that otherwise run for seconds: enough work for a small graph. Strategies
+/// with a solver refuse graphs that are too large for it.
 inline strategy::StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
   const double rows = thousand_moves < 10 ? 400 : 2500;
   if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}, {"order", 0.1}};
@@ -41,7 +41,7 @@ inline std::vector<std::string> strategy_names() {
   return names;
 }
 
-/// What GoogleTest accepts as the name of a parameter.
+/// The text as a parameter name that GoogleTest accepts.
 inline std::string test_name(std::string strategy) {
   std::ranges::replace(strategy, '-', '_');
   return strategy;

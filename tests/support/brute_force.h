@@ -12,7 +12,7 @@ inline constexpr double kNever = std::numeric_limits<double>::infinity();
 /// One set of reruns, as a plan.
 struct Candidate {
   double cost;
-  Bytes peak;           ///< with nothing written in place
+  Bytes peak;           ///< without writes in place
   Bytes in_place_peak;  ///< with writes in place, as strategies count it
 };
 
@@ -23,7 +23,7 @@ std::vector<remat::Event> allowed_events(const remat::StageGraph& graph);
 std::vector<Candidate> all_plans(const Graph& graph, const remat::StageGraph& stages,
                                  const std::vector<remat::Event>& events);
 
-/// Of the plans whose peak (Candidate::peak or in_place_peak) is within the budget; else kNever.
+/// The least cost of plans whose peak (by the given member) is within the budget; else kNever.
 double least_cost(const std::vector<Candidate>& plans, Bytes Candidate::*peak, Bytes budget);
 
 }  // namespace lowtide::testing

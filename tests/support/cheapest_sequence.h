@@ -7,17 +7,17 @@
 
 namespace lowtide::testing {
 
-/// Which sequences of executions and frees are meant; each kind holds those before it.
+/// A set of sequences of executions and frees; each includes the ones before it.
 enum class Sequences : std::uint8_t {
-  staged,       ///< first runs in the graph's order, and in between each op again at most once, in
-                ///< that order too: what remat/stage_graph.h calls a set of events
+  staged,       ///< first runs in the graph's order, and between them each op again at most once,
+                ///< in that order too: a set of events in remat/stage_graph.h
   fixed_order,  ///< first runs in the graph's order, anything in between
-  any_order     ///< everything that the definition of a sequence allows
+  any_order     ///< all sequences that the definition allows
 };
 
-/// The least cost of a sequence within a budget, by the definitions of
-/// docs/reference/graph-format.md and nothing else: the shortest path over what is live and what
-/// has run. It shares no code with strategies, lowering or replay.
+/// The least cost of a sequence within a budget, only by the definitions of
+/// docs/reference/graph-format.md: the shortest path over live values and executed ops. It shares
+/// no code with strategies, lowering or replay.
 ///
 /// For graphs without views and without writes to residents, of at most 8 ops and 12 values: the
 /// path has up to 2^(values + ops) states.
@@ -31,12 +31,12 @@ class CheapestSequence {
  private:
   using Set = std::uint32_t;
 
-  /// One way to execute an op: which outputs are written over which inputs is decided.
+  /// One way to execute an op, with its choice of outputs to write over inputs.
   struct Execution {
     int op;
     Set inputs, outputs;
     Set overwritten;  ///< inputs that end when the op begins
-    Bytes bytes;      ///< what it adds to those that were in use
+    Bytes bytes;      ///< bytes added to those in use before
     double cost;
     bool once;
   };

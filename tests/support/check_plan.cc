@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// A folder that goes when this does.
+/// A folder that is deleted with this object.
 class ScratchFolder {
  public:
   ScratchFolder() {

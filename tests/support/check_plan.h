@@ -11,7 +11,7 @@
 
 namespace lowtide::testing {
 
-/// What tools/check_plan.py, which shares nothing with this program, says of a plan.
+/// The verdict of tools/check_plan.py, which shares no code with this program, on a plan.
 struct PythonVerdict {
   bool valid = false;
   double cost = 0;

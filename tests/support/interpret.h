@@ -32,7 +32,7 @@ inline c10::ScalarType torch_type(DType dtype) {
 }
 
 /// Runs every op of a graph once, in order, on ordinary tensors, and keeps every result: the
-/// plainest meaning that a graph can have.
+/// simplest meaning of a graph.
 class Interpreter {
  public:
   explicit Interpreter(Graph graph) : graph_(std::move(graph)) {
@@ -65,7 +65,7 @@ class Interpreter {
     }
   }
 
-  /// What the graph says of a result must be what the kernel made.
+  /// The graph's type of a result must be the type that the kernel made.
   static void expect_type(const Op& op, const Tensor& said, const at::Tensor& made) {
     const bool same_type = !said.dtype || made.scalar_type() == torch_type(*said.dtype);
     if (made.sizes() == said.shape && same_type) return;

@@ -12,7 +12,7 @@
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 
-/// Budgets for which brute force knows the least cost, for strategies that come close to it.
+/// Budgets with a least cost known by brute force, for strategies that come close to it.
 namespace lowtide::testing {
 
 struct KnownOptimum {
@@ -22,8 +22,8 @@ struct KnownOptimum {
   double cost;  ///< the least of any plan with writes in place; kNever where there is none
 };
 
-/// 40 small random graphs, at three shares of their peak each. Few without a plan: to find that
-/// there is none takes long.
+/// 40 small random graphs, at three shares of their peak each. Few cases have no plan: finding that
+/// out is slow.
 inline std::vector<KnownOptimum> known_optima() {
   std::vector<KnownOptimum> known;
   int graphs = 0, infeasible = 0;
@@ -46,8 +46,8 @@ inline std::vector<KnownOptimum> known_optima() {
   return known;
 }
 
-/// What the strategy's plan costs, which is within the budget; nothing where there is none, and
-/// then it must have said so.
+/// The cost of the strategy's plan, which must be within the budget; nothing if there is no plan,
+/// and then the strategy must have said so.
 inline std::optional<double> cost_of_answer(std::string_view strategy, const KnownOptimum& known,
                                             const strategy::StrategyOptions& options) {
   const strategy::Decision decision = ask(strategy, known.graph, known.budget, options);

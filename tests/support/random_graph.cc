@@ -9,7 +9,7 @@
 namespace lowtide::testing {
 namespace {
 
-/// Chance by integers alone, so that every standard library draws the same.
+/// Random draws with integers only, so that every standard library draws the same.
 class Chance {
  public:
   explicit Chance(std::uint64_t seed) : engine_(seed) {}
@@ -113,7 +113,7 @@ class Generator {
         data_.tensors[static_cast<std::size_t>(first)].kind == Kind::resident;
     if (!is_resident || !chance_.percent(20)) return;
     made.mutates = {0};
-    // An update runs once; statistics may be withheld from a second execution.
+    // An update runs once; statistics may be withheld from a second run.
     made.recomputable = made.recomputable && chance_.percent(50);
     if (chance_.percent(30)) {
       data_.tensors.resize(data_.tensors.size() - made.outputs.size());

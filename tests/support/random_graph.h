@@ -7,7 +7,7 @@
 
 namespace lowtide::testing {
 
-/// What a random graph may have, each with some probability.
+/// Features of a random graph, each used with some probability.
 struct RandomGraphOptions {
   int ops = 40;
   bool views = true;         ///< view ops, also of residents and of views
@@ -27,12 +27,12 @@ Graph random_graph(std::uint64_t seed, const RandomGraphOptions& options = {});
 std::vector<OpId> random_executions(const Graph& graph, std::uint64_t seed);
 
 /// The training graph of a chain: forward op i makes activation i from activation i - 1; backward
-/// op i reads activations i and i - 1 and the gradient behind it. The output is the first gradient.
+/// op i reads activations i and i - 1 and the gradient after it. The output is the first gradient.
 /// Every activation has `bytes`, every op costs 1, backward ops 2.
 Graph chain_graph(int layers, Bytes bytes = 1024);
 
-/// A small training step: forward ops that read one or two of what the last few made, and backward
-/// ops, which run once, that read the gradient behind and any of the forward values.
+/// A small training step: forward ops that read one or two recent values, and backward ops, which
+/// run once, that read the gradient after them and any of the forward values.
 Graph random_step(std::uint64_t seed, int forward, int backward);
 
 /// A tensor that owns bytes, and an op, to write small graphs by hand.

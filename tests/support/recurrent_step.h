@@ -8,9 +8,9 @@
 
 namespace lowtide::testing {
 
-/// A recurrent step of 20 states of 100 bytes: each is made of the one before, op 20 stacks all, and
-/// what comes of the stack needs much memory before it is read once more, for a gradient. Then the
-/// states are read backwards. A state and a step back cost 10, the stack 1, what comes of it 5 each.
+/// A recurrent step of 20 states of 100 bytes. Each state is made from the one before; op 20 stacks
+/// all. The scores of the stack need much memory before the stack is read again, for a gradient.
+/// Then states are read backwards. A state and a step back cost 10, the stack 1, ops on it 5 each.
 inline Graph recurrent_step() {
   constexpr int kStates = 20;
   constexpr Bytes kBytes = 100;

@@ -8,8 +8,8 @@
 
 namespace lowtide::testing {
 
-/// Which earlier ops each op reads, as a set of bits: all that a graph of ops with one output each
-/// has beside sizes and costs.
+/// The earlier ops that each op reads, as a set of bits: a graph of ops with one output each,
+/// without sizes and costs.
 using Shape = std::vector<unsigned>;
 
 /// Every shape in which each op but the last is read by another, so that all are needed.
@@ -52,7 +52,7 @@ inline const std::vector<Pattern>& patterns() {
   return all;
 }
 
-/// A resident of one byte, which the ops that read nothing else read.
+/// Adds a resident of one byte; ops without other inputs read it.
 inline Graph graph_of(const Shape& shape, const Pattern& pattern) {
   const int ops = static_cast<int>(shape.size());
   GraphData data;

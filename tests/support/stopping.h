@@ -11,7 +11,7 @@
 
 namespace lowtide::testing {
 
-/// A strategy whose work `option` makes endless answers with its best when the time is over.
+/// A strategy with endless work by `option` must answer with its best when time runs out.
 inline void expect_best_when_time_is_over(std::string_view name, std::string_view option,
                                           double share) {
   const Graph graph = chain_graph(60);
@@ -25,7 +25,7 @@ inline void expect_best_when_time_is_over(std::string_view name, std::string_vie
   EXPECT_LE(with_in_place(graph, lower(graph, decision.executions)).peak_bytes, budget);
 }
 
-/// A strategy that is stopped before it begins says so, and has no plan.
+/// A strategy that is stopped before it begins must say so, and have no plan.
 inline void expect_end_when_user_says_so(std::string_view name) {
   const Graph graph = chain_graph(50);
   Control::request_stop();

@@ -5,7 +5,7 @@
 
 namespace lowtide::testing {
 
-/// A graph small enough to try every set of reruns, and all of them.
+/// A graph small enough to try every set of reruns, with all plans.
 struct Tiny {
   Graph graph;
   remat::StageGraph stages;

@@ -6,9 +6,9 @@
 
 namespace lowtide::testing {
 
-/// Each branch makes something large (100 bytes), and of that something small. One after the other
-/// they need 102 bytes; in the order of the graph both large ones are there at once, or both are
-/// made twice. Every op costs 1.
+/// Each branch makes a large value (100 bytes), and from it a small one. Branch by branch they need
+/// 102 bytes; in the order of the graph both large values are held at once, or both are made twice.
+/// Every op costs 1.
 inline Graph two_branches() {
   GraphData data;
   data.name = "branches";

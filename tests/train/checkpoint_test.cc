@@ -137,7 +137,7 @@ TEST_F(CheckpointTest, StoresComplexNumbersAsFarAsTheFormatHasThem) {
   const std::string wide(16, '\x40');
   EXPECT_THAT([&] { write_safetensors(file_, {{"z", DType::c128, {1}, wide}}, {}); },
               ThrowsMessage<InputError>(HasSubstr("c128")));
-  EXPECT_EQ(SafetensorsReader(file_).entries().size(), 1u);  // the old file is as it was
+  EXPECT_EQ(SafetensorsReader(file_).entries().size(), 1u);  // the old file is unchanged
 }
 
 TEST_F(CheckpointTest, AFullDiskLeavesTheOldOne) {
@@ -145,7 +145,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldOne) {
   const std::string before = content_of(file_);
   EXPECT_THROW(save_checkpoint("/dev/full", state_at(2), tensors(2)), Error);
   std::filesystem::create_directory(folder_ /
-                                    "run.ckpt.partial");  // nothing can be written beside it
+                                    "run.ckpt.partial");  // no temporary file is possible
   EXPECT_THROW(save(2, 2), Error);
   EXPECT_EQ(content_of(file_), before);
 }

@@ -52,7 +52,7 @@ TEST(Synthetic, DependsOnSeedAndStepAlone) {
   const auto a = synthetic_batches({models::Task::images, 5}, 1),
              b = synthetic_batches({models::Task::images, 5}, 1);
   const auto other_seed = synthetic_batches({models::Task::images, 5}, 2);
-  filled(*a, images(4, 3, 8), 0);  // what was drawn before does not matter
+  filled(*a, images(4, 3, 8), 0);  // earlier draws do not matter
   const Batch third = filled(*a, images(4, 3, 8), 3);
   EXPECT_TRUE(third.input.equal(filled(*b, images(4, 3, 8), 3).input));
   EXPECT_TRUE(third.target.equal(filled(*b, images(4, 3, 8), 3).target));

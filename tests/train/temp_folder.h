@@ -10,7 +10,7 @@
 
 namespace lowtide::train {
 
-/// A folder of its own for a test; gone afterwards.
+/// A new temporary folder for a test; deleted afterwards.
 class TempFolder {
  public:
   TempFolder() {

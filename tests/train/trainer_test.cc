@@ -21,7 +21,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// A stop request, a checkpoint or a profile of one test must not reach another.
+/// A stop request, a checkpoint or a profile must not leak from one test to another.
 class TrainerTest : public ::testing::Test {
  protected:
   void SetUp() override { Control::clear_stop(); }

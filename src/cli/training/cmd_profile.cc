@@ -91,7 +91,7 @@ Action define_profile(CLI::App& app) {
       "and writes the graph with times, workspaces and allocation sequences. Measurements are\n"
       "kept in ~/.cache/lowtide, one file per device and number of threads, and reused; Ctrl-C\n"
       "keeps what was measured so far. Times from a busy machine are too long: --measure-again\n"
-      "mends them.",
+      "corrects them.",
       "  lowtide profile unet.json -o unet.json\n");
   return [arguments] { return profile(*arguments); };
 }

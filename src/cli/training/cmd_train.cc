@@ -27,7 +27,7 @@ struct Arguments {
   bool json = false;
 };
 
-/// One of two words.
+/// Reads one of two words; returns whether it is the second.
 bool is_second(const std::string& option, const std::string& value, const std::string& first,
                const std::string& second) {
   if (value != first && value != second) {
@@ -86,7 +86,7 @@ void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Memory";
   add_edit<std::string>(
       app, edits, "--budget",
-      "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [what keep-all takes]",
+      "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [no limit: keep-all]",
       set_budget)
       ->type_name("BUDGET")
       ->group(group);
@@ -187,7 +187,7 @@ Action define_train(CLI::App& app) {
   add_memory_options(app, arguments->edits);
   add_planning_options(app, arguments->planning);
   add_file_options(app, arguments->edits);
-  app.add_option("--resume", arguments->resume, "Go on from a checkpoint, with its options")
+  app.add_option("--resume", arguments->resume, "Continue from a checkpoint, with its options")
       ->type_name("FILE")
       ->group("Files");
   auto& edits = arguments->edits;
@@ -200,10 +200,10 @@ Action define_train(CLI::App& app) {
       app,
       "Measures the ops of the model (once per device; kept in ~/.cache/lowtide), plans within "
       "the\n"
-      "budget, takes one block of memory, and trains in it. The budget counts parameters,\n"
+      "budget, allocates one block of memory, and trains in it. The budget counts parameters,\n"
       "gradients, optimizer state, the batch, activations, workspaces and fragmentation.\n"
       "Recomputation changes no bit of the result. A resumed run takes everything from its\n"
-      "checkpoint, saves to the same file, and goes on bit for bit; --steps N extends it, and\n"
+      "checkpoint, saves to the same file, and continues bit for bit; --steps N extends it, and\n"
       "--budget, --strategy and the like may change. Ctrl-C saves after the step if --save was "
       "given.",
       "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"

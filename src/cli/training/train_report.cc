@@ -69,7 +69,7 @@ nlohmann::json to_json(const train::TrainResult& r) {
 std::string describe(const train::TrainResult& r) {
   const std::int64_t done = r.first_step + static_cast<std::int64_t>(r.losses.size());
   if (r.losses.empty() && !r.stopped) {
-    return fmt::format("all {} steps are done already; --steps N goes on to N.\n", done);
+    return fmt::format("all {} steps are done already; --steps N continues to N.\n", done);
   }
   report::Table table({"steps done", fmt::format("{} ({})", done, status(r))},
                       report::Table::Align::left);

@@ -42,8 +42,8 @@ void BlockChain::cut_forward(const std::vector<Cut>& points, int most_blocks) {
   }
 }
 
-/// A value can be read in the backward part of the block that made it, and of those in whose state
-/// it is. A stage belongs to the latest block that suits all that it reads.
+/// A value can be read in the backward part of the block that made it, and of blocks that have it
+/// in their state. A stage belongs to the latest block that suits all its inputs.
 void BlockChain::cut_backward() {
   int now = num_blocks() - 1;
   std::vector<int> begins(num_blocks(), graph_.end());
@@ -65,7 +65,7 @@ void BlockChain::cut_backward() {
   }
 }
 
-/// The last block that a forward value enters, or else the one that makes it.
+/// The block of the last forward reader of the value, or else the one that makes it.
 int BlockChain::last_entered(int value) const {
   const remat::StageValue& made = graph_.value(value);
   const auto end = std::ranges::lower_bound(made.readers, forward_end_);
@@ -177,8 +177,8 @@ bool BlockChain::counts(int value) const {
   return graph_.value(value).producer < forward_end_ && !kept_[value];
 }
 
-/// Of the values that count: those `alive` are there at the start and those `wanted` at the end;
-/// others from where they are made to their last use. Those `outside` are not counted.
+/// Counts values as counts() says, except those `outside`. Values `alive` exist at the start,
+/// values `wanted` at the end; others exist from their run to their last use.
 Bytes BlockChain::peak(const std::vector<Step>& steps, const std::vector<int>& outside,
                        const std::vector<int>& alive, const std::vector<int>& wanted) const {
   const int length = static_cast<int>(steps.size());
@@ -239,7 +239,7 @@ void BlockChain::make_runs() {
   }
 }
 
-/// Walks through the backward part and makes again, right before a stage, what it reads and lacks.
+/// Walks through the backward part; makes missing inputs of a stage again right before it.
 std::vector<BlockChain::Step> BlockChain::backward_steps(int j,
                                                          const std::vector<int>& held) const {
   const Block& block = block_at(j);

@@ -9,19 +9,19 @@ namespace lowtide::strategy::chain {
 /// Stages to run one after the other.
 struct Run {
   std::vector<int> stages = {};
-  double cost = 0;  ///< of forward stages, which a first run takes in any case
-  Bytes peak = 0;   ///< beyond what was held before, for forward stages also beyond the gradients
+  double cost = 0;  ///< of forward stages; a first run has this cost in any case
+  Bytes peak = 0;   ///< beyond bytes held before; for forward stages also beyond the gradients
 };
 
-/// One way to get through the backward part of a block: what is held of its forward part until
-/// then, and the run of the backward part, which makes again what it needs and is not held.
+/// One choice for the backward part of a block: the values of its forward part that are held until
+/// then, and the run of the backward part, which makes missing values again.
 struct Tape {
-  Run make;            ///< from the block's state: what is held
-  Run make_beside_next;  ///< the same, when the next block's state is there already
-  Run make_and_go_on;  ///< and the next block's state
+  Run make;            ///< makes the held values from the block's state
+  Run make_beside_next;  ///< the same, when the next block's state is held already
+  Run make_and_go_on;  ///< also makes the next block's state
   Run first;           ///< all stages of the block, once
-  Bytes held = 0;      ///< with the next block's state
-  Run backward;        ///< peak: with what is held and the gradients
+  Bytes held = 0;      ///< bytes, the next block's state included
+  Run backward;        ///< peak: includes held values and gradients
   Bytes backward_peak_beside_next = 0;  ///< the same without the next block's state
 };
 
@@ -29,29 +29,29 @@ struct Tape {
 /// starts from *state* j, the values that cross the point before it; state 0 is empty. The backward
 /// pass goes through the blocks from last to first.
 ///
-/// Values that the chain does not explain are held throughout: those that may not be made again,
-/// and those that are read in the backward part of another block.
+/// Values that do not fit the chain are held throughout: values that may not be made again, and
+/// values that the backward part of another block reads.
 class BlockChain {
  public:
-  /// At most so many blocks: points are left out evenly. `cut` must outlive the chain.
+  /// At most this many blocks: leaves points out evenly. `cut` must outlive the chain.
   BlockChain(const CutGraph& cut, int most_blocks);
 
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   const std::vector<bool>& kept() const { return kept_; }  ///< per value: held throughout
-  /// Of what is held throughout, resident tensors included.
+  /// Bytes of all values that are held throughout, resident tensors included.
   Bytes fixed_bytes() const { return fixed_bytes_; }
-  /// Of the gradients that are live when the backward part of the block begins.
+  /// Bytes of gradients that are live when the backward part of the block begins.
   Bytes gradient_bytes(int block) const { return block_at(block).gradient_bytes; }
   const std::vector<int>& state(int block) const { return block_at(block).state; }
-  /// Of state `block`, without what state `other` (earlier) holds already.
+  /// Bytes of state `block`, without the values that (earlier) state `other` holds already.
   Bytes state_bytes(int block, int other) const;
-  /// Runs through a block to the next state, and drops its own: for the first time or again.
+  /// Runs through a block to the next state and drops its own state; `first`: not a rerun.
   const Run& pass(int block, bool first) const { return block_at(block).pass[first]; }
-  /// The same while its own state is held besides.
+  /// The same, but also holds its own state.
   const Run& start(int block, bool first) const { return block_at(block).start[first]; }
   /// Values of the block that its backward part reads.
   const std::vector<int>& read_back(int block) const { return block_at(block).read_back; }
-  /// The tape that holds these values of the block, in ascending order; any of them.
+  /// The tape that holds `values`, any values of the block, in ascending order.
   Tape tape(int block, const std::vector<int>& values) const;
   const remat::StageGraph& graph() const { return graph_; }
   /// Stages of the forward part, then of the backward part.
@@ -68,7 +68,7 @@ class BlockChain {
   };
   struct Step {
     int stage;
-    Bytes beside;  // bytes of gradients and of what they need
+    Bytes beside;  // bytes of gradients and workspace
   };
 
   void cut_forward(const std::vector<Cut>& points, int most_blocks);
@@ -84,7 +84,7 @@ class BlockChain {
   bool in_state(int value, int block) const;
   bool counts(int value) const;
   Bytes gradients_before(int stage) const;
-  /// Stages of the block that make what is wanted and not held, from state and kept values.
+  /// Stages of the block that make wanted values that are not held, from state and kept values.
   std::vector<int> makers(int block, const std::vector<int>& wanted,
                           const std::vector<int>& held) const;
   std::vector<Step> backward_steps(int block, const std::vector<int>& held) const;

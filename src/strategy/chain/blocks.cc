@@ -9,8 +9,8 @@ namespace {
 
 using Tapes = std::vector<std::vector<chain::Tape>>;
 
-/// Makes, for each block, a choice of tapes from all that its backward part reads to the fewest
-/// bytes from which that can be made again.
+/// Makes a choice of tapes for each block: from all values that its backward part reads, to the
+/// fewest bytes from which these can be made again.
 class BlockTapes {
  public:
   BlockTapes(const Graph& graph, const CutGraph& cut, const chain::BlockChain& chain)
@@ -21,7 +21,7 @@ class BlockTapes {
         cheap_(cheap_stages(graph, cut.graph, cut.forward_end)),
         tapes_(chain.num_blocks()),
         held_(chain.num_blocks()) {
-    // A state is there while its block is solved. That parts the minimum cut into one per block.
+    // A state is held while its block is solved. So the minimum cut splits into one per block.
     for (int j = 0; j < chain.num_blocks(); ++j) {
       for (int v : chain.state(j)) kept_[v] = true;
     }
@@ -40,7 +40,7 @@ class BlockTapes {
   }
 
  private:
-  /// Which of the stages of a block that are cheap, or not, run once.
+  /// The cheap stages of a block, or the others, some of which may have to run only once.
   struct Question {
     std::vector<int> stages;
     solver::Knapsack knapsack;
@@ -62,7 +62,7 @@ class BlockTapes {
     return questions;
   }
 
-  /// While cheap stages are in question, all others run once; after that no cheap one needs to.
+  /// While cheap stages are in question, all others run once; afterwards no cheap one has to.
   std::vector<bool> once(const std::vector<Question>& questions, bool cheap, int level,
                          int levels) const {
     std::vector<bool> result(end_, cheap);
@@ -96,7 +96,7 @@ class BlockTapes {
   const remat::StageGraph& graph_;
   int end_;
   const chain::BlockChain& chain_;
-  std::vector<bool> kept_;  // and all states
+  std::vector<bool> kept_;  // includes all states
   std::vector<bool> cheap_;
   Tapes tapes_;
   std::vector<std::vector<std::vector<int>>> held_;  // per block and tape

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Calls `visit` with each way to store a state on the way from s: the block whose state is stored,
+/// Calls `visit` for each state that may be stored on the path from s, with the block of the state,
 /// the bytes needed to get there and the cost.
 template <typename Visit>
 void for_each_split(const BlockChain& chain, int s, int t, bool first, Visit visit) {
@@ -23,7 +23,7 @@ void for_each_split(const BlockChain& chain, int s, int t, bool first, Visit vis
   }
 }
 
-/// Without executions of forward stages that nothing reads and that are not their first.
+/// Drops unread reruns of forward stages.
 std::vector<OpId> without_unread(const remat::StageGraph& graph, const std::vector<int>& stages) {
   std::vector<int> runs(graph.num_stages());
   for (int i : stages) ++runs[i];
@@ -131,7 +131,7 @@ void PersistentProgram::offer_splits(Span span, Costs& costs) const {
   for_each_split(chain_, span.first, span.last, is_first(span), visit);
 }
 
-/// Finds again what gave the cost.
+/// Finds the choice that led to the cost.
 PersistentProgram::Choice PersistentProgram::choice(Span span, int slots) const {
   const double target = at(span)[slots];
   const bool is_leaf = span.first == span.last;
@@ -199,7 +199,7 @@ bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
   const auto leanest = coarse.fewest_slots();
   if (!leanest || trials.offer(coarse.order(*leanest)) > request.budget_bytes) return true;
 
-  // Some values die earlier than the program reckons: more memory than there is may do.
+  // Some values die earlier than the program assumes: more than the available memory may work.
   constexpr double kMore = 1.25;
   const Bytes available = std::max<Bytes>(1, request.budget_bytes - chain.fixed_bytes());
   const auto range = static_cast<Bytes>(kMore * static_cast<double>(available));

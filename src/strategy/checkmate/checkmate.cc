@@ -16,11 +16,11 @@
 namespace lowtide::strategy {
 namespace {
 
-/// A bound and a cost that differ by less are the same number, but for rounding.
+/// A bound and a cost that differ by less are equal up to rounding.
 constexpr double kSame = 1e-8;
 
-/// Solves the model; where the solution's memory exceeds the budget inside stages that the model
-/// does not describe, describes these and solves again.
+/// Solves the model. If the solution needs more than the budget inside stages that the model does
+/// not describe, describes these and solves again.
 class Checkmate {
  public:
   explicit Checkmate(const PlanRequest& request)
@@ -46,7 +46,7 @@ class Checkmate {
   }
 
  private:
-  /// A plan of the local search to begin with; where one is hard to find, of a longer one.
+  /// Starts from a plan of the local search; if it finds none, from a longer search.
   void start(double thousand_moves) {
     constexpr double kShare = 0.2;  // of the time that is left
     for (const double moves : {thousand_moves, 10 * thousand_moves}) {
@@ -61,18 +61,18 @@ class Checkmate {
     if (incumbent_.exists()) report("begins with a plan of the search");
   }
 
-  /// All of the search's work in proportion to its moves.
+  /// All work of the search is in proportion to its moves.
   Decision ask_search(Control& control, double thousand_moves) const {
     const Strategy& search = find_strategy("search");
     StrategyOptions options = default_options(search);
     options["order"] = 0;  // the program keeps the graph's
-    options["prove"] = 0;  // that is for the program
+    options["prove"] = 0;  // the program proves
     options["bound"] *= thousand_moves / options["moves"];
     options["moves"] = thousand_moves;
     return search.decide({request_.graph, request_.budget_bytes, options, control});
   }
 
-  /// One solve. Whether another may find or prove more.
+  /// Makes one solve. Returns whether another may find or prove more.
   bool improve() {
     const checkmate::StageModel model(request_.graph, stages_, model_budget_, form_, inside_);
     solver::SolverRequest asked;
@@ -101,7 +101,7 @@ class Checkmate {
     return refine(model.events_of(solved.values));
   }
 
-  /// After an optimum of the model: whether it is no plan, and the model can be made to say so.
+  /// For an optimum of the model. Returns whether it is no plan and a refined model excludes it.
   bool refine(const std::vector<remat::Event>& events) {
     const Bytes over = incumbent_.offer(events) - request_.budget_bytes;
     if (over <= 0) {
@@ -113,14 +113,14 @@ class Checkmate {
     const bool more = form_ == checkmate::Formulation::ends &&
                       checkmate::describe_overfull(stages_, events, request_.budget_bytes, inside_);
     if (more) return true;
-    // What the model leaves out or the solver's tolerance hides: ask for that much less, once.
+    // The model omits small values, and the solver has a tolerance: lower the budget once by that.
     const bool again = model_budget_ == request_.budget_bytes;
     model_budget_ = request_.budget_bytes - over;
     return again;
   }
 
-  /// The first model's bound is for every plan of its rules; one with more stages described, for
-  /// plans that run each op at most once in a stage. One for less memory says nothing.
+  /// The first model's bound holds for every plan of its rules; one with more stages described, for
+  /// plans that run each op at most once in a stage. A model for less memory gives no bound.
   void take_bound(double bound, bool is_first) {
     constexpr double kRounding = 1e-9;
     if (!std::isfinite(bound) || model_budget_ != request_.budget_bytes) return;
@@ -169,7 +169,7 @@ class Checkmate {
     return result;
   }
 
-  /// The way down of the search, which may even end within the budget.
+  /// The descent of the search, which may even end within the budget.
   void find_leanest() {
     Control no_limit;
     const Decision found = ask_search(no_limit, 0);
@@ -200,10 +200,10 @@ class Checkmate {
   double bound_;
   double staged_bound_ = 0;  ///< on plans that run each op at most once in a stage
   double next_report_ = 0;
-  std::optional<Bytes> smallest_peak_;  ///< of the search's leanest plan
+  std::optional<Bytes> smallest_peak_;  ///< of the search's smallest plan
   bool is_first_ = true;
-  bool infeasible_ = false;  ///< proved
-  bool staged_ = false;      ///< only of plans that run ops at most once between two first runs
+  bool infeasible_ = false;  ///< that no plan exists
+  bool staged_ = false;      ///< proved only for plans with at most one run of an op in a stage
 };
 
 Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }

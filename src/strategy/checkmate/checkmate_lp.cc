@@ -37,7 +37,7 @@ class LpRounding {
   }
 
  private:
-  /// Whether the relaxation has a solution. What rounding adds to memory is kept aside.
+  /// Returns whether the relaxation has a solution. The margin is for memory that rounding adds.
   bool round_with_margin(double margin) {
     const Bytes room = request_.budget_bytes - stages_.resident_bytes();
     const Bytes aside = static_cast<Bytes>(margin * static_cast<double>(room));
@@ -87,7 +87,7 @@ class LpRounding {
     return result;
   }
 
-  /// The last resort, which does not depend on the budget. Keeping everything may need less.
+  /// The last resort, independent of the budget. Keeping everything may need less memory.
   Bytes keep_nothing() {
     const checkmate::StageModel model(request_.graph, stages_, request_.budget_bytes,
                                       checkmate::Formulation::ends);

@@ -8,18 +8,18 @@
 
 namespace lowtide::strategy::checkmate {
 
-/// Checkmate's integer program of a graph, for other solvers to solve.
+/// Checkmate's integer program of a graph, in a form for other solvers.
 struct ExportedModel {
   std::string mps;  ///< free MPS format
   int rows = 0;
   int columns = 0;
 };
 
-/// Throws InputError when the text would take about a gigabyte or more.
+/// Throws InputError when the text would need about a gigabyte or more.
 ExportedModel export_model(const Graph& graph, Bytes budget);
 
-/// The plan that the text of a solver's solution stands for: the order of executions. Throws
-/// InputError that names `source` where the solution is of no equal model.
+/// The order of executions that a solver's solution, given as text, describes. Throws InputError
+/// that names `source` where the solution belongs to another model.
 std::vector<OpId> import_solution(const Graph& graph, Bytes budget, std::string_view text,
                                   std::string_view source);
 

@@ -12,7 +12,7 @@
 namespace lowtide::strategy::checkmate {
 namespace {
 
-/// The program by columns, which is how MPS lists it.
+/// The program by columns, the order of MPS.
 struct Columns {
   std::vector<int> begin;
   std::vector<int> row;
@@ -105,7 +105,7 @@ std::vector<std::string_view> words(std::string_view line) {
   }
 }
 
-/// The value of `key="..."`, or nothing.
+/// The value of `key="..."`, or an empty text.
 std::string_view attribute(std::string_view line, std::string_view key) {
   const std::string quoted = fmt::format(" {}=\"", key);
   const std::size_t at = line.find(quoted);
@@ -159,7 +159,7 @@ std::vector<remat::Event> parse_solution(const StageModel& model, std::string_vi
     const std::string_view line = text.substr(begin, end - begin);
     begin = end + 1;
     ++number;
-    // HiGHS lists reduced costs under the same names behind the solution.
+    // HiGHS lists reduced costs under the same names after the solution.
     if (line.starts_with("# Dual")) break;
     const Entry entry = run_entry(line);
     if (entry.name.empty()) continue;

@@ -12,10 +12,10 @@ namespace lowtide::strategy::checkmate {
 /// have the names of StageModel::column_name.
 std::string format_mps(const StageModel& model, std::string_view name);
 
-/// The reruns of a solution file that such a solver wrote for format_mps of an equal model: lines
-/// `name value` (HiGHS, SCIP, Gurobi, CBC with an index before the name) or CPLEX's XML. Only runs
-/// are read; those that are not listed are 0. Throws InputError that names `source` and the line
-/// when a run does not belong to the model or has no number, or when there is no run at all.
+/// The reruns in a solution file that such a solver wrote for format_mps of an equal model: lines
+/// `name value` (HiGHS, SCIP, Gurobi, CBC with an index before the name) or CPLEX's XML. Reads only
+/// runs; unlisted runs are 0. Throws InputError that names `source` and the line when a run does
+/// not belong to the model or has no number, or when there is no run at all.
 std::vector<remat::Event> parse_solution(const StageModel& model, std::string_view text,
                                          std::string_view source);
 

@@ -9,8 +9,8 @@
 
 namespace lowtide::strategy::checkmate {
 
-/// Plans as solvers find them, each replayed; keeps the cheapest that is within the budget.
-/// Outputs are written in place where the graph allows it.
+/// Replays each plan that a solver finds, and keeps the cheapest one within the budget. Outputs are
+/// written in place where the graph allows it.
 class Incumbent {
  public:
   /// Both must outlive this.

@@ -7,15 +7,15 @@
 
 namespace lowtide::strategy::checkmate {
 
-/// What solving Formulation::ends again and again takes: each time with a plan to begin with, and
-/// with more stages described.
+/// Helpers to solve Formulation::ends repeatedly, each time from a plan and with more stages
+/// described.
 
-/// The plan of these events as a solution of the model; nothing when it is none, in-place writes
-/// being counted there otherwise than they are done.
+/// The plan of these events as a solution of the model. Nothing when the model does not accept it,
+/// because it counts writes in place differently.
 std::vector<double> start_for(const StageModel& model, std::span<const remat::Event> events);
 
-/// Marks the stages in which these events take more than the budget. Whether one of them was not
-/// marked before.
+/// Marks the stages in which these events need more than the budget. Returns whether one of them
+/// was not marked before.
 bool describe_overfull(const remat::StageGraph& stages, std::span<const remat::Event> events,
                        Bytes budget, std::vector<bool>& inside);
 

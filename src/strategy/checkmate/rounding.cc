@@ -4,7 +4,7 @@
 
 namespace lowtide::strategy::checkmate {
 
-/// Walks back, so that what a rerun needs is known before the stages that can hold it.
+/// Walks back, so that the inputs of a rerun are known before the stages that can hold them.
 std::vector<remat::Event> rounded(const remat::StageGraph& stages, const StageModel& model,
                                   std::span<const double> values, double threshold) {
   std::vector<remat::Event> events;

@@ -12,24 +12,24 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-/// Values below this share of the budget are left out: a coefficient of their size is below what
-/// solvers take for zero.
+/// Values below this share of the budget are left out: solvers take a coefficient of their size for
+/// zero.
 constexpr double kTinyShare = 1e-7;
 
-/// The objective is in such parts of the cost that every plan has, so that the solver's absolute
-/// tolerance of 1e-6 means 1e-9 of it.
+/// The objective is in this fraction of the cost common to all plans, so that the solver's absolute
+/// tolerance of 1e-6 means 1e-9 of that cost.
 constexpr double kCostParts = 1000;
 
 double room_bytes(const remat::StageGraph& stages, Bytes budget) {
   return static_cast<double>(budget - stages.resident_bytes());
 }
 
-/// Which ops and values matter where, before any variable exists.
+/// The range of each op and value, before any variable exists.
 struct Reach {
-  std::vector<int> last_run;   ///< per stage: the last in which its op may run to some use
+  std::vector<int> last_run;   ///< per stage: the last one in which a run of its op is useful
   std::vector<int> last_held;  ///< per value: the last stage that may use it; kNone: left out
   std::vector<std::vector<int>> touchers;     ///< per value: its producer, then its readers
-  std::vector<std::vector<int>> overwritten;  ///< per stage: inputs that may be written over
+  std::vector<std::vector<int>> overwritten;  ///< per stage: inputs that may be overwritten
 
   Reach(const Graph& graph, const remat::StageGraph& stages, Bytes budget)
       : last_run(stages.num_stages()),
@@ -56,8 +56,8 @@ struct Reach {
   bool may_overwrite(int i, int v) const {
     return std::ranges::find(overwritten[i], v) != overwritten[i].end();
   }
-  /// The first stage in which freeing v behind the op of stage i says something: at the end of
-  /// its own stage only an in-place write asks.
+  /// The first stage in which freeing v after the op of stage i matters: at the end of its own
+  /// stage only a write in place needs it.
   int first_free(int i, int v) const { return may_overwrite(i, v) ? i : i + 1; }
   int num_runs(int i) const { return last_run[i] - i + 1; }
   int num_frees(int i, int v) const { return std::max(0, last_run[i] - first_free(i, v) + 1); }
@@ -115,7 +115,7 @@ struct StageModel::Builder {
   StageModel& model;
   const remat::StageGraph& stages;
   Formulation form;
-  std::vector<bool> inside;  ///< per stage: memory is described while each op runs
+  std::vector<bool> inside;  ///< per stage: limit memory while each op runs
   double limit;              ///< of memory, in units
   const Reach reach;
   solver::LinearProgram& program = model.program_;
@@ -165,7 +165,7 @@ struct StageModel::Builder {
     for (int t = producer + 1; t <= last; ++t) program.add_column(0, 0, 1, true);
   }
 
-  /// With the strong rows a solution with whole runs and holds never needs a fraction of a free.
+  /// With the strong rows, integral runs and holds never need fractional frees.
   void add_memory_columns() {
     for (int v = 0; v < stages.num_values(); ++v) {
       for (int i : reach.touchers[v]) {
@@ -216,7 +216,7 @@ struct StageModel::Builder {
 
   bool is_strong(int t) const { return form != Formulation::paper && inside[t]; }
 
-  /// Minus what makes v available in stage t.
+  /// Subtracts the variables that make v available in stage t.
   void subtract_available(int t, int v) {
     if (model.holds_[v].has(t)) program.term(model.holds_[v].at(t), -1);
     if (model.producer_runs(v).has(t)) program.term(model.producer_runs(v).at(t), -1);
@@ -229,7 +229,7 @@ struct StageModel::Builder {
     }
   }
 
-  /// What reads v needs it to be there; with the strong rows, not freed by anything before.
+  /// Readers of v need v in memory; with the strong rows, not freed by an op before.
   void add_reader_row(int t, int k, int v) {
     program.term(model.runs_[k].at(t), 1);
     if (is_strong(t)) add_frees(t, v, k);
@@ -237,7 +237,7 @@ struct StageModel::Builder {
     program.end_row(-kInfinity, 0);
   }
 
-  /// What is held over the end of stage t was there; with the strong rows, and not freed.
+  /// Values held over the end of stage t were in memory; with the strong rows, and not freed.
   void add_flow_row(int t, int v) {
     if (model.holds_[v].has(t + 1)) program.term(model.holds_[v].at(t + 1), 1);
     if (is_strong(t)) add_frees(t, v, t + 1);
@@ -245,8 +245,8 @@ struct StageModel::Builder {
     program.end_row(-kInfinity, 0);
   }
 
-  /// Freed only behind an op that runs, not while held over, nor before a later reader. One row
-  /// for all of these, as in the paper.
+  /// A value is freed only after an op that runs, not while held over, nor before a later reader.
+  /// One row for all of these, as in the paper.
   void add_hazard_row(int t, const Series& frees) {
     int hazards = 1;
     program.term(model.runs_[frees.stage].at(t), -1);
@@ -271,8 +271,8 @@ struct StageModel::Builder {
     return sum;
   }
 
-  /// Memory while the stage's own op runs: what it reads, makes and works in, and what else is
-  /// held over the end of the stage.
+  /// Memory while the stage's own op runs: its inputs, outputs and workspace, and other values held
+  /// over the end of the stage.
   void add_end_row(int t) {
     const remat::Stage& stage = stages.stage(t);
     double fixed = output_bytes(t) + model.in_units(stage.workspace);
@@ -296,7 +296,7 @@ struct StageModel::Builder {
     program.end_row(-kInfinity, limit - fixed);
   }
 
-  /// Memory while each op runs in stage t, from the one before.
+  /// Memory while each op runs in stage t, from the memory of the op before.
   void add_memory_rows(int t) {
     int before = kNone;
     for (int i = 0; i <= t; ++i) {
@@ -387,7 +387,7 @@ bool StageModel::held_over(std::span<const double> values, int t, int v) const {
   return holds_[v].has(t) && values[holds_[v].at(t)] > 0.5;
 }
 
-/// Held from before a stage: not made in it, and read in it or later.
+/// A value is held from before a stage if it is not made in it, and read in it or later.
 void StageModel::set_holds(std::span<double> values, int v) const {
   const auto runs_in = [&](int i, int t) {
     return runs_[i].has(t) && values[runs_[i].at(t)] > 0.5;
@@ -400,7 +400,7 @@ void StageModel::set_holds(std::span<double> values, int v) const {
   }
 }
 
-/// Freed behind the last op of a stage that touches it, unless held over the stage's end.
+/// A value is freed after the last op of a stage that touches it, unless held over its end.
 void StageModel::set_frees(std::span<double> values, int v) const {
   std::vector<const Series*> last(stages_.num_stages());
   for (int f : frees_of_value_[v]) {

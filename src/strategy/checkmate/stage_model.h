@@ -13,12 +13,12 @@
 
 namespace lowtide::strategy::checkmate {
 
-/// How memory is described while ops run again, between the first runs of two ops.
+/// How a model limits memory while ops run again, between the first runs of two ops.
 enum class Formulation : std::uint8_t {
-  ends,   ///< not at all, but for the stages that are asked for. With none of them the optimum is
+  ends,   ///< not at all, except in stages that are asked for. With none of them the optimum is
           ///< a lower bound for every plan whose first runs keep the order of the graph
-  paper,  ///< as in the paper: what is freed where is a binary variable with one row each
-  strong  ///< the same set of plans, with rows that cut off more of the relaxation
+  paper,  ///< as in the paper: one binary variable and one row for each possible freeing
+  strong  ///< the same set of plans, with rows that make the relaxation tighter
 };
 
 /// The rules under which the optimum is a bound, as in Plan::model.
@@ -33,24 +33,24 @@ std::string_view bound_model(Formulation form);
 ///     U_t_i    memory while it runs, residents aside
 ///
 /// Beyond the paper: values are held and freed one by one though their op runs as one; workspaces
-/// and in-place writes count; ops that may not run (again) in a stage have no variable there, and
-/// neither has what could be of no use in that stage. Values of less than one part in 10^7 of the
-/// budget are left out, as if they were always there for nothing: that only lowers the optimum.
+/// and writes in place count. An op that may not run (again) in a stage has no variable there, nor
+/// has anything that is useless there. Values below 10^-7 of the budget are left out, as if they
+/// were always held for free: that only lowers the optimum.
 ///
-/// Bytes are in units of what the budget leaves beside residents, costs in thousandths of
-/// StageGraph::required_cost(), the objective's offset being that cost.
+/// Bytes are relative to the budget minus residents. Costs are in thousandths of
+/// StageGraph::required_cost(), which is the offset of the objective.
 class StageModel {
  public:
   struct Size {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
   };
-  /// What a model would have, without building it. O(edges of the graph).
+  /// The size that a model would have, without building it. O(edges of the graph).
   static Size size(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
                    Formulation form);
 
-  /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, whether
-  /// a stage's inside is described by the strong rows after all; empty: none.
+  /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, the
+  /// stages whose inside the strong rows describe nevertheless; empty: none.
   StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget, Formulation form,
              const std::vector<bool>& inside = {});
 
@@ -60,14 +60,14 @@ class StageModel {
   const solver::LinearProgram& program() const { return program_; }
   /// "R_5_2": stages and ops by their index in StageGraph::stages(), values likewise.
   std::string column_name(int column) const;
-  /// The column of a name that column_name gives to an R variable; nothing for other text.
+  /// The column of an R variable by its column_name; nothing for other text.
   std::optional<int> find_run(std::string_view name) const;
 
   /// The variables of a plan; feasible for the program when the plan is within the budget.
   std::vector<double> values_of(std::span<const remat::Event> events) const;
-  /// The plan whose runs are those of the variables R above one half.
+  /// The plan that consists of the runs whose variables R are above one half.
   std::vector<remat::Event> events_of(std::span<const double> values) const;
-  /// The share of a value that is held over from before a stage; 1 of what the model leaves out.
+  /// The share of a value that is held over from before a stage; 1 if the model leaves it out.
   double held(std::span<const double> values, int t, int v) const;
 
   /// An objective in the unit of the graph's costs.
@@ -82,7 +82,7 @@ class StageModel {
     int column;  ///< of the first
     int first;   ///< stage
     int last;    ///< stage; before the first when there are none
-    int stage;   ///< whose op runs, or after which the value is freed
+    int stage;   ///< its op runs, or after it the value is freed
     int value;
     bool has(int t) const { return first <= t && t <= last; }
     int at(int t) const { return column + t - first; }
@@ -102,7 +102,7 @@ class StageModel {
   double byte_unit_ = 1;
   std::vector<Series> runs_;   // per stage
   std::vector<Series> holds_;  // per value
-  std::vector<Series> uses_;   // per stage; none when no stage's inside is described
+  std::vector<Series> uses_;   // per stage; empty when no stage's inside is described
   std::vector<Series> frees_;
   std::vector<std::vector<int>> frees_of_value_;  // indices into frees_, in the order of stages
   std::vector<std::vector<int>> frees_of_stage_;

@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kMany = std::int64_t{1} << 40;
 
-/// The longest chain that `slots` states reverse with no step taken more than `times` times:
-/// C(slots + times, slots), or kMany when that is more.
+/// The longest chain that `slots` states reverse with no step made more than `times` times: C(slots
+/// + times, slots), or kMany when that is more.
 std::int64_t reach(std::int64_t slots, std::int64_t times) {
   if (slots < 0 || times < 0) return 0;
   std::int64_t result = 1;

@@ -6,8 +6,8 @@
 namespace lowtide::strategy {
 namespace {
 
-/// Ends a segment at the first articulation point at which the forward values made in it exceed
-/// `limit` bytes.
+/// Ends a segment at the first articulation point at which its forward values exceed `limit`
+/// bytes.
 std::vector<int> greedy_cuts(const remat::StageGraph& graph, const std::vector<Cut>& points,
                              double limit) {
   std::vector<int> cuts;

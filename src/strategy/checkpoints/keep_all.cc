@@ -25,7 +25,7 @@ Decision decide(const PlanRequest& request) {
   }
   Decision result = trials.decision("keep-all");
   result.lower_bound = stages.required_cost();
-  // Ops that nothing needs are the only way to cost less.
+  // Only leaving out unneeded ops could cost less.
   const auto cost = [&] { return lower(request.graph, result.executions).cost; };
   if (trials.any_fits() && cost() <= *result.lower_bound) result.outcome = Outcome::optimal;
   return result;

@@ -8,7 +8,7 @@ namespace lowtide::strategy {
 namespace {
 
 /// The forward pass as a chain: segment j begins at points[j - 1] and needs *state* j, the values
-/// that cross that point; state 0 is what exists before the first stage.
+/// that cross that point; state 0 contains the values that exist before the first stage.
 class Chain {
  public:
   Chain(const remat::StageGraph& graph, int forward_end, const std::vector<Cut>& points)
@@ -27,8 +27,8 @@ class Chain {
   int begin(int segment) const { return begins_[segment]; }
   int end(int segment) const { return begins_[segment + 1]; }
   const std::vector<int>& state(int j) const { return states_[j]; }
-  /// The segment whose backward part needs the value: the one it enters, else the one it is made
-  /// in.
+  /// The segment whose backward part needs the value: the segment that it enters, else the one that
+  /// makes it.
   int segment_of(int value) const {
     if (state_of_[value] != kNone) return state_of_[value];
     const auto after = std::ranges::upper_bound(begins_, graph_.value(value).producer);
@@ -48,12 +48,12 @@ class Chain {
   const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<std::vector<int>> states_;
-  std::vector<int> state_of_;  // per value: the state of which it is the large one
+  std::vector<int> state_of_;  // per value: the state that has it as the large value
   std::vector<int> begins_;
 };
 
-/// Reverses the chain with a number of slots for states besides state 0. Each time a segment is
-/// needed, the way from the nearest stored state is cut again as the binomial schedule says.
+/// Reverses the chain with some slots for states in addition to state 0. Each time a segment is
+/// needed, divides the path from the nearest stored state as the binomial schedule says.
 class Reversal {
  public:
   Reversal(const remat::StageGraph& graph, const Chain& chain, int forward_end, int slots)
@@ -83,7 +83,7 @@ class Reversal {
     for (int v : values) here_[v] = true;
   }
 
-  /// The latest segment that the stage needs something missing of.
+  /// The latest segment of which an input of the stage is missing.
   int neediest(int t) const {
     int segment = kNone;
     for (int v : graph_.stage(t).inputs) {
@@ -105,7 +105,7 @@ class Reversal {
     }
   }
 
-  /// Makes state j and whatever of segment j the backward pass needs from stage t on.
+  /// Makes state j and the values of segment j that the backward pass needs from stage t on.
   void prepare(int j, int t) {
     while (stored_.back() > j) stored_.pop_back();
     store_on_the_way(j, [&](int k) { make(chain_.state(k), chain_.begin(k)); });
@@ -118,7 +118,7 @@ class Reversal {
     make(wanted, chain_.end(j));
   }
 
-  /// Runs what `wanted` lacks among the stages before `end`; keeps only what is wanted.
+  /// Runs the stages before `end` that make missing `wanted` values; keeps only wanted values.
   void make(const std::vector<int>& wanted, int end) {
     std::vector<bool> missing(graph_.num_values());
     const auto want = [&](const std::vector<int>& values) {

@@ -7,8 +7,8 @@
 namespace lowtide::strategy {
 namespace {
 
-/// 1, 2, ... in steps that grow by an eighth, up to `most` and with it: more segments differ little
-/// from their neighbours.
+/// 1, 2, ... in steps that grow by an eighth, up to and including `most`: large counts differ
+/// little from their neighbours.
 std::vector<int> useful_counts(int most) {
   std::vector<int> counts;
   for (int k = 1; k < most; k += 1 + k / 8) counts.push_back(k);

@@ -5,7 +5,7 @@
 namespace lowtide::strategy {
 namespace {
 
-/// Forward stages that are worth running again, those that free most bytes per cost first.
+/// Forward stages worth running again, most bytes freed per cost first.
 std::vector<int> by_price(const remat::StageGraph& graph, const std::vector<bool>& cheap) {
   std::vector<int> order;
   for (int i = 0; i < graph.end(); ++i) {
@@ -18,7 +18,7 @@ std::vector<int> by_price(const remat::StageGraph& graph, const std::vector<bool
   return order;
 }
 
-/// Drops what the first `count` of the cheap stages make.
+/// Drops the outputs of the first `count` cheap stages.
 std::vector<OpId> order_without(const remat::StageGraph& graph, int end,
                                 const std::vector<int>& cheap, std::size_t count) {
   Checkpoints chosen{std::vector<bool>(graph.num_values(), true), lone_groups(graph)};

@@ -25,7 +25,7 @@ class Dtr {
   }
 
  private:
-  /// Both ways to treat what is made again: each wins on some graphs.
+  /// Tries both values of drop_remade: each wins on some graphs.
   bool try_limit(Bytes limit) {
     options_.limit = limit;
     bool any = false;

@@ -33,8 +33,8 @@ class OwnCost final : public RerunCost {
   const remat::StageGraph& graph_;
 };
 
-/// Disjoint sets of evicted values with the sum of their costs. A value that is made again takes
-/// its cost out of its set, which stays whole, and leaves it for a new one.
+/// Disjoint sets of evicted values with the sum of their costs. A value that is made again
+/// subtracts its cost from its set and leaves for a new one; the set is not split.
 class ClassCost final : public RerunCost {
  public:
   explicit ClassCost(const remat::StageGraph& graph)
@@ -139,15 +139,15 @@ class PathCost final : public RerunCost {
  private:
   static constexpr double kUnknown = -1;
 
-  /// Values that count `value` are those below it, and above it if descendants count.
+  /// Values below `value` count it; so do values above it if descendants count.
   void forget_around(int value) {
     const auto forget = [&](int other) { known_[other] = kUnknown; };
     walk(value, false, forget);
     if (descendants_) walk(value, true, forget);
   }
 
-  /// Visits what can be reached upwards or downwards from the value through evicted ones, and the
-  /// first that is there on each way.
+  /// Visits the evicted values reachable upwards or downwards from the value, and the first value
+  /// in memory on each path.
   template <typename Visit>
   void walk(int value, bool up, Visit visit) {
     ++round_;

@@ -6,21 +6,21 @@
 
 namespace lowtide::strategy::dtr {
 
-/// What it would cost to have a value back once it was evicted, as the heuristics of DTR reckon:
-/// its own op, and some of the evicted values around it. Told of each change, in order.
+/// The estimated cost to make a value again after its eviction, as in the heuristics of DTR: its
+/// own op, and some of the evicted values around it. Must be told of each change, in order.
 class RerunCost {
  public:
   virtual ~RerunCost() = default;
   virtual void evicted(int value) = 0;
-  virtual void made(int value) = 0;   ///< a value that was evicted
-  virtual double of(int value) = 0;   ///< of a value that is there
+  virtual void made(int value) = 0;   ///< an evicted value was made again
+  virtual double of(int value) = 0;   ///< a value that is in memory
 };
 
-/// Which evicted values count.
+/// The evicted values that count.
 enum class Neighbourhood {
-  classes,    ///< those connected to it by evicted ones, approximately: a class never splits
-  full,       ///< evicted ancestors and descendants that only evicted values part from it
-  ancestors,  ///< of those only the ancestors
+  classes,    ///< connected to it by evicted ones, approximately: a class never splits
+  full,       ///< evicted ancestors and descendants, connected by evicted values only
+  ancestors,  ///< only the ancestors of these
   none
 };
 

@@ -9,7 +9,7 @@
 namespace lowtide::strategy::dtr {
 namespace {
 
-/// The least staleness, so that what was just used can be divided by it.
+/// The least staleness, so that a score can divide by it right after a use.
 constexpr double kFresh = 1e-9;
 
 Neighbourhood neighbourhood_of(Heuristic heuristic) {
@@ -25,13 +25,13 @@ Neighbourhood neighbourhood_of(Heuristic heuristic) {
 /// Values that may not be evicted, since their ops may not run again as late as they may be needed.
 struct Pins {
   std::vector<bool> pinned;                ///< per value
-  std::vector<std::vector<int>> released;  ///< per stage: after which nothing may need them
+  std::vector<std::vector<int>> released;  ///< per stage: no later stage may need these
 };
 
 Pins find_pins(const remat::StageGraph& graph) {
   Pins pins{std::vector<bool>(graph.num_values()),
             std::vector<std::vector<int>>(graph.num_stages())};
-  std::vector<int> until;  // per value: the last stage that may need it, through reruns too
+  std::vector<int> until;  // per value: the last stage that may need it, also for reruns
   for (const remat::StageValue& value : graph.values()) until.push_back(value.last_reader());
   for (int i = graph.end() - 1; i >= 0; --i) {
     const remat::Stage& stage = graph.stage(i);
@@ -81,12 +81,12 @@ class Simulation {
   struct State {
     bool here = false;
     bool was_here = false;
-    int locks = 0;           ///< ops that wait for it or run with it
+    int locks = 0;           ///< number of ops that wait for it or run with it
     double last_access = 0;  ///< on the clock
     int place = kNone;       ///< in evictable_
   };
 
-  /// Runs the stage, and before it whatever makes what it lacks.
+  /// Runs the stage, after its missing inputs are made again.
   bool execute(int stage) {
     enter(stage);
     while (!waiting_.empty()) {
@@ -134,7 +134,7 @@ class Simulation {
     return true;
   }
 
-  /// What is written over inputs that go with this run.
+  /// Bytes of outputs written over inputs that die with this run.
   Bytes overlaid(const remat::Stage& stage) const {
     Bytes bytes = 0;
     for (const auto& [output, input] : stage.overlays) {
@@ -180,7 +180,7 @@ class Simulation {
     }
   }
 
-  /// Keeps the list of what may be evicted up to date.
+  /// Keeps the list of evictable values up to date.
   void update_place(int v) {
     State& value = values_[v];
     const bool evictable =
@@ -197,9 +197,9 @@ class Simulation {
     value.place = kNone;
   }
 
-  /// The neighbourhood, which is dear to find, only makes a score larger.
+  /// The neighbourhood is expensive to find, but it can only increase a score.
   int cheapest_to_evict() {
-    constexpr double kPerValue = 10;  // nanoseconds, of those that may go
+    constexpr double kPerValue = 10;  // nanoseconds, per evictable value
     constexpr double kPerNeighbourhood = 150;
     std::int64_t neighbourhoods = 0;
     std::pair<double, int> least{std::numeric_limits<double>::infinity(), kNone};
@@ -227,8 +227,8 @@ class Simulation {
     }
   }
 
-  /// On the clock of a step without reruns. What is only good for making something else again is
-  /// used last.
+  /// Time on the clock of a step without reruns. A value that is useful only to make others again
+  /// counts as used last.
   double until_next_use(int v) const {
     const std::vector<int>& readers = graph_.value(v).readers;
     const auto next = std::ranges::upper_bound(readers, now_);
@@ -239,15 +239,15 @@ class Simulation {
   const SimulationOptions& options_;
   const Control& control_;
   const Pins pins_;
-  const std::vector<double> begins_;  // per stage: the cost of those before
+  const std::vector<double> begins_;  // per stage: the cost of earlier stages
   std::unique_ptr<RerunCost> rerun_cost_;
   std::vector<State> values_;
   std::vector<int> evictable_;
-  std::vector<int> waiting_;  // stages, each for what those behind it make
+  std::vector<int> waiting_;  // stages; each waits for outputs of the ones after it
   std::vector<OpId> executions_;
   Bytes used_;
   double clock_ = 0;
-  int now_ = 0;  // the stage that the step has come to
+  int now_ = 0;  // the current stage of the step
 };
 
 }  // namespace

@@ -48,7 +48,7 @@ Individual Breeding::cross(const Individual& left, const Individual& right) {
 }
 
 Individual Breeding::mutate(const Individual& parent) {
-  constexpr int kStretches = 8;  // the longest is such a part of the stages
+  constexpr int kStretches = 8;  // the longest is this fraction of the stages
   const int begin = pick(graph_.num_stages());
   const int end = begin + 1 + pick(1 + graph_.num_stages() / kStretches);
   std::vector<remat::Event> events = parent.events;
@@ -68,7 +68,7 @@ int Breeding::select(const std::vector<Individual>& population) {
   return best;
 }
 
-/// A stage above the limit counts a little more than its bytes, so that one less is an improvement.
+/// A stage above the limit counts a little more than its bytes, so that one fewer is better.
 Bytes Breeding::bytes_over() const {
   return plan_.memory().excess() + plan_.memory().stages_over();
 }
@@ -89,7 +89,7 @@ void Breeding::repair() {
   }
 }
 
-/// Of some values that are held over the stage, drops the one that gives most bytes for its cost.
+/// Of some values held over the stage, drops the one with the most bytes per cost.
 void Breeding::relieve(int stage) {
   constexpr int kTries = 16;
   remat::Event best{kNone, kNone};
@@ -111,7 +111,7 @@ void Breeding::relieve(int stage) {
     moves_.drop(best, kNever, [&](remat::Event, int) { return chance(deep); });
 }
 
-/// Takes out what can be done without, in random order.
+/// Removes unneeded reruns, in random order.
 void Breeding::trim() {
   std::vector<remat::Event> events = plan_.events();
   for (int i = static_cast<int>(events.size()) - 1; i > 0; --i) {

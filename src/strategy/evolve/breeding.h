@@ -18,19 +18,19 @@ struct Individual {
 /// Within the limit first, or closest to it; then by cost.
 bool is_fitter(const Individual& a, const Individual& b);
 
-/// What a genetic algorithm does to plans (Holland, Adaptation in natural and artificial systems,
-/// 1975). Each child is repaired, values being dropped where memory is above the limit, and rid of
-/// reruns that it can do without. Same seed, same children.
+/// The operators of a genetic algorithm on plans (Holland, Adaptation in natural and artificial
+/// systems, 1975). Repairs each child by dropping values where memory is above the limit, and
+/// removes unneeded reruns. Same seed, same children.
 class Breeding {
  public:
-  /// Both must outlive this. When control says stop, children stay as they are by then.
+  /// Both must outlive this. When control says stop, children stay as they are then.
   Breeding(const remat::StageGraph& graph, Bytes limit, std::uint64_t seed, const Control& control);
 
   /// A plan with these reruns, repaired.
   Individual raise(std::vector<remat::Event> events);
-  /// What one parent does in the stages before a random one, and the other from there on.
+  /// The reruns of one parent in the stages before a random one, and of the other from there on.
   Individual cross(const Individual& left, const Individual& right);
-  /// Some reruns of a random stretch of stages are lost.
+  /// Removes some reruns of a random range of stages.
   Individual mutate(const Individual& parent);
   /// The fittest of three at random: an index.
   int select(const std::vector<Individual>& population);

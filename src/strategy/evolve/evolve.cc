@@ -36,14 +36,14 @@ class Evolution {
   }
 
  private:
-  /// From the earlier answer, which takes fewer generations.
+  /// Starts from the earlier answer, which needs fewer generations.
   void go_on() {
     add(remat::events_of(graph_, request_.start));
     generations_ = (generations_ + 2) / 3;
   }
 
-  /// The first generation: everything kept, and repaired in many ways. Whether any of it fits. When
-  /// the first few do not come to that, more of them will not either.
+  /// Makes the first generation: everything kept, and repaired in many ways. Returns whether any
+  /// fits. If the first few do not fit, more of them will not either.
   bool settle() {
     constexpr std::size_t kEnough = 4;
     const auto fits = [&] { return !population_.empty() && fittest().excess == 0; };

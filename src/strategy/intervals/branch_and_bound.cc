@@ -52,8 +52,8 @@ void BranchAndBound::explore() {
   if (choice && !is_too_dear(plan_->cost() + choice->least)) try_each(*choice);
 }
 
-/// What is tried first: ops that free most for their cost, as late as possible, where what is made
-/// again is held for the shortest time.
+/// Tries ops with the most bytes freed per cost first, and late stages first, since a value made
+/// late is held for the shortest time.
 void BranchAndBound::try_each(const Choice& choice) {
   for (const Way& way : choice.ways) {
     const int op = way.out.op;
@@ -70,8 +70,8 @@ void BranchAndBound::try_each(const Choice& choice) {
   }
 }
 
-/// The conflict that costs most to mend; of equal ones, that with the fewest starts. Nothing when
-/// one cannot be mended.
+/// The conflict that is most expensive to resolve; of equal ones, the one with the fewest starts.
+/// Nothing when one cannot be resolved.
 std::optional<BranchAndBound::Choice> BranchAndBound::choose() {
   const remat::Timeline& memory = plan_->memory();
   std::optional<Choice> best;
@@ -122,7 +122,7 @@ std::vector<BranchAndBound::Way> BranchAndBound::open_ways(const Conflict& confl
   return ways;
 }
 
-/// Sorts the ways by what they cost for their bytes.
+/// Sorts the ways by cost per byte.
 double BranchAndBound::least_cost(std::vector<Way>& ways, Bytes missing) const {
   const auto cost_per_byte = [&](const Way& way) {
     return graph_.stage(way.out.op).cost / static_cast<double>(way.out.bytes);
@@ -137,7 +137,7 @@ double BranchAndBound::least_cost(std::vector<Way>& ways, Bytes missing) const {
   return cost;
 }
 
-/// Those with the most starts, as long as they do not free enough alone.
+/// Leaves out the ways with the most starts, as long as they are too few alone.
 void BranchAndBound::leave_out(std::vector<Way>& ways, Bytes missing) const {
   std::vector<Way> sorted = ways;
   std::ranges::stable_sort(sorted, std::ranges::greater(),

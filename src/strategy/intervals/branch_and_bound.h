@@ -15,37 +15,37 @@ using Starts = std::vector<std::vector<int>>;
 /// Every stage in which the op may run again.
 Starts all_starts(const remat::StageGraph& graph);
 
-/// What a branch and bound looks for, and for how long.
+/// The goal of a branch and bound, and its effort.
 struct Effort {
   double cost_below = 0;       ///< only plans that cost less
-  std::int64_t conflicts = 0;  ///< to look at, at most: what takes the time
-  bool first_only = false;     ///< ends with the first plan
-  bool thorough = false;       ///< looks at every stage above the limit, not only at the worst
+  std::int64_t conflicts = 0;  ///< limit on examined conflicts, which bounds the time
+  bool first_only = false;     ///< stops at the first plan
+  bool thorough = false;       ///< examines every stage above the limit, not only the worst
 };
 
 struct Branched {
   std::optional<std::vector<remat::Event>> events;  ///< of the cheapest plan found
   double cost = 0;
-  bool complete = false;  ///< no plan that keeps the given events, and adds starts, costs less
-  bool capped = false;    ///< the greatest number of intervals kept it from looking at some plans
+  bool complete = false;  ///< no plan with the given events and additional starts costs less
+  bool capped = false;    ///< the limit on intervals excluded some plans
 };
 
 /// Branch and bound over the retention intervals of Bartan et al. (Moccasin: Efficient tensor
 /// rematerialization for neural networks, ICML 2023): a value is held from a run of its op to the
-/// last use that reads what this run made, and has at most so many intervals.
+/// last use of that run's output. A value has a limited number of intervals.
 ///
 /// A node is a plan and the starts that are still open to it. Where the plan is above the limit,
-/// something that is live there must begin another interval before it is read next: one of a set of
-/// starts, each of which is tried, and closed for those after it. Propagation: an op with all its
-/// intervals has no open starts; a moment whose open starts do not free enough ends the node; what
-/// they cost at least (a fractional knapsack) bounds it; and the set that is branched on leaves out
-/// what is not enough alone.
+/// some live value must begin another interval before its next use. That gives a set of starts;
+/// each is tried, and then closed for the later ones. Propagation: an op with all its intervals has
+/// no open starts; a moment whose open starts free too little ends the node; the least cost of
+/// these starts (a fractional knapsack) is a bound; and starts that would be too few alone are left
+/// out of the set to branch on.
 class BranchAndBound {
  public:
   BranchAndBound(const remat::StageGraph& graph, int most_intervals)
       : graph_(graph), most_intervals_(most_intervals) {}
 
-  /// Looks for reruns to add to the plan, which is as before in the end, from `starts`.
+  /// Looks for reruns from `starts` to add to the plan; restores the plan in the end.
   Branched run(remat::EventPlan& plan, const Starts& starts, const Effort& effort,
                const Control& control);
 
@@ -55,8 +55,8 @@ class BranchAndBound {
     std::vector<int> open;  // starts, as indices into those of the op
   };
   struct Choice {
-    std::vector<Way> ways;      // of one of these an open start must be taken
-    double least = 0;  // that it costs to mend the conflict
+    std::vector<Way> ways;      // the plan needs an open start of one of these
+    double least = 0;  // lower bound on the cost to resolve the conflict
     std::size_t starts = 0;     // of all ways
   };
 

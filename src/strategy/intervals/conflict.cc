@@ -10,7 +10,7 @@ namespace {
 constexpr int kBefore = -1;
 constexpr int kBehind = std::numeric_limits<int>::max();
 
-/// What is live while the ops of one stage run, which are in ascending order.
+/// The values that are live while the ops of one stage run, in ascending order.
 class StageUse {
  public:
   StageUse(const remat::StageGraph& graph, const remat::EventPlan& plan, int stage)
@@ -28,11 +28,11 @@ class StageUse {
   }
 
  private:
-  /// A value between the op of the stage that makes it and the last that reads it.
+  /// A value between the op of the stage that makes it and the last op that reads it.
   struct Live {
     int value;
-    int begin, end;  // ops; kBefore and kBehind the stage
-    int instance;    // which run of its producer
+    int begin, end;  // ops; kBefore and kBehind: before and after the stage
+    int instance;    // the index of its producer's run
   };
 
   void add(int v) {
@@ -72,7 +72,7 @@ class StageUse {
     return bytes;
   }
 
-  /// Bytes of what the op writes over that input if it is the last to read it.
+  /// Bytes that the op writes over that input if it is the last to read it.
   Bytes laid_over(int v, int op) const {
     const auto& overlays = graph_.stage(op).overlays;
     const auto found = std::ranges::find(overlays, v, &remat::Stage::Overlay::input);
@@ -93,7 +93,7 @@ class StageUse {
     return ways;
   }
 
-  /// Behind the op, no later than where the value is read next.
+  /// A rerun after the op, and no later than the next use of the value.
   WayOut way_out(const Live& live, int op) const {
     const int v = live.value;
     const int producer = graph_.value(v).producer;

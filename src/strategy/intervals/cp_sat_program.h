@@ -2,7 +2,7 @@
 
 namespace lowtide::strategy::intervals {
 
-/// The text of cp_sat.py, part of the library so that it is at hand wherever that is installed.
+/// The text of cp_sat.py, compiled in so that every installation of the library has it.
 extern const char* const kCpSatProgram;
 
 }  // namespace lowtide::strategy::intervals

@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kAnyCost = std::numeric_limits<double>::infinity();
 
-/// A first plan, better ones from large neighbourhoods, and then all intervals at once: by branch
-/// and bound on a small graph, or by CP-SAT when asked.
+/// Makes a first plan, improves it in large neighbourhoods, and then decides all intervals at once:
+/// by branch and bound on a small graph, or by CP-SAT when asked.
 class Intervals {
  public:
   explicit Intervals(const PlanRequest& request)
@@ -57,8 +57,8 @@ class Intervals {
   bool uses_cp_sat() const { return request_.options.at("solver") >= 1; }
   bool may_prove() const { return conflicts_ > 0 && is_small(); }
 
-  /// Lowers the limit in steps that do not depend on the budget, so that the peak that this ends
-  /// with is reached by whoever asks for it.
+  /// Lowers the limit in steps that do not depend on the budget, so that a request for the peak
+  /// that is reached here succeeds.
   void go_down() {
     constexpr Bytes kFine = 2048;
     std::vector<int> ops(graph_.end());
@@ -75,7 +75,7 @@ class Intervals {
     }
   }
 
-  /// From the earlier answer to one within the budget, if that is a step.
+  /// Tries one step from the earlier answer to a plan within the budget.
   bool go_on(const intervals::Starts& starts, intervals::Neighbourhoods& neighbourhoods) {
     remat::change_to(plan_, remat::events_of(graph_, request_.start));
     const bool done = step_down(starts, neighbourhoods);
@@ -83,7 +83,7 @@ class Intervals {
     return done;
   }
 
-  /// To a plan within the limit: one with more reruns, or with others of some ops.
+  /// Makes a plan within the limit: adds reruns, or changes the intervals of some ops.
   bool step_down(const intervals::Starts& starts, intervals::Neighbourhoods& neighbourhoods) {
     constexpr int kTries = 200;
     constexpr std::int64_t kConflicts = 100;
@@ -101,7 +101,7 @@ class Intervals {
     return true;
   }
 
-  /// The intervals of these ops, while all others stay. The plan is left without them.
+  /// Decides the intervals of these ops again; all others stay. Leaves the plan without them.
   intervals::Branched decide_anew(const std::vector<int>& ops, const intervals::Effort& effort) {
     for (int op : ops) {
       while (plan_.runs(op).size() > 1) plan_.remove({plan_.runs(op).back(), op});
@@ -112,7 +112,7 @@ class Intervals {
 
   void improve() {
     constexpr std::int64_t kConflicts = 150;
-    constexpr double kSame = 1 + 1e-9;  // of two plans that cost the same, the newer one
+    constexpr double kSame = 1 + 1e-9;  // so of two plans that cost the same, takes the newer one
     take();
     intervals::Neighbourhoods neighbourhoods(
         graph_, static_cast<std::uint64_t>(request_.options.at("seed")));
@@ -127,7 +127,7 @@ class Intervals {
     }
   }
 
-  /// Of the time limit a part is for what comes after, where there is hope of a proof.
+  /// Reserves a part of the time limit for the proof, if there is hope of one.
   bool is_time_to_prove() const {
     constexpr double kShare = 0.6;
     constexpr double kShareBeforeCpSat = 0.2;
@@ -138,7 +138,7 @@ class Intervals {
     return control.used_share() > share;
   }
 
-  /// Keeps the plan, rid of what it can do without.
+  /// Keeps the plan, without unneeded reruns.
   void take() {
     moves_.trim();
     if (best_ && plan_.cost() >= best_cost_) return;
@@ -221,7 +221,7 @@ class Intervals {
   intervals::Starts starts_;  // of a small graph
   std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
-  Bytes leanest_ = 0;  // peak at the end of the way down
+  Bytes leanest_ = 0;  // peak at the end of the descent
   std::optional<double> bound_;
   bool is_proved_ = false;
   bool is_capped_ = false;

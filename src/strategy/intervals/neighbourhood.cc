@@ -6,8 +6,8 @@
 namespace lowtide::strategy::intervals {
 namespace {
 
-/// Of one op. Stages that are left out can still be reached in another neighbourhood, by way of
-/// other readers.
+/// For one op. Other neighbourhoods can still reach the omitted stages, through other
+/// readers.
 constexpr std::size_t kMostStarts = 32;
 
 std::vector<int> starts_of(const remat::StageGraph& graph, const remat::EventPlan& plan,
@@ -65,7 +65,7 @@ void Neighbourhoods::add_stretch(std::vector<int>& ops, std::size_t size) {
   }
 }
 
-/// Makers of what it reads and readers of what it makes, at random, and so on.
+/// Random makers of inputs and readers of outputs of the ops so far.
 void Neighbourhoods::add_around(const remat::EventPlan& plan, std::vector<int>& ops,
                                 std::size_t size) {
   const int events = static_cast<int>(plan.events().size());

@@ -9,22 +9,22 @@
 
 namespace lowtide::strategy::intervals {
 
-/// Where ops may begin another interval to some purpose, as the plan is: in the stages in which
-/// what they make is read, or would be if those of `ops` that read it ran again where they may; of
-/// many, the last ones. None for ops not in `ops`, which ascend.
+/// The stages in which another interval of an op is useful in the plan: those that read its
+/// outputs, or would read them if ops of `ops` ran again; of many, the last ones. Only for ops in
+/// `ops`, which are in ascending order.
 Starts starts_at_uses(const remat::StageGraph& graph, const remat::EventPlan& plan,
                       std::span<const int> ops);
 
-/// Draws ops whose intervals are decided anew together, while those of all others stay (large
-/// neighbourhood search: Shaw, Using constraint programming and local search methods to solve
-/// vehicle routing problems, CP 1998).
+/// Draws ops whose intervals are decided again together, while all others stay (large neighbourhood
+/// search: Shaw, Using constraint programming and local search methods to solve vehicle routing
+/// problems, CP 1998).
 class Neighbourhoods {
  public:
   Neighbourhoods(const remat::StageGraph& graph, std::uint64_t seed);
 
-  /// Up to some twenty ops, ascending: a stretch of the graph, ops around one of those that run
-  /// again, or makers of values that are needed on both sides of a stage: one that is above the
-  /// limit, if any is.
+  /// About twenty ops at most, ascending: a range of the graph, ops around a rerun op, or
+  /// makers of values that are needed before and after a stage, if possible one above the
+  /// limit.
   std::vector<int> draw(const remat::EventPlan& plan);
 
  private:

@@ -23,8 +23,8 @@ class LowerSets {
                  static_cast<int>(request.options.at("slots")), request.control),
         trials_(request) {}
 
-  /// The memory of the program differs from that of the replay: it rounds nothing away, but knows
-  /// less of when values die. So what the program is given is searched for.
+  /// The program's memory differs from the replay's: the program rounds no bytes, but knows less
+  /// about when values die. So the budget for the program is searched for.
   Decision decide() {
     trials_.offer(remat::stage_order(graph_));
     Bytes most = remat::keep_all_peak(graph_);
@@ -40,7 +40,7 @@ class LowerSets {
  private:
   static constexpr Bytes kSteps = 500;
 
-  /// The least amount, up to a step, at which `goes_on` no longer holds.
+  /// The least amount, up to a step, at which `goes_on` is false.
   template <typename Test>
   Bytes bisect(Bytes low, Bytes high, Test goes_on) const {
     const Bytes step = high / kSteps + 1;

@@ -9,22 +9,22 @@ namespace lowtide::strategy::lower_sets {
 
 /// Dynamic programming over a family of lower sets (Kusumoto, Inoue, Watanabe, Akiba, Koyama, "A
 /// graph theoretic framework of recomputation algorithms for memory-efficient backpropagation",
-/// NeurIPS 2019). A chain of them, from the empty set to the whole, cuts the forward pass into
-/// segments: what crosses from one set to its outside is cached, and the backward pass makes the
-/// rest of a segment again when it comes there. The last segment stays.
+/// NeurIPS 2019). A chain of sets, from the empty set to the whole, cuts the forward pass into
+/// segments. Values that cross from a set to its outside are cached; the backward pass makes the
+/// rest of a segment again when it reaches the segment. The last segment stays.
 ///
 /// Time is rounded up to slots. O(sets^2 x (stages + slots)) time, O(sets^2) memory.
 class LowerSetProgram {
  public:
-  /// What it means to go from one set to a larger one.
+  /// The stages between a set and a larger one.
   struct Segment {
     bool possible = false;  ///< the sets are nested
-    double cost = 0;        ///< of making it again
+    double cost = 0;        ///< of running it again
     Bytes cached = 0;
-    Bytes needed = 0;       ///< when the backward pass is there, beside what is cached before it
+    Bytes needed = 0;       ///< when the backward pass is there, apart from bytes cached before it
   };
 
-  /// `kept` values (per value) are there in any case. `family` begins with the empty set, ends with
+  /// `kept` values (per value) are always in memory. `family` begins with the empty set, ends with
   /// the whole, and is sorted by size. When `control` says stop, some segments are missing.
   LowerSetProgram(const remat::StageGraph& graph, int forward_end, std::vector<bool> kept,
                   std::vector<LowerSet> family, int slots, const Control& control);
@@ -33,10 +33,10 @@ class LowerSetProgram {
   const Segment& segment(int from, int to) const {
     return segments_[static_cast<std::size_t>(from) * family_.size() + to];
   }
-  /// Bytes that are in use in any case.
+  /// Bytes that are always in use.
   Bytes fixed_bytes() const { return fixed_bytes_; }
-  /// The sets of the cheapest chain that needs at most so many bytes beside the fixed ones, first
-  /// and last included; empty when there is none.
+  /// The sets of the cheapest chain that needs at most `bytes` in addition to the fixed bytes,
+  /// first and last included; empty when there is none.
   std::vector<int> cheapest(Bytes bytes) const;
   Checkpoints checkpoints(const std::vector<int>& chain) const;
 
@@ -51,7 +51,7 @@ class LowerSetProgram {
   int slots_;
   double unit_ = 0;  // cost of a slot
   Bytes fixed_bytes_ = 0;
-  std::vector<Bytes> beside_;      // per value: most gradients and workspace beside a later reader
+  std::vector<Bytes> beside_;      // per value: most gradients and workspace while it is read later
   std::vector<Segment> segments_;  // by from, to
 };
 

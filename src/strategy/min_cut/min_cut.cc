@@ -21,9 +21,9 @@ class MinCut {
   }
 
  private:
-  /// The knapsack says which of the stages in question run only once, from all to none. Cheap ones
-  /// are in question first, while the others run once; then the others, while cheap ones may run
-  /// again. False when stopped.
+  /// The knapsack chooses which of the stages in question run only once, from all to none. First
+  /// cheap stages are in question, while the others run once; then the others, while cheap ones may
+  /// run again. False when stopped.
   bool try_capacities(bool cheap) {
     std::vector<int> stages;
     std::vector<solver::Knapsack::Item> items;

@@ -4,8 +4,8 @@
 
 namespace lowtide::strategy::min_cut {
 
-/// What is on the sink's side is needed after the forward pass. A value there is either cut, that
-/// is saved, or its stage runs again, and then needs its inputs.
+/// A value on the sink's side is needed after the forward pass. It is either cut, hence saved, or
+/// its stage runs again and needs its inputs.
 std::vector<bool> fewest_saved(const remat::StageGraph& graph, int forward_end,
                                const std::vector<bool>& once, std::vector<bool> kept) {
   const int source = 0, sink = 1;

@@ -14,16 +14,16 @@ namespace {
 
 /// Temperatures from the first to the last, each for as many moves.
 constexpr int kTemperatures = 100;
-/// From so far down the schedule, a plan that is good in most places is not spoilt any more.
+/// At this share of the schedule, heat no longer spoils a plan that is good in most places.
 constexpr double kColdShare = 0.6;
-/// Of the time limit: so much more than planned may go before temperatures are left out, so that
-/// they do not depend on the clock while there is time enough.
+/// Share of the time limit: the delay beyond the schedule after which temperatures are left out. So
+/// they do not depend on the clock while there is enough time.
 constexpr double kHeadStart = 0.05;
-/// Of the time limit: set aside for the way down as long as nothing fits.
+/// Share of the time limit reserved for the descent as long as nothing fits.
 constexpr double kForDescent = 0.3;
 
-/// Simulated annealing and nothing else: from the plan that keeps everything, at temperatures that
-/// fall by the same factor each time.
+/// Only simulated annealing: from keep-all, at temperatures that fall by the same factor each
+/// time.
 class Annealing {
  public:
   explicit Annealing(const PlanRequest& request)
@@ -57,7 +57,7 @@ class Annealing {
   }
 
  private:
-  /// From so far down the schedule. A time limit that is too short lets temperatures out.
+  /// Starts at this share of the schedule. Skips temperatures when the time limit is too short.
   void cool(double share) {
     const double first = request_.options.at("first");
     const double ratio = request_.options.at("last") / first;

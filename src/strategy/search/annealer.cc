@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kTries = 12;
 
-/// How often what is made from one value is dropped, or held, together.
+/// How often several outputs made from one value are dropped, or held, together.
 constexpr double kTogether = 0.2;
 
 }  // namespace
@@ -56,20 +56,20 @@ void Annealer::load(const std::vector<remat::Event>& events) {
   remember();
 }
 
-/// Gives the event's op its own run; each input that would have to be held for it alone is made
+/// Gives the event's op its own run. Each input that would have to be held only for it is made
 /// again too, with probability `deep`.
 void Annealer::drop(remat::Event event, double deep) {
   moves_.drop(event, most_cost_, [&](remat::Event, int) { return chance(deep); });
 }
 
-/// Of a drop: mostly a part of what is there for nothing else runs again too; at times all of it,
-/// which is what it takes where memory is so short that hardly anything can be held.
+/// For a drop: the probability that an input held for no other use is made again too. At times 1,
+/// which is needed where memory is so short that almost nothing can be held.
 double Annealer::depth() {
   const int kind = pick(10);
   return kind < 2 ? 0.3 : kind < 8 ? 0.9 : 1;
 }
 
-/// A use of a value, at random, gets its own run of the value's op.
+/// Gives a random use of a random value its own run of the value's op.
 void Annealer::drop_random() {
   const remat::StageValue& value = graph_.value(choices_[pick(static_cast<int>(choices_.size()))]);
   const int reader = value.readers[pick(static_cast<int>(value.readers.size()))];
@@ -89,7 +89,7 @@ void Annealer::hold_random() {
   }
 }
 
-/// An event moves to another stage nearby.
+/// Moves an event to another stage nearby.
 void Annealer::shift_random() {
   constexpr int kFar = 8;
   const auto& events = plan_.events();
@@ -102,7 +102,7 @@ void Annealer::shift_random() {
   drop(moved, 0.5);
 }
 
-/// Drops what a few ops make from the value and is held over the stage.
+/// Drops outputs of a few readers of the value that are held over the stage.
 bool Annealer::drop_together(int value, int stage) {
   constexpr int kMost = 8;
   const std::vector<int>& readers = graph_.value(value).readers;
@@ -125,7 +125,7 @@ bool Annealer::drop_together(int value, int stage) {
   return true;
 }
 
-/// Drops some value that is held over the stage until its next use.
+/// Drops a value that is held over the stage until its next use.
 void Annealer::relieve(int stage) {
   const bool together = chance(kTogether);
   for (int i = 0; i < kTries; ++i) {
@@ -137,7 +137,7 @@ void Annealer::relieve(int stage) {
   }
 }
 
-/// One value is held instead of another.
+/// Holds one value instead of another.
 void Annealer::exchange_random() {
   hold_random();
   for (int i = 0; i < 2 && !is_too_dear() && !plan_.fits(); ++i) {
@@ -156,7 +156,7 @@ void Annealer::change_something() {
   shift_random();
 }
 
-/// One move, taken back unless the Metropolis rule takes it.
+/// Makes one move, and undoes it unless the Metropolis rule accepts it.
 void Annealer::move(double temperature) {
   const double before = plan_.cost() + byte_price_ * static_cast<double>(over_);
   const double most = before - temperature * std::log1p(-uniform());
@@ -175,13 +175,13 @@ void Annealer::move(double temperature) {
 }
 
 void Annealer::remember() {
-  if (plan_.memory().limit() != limit_) return;  // on the way down
+  if (plan_.memory().limit() != limit_) return;  // during descend()
   if (!plan_.fits() || (best_ && plan_.cost() >= best_cost_)) return;
   best_ = plan_.events();
   best_cost_ = plan_.cost();
 }
 
-/// Keeps what the search is at when it is the cheapest since `others_` had `before` entries.
+/// Keeps the current plan if it is the cheapest since `others_` had `before` entries.
 void Annealer::sample(std::size_t before) {
   if (over_ > 0 || plan_.memory().limit() != limit_) return;
   if (others_.size() == before) {
@@ -191,7 +191,7 @@ void Annealer::sample(std::size_t before) {
   }
 }
 
-/// Keeps the search near the limit: now within it, now above.
+/// Keeps the search near the limit: sometimes within it, sometimes above.
 void Annealer::adapt_weight(int moves, int fitting) {
   if (fitting * 5 < moves) byte_price_ *= 1.1;
   if (fitting * 5 > moves * 3) byte_price_ /= 1.1;

@@ -9,10 +9,10 @@
 
 namespace lowtide::strategy::search {
 
-/// Cost per byte and stage at which running the average op again pays.
+/// The price per byte and stage above which a rerun of the average op pays.
 double typical_price(const remat::StageGraph& graph);
 
-/// How one run of simulated annealing goes about it.
+/// The schedule of one run of simulated annealing.
 struct Cooling {
   std::int64_t moves = 0;
   double first_temperature = 0;  ///< in the graph's cost unit
@@ -20,33 +20,33 @@ struct Cooling {
 };
 
 /// Local search over event sets: simulated annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on
-/// cost plus a penalty for memory above the limit, whose weight follows how often the search is
-/// above it. A move drops a value until its next use, with what it then takes to make it again, or
-/// holds one that is made again, or changes one for another; events that nothing reads any more go
-/// at once. Same seed, same result.
+/// cost plus a penalty for memory above the limit. The weight of the penalty follows how often the
+/// search is above it. A move drops a value until its next use and adds the reruns that this needs,
+/// or holds a value instead of making it again, or exchanges two values. Events that nothing reads
+/// any more are removed at once. Same seed, same result.
 class Annealer {
  public:
-  /// `byte_price`: about what a byte above the limit in one stage is worth, in cost.
+  /// `byte_price`: approximate cost of a byte above the limit in one stage.
   Annealer(const remat::StageGraph& graph, Bytes limit, double byte_price, std::uint64_t seed);
 
   /// Starts again from these events.
   void load(const std::vector<remat::Event>& events);
-  /// Moves on from where it is. Cools with the moves or with the time limit, whichever is ahead.
-  /// Returns how many moves it made.
+  /// Continues from the current plan. Cools by moves or by the time limit, whichever is further
+  /// ahead. Returns the number of moves made.
   std::int64_t run(const Cooling& cooling, const Control& control);
-  /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The way
-  /// down does not depend on the limit, only where it ends.
+  /// Lowers the peak until the plan fits, or until `moves` moves in a row lowered nothing. The path
+  /// does not depend on the limit, only its end does.
   void descend(std::int64_t moves, const Control& control);
 
   const remat::EventPlan& plan() const { return plan_; }
-  /// Cost plus penalty of the plan as it is.
+  /// Cost plus penalty of the current plan.
   double rating() const;
   /// The cheapest plan within the limit that was seen.
   bool any_fits() const { return best_.has_value(); }
   const std::vector<remat::Event>& best() const { return *best_; }
   double best_cost() const { return best_cost_; }
 
-  /// The cheapest within the limit of each part of each run.
+  /// The cheapest plan within the limit of each part of each run.
   struct Found {
     double cost;
     std::vector<remat::Event> events;
@@ -78,12 +78,12 @@ class Annealer {
   Bytes limit_;
   remat::EventPlan plan_;
   remat::Moves moves_;
-  std::vector<int> choices_;  // values that may be dropped, worth it
-  Bytes step_bytes_;          // counted for each stage above the limit, however little
+  std::vector<int> choices_;  // values worth dropping
+  Bytes step_bytes_;          // added for each stage above the limit, however little
   double byte_price_;
   std::mt19937_64 random_;
-  Bytes over_ = 0;        // of the plan before the move: bytes above the limit, as penalised
-  double most_cost_ = 0;  // beyond this the move is refused, whatever it does to memory
+  Bytes over_ = 0;        // of the plan before the move: bytes above the limit, with the penalty
+  double most_cost_ = 0;  // a move to a higher cost is refused, whatever memory it saves
   std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
   std::vector<Found> others_;

@@ -13,7 +13,7 @@
 namespace lowtide::strategy::search {
 namespace {
 
-/// The leanest of keep-all and the given plans.
+/// The plan with the smallest peak, of keep-all and the given plans.
 std::vector<remat::Event> leanest(const remat::StageGraph& graph,
                                   std::vector<std::vector<remat::Event>> plans,
                                   const Control& control) {
@@ -30,12 +30,12 @@ std::vector<remat::Event> leanest(const remat::StageGraph& graph,
   return leanest;
 }
 
-/// Plans that keep less: what is cheap to make again for its bytes is, wherever that pays. A large
-/// value that every segment reads would else be held throughout.
+/// Plans that keep less: makes values again that are cheap for their bytes, wherever that pays.
+/// Else a large value that every segment reads would be held throughout.
 std::vector<std::vector<remat::Event>> thinned(const remat::StageGraph& graph,
                                                std::vector<std::vector<remat::Event>> plans,
                                                const Control& control) {
-  constexpr double kDear = 3;  // times the price at which running the average op again pays
+  constexpr double kDear = 3;  // times the price above which a rerun of the average op pays
   const remat::Prices prices(std::vector<double>(graph.num_stages(), kDear * typical_price(graph)));
   for (std::vector<remat::Event>& events : plans) {
     if (control.should_stop()) break;
@@ -58,8 +58,8 @@ Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Ev
   return descent_of(annealer.plan());
 }
 
-/// Goes on from there by the cheapest drops for the bytes above a limit, which is lowered in steps
-/// for as long as there is a way: such drops change several stages at once.
+/// Continues with the cheapest drops for the bytes above a limit. Lowers the limit in steps as long
+/// as drops succeed: such drops change several stages at once.
 void relieve(Descent& lowest, const remat::StageGraph& graph, Bytes limit, const Control& control) {
   for (double step : {0.03, 0.01, 0.003}) {
     while (lowest.peak > limit) {

@@ -7,18 +7,18 @@
 
 namespace lowtide::strategy::search {
 
-/// Where a way down ended.
+/// The end of a descent.
 struct Descent {
   std::vector<remat::Event> events;
   double cost = 0;
   Bytes peak = 0;
 };
 
-/// From the leanest evictions, then from the leanest segmentation, and then from the leanest of
-/// those without what is cheap to make again, lowers the peak as far as local search goes, and from
-/// the lowest by the cheapest drops (strategy/search/relief.h), or until it is within the limit,
-/// whatever the cost. The way does not depend on the limit, only where it ends: so who names the
-/// peak that it ended with reaches it when asked for it.
+/// Lowers the peak by local search from three starts: the evictions, the segmentation, and the
+/// segmentation without cheaply remade values that need the least memory. Continues from the lowest
+/// peak with the cheapest drops (strategy/search/relief.h). Stops within the limit, whatever the
+/// cost. The path does not depend on the limit, only its end does: so a later call with the reached
+/// peak as limit succeeds.
 Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control);
 
 }  // namespace lowtide::strategy::search

@@ -13,13 +13,13 @@
 namespace lowtide::strategy::search {
 namespace {
 
-/// Larger models take longer than a search should.
+/// Larger models need more time than a search should.
 constexpr std::int64_t kMostRows = 30'000;
 
 /// Each describes more stages than the one before.
 constexpr int kMostSolves = 6;
 
-/// HiGHS proves its bound up to that share.
+/// HiGHS proves its bound up to this share.
 constexpr double kRounding = 1e-9;
 
 class EndsProver {
@@ -52,7 +52,7 @@ class EndsProver {
   }
 
  private:
-  /// The solution, when the solver came to its end.
+  /// The solution, when the solver finished.
   std::vector<remat::Event> solve_once(bool is_first) {
     const checkmate::StageModel model(request_.graph, graph_, request_.budget_bytes,
                                       checkmate::Formulation::ends, inside_);

@@ -7,13 +7,13 @@
 
 namespace lowtide::strategy::search {
 
-/// Plans of an executor within `limit` that evicts what it needs last (Heuristic::ahead): starts
-/// where memory is so short that whole chains of ops run again. Their own peak may differ from the
-/// limit, since a value is held here until its last use.
+/// Plans of an executor within `limit` that evicts the values it needs last (Heuristic::ahead):
+/// starts for budgets so small that whole chains of ops run again. Their own peak may differ from
+/// the limit, since a value is held here until its last use.
 std::vector<std::vector<remat::Event>> evictions(const remat::StageGraph& graph, Bytes limit,
                                                  const Control& control);
 
-/// The same at ever smaller limits until the executor finds no way.
+/// The same at ever smaller limits until the executor fails.
 std::vector<std::vector<remat::Event>> leaner_evictions(const remat::StageGraph& graph,
                                                         const Control& control);
 

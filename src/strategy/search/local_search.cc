@@ -23,10 +23,10 @@
 namespace lowtide::strategy::search {
 namespace {
 
-/// Plans that cost more than the best by this factor are no alternatives to it.
+/// Alternatives cost at most this factor times the best plan.
 constexpr double kWorthLayout = 1.05;
 
-/// A cost of no more than this times a bound is optimal.
+/// A cost of at most this factor times a bound is optimal.
 constexpr double kSame = 1 + 1e-8;
 
 double price_within(const bounds::PriceBound& bound, double otherwise) {
@@ -65,7 +65,7 @@ class Search {
   }
 
  private:
-  /// From prices that an earlier answer ended with, if there are any, which takes less time.
+  /// Starts from the prices of an earlier answer, if any, which needs less time.
   void raise_bound() {
     if (!request_.prices.empty()) {
       bound_.start_from(bounds::stage_prices(graph_, request_.prices));
@@ -76,12 +76,12 @@ class Search {
                             share_of_time(is_hurried() ? 0.5 : 0.3));
   }
 
-  /// From the earlier answer, made to fit, rather cold, so that it stays about as good as it is.
-  /// Whether that was enough; what was found stays the best until there is better.
+  /// Adapts the earlier answer to the budget, at low temperatures, so that it stays about as good.
+  /// Returns whether that was enough; the result stays the best until there is a better one.
   bool go_on() {
     constexpr double kClose = 0.02;  // of the cost of all ops
     constexpr double kDear = 2;      // times that cost
-    constexpr double kNewSearch = 1e-2;  // seconds for each op, without which none ends better
+    constexpr double kNewSearch = 1e-2;  // seconds for each op, below which a new search is worse
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
     annealer.load(remat::events_of(graph_, request_.start));
     const double most = annealer.plan().cost() + kClose * graph_.required_cost();
@@ -97,7 +97,7 @@ class Search {
     return annealer.any_fits() && (annealer.best_cost() <= most || !may_search);
   }
 
-  /// A part of the search: so hot at first, times the cost of the average op, for a share of moves.
+  /// A part of the search: first temperature, times the cost of the average op; share of moves.
   struct Phase {
     double heat;
     double share;
@@ -105,8 +105,8 @@ class Search {
 
   bool proves() const { return effort_.states > 0 && can_prove(graph_); }
 
-  /// On most small graphs a hundredth of the work is enough for the best plan and a proof that it
-  /// is.
+  /// On most small graphs a hundredth of the work is enough for the best plan and its proof of
+  /// optimality.
   void glance() {
     constexpr std::int64_t kPart = 100;
     bounds::raise_in_rounds(bound_, effort_.bound_work / kPart, request_.control,
@@ -119,14 +119,14 @@ class Search {
     left_ = 1;
   }
 
-  /// Quick where few sets of values can be held.
+  /// Fast when few sets of values can be held.
   void prove_by_sets(std::int64_t states) {
     if (best_.empty() || is_optimal()) return;
     take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
   }
 
-  /// Better where memory is short at few moments only. A short search does not wait for it: its
-  /// relaxation alone may take a second.
+  /// Better if memory is short only at few moments. A short search skips it: its relaxation alone
+  /// may need a second.
   void prove_by_branches(std::int64_t states) {
     constexpr std::int64_t kStatesPerNode = 200;
     constexpr std::int64_t kLeastNodes = 50;
@@ -145,9 +145,9 @@ class Search {
     report(fmt::format("plan {:.3f}%", percent(best_cost_)));
   }
 
-  /// Each good start a while, cold, which keeps what is good in it, and then a little less so; then
-  /// the best plan hot, and colder again. Heat takes many moves to pay: without time for them,
-  /// less.
+  /// First each good start, at low temperatures that keep its good parts, and then at higher ones;
+  /// then the best plan, from hot to cold. High temperatures need many moves to pay, so they are
+  /// lower when time is short.
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
@@ -159,7 +159,7 @@ class Search {
     const double each = 0.5 / static_cast<double>(starts.size() * std::size(kHeats));
     for (double heat : kHeats) {
       for (const Start& start : starts) {
-        if (heat > kHeats[0] && !annealer.any_fits()) break;  // it takes more heat
+        if (heat > kHeats[0] && !annealer.any_fits()) break;  // higher temperatures are needed
         annealer.load(start.events);
         run(annealer, {heat, each});
       }
@@ -204,7 +204,7 @@ class Search {
     return answer(Outcome::feasible, best_);
   }
 
-  /// The way down takes any rerun that lowers the peak; most are not needed at its end.
+  /// The descent takes any rerun that lowers the peak; most are not needed at its end.
   void polish() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
@@ -215,8 +215,8 @@ class Search {
     }
   }
 
-  /// Of what is left of the time limit, if there is one. As long as nothing fits, the descent's
-  /// time is set aside.
+  /// A share of the remaining time limit, if there is one. As long as nothing fits, reserves the
+  /// descent's time.
   Control share_of_time(double share) const {
     constexpr double kForDescent = 0.3;
     const double until = effort_.time_share * (best_.empty() ? 1 - kForDescent : 1);
@@ -242,8 +242,8 @@ class Search {
     return decision;
   }
 
-  /// Of the others, those that are worth a layout; some that leave more room; the cheapest start,
-  /// which annealing has not torn, so that addresses fit better; and one that needs much less.
+  /// Other plans that are worth a layout; some that need less memory; the cheapest start, which
+  /// annealing has not fragmented, so that addresses fit better; and one that needs much less.
   std::vector<std::vector<OpId>> alternatives() const {
     const std::size_t most = is_short_of_time_ ? 1 : 6;
     std::vector<Annealer::Found> sorted = others_;
@@ -283,7 +283,7 @@ class Search {
     return result;
   }
 
-  /// Whether there is no time for many moves per op: then starts at good prices are worth more.
+  /// Whether time is too short for many moves per op: then starts at good prices are worth more.
   bool is_hurried() const {
     constexpr double kSecondsPerStage = 1e-3;
     return !has_seconds(request_, graph_, kSecondsPerStage);
@@ -291,7 +291,7 @@ class Search {
   double lower_bound() const { return std::max(bound_.value(), proved_); }
   /// Whether this search only adapts an earlier answer.
   bool goes_on() const { return !request_.start.empty(); }
-  /// Whether the search has nothing left to gain, which does not see views that run again.
+  /// Whether the search can gain nothing more; ignores views that run again.
   bool is_optimal() const {
     return !best_.empty() && best_cost_ <= std::max(lower_bound(), staged_) * kSame;
   }
@@ -312,9 +312,9 @@ class Search {
   Starts starts_;
   Start best_start_;  // the best plan that annealing found
   bool is_short_of_time_ = false;
-  std::int64_t moves_;   // of the search that goes on
-  double left_ = 1;      // share of them
-  double proved_ = 0;    // beside the bound: no plan costs less
+  std::int64_t moves_;   // of the current search
+  double left_ = 1;      // share of them that is left
+  double proved_ = 0;    // a bound in addition to bound_
   double staged_ = 0;    // no plan costs less that runs each op at most once in a stage
 };
 

@@ -8,22 +8,22 @@
 
 namespace lowtide::strategy::search {
 
-/// How much work a search may do.
+/// The effort of a search.
 struct SearchEffort {
   std::int64_t moves;  ///< of the local search
   double bound_work;   ///< for each size of the bound's clusters, as PriceBound::raise() counts
   std::uint64_t seed;  ///< of the random numbers
   std::int64_t states = 0;  ///< of the proof (proof.h), of small graphs only; 0: none
-  double time_share = 1;    ///< of the time limit; when that is up without a plan, the rest as well
-  bool adapt_only = false;  ///< gives up when the answer to go on from leads to nothing
+  double time_share = 1;    ///< of the time limit; without a plan by then, the rest as well
+  bool adapt_only = false;  ///< gives up when adapting the earlier answer fails
 };
 
-/// Whether the time limit, where there is one, is at least so many seconds for each stage.
+/// Whether the time limit, if there is one, is at least `per_stage` seconds for each stage.
 bool has_seconds(const PlanRequest& request, const remat::StageGraph& stages, double per_stage);
 
 /// Searches for a cheap plan whose first runs keep the order of the graph: raises a lower bound,
-/// takes plans that are good at its prices as starts, and anneals them. With an answer to go on
-/// from, only adapts that, as long as that does not get much dearer.
+/// takes plans that are good at its prices as starts, and anneals them. If the request has an
+/// earlier answer, only adapts that, as long as it does not get much more expensive.
 Decision local_search(const PlanRequest& request, const SearchEffort& effort);
 
 }  // namespace lowtide::strategy::search

@@ -13,7 +13,7 @@ bool by_op(const remat::Event& a, const remat::Event& b) {
   return std::pair(a.op, a.stage) < std::pair(b.op, b.stage);
 }
 
-/// Those of ops in [begin, end), of events by op.
+/// The events of ops in [begin, end); events are sorted by op.
 std::span<const remat::Event> of_ops(const std::vector<remat::Event>& events, int begin, int end) {
   const auto first = std::ranges::lower_bound(events, begin, {}, &remat::Event::op);
   const auto last = std::ranges::lower_bound(events, end, {}, &remat::Event::op);

@@ -13,10 +13,10 @@ namespace {
 
 constexpr int kRounds = 4;
 constexpr int kMovesPerExecution = 200;
-/// Memory counts above this share of the budget: what frees some there makes room for the search.
+/// Memory counts above this share of the budget: lowering it gives the search space to use.
 constexpr double kNearBudget = 0.97;
 
-/// Per op of the other order, and until the end.
+/// Per op of the other order, and for the end.
 std::vector<double> mapped_prices(std::span<const double> prices, std::span<const OpId> order) {
   if (prices.empty()) return {};
   std::vector<double> result;
@@ -41,7 +41,7 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
-  decision.lower_bound.reset();  // it is about the other graph, and so is its certificate
+  decision.lower_bound.reset();  // it refers to the other graph, and so does its certificate
   decision.certificate.reset();
   return decision;
 }

@@ -22,7 +22,7 @@ std::vector<remat::Event> PricedDescent::run(const std::vector<remat::Event>& st
   return plan_.events();
 }
 
-/// Whether anything got better.
+/// Returns whether anything got better.
 bool PricedDescent::round(const Control& control) {
   improved_ = false;
   for (int v = 0; v < graph_.num_values() && !control.should_stop(); ++v) {
@@ -44,12 +44,12 @@ bool PricedDescent::round(const Control& control) {
   return improved_;
 }
 
-/// Whoever reads the value in that stage gets a run of its own, with those of its inputs made again
-/// too that are worth it, or all that are not there, or none: whichever is the first to pay.
+/// Gives readers of the value in that stage their own run of its op. Inputs of that run are made
+/// again where that pays, or all missing ones, or none: the first variant that pays is kept.
 void PricedDescent::try_drop(int v, int stage) {
   const remat::Event event{stage, graph_.value(v).producer};
   if (plan_.contains(event) || !graph_.may_rerun(event.op, stage)) return;
-  double saved = 0;  // at most
+  double saved = 0;  // upper bound
   for (int out : graph_.stage(event.op).outputs) {
     saved += prices_.over(event.op, stage) * static_cast<double>(graph_.value(out).bytes);
   }
@@ -60,7 +60,7 @@ void PricedDescent::try_drop(int v, int stage) {
   }
 }
 
-/// Inputs are made again when holding them takes more than `patience` times what that costs.
+/// Makes inputs again whose price of being held exceeds `patience` times the cost of making them.
 void PricedDescent::try_drop(std::span<const remat::Event> events, double saved, double patience) {
   const double before = rating();
   const double most_cost = plan_.cost() + saved;
@@ -76,8 +76,8 @@ void PricedDescent::try_drop(std::span<const remat::Event> events, double saved,
   keep_if_better(before);
 }
 
-/// What is made from the value by several ops is dropped together: to make the value again may cost
-/// more than any one of them saves.
+/// Drops outputs of several readers of the value together: making the value again may cost more
+/// than each of them saves.
 void PricedDescent::try_drop_readers(int v) {
   std::vector<Gap> gaps;
   for (int reader : graph_.value(v).readers) {
@@ -105,7 +105,7 @@ void PricedDescent::try_drop_readers(int v) {
   }
 }
 
-/// Of all times between two uses of what the op makes.
+/// The most expensive time between two uses of an output of the op.
 PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
   Gap dearest;
   for (int v : graph_.stage(op).outputs) {

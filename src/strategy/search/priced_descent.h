@@ -8,14 +8,14 @@
 
 namespace lowtide::strategy::search {
 
-/// Makes a plan that is good at prices of memory, within no limit: reruns are added where the
-/// memory that they save is worth more, and taken out where it is not, round by round until
-/// nothing pays or control says stop. O(rounds x readers) moves.
+/// Makes a plan that is good at prices of memory, without a limit. Adds a rerun where the memory
+/// that it saves is worth more, and removes it elsewhere, round by round until nothing pays or
+/// control says stop. O(rounds x readers) moves.
 class PricedDescent {
  public:
   PricedDescent(const remat::StageGraph& graph, remat::Prices prices);
 
-  /// From these events on.
+  /// Starts from these events.
   std::vector<remat::Event> run(const std::vector<remat::Event>& start, const Control& control);
 
  private:
@@ -25,10 +25,10 @@ class PricedDescent {
   void try_drop(std::span<const remat::Event> events, double saved, double patience);
   void try_drop_readers(int value);
   void try_hold(remat::Event event);
-  /// A rerun of an op behind a time over which what it makes is held.
+  /// A possible rerun of an op, after a time over which an output of the op is held.
   struct Gap {
     remat::Event event;
-    double held = 0;  ///< what that time is worth at the prices
+    double held = 0;  ///< price of holding the output over that time
   };
   Gap dearest_gap(int op) const;
   bool keep_if_better(double before);

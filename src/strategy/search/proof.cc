@@ -12,14 +12,14 @@
 namespace lowtide::strategy::search {
 namespace {
 
-/// Costs that differ by less are the same, but for rounding.
+/// Costs that differ by less are equal up to rounding.
 constexpr double kSame = 1e-9;
 
-/// Values below these shares of the budget are held for nothing, one share after the other: the
-/// fewer there are that may go, the fewer states, and most often the answer is the same.
+/// Values below these shares of the budget are held for free, one share after the other: the fewer
+/// values may be dropped, the fewer states, and the answer is usually the same.
 constexpr double kFreeShares[] = {0.01, 0.003, 0.001, 0.0003, 0};
 
-/// Of the gap: how far above the bound the first plans are looked for. Each time, it doubles.
+/// The first search allows this share of the gap above the bound; the step doubles each time.
 constexpr double kFirstStep = 1.0 / 8;
 
 class Prover {
@@ -50,7 +50,7 @@ class Prover {
   double gap() const { return proof_.cost - proof_.bound; }
   bool is_closed() const { return gap() <= 5 * kSame * proof_.cost; }
 
-  /// Looks for plans that cost more and more. Whether a finer program may say more.
+  /// Looks for plans of increasing cost. Returns whether a finer program may find more.
   bool climb(bounds::HeldSetProgram& program) {
     for (double step = kFirstStep * gap(); !is_closed(); step *= 2) {
       const double below = std::min(proof_.cost * (1 - kSame), proof_.bound + step);
@@ -58,7 +58,7 @@ class Prover {
       proof_.bound = std::max(proof_.bound, answer.bound);
       states_ -= answer.states;
       if (!answer.complete) return false;
-      control_.report(fmt::format("bound {:.3f}% over what is held",
+      control_.report(fmt::format("bound {:.3f}% over sets of held values",
                                   100 * (proof_.bound / graph_.required_cost() - 1)));
       if (!answer.executions) continue;
       take(*answer.executions);

@@ -9,12 +9,12 @@
 
 namespace lowtide::strategy::search {
 
-/// What an exact program found out about a plan.
+/// The result of an exact program about a plan.
 struct Proof {
   double bound = 0;  ///< no plan whose first runs keep the graph's order costs less
-  /// None of them costs less that runs each op at most once in a stage, in order: at least `bound`.
+  /// No such plan that runs each op at most once in a stage costs less; at least `bound`.
   double staged_bound = 0;
-  /// Of a cheaper plan within the budget, when there was one.
+  /// A cheaper plan within the budget, if there was one.
   std::optional<std::vector<OpId>> executions;
   double cost = 0;   ///< of that plan
 };
@@ -22,11 +22,11 @@ struct Proof {
 /// Whether a graph is small enough for prove().
 bool can_prove(const remat::StageGraph& graph);
 
-/// Proves a plan of that cost optimal, or finds a cheaper one, with a HeldSetProgram on the prices
-/// of the bound; or raises the bound as far as `states` states of that program allow. Begins
-/// coarsely, with values below a part of the budget held for nothing, and with plans that cost
-/// little more than the bound. The graph must be small enough. Same states, same result, unless
-/// control says stop.
+/// Proves a plan of that cost optimal, or finds a cheaper one, with a HeldSetProgram on the
+/// prices of the bound; or raises the bound as far as `states` states allow. Begins coarsely:
+/// small values are held for free, and plans may cost only little more than the bound. The
+/// graph must be small enough (can_prove()). Same states, same result, unless control says
+/// stop.
 Proof prove(const PlanRequest& request, const remat::StageGraph& graph,
             const bounds::PriceBound& bound, double cost, std::int64_t states,
             const Control& control);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
-/// Drops up to so much dearer than the best are made in one round.
+/// One round makes all drops that cost at most this factor more than the best.
 constexpr double kAsGood = 1.2;
 
 }  // namespace
@@ -41,8 +41,8 @@ std::optional<std::vector<remat::Event>> Relief::run(const std::vector<remat::Ev
   return plan_.events();
 }
 
-/// Whether anything was dropped: over the fullest stage, or where that is full of what is made
-/// there, over others.
+/// Returns whether anything was dropped. Tries the fullest stage; if all values there are its own,
+/// others.
 bool Relief::round(const Control& control) {
   constexpr int kPlaces = 16;
   count_over();
@@ -56,9 +56,9 @@ bool Relief::round(const Control& control) {
   return any && plan_.cost() <= most_cost_;
 }
 
-/// Makes the best of the drops, and those that are about as good; whether there is any. Tries first
-/// what promises most: what was dropped elsewhere leaves less above the limit to save, so a ratio
-/// of before is the least that there is now.
+/// Makes the best of the drops, and others about as good; returns whether there is one. Tries the
+/// most promising first. Earlier drops leave fewer bytes above the limit to save, so an old ratio
+/// is a lower bound on the current one.
 bool Relief::drop_best(std::vector<Drop> drops, const Control& control) {
   std::ranges::stable_sort(drops, {}, &Drop::ratio);
   Drop* best = nullptr;
@@ -76,7 +76,7 @@ bool Relief::drop_best(std::vector<Drop> drops, const Control& control) {
   }
   if (best == nullptr) return false;
   take(*best, kNever);
-  if (best->ratio > 0) ratio_ = best->ratio;  // one that makes other reruns useless may cost less
+  if (best->ratio > 0) ratio_ = best->ratio;  // it may cost less if other reruns become useless
   in_vain = 0;
   for (Drop& drop : drops) {
     if (in_vain == patience_ || plan_.fits() || control.should_stop()) break;
@@ -87,7 +87,7 @@ bool Relief::drop_best(std::vector<Drop> drops, const Control& control) {
   return true;
 }
 
-/// Whether the drop was made.
+/// Returns whether the drop was made.
 bool Relief::take(Drop& drop, double most_ratio) {
   drop.ratio = try_drop(drop, most_ratio);
   if (!moves_.any()) {
@@ -116,7 +116,7 @@ int Relief::fullest_stage() const {
   return fullest;
 }
 
-/// Of what is held over the stage without being used there.
+/// Drops of values that are held over the stage without being used there.
 std::vector<Relief::Drop> Relief::drops_over(int stage) const {
   std::vector<Drop> drops;
   const auto add_use = [&](Drop& drop, int value) {
@@ -148,7 +148,7 @@ std::vector<Relief::Drop> Relief::drops_over(int stage) const {
   return drops;
 }
 
-/// From what was found before, as long as nothing changed where it is made again.
+/// Uses the last result, as long as nothing changed where the values are made again.
 double Relief::least_ratio(const Drop& drop) const {
   const Rated& rated = rated_[drop.index];
   const auto is_changed = [&](remat::Event event) { return changed_[event.stage] > rated.time; };
@@ -168,9 +168,9 @@ double Relief::most_saved(const Drop& drop) const {
   return std::min(drop.bytes * over_.back(), static_cast<double>(plan_.memory().excess()));
 }
 
-/// The ratio of the drop, which is then made; or, with the plan as it was, kNever when it saves
-/// nothing, and what it is at least when that is above the given one. What is not there is made
-/// again where that is worth it.
+/// Returns the ratio of the drop, and makes it. Or leaves the plan as it was: returns kNever when
+/// the drop saves nothing, and a lower bound on the ratio when that exceeds `most_ratio`. Missing
+/// inputs are made again where that is worth it.
 double Relief::try_drop(const Drop& drop, double most_ratio) {
   const double cost = plan_.cost();
   const auto excess = static_cast<double>(plan_.memory().excess());

@@ -9,20 +9,20 @@
 
 namespace lowtide::strategy::search {
 
-/// Makes a plan fit within a limit of bytes. As long as it does not, it drops what costs least for
-/// the bytes above the limit, summed over the stages, that this saves: one value, or all that
-/// several ops make from one, until its next use (the greedy rule of Chvátal, "A greedy heuristic
-/// for the set-covering problem", 1979). In the end reruns go that the plan fits without.
+/// Makes a plan fit within a limit of bytes. While it does not fit, makes the drop with the least
+/// cost per saved byte above the limit, summed over the stages. A drop frees one value, or all
+/// outputs of several of its readers, until the next use (the greedy rule of Chvátal, "A greedy
+/// heuristic for the set-covering problem", 1979). In the end removes reruns that are not needed.
 class Relief {
  public:
   Relief(const remat::StageGraph& graph, Bytes limit);
 
-  /// Tries of drops in vain, one after the other, until what is best so far will do.
+  /// The number of unsuccessful tries in a row after which the best drop so far is accepted.
   static constexpr int kHasty = 128;
   static constexpr int kThorough = std::numeric_limits<int>::max();
 
-  /// From these events on. Nothing when no way is left, control says stop, or the plan would cost
-  /// more than `most_cost`.
+  /// Starts from these events. Nothing when no drop is left, control says stop, or the plan would
+  /// cost more than `most_cost`.
   std::optional<std::vector<remat::Event>> run(const std::vector<remat::Event>& start,
                                                double most_cost, const Control& control,
                                                int patience = kThorough);
@@ -31,12 +31,12 @@ class Relief {
   /// Reruns that are added together.
   struct Drop {
     std::vector<remat::Event> events;
-    double bytes = 0;   ///< of what they make
-    bool all = false;   ///< whether everything that is not there is made again as well
+    double bytes = 0;   ///< of their outputs
+    bool all = false;   ///< whether all missing inputs are made again as well
     int index = 0;      ///< into rated_
-    double ratio = 0;   ///< cost for a byte above the limit in one stage, at least
+    double ratio = 0;   ///< lower bound on the cost per byte above the limit and stage
   };
-  /// What a drop cost when it was last tried.
+  /// The result of a drop when it was last tried.
   struct Rated {
     int stage = -1;  ///< of its first event
     int time = 0;
@@ -58,9 +58,9 @@ class Relief {
   remat::EventPlan plan_;
   remat::Moves moves_;
   std::vector<int> choices_;  // values worth dropping
-  std::vector<int> over_;     // per stage: how many before it are above the limit
+  std::vector<int> over_;     // per stage: number of earlier stages above the limit
   std::vector<Rated> rated_;  // per value and kind of drop
-  std::vector<int> changed_;  // per stage: when something was last dropped until then
+  std::vector<int> changed_;  // per stage: time of the last drop there
   int time_ = 0;              // drops made so far
   double ratio_ = 0;          // of the last round's best drop
   double most_cost_ = 0;

@@ -14,35 +14,35 @@
 namespace lowtide::strategy {
 namespace {
 
-/// For each size of cluster of the bound: about half a second.
+/// For each size of the bound's clusters: about half a second.
 constexpr double kBoundWork = 3e8;
 
-/// Of the proof: in the end about as long as the search took.
+/// For the proof: takes about as long as the search.
 constexpr double kStatesPerMove = 0.2;
 
 /// Moves of the search for an order, per op.
 constexpr double kOrderMoves = 1000;
 
-/// Of the time limit; what is left is for another order.
+/// Share of the time limit for the first order; the rest is for another order.
 constexpr double kFirstShare = 0.75;
 
-/// Of what is left of the time limit then, for another order; what is left is for a bound on it.
+/// Share of the remaining time limit for another order; the rest is for a bound on it.
 constexpr double kReorderShare = 0.8;
 
-/// Of the work, for the graph's order where there is another.
+/// Share of the work for the graph's order if there is another.
 constexpr double kGivenOrderShare = 0.25;
 
-/// Of the time limit, for an order in which everything may be kept.
+/// Share of the time limit for an order in which everything may be kept.
 constexpr double kLeastOrderShare = 0.1;
 
-/// Seconds for each op, below which the time is better spent in the order there is: an order in
-/// which everything may be kept is worth looking for sooner than one for plans with reruns, which
-/// takes many moves to pay.
+/// Seconds for each op below which time is better spent in the existing order. An order in
+/// which everything may be kept pays sooner than one for plans with reruns, which needs many
+/// moves.
 constexpr double kSecondsForLeastOrder = 1e-3;
 constexpr double kSecondsForOrder = 2.5e-3;
 
-/// What keep-all needs above this share of its peak is what an order should lower. It does not
-/// depend on the budget, so neither does the order, nor the smallest budget that is reached in it.
+/// The order should lower keep-all's memory above this share of its peak. The share does not depend
+/// on the budget, so neither does the order, nor the smallest budget that is reached in it.
 constexpr double kOrderLimit = 0.5;
 
 search::SearchEffort effort_of(const PlanRequest& request) {
@@ -50,7 +50,7 @@ search::SearchEffort effort_of(const PlanRequest& request) {
       .moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
       .bound_work = request.options.at("bound") * kBoundWork,
       .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
-  if (!request.start.empty()) {  // to adapt an earlier answer, less will do
+  if (!request.start.empty()) {  // adapting an earlier answer needs less work
     effort.moves /= 3;
     effort.bound_work /= 10;
   }
@@ -59,7 +59,7 @@ search::SearchEffort effort_of(const PlanRequest& request) {
   return effort;
 }
 
-/// Another order of the ops that needs less memory; of an earlier answer, its own.
+/// Another order of the ops that needs less memory; or the order of an earlier answer.
 std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
                                            const remat::StageGraph& stages) {
   if (!request.start.empty()) return ordering::order_of(request.graph, stages, request.start);
@@ -73,7 +73,7 @@ std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
                                 share_of_time(request.control, 0.1));
 }
 
-/// The cheaper plan; or what is known about the smallest budget.
+/// The cheaper plan; or the better result about the smallest budget.
 Decision better_of(const Graph& graph, Decision a, Decision b) {
   if (a.executions.empty() && b.executions.empty()) {
     const bool stopped = a.outcome == Outcome::stopped || b.outcome == Outcome::stopped;
@@ -86,8 +86,8 @@ Decision better_of(const Graph& graph, Decision a, Decision b) {
   return lower(graph, a.executions).cost <= lower(graph, b.executions).cost ? a : b;
 }
 
-/// In the graph's order, which the bound is about; and in one that needs less memory when
-/// everything is kept, which is better mostly, but not always.
+/// Searches in the graph's order, for which the bound holds; and in an order that needs less memory
+/// when everything is kept, which is usually but not always better.
 Decision first_answer(const PlanRequest& request, const remat::StageGraph& stages,
                       double time_share) {
   search::SearchEffort effort = effort_of(request);
@@ -112,9 +112,9 @@ Decision first_answer(const PlanRequest& request, const remat::StageGraph& stage
   return decision;
 }
 
-/// A plan in another order may cost less than any in the graph's, and then gets the bound for any
-/// order. It gets that too where it says about as much; where the other says more, and the plan
-/// does not cost less, it is told how it compares with plans in the graph's order.
+/// A plan in another order may cost less than any in the graph's order; then it gets the bound for
+/// any order. So it does if that bound is about as high as the other. Else it keeps the bound for
+/// plans in the graph's order.
 Decision with_valid_bound(const PlanRequest& request, const remat::StageGraph& stages,
                           Decision decision, double work) {
   constexpr double kAsGood = 0.98;
@@ -133,7 +133,7 @@ Decision with_valid_bound(const PlanRequest& request, const remat::StageGraph& s
   return decision;
 }
 
-/// Every op once, in another order where the graph's needs too much.
+/// Every op once, in another order if the graph's order needs too much memory.
 std::optional<Decision> kept_in_another_order(const PlanRequest& request,
                                               const remat::StageGraph& stages) {
   const double work = request.options.at("order");
@@ -158,7 +158,7 @@ Decision decide(const PlanRequest& request) {
     const bounds::PriceBound bound(stages, request.budget_bytes);
     kept->certificate =
         bounds::shared_certificate(request.graph, stages, bound, request.budget_bytes);
-    return with_valid_bound(request, stages, *std::move(kept), 0);  // none costs less
+    return with_valid_bound(request, stages, *std::move(kept), 0);  // no plan costs less
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0 &&
                         search::has_seconds(request, stages, kSecondsForOrder);

@@ -26,7 +26,7 @@ StartFinder::StartFinder(const remat::StageGraph& graph, Bytes budget,
 Starts StartFinder::find() {
   Starts starts(graph_, budget_);
   starts.add(start_of({}));
-  relieve(Start(), budget_, Relief::kHasty, starts, share_of_time_(0.15));  // takes no prices
+  relieve(Start(), budget_, Relief::kHasty, starts, share_of_time_(0.15));  // needs no prices
   bool any_priced_fits = false;
   std::vector<Start> too_large;
   for (bool from_bound : {true, false}) {
@@ -44,7 +44,7 @@ Starts StartFinder::find() {
   return starts;
 }
 
-/// From the bound's own solution, or from nothing.
+/// Starts from the bound's own solution, or from no events.
 std::vector<Start> StartFinder::priced_starts(bool from_bound) {
   const Control part = share_of_time_(0.2);
   std::vector<Start> starts;
@@ -61,7 +61,7 @@ std::vector<Start> StartFinder::priced_starts(bool from_bound) {
   return starts;
 }
 
-/// The cheapest few that are too large, made to fit.
+/// Makes the cheapest few that are too large fit.
 void StartFinder::add_relieved(std::vector<Start> too_large, int patience, Starts& starts) {
   constexpr int kMost = 2;
   const Control part = share_of_time_(0.4);
@@ -74,7 +74,7 @@ void StartFinder::add_relieved(std::vector<Start> too_large, int patience, Start
   }
 }
 
-/// The cheapest that fits, made to leave room, as addresses may need, and then more.
+/// Makes the cheapest that fits need less and less memory, as addresses may need space.
 void StartFinder::add_leaner(Starts& starts) {
   const Start* cheapest = starts.cheapest();
   if (cheapest == nullptr) return;
@@ -87,7 +87,7 @@ void StartFinder::add_leaner(Starts& starts) {
   }
 }
 
-/// Nothing where that is not possible.
+/// Nothing where that fails.
 std::optional<Start> StartFinder::relieve(const Start& start, Bytes limit, int patience,
                                           Starts& starts, const Control& control) {
   constexpr double kDear = 2;  // times the graph's cost

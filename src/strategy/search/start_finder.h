@@ -17,12 +17,12 @@ class StartFinder {
   /// A control for a share of the time that is left.
   using TimeShare = std::function<Control(double share)>;
 
-  /// `annealer` rates the starts, and is at the last of them afterwards. `listener` hears of each.
+  /// Scores each start with `annealer` (left holding the last one); reports each to `listener`.
   StartFinder(const remat::StageGraph& graph, Bytes budget, const bounds::PriceBound& bound,
               Annealer& annealer, TimeShare share_of_time, const Control& listener);
 
-  /// Plans that are good at the prices of the bound and above; where none of them fits, the
-  /// cheapest made to fit, and where none can be, segments and evictions; and the best mixture.
+  /// Plans that are good at the bound's prices and at higher ones. If none fits, the cheapest made
+  /// to fit; if that fails, segments and evictions. In addition the best mixture.
   Starts find();
 
  private:

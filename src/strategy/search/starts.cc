@@ -9,7 +9,7 @@
 namespace lowtide::strategy::search {
 namespace {
 
-/// The first of the cheapest; null when none is wanted.
+/// The first of the cheapest wanted starts; null when none is wanted.
 template <class Wanted>
 const Start* cheapest_of(const std::vector<Start>& starts, const Wanted& wanted) {
   const Start* cheapest = nullptr;

@@ -16,7 +16,7 @@ struct Start {
   double rating = 0;  ///< the annealer's: cost and a penalty for bytes above the budget
 };
 
-/// The starts of a search within a budget, and what may be made of them.
+/// The starts of a search within a budget, and choices from them.
 class Starts {
  public:
   Starts(const remat::StageGraph& graph, Bytes budget) : graph_(&graph), budget_(budget) {}
@@ -26,22 +26,22 @@ class Starts {
   bool any_fits() const { return any_within(budget_); }
   /// The cheapest that fits; null when none does.
   const Start* cheapest() const;
-  /// Whether addresses are sure to fit within the budget, or nearly so.
+  /// Whether addresses will (almost) surely fit within the budget.
   static bool is_lean(const Start& start, Bytes budget);
 
-  /// The cheapest that fits, the best by rating, and the leanest that is cheaper than the first;
-  /// each once. There must be one.
+  /// The cheapest that fits; the best by rating; and, of cheaper ones that do not fit, the one with
+  /// the smallest peak; each once. There must be a start.
   std::vector<Start> chosen() const;
-  /// The cheapest lean one, or else the leanest that fits; null when none does.
+  /// The cheapest lean one, or else the one with the smallest peak if it fits; null otherwise.
   const Start* cheapest_lean() const;
-  /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one of some
-  /// that are not and from which a low cost is to be expected: what it really costs depends on
-  /// where in the graph the two differ.
+  /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one that is
+  /// not. Tries only some pairs with a low expected cost: the true cost depends on where in the
+  /// graph the two differ.
   std::optional<std::vector<remat::Event>> mixture_within(Bytes limit) const;
 
  private:
   bool fits(const Start& start) const { return start.peak <= budget_; }
-  /// Those above the limit that are cheaper, best first by the cost in proportion.
+  /// Cheaper starts above the limit, sorted by the expected cost of the mixture.
   std::vector<const Start*> to_mix_with(const Start& leaner, Bytes limit) const;
 
   const remat::StageGraph* graph_;  // so that it may be assigned

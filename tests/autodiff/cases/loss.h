@@ -7,7 +7,7 @@ namespace lowtide::testing::loss {
 
 enum Reduction { kNone = 0, kMean = 1, kSum = 2 };
 
-/// LibTorch differentiates its loss with respect to the target, too.
+/// LibTorch also differentiates its loss with respect to the target.
 inline RuleCase squared_error(const std::string& name, Reduction reduction) {
   return binary(name, {{3, 5}}, {{3, 5}},
                 [=](Value x, Value t) {

@@ -56,7 +56,7 @@ inline std::vector<RuleCase> with_bias() {
   };
 }
 
-/// The fused kernel has no second derivative, in LibTorch neither.
+/// The fused kernel has no second derivative, nor has LibTorch's.
 inline RuleCase attention() {
   constexpr auto kType = "aten::_scaled_dot_product_flash_attention_for_cpu";
   return {.name = "attention",

@@ -5,7 +5,7 @@
 
 namespace lowtide::testing::normalization {
 
-/// Over x, weight and bias; the running statistics are made in the function.
+/// Over x, weight and bias; the function makes the running statistics.
 inline RuleCase batch_norm_case(const std::string& name, Operand x, bool training) {
   const std::int64_t channels = x.shape[1];
   return {.name = name,
@@ -39,7 +39,7 @@ inline RuleCase layer_norm_case(const std::string& name, Operand x, Shape normal
               }};
 }
 
-/// The saved statistics used as results of their own.
+/// Uses the saved statistics as results of their own.
 inline RuleCase statistics_case() {
   return {.name = "statistics of layer_norm",
           .operands = {{{3, 5}}},
