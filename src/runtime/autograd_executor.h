@@ -26,8 +26,8 @@ namespace lowtide::runtime {
 /// allocates the section that replaces them. If the caller still holds them, both exist at the
 /// same time.
 ///
-/// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents suffice
-/// to run it again: so a pending pass may be dropped, or used more than once.
+/// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents
+/// suffice to run it again: so a pending pass may be dropped, or used more than once.
 ///
 /// Results equal those of keep-all bit for bit, as with Executor. Not thread-safe.
 class AutogradExecutor {

@@ -148,7 +148,7 @@ TEST(DroppedResults, AreDroppedWhenATicketIsFlownAgain) {
   const std::vector<at::Tensor> residents{step.x, step.w}, tangents{step.given};
   const std::vector<TensorId> wanted{scored().gradient};
   for (int i = 0; i < 2; ++i) {
-    const auto gradients = executor.again(forward.ticket, residents, tangents, wanted);
+    const auto gradients = executor.replay(forward.ticket, residents, tangents, wanted);
     EXPECT_TRUE(at::equal(gradients[0], step.eager_gradient()));
   }
 }
