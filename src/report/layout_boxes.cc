@@ -52,8 +52,16 @@ class Namer {
     }
   }
 
+  /// A parameter's gradient may be a view of what an op makes, such as its transpose.
+  bool holds_gradient(TensorId storage) const {
+    const auto is_gradient = [&](TensorId id) {
+      return graph_.tensor(id).role == Role::gradient;
+    };
+    return is_gradient(storage) || std::ranges::any_of(graph_.views(storage), is_gradient);
+  }
+
   Content made_by(OpId op, TensorId tensor) const {
-    if (graph_.tensor(tensor).role == Role::gradient) return Content::gradients;
+    if (holds_gradient(tensor)) return Content::gradients;
     if (ran_[op]) return Content::recomputed;
     switch (graph_.op(op).phase) {
       case Phase::forward: return Content::activations;

@@ -117,6 +117,12 @@ def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
     assert again.json["arena_bytes"] <= smallest
 
 
+def test_a_share_without_its_sign_is_suspected(lowtide, graph):
+    done = lowtide("plan", graph, "--budget", "45", "--time-limit", "1")
+    assert done.code == 3
+    assert "Did you mean 45%?" in done.err
+
+
 @pytest.mark.parametrize("option", ["--save", "--trace", "--plan-out", "--graph-out"])
 def test_an_output_without_a_name_is_refused(lowtide, option):
     lowtide("train", *TINY, option, "").fails(2, option, "empty value")

@@ -51,6 +51,27 @@ TEST(LayoutBoxes, SayWhatEachBufferIs) {
                                     report::Content::backward, report::Content::workspaces));
 }
 
+/// What an op makes is a gradient too when only a view of it is the parameter's gradient, as the
+/// transpose of a product is.
+TEST(LayoutBoxes, AViewThatIsAGradientMakesItsStorageOne) {
+  GraphData data;
+  Tensor view;
+  view.name = "transposed";
+  view.kind = Kind::value;
+  view.alias_of = 1;
+  view.role = Role::gradient;
+  data.tensors = {resident("w", 100), value("product", 100), view};
+  data.ops = {op("mm", {0}, {1}, 10), op("t", {1}, {2}, 0)};
+  for (Op& each : data.ops) each.phase = Phase::backward;
+  data.outputs = {2};
+  const Graph graph(data);
+  const Plan plan = keep_all(graph);
+  const layout::PlanBuffers needed = layout::buffers_of(graph, plan);
+  const auto boxes = report::boxes_of(graph, plan, needed, packing::pack(needed.buffers));
+  ASSERT_EQ(boxes.back().name, "product");
+  EXPECT_EQ(boxes.back().content, report::Content::gradients);
+}
+
 TEST(LayoutBoxes, LieBehindTheResidents) {
   const std::vector<report::Box> boxes = boxes_of_recomputation();
   EXPECT_EQ(boxes[0].offset, 0);
