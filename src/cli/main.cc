@@ -2,20 +2,39 @@
 #include <exception>
 #include <string_view>
 
+#include "base/error.h"
 #include "cli/command.h"
 #include "cli/failure.h"
 #include "cli/parse.h"
 #include "cli/signals.h"
 
 namespace lowtide::cli {
+
+#ifndef LOWTIDE_RUNTIME
+namespace {
+
+/// In place of a command that runs ops.
+Action refuse_without_runtime(CLI::App& app) {
+  app.allow_extras();
+  return []() -> int {
+    throw InputError(
+        "this lowtide was built without LibTorch: it plans, and cannot train or measure. Build it "
+        "with -DLOWTIDE_RUNTIME=ON.");
+  };
+}
+
+}  // namespace
+
+Action define_train(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_profile(CLI::App& app) { return refuse_without_runtime(app); }
+#endif
+
 namespace {
 
 constexpr Command kCommands[] = {
-#ifdef LOWTIDE_RUNTIME
     {"train", "Train a model within a budget of bytes", define_train},
-    {"profile", "Measure the ops of a graph on this machine", define_profile},
-#endif
     {"graph", "Write the training step of a model as a graph", define_graph},
+    {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide which values to keep and which to recompute", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
     {"certify", "Check the proof of a plan's lower bound", define_certify},
