@@ -19,18 +19,18 @@ namespace {
 
 /// How often a strategy is asked, at most.
 constexpr int kAttempts = 8;
-/// Of the time that is left, what the first attempt and each later one may take.
+/// Shares of the time left that the first attempt and each later one may use.
 constexpr double kFirstShare = 0.45;
 constexpr double kLaterShare = 0.4;
-/// Of the whole time limit, what may have gone when alternatives are laid out that may well not
-/// fit.
+/// Share of the time limit after which alternatives that may well not fit are no longer laid out,
+/// and a fitting one that costs more is taken.
 constexpr double kLayoutShare = 0.75;
-/// Of the time limit, what a bound gets that is far below the plan that was found.
+/// Share of the time limit for raising a bound that is far below the cost of the plan.
 constexpr double kBoundShare = 0.2;
-/// Of the time that is left, what may be spent on taking reruns out of a plan that fits.
+/// Share of the time left for removing reruns from a plan that fits.
 constexpr double kSpareRoomShare = 0.15;
-/// Of the alternatives whose layouts fit only if they waste less, so many are tried: to ask again
-/// takes less time than all of them.
+/// So many alternatives are tried whose layouts fit only if they waste less than the answer's: to
+/// ask the strategy again needs less time than to try all of them.
 constexpr int kDoubtfulLayouts = 2;
 
 /// Asks a strategy until a plan with addresses fits.
@@ -66,9 +66,9 @@ class Attempts {
     bool optimal;  ///< no plan within the budget costs less, says the strategy
   };
 
-  /// The strategy sees a plan's peak, and not its layout. So what it is asked for is moved: down by
-  /// what was missing when the arena does not fit, with the plan that was too large to go on from,
-  /// and up again when that was too much.
+  /// The strategy sees a plan's peak, and not its layout. So it is asked for less when the arena
+  /// does not fit, with the plan that was too large as a start, and for more again when that was
+  /// too little (planner/bracket.h).
   bool ask_within_budget() {
     std::optional<Bytes> asked;
     if (!is_hopeless_) asked = budget_;
@@ -86,7 +86,7 @@ class Attempts {
       }
     }
     if (best_) return accept(std::move(*best_));
-    return !control_.should_stop() && accept_leanest();
+    return !control_.should_stop() && accept_smallest();
   }
 
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
@@ -104,14 +104,14 @@ class Attempts {
     return is_late(is_far ? 1 - kBoundShare : kLateShare) ? std::nullopt : next;
   }
 
-  /// Whether too little time is left to improve what was found.
+  /// Whether too little time is left to improve the plan.
   bool is_late(double share = kLateShare) const {
     return Control::stop_requested() || control_.used_share() > share;
   }
 
-  /// The last resort, with what is left of the time: the plan that needs the least. Asking for its
-  /// arena succeeds.
-  bool accept_leanest() {
+  /// The last resort, with the time that is left: the plan that needs the fewest bytes. A later
+  /// call with its arena as the budget succeeds.
+  bool accept_smallest() {
     const bool stopped = stopped_;
     if (!smallest_peak_) decide(0);
     planned_.smallest_budget = smallest_peak_;
@@ -121,10 +121,10 @@ class Attempts {
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
     planned_.smallest_budget = found->arena_bytes;
-    planned_.leanest = std::move(found->plan);
-    planned_.leanest->strategy = strategy_.name;
-    planned_.leanest->budget_bytes = found->arena_bytes;
-    require_valid(graph_, *planned_.leanest);
+    planned_.smallest_plan = std::move(found->plan);
+    planned_.smallest_plan->strategy = strategy_.name;
+    planned_.smallest_plan->budget_bytes = found->arena_bytes;
+    require_valid(graph_, *planned_.smallest_plan);
     return false;
   }
 
@@ -166,8 +166,8 @@ class Attempts {
       const bool is_doubtful = plan.peak_bytes + waste > budget_ && &other != &alternatives.back();
       if (is_doubtful && (++doubtful > kDoubtfulLayouts || is_late(kLayoutShare))) continue;
       Found next = found_from(std::move(other), std::move(plan), Care::quick);
-      const bool is_dear = next.plan.cost > good_enough && !is_late(kLayoutShare);
-      if (next.arena_bytes <= budget_ && is_dear) {
+      const bool costs_more = next.plan.cost > good_enough && !is_late(kLayoutShare);
+      if (next.arena_bytes <= budget_ && costs_more) {
         offer(std::move(next));
         break;
       }
@@ -246,12 +246,12 @@ class Attempts {
   }
 
   bool is_far_from_bound(double cost) const {
-    constexpr double kFar = 0.02;  // of what keep-all costs
+    constexpr double kFar = 0.02;  // of the cost of keep-all
     return bound_ && bound_model_ == "fixed-order" &&
            cost - *bound_ > kFar * planned_.keep_all_cost;
   }
 
-  /// A bound that is far below what the plan costs gets some of the time that is left.
+  /// A bound that is far below the plan's cost gets some of the time that is left.
   void raise_bound(double cost) {
     if (!is_far_from_bound(cost) || !planned_.certificate) return;
     const double seconds =
@@ -265,9 +265,9 @@ class Attempts {
     planned_.certificate = std::move(higher);
   }
 
-  /// Says why there is no plan, and what would do.
+  /// Says why there is no plan, and which budget would do.
   void explain() {
-    // More time cannot help where nothing fits; it could only tell more of what would.
+    // More time cannot help where nothing fits; it could only find a smaller budget that would do.
     const bool may_exist = stopped_ && !is_hopeless_;
     if (may_exist || Control::stop_requested()) {
       planned_.outcome = strategy::Outcome::stopped;

@@ -22,7 +22,7 @@ class Walk {
   Frontier run() {
     const Bytes peak = keep_all_reference(graph_).peak_bytes;
     found_.floor_bytes = bounds::budget_floor(graph_);
-    add(leanest());
+    add(smallest());
     const Bytes low = found_.points.empty() ? found_.floor_bytes
                                             : found_.points.front().budget_bytes;
     for (Bytes budget : budgets_above(low, peak)) {
@@ -45,8 +45,8 @@ class Walk {
     return budgets;
   }
 
-  /// The plan that needs the least, within what it needs.
-  Planned leanest() {
+  /// The plan that needs the fewest bytes, with these as its budget.
+  Planned smallest() {
     Planned planned = plan(found_.floor_bytes, 0.3);
     if (planned.plan || !planned.smallest_budget) return planned;
     return plan(*planned.smallest_budget, 0.3);

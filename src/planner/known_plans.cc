@@ -39,12 +39,12 @@ void take_plan(const Planned& less, Planned& more) {
 Planned KnownPlans::best(Planned found) {
   const std::lock_guard lock(mutex_);
   if (found.plan) keep(*found.plan);
-  if (found.leanest) keep(*found.leanest);
+  if (found.smallest_plan) keep(*found.smallest_plan);
   const Plan* known = cheapest(found.budget_bytes);
   if (known == nullptr || (found.plan && found.plan->cost <= known->cost)) return found;
   exchange_plan(*known, found);
   found.smallest_budget.reset();
-  found.leanest.reset();
+  found.smallest_plan.reset();
   found.message.clear();
   found.why_not_less.clear();
   return found;

@@ -7,16 +7,16 @@
 
 namespace lowtide::planner {
 
-/// Whether a bound can be one for this plan: one for plans in the graph's order says nothing of a
-/// plan in another order that costs less.
+/// Whether a bound can hold for this plan. A bound on plans in the graph's order says nothing about
+/// a cheaper plan in another order.
 bool may_bound(const std::optional<double>& bound, const Plan& plan);
 
-/// `more` with the plan of `less` where that costs less: what is within less is within more. Both
-/// have plans for one graph.
+/// Gives `more` the plan of `less` if that is cheaper: a plan within a smaller budget is within a
+/// larger one too. Both have plans for one graph.
 void take_plan(const Planned& less, Planned& more);
 
-/// The plans that earlier searches found for one graph and strategy: so that no later answer is
-/// worse than what is known, however its search went. For all threads.
+/// The plans that earlier searches found for one graph and strategy. With them no later answer is
+/// worse than a known plan, however its search went. Thread-safe.
 class KnownPlans {
  public:
   /// Keeps the plans of an answer that no known one beats in cost and memory, and gives the answer

@@ -7,13 +7,13 @@
 
 namespace lowtide::planner {
 
-/// What a larger budget would save, in the graph's unit of cost per step.
+/// The cost per step that a larger budget would save, in the graph's unit.
 struct MoreBudget {
   Bytes extra_bytes = 0;
   /// No plan within the larger budget costs less than the given one by more than this. Nothing
   /// when no bound is known.
   std::optional<double> saves_at_most;
-  std::optional<double> saves;  ///< what a plan saves that was made within the larger budget
+  std::optional<double> saves;  ///< by a plan that was found within the larger budget
 };
 
 /// A GiB, or a tenth of a budget of less than ten.

@@ -143,7 +143,7 @@ Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::strin
                     in_full(arena_bytes), in_full(plan.peak_bytes), planned.why_not_less);
     plan.budget_bytes = arena_bytes;
     require_valid(graph, plan);
-    planned.leanest = std::move(plan);
+    planned.smallest_plan = std::move(plan);
     return planned;
   }
   plan.budget_bytes = budget_bytes;

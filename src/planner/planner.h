@@ -20,13 +20,13 @@ struct Planned {
   /// Proof of a lower bound for this budget, when the strategy gave one.
   std::shared_ptr<const certify::Certificate> certificate;
   std::optional<Bytes> smallest_budget;  ///< that this strategy reached, when infeasible
-  std::optional<Plan> leanest;           ///< verified; its arena is the smallest budget
+  std::optional<Plan> smallest_plan;     ///< verified; its arena is the smallest budget
   double seconds = 0;
-  /// Whether counted work alone ended the searches (base/control.h): the same call finds the same
-  /// again. Else the clock was ahead of it, as on a slow or busy machine.
+  /// Whether counted work alone ended the searches (base/control.h). Then the same call finds the
+  /// same plan again. Else the clock ended one, as on a slow or busy machine.
   bool repeatable = true;
   std::string message;
-  std::string why_not_less;  ///< when infeasible: what a budget must have room for
+  std::string why_not_less;  ///< when infeasible: the bytes that any budget must hold
 
   double overhead() const;              ///< cost / keep-all cost - 1
   /// Lower bound / keep-all cost - 1: no plan within the budget has less.
@@ -35,16 +35,15 @@ struct Planned {
 };
 
 /// Runs a strategy within a budget of bytes: decide, lower, write in place, lay out, verify. When
-/// the arena does not fit though the peak does, the strategy is asked again with a budget smaller
-/// by what was missing, and given its plan to go on from. What then runs again though the arena has
-/// room for it may go (Strategy::may_lose_reruns). `options` may be partial; an unknown or
-/// out-of-range one throws InputError. A plan that the verifier refuses is a bug and throws
-/// std::logic_error.
+/// the peak fits and the arena does not, the strategy is asked again, with the missing bytes taken
+/// off its budget and its last plan as a start. Reruns that the arena has space to avoid are then
+/// removed (Strategy::may_lose_reruns). `options` may be partial; an unknown or out-of-range one
+/// throws InputError. A plan that the verifier refuses is a bug and throws std::logic_error.
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
                     const strategy::StrategyOptions& options, Control& control);
 
-/// The same for an order of executions that was decided elsewhere, by what `strategy` names: laid
-/// out and verified, or infeasible when its arena exceeds the budget.
+/// The same for an order of executions that `strategy` decided elsewhere: laid out and verified, or
+/// infeasible when its arena exceeds the budget.
 Planned plan_of(const Graph& graph, std::span<const OpId> executions, std::string_view strategy,
                 Bytes budget_bytes);
 

@@ -14,12 +14,11 @@ struct LaidOut {
   std::vector<OpId> executions;
 };
 
-/// Where a plan's arena has room over time, values are held there instead of made again: reruns go,
-/// one by one with those that then serve nothing, as long as the rest has addresses within the
-/// capacity of the goal, which must be given. Never dearer than what it is given, which must be
-/// within that capacity; the same where its executions are no set of events
-/// (remat/stage_graph.h). Until nothing more can go or the work is used up; deterministic but
-/// for time limits.
+/// Removes reruns that the arena has space to avoid, one by one, each with the reruns that then
+/// serve nothing. After each removal the plan must still have addresses within the capacity of the
+/// goal. Precondition: the goal has a capacity, and `given` fits it. The result costs no more than
+/// `given`; it is `given` when its executions are no set of events (remat/stage_graph.h). Ends when
+/// no rerun can go or the work is used up. Deterministic, apart from time limits.
 LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const packing::PackingGoal& goal,
                                 const Control& control);
 

@@ -39,7 +39,7 @@ bool same_structure(const Graph& a, const Graph& b) {
          std::ranges::equal(a.outputs(), b.outputs());
 }
 
-std::optional<Plan> transferred(const Graph& graph, const Graph& from, const Plan& plan,
+std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& plan,
                                 Bytes budget) {
   if (!same_structure(graph, from)) return std::nullopt;
   Plan result = with_in_place(graph, lower(graph, executions(plan)));

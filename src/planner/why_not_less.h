@@ -6,9 +6,9 @@
 
 namespace lowtide::planner {
 
-/// For people: the bytes that no plan can do without (structural_floor, budget_floor), what takes
-/// them (kinds of residents; what the neediest op reads, makes and works in, with its largest
-/// value), and what would have to change to need less.
+/// For people: the bytes that every plan needs (structural_floor, budget_floor), the tensors that
+/// make them up (kinds of residents; inputs, outputs and workspace of the op that needs most, with
+/// its largest value), and the changes of the model or the batch that would need less.
 std::string why_not_less(const Graph& graph);
 
 }  // namespace lowtide::planner

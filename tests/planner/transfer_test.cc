@@ -46,7 +46,7 @@ TEST(Transferred, RunsTheSameOpsInTheSameOrderAndIsValid) {
     const Graph graph = random_graph(seed);
     const Graph other = resized(graph, seed);
     const Plan plan = with_in_place(graph, lower(graph, random_executions(graph, seed)));
-    const std::optional<Plan> found = transferred(other, graph, plan, kAmple);
+    const std::optional<Plan> found = transfer(other, graph, plan, kAmple);
     ASSERT_TRUE(found) << "seed " << seed;
     EXPECT_EQ(executions(*found), executions(plan)) << "seed " << seed;
     EXPECT_EQ(verify(other, *found), std::nullopt) << "seed " << seed;
@@ -57,24 +57,24 @@ TEST(Transferred, HoldsTheBudgetOrGivesNothing) {
   for (std::uint64_t seed = 0; seed < 30; ++seed) {
     const Graph graph = random_graph(seed);
     const Plan plan = lower(graph, random_executions(graph, seed));
-    const Bytes arena = transferred(graph, graph, plan, kAmple)->layout->arena_bytes;
+    const Bytes arena = transfer(graph, graph, plan, kAmple)->layout->arena_bytes;
     for (const Bytes budget : {arena, arena - 1}) {
-      const std::optional<Plan> found = transferred(graph, graph, plan, budget);
+      const std::optional<Plan> found = transfer(graph, graph, plan, budget);
       EXPECT_TRUE(found || budget < arena) << "seed " << seed;
       EXPECT_LE(found ? found->layout->arena_bytes : 0, budget) << "seed " << seed;
     }
-    EXPECT_FALSE(transferred(graph, graph, plan, graph.resident_bytes() - 1)) << "seed " << seed;
+    EXPECT_FALSE(transfer(graph, graph, plan, graph.resident_bytes() - 1)) << "seed " << seed;
   }
 }
 
 TEST(Transferred, NeedsTheSameStructure) {
   const Graph chain = chain_graph(10);
   const Plan plan = keep_all(chain);
-  EXPECT_TRUE(transferred(chain_graph(10, 4096), chain, plan, kAmple));
-  EXPECT_FALSE(transferred(chain_graph(11), chain, plan, kAmple));
+  EXPECT_TRUE(transfer(chain_graph(10, 4096), chain, plan, kAmple));
+  EXPECT_FALSE(transfer(chain_graph(11), chain, plan, kAmple));
   GraphData data = chain.data();
   data.ops[3].recomputable = !data.ops[3].recomputable;
-  EXPECT_FALSE(transferred(Graph(std::move(data)), chain, plan, kAmple));
+  EXPECT_FALSE(transfer(Graph(std::move(data)), chain, plan, kAmple));
 }
 
 }  // namespace

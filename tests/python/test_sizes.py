@@ -104,5 +104,5 @@ def test_decisions_are_not_transferred_to_other_ops():
     other = lowtide.wrap(nn.Sequential(built(), nn.Tanh()), torch.randn(64, 32))
     (a,), (b,) = session_of(one).regions, session_of(other).regions
     plan = a.plans.within(None)
-    assert _core.transferred(a.priced.graph, a.priced.graph, plan, 1 << 40).cost == plan.cost
-    assert _core.transferred(b.priced.graph, a.priced.graph, plan, 1 << 40) is None
+    assert _core.transfer(a.priced.graph, a.priced.graph, plan, 1 << 40).cost == plan.cost
+    assert _core.transfer(b.priced.graph, a.priced.graph, plan, 1 << 40) is None

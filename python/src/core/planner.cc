@@ -98,7 +98,7 @@ void bind_planner(py::module_& module) {
       .def_readonly("keep_all_cost", &planner::Planned::keep_all_cost)
       .def_readonly("keep_all_peak_bytes", &planner::Planned::keep_all_peak_bytes)
       .def_readonly("smallest_budget", &planner::Planned::smallest_budget)
-      .def_readonly("leanest", &planner::Planned::leanest)
+      .def_readonly("smallest_plan", &planner::Planned::smallest_plan)
       .def_readonly("why_not_less", &planner::Planned::why_not_less)
       .def_property_readonly("certificate", certificate)
       .def_readonly("seconds", &planner::Planned::seconds)
@@ -119,7 +119,7 @@ void bind_planner(py::module_& module) {
   module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
              py::arg("options"), py::arg("time_limit"), py::arg("known"),
              py::call_guard<py::gil_scoped_release>());
-  module.def("transferred", &planner::transferred, py::arg("graph"), py::arg("from_graph"),
+  module.def("transfer", &planner::transfer, py::arg("graph"), py::arg("from_graph"),
              py::arg("plan"), py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);
   module.def("request_stop", &Control::request_stop);

@@ -17,7 +17,7 @@ from .planning import (
     smallest_plan,
     store_for,
     stored_plan,
-    transferred,
+    transfer,
 )
 
 #: Of addresses in a block, in bytes.
@@ -124,7 +124,7 @@ class GraphPlans:
         if budget_bytes is None:
             return None
         all_kept = keep_all(self.priced.graph)
-        laid_out = transferred(self.priced, self.priced, all_kept, budget_bytes)
+        laid_out = transfer(self.priced, self.priced, all_kept, budget_bytes)
         if laid_out is not None:
             return laid_out
         fitting = self._fitting_plans(budget_bytes) + self._of_nearest_relative(budget_bytes)
@@ -137,7 +137,7 @@ class GraphPlans:
 
         others = [relative for relative in self._relatives if relative is not self]
         for relative in sorted(others, key=distance):
-            plans = [transferred(self.priced, relative.priced, plan, budget_bytes)
+            plans = [transfer(self.priced, relative.priced, plan, budget_bytes)
                      for plan in tuple(relative._found.values())]
             fitting = [plan for plan in plans if plan is not None]
             if fitting:

@@ -100,7 +100,7 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
         answer = plan(priced_graph.graph, budget, settings.strategy,
                       options=settings.planning_options, time_limit=settings.time_limit)
         progress.outcome = _outcome(answer)
-    found = answer.plan or answer.leanest
+    found = answer.plan or answer.smallest_plan
     if store is not None:
         if found is not None:
             store.keep(found)
@@ -109,7 +109,7 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
         if stored is not None and (answer.plan is None or stored.cost < answer.plan.cost):
             return stored
     if answer.plan is None:
-        raise NoPlan(Refusal(answer.message, answer.why_not_less, answer.leanest),
+        raise NoPlan(Refusal(answer.message, answer.why_not_less, answer.smallest_plan),
                      answer.smallest_budget)
     if answer.overhead is not None:
         settings.say(f"planned: {_core.format_bytes(answer.plan.arena_bytes)}, "
@@ -143,17 +143,17 @@ def smallest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
                            f"least, at most {settings.time_limit:g} s"):
         answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
                       options=settings.planning_options, time_limit=settings.time_limit)
-    found = answer.leanest or answer.plan
+    found = answer.smallest_plan or answer.plan
     if found is not None:
         return found
     return plan(priced_graph.graph, _UNLIMITED_BYTES, "keep-all").plan
 
 
-def transferred(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
+def transfer(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
                 budget_bytes: int) -> Plan | None:
     """The decisions of another graph's plan for this one; None when the ops differ or these bytes
     are too few."""
-    return _core.transferred(priced_graph.graph, other.graph, plan, budget_bytes)
+    return _core.transfer(priced_graph.graph, other.graph, plan, budget_bytes)
 
 
 def _what_is_planned(priced_graph: PricedGraph, budget_bytes: int | None,
