@@ -66,11 +66,11 @@ class Panel:
         for tick in self.x.ticks():
             x = self.left + self.width * self.x.share(tick)
             yield _line((x, self.top), (x, bottom))
-            yield text((x, bottom + 18), f"{tick:,.6g}", "muted", "middle")
+            yield text((x, bottom + 18), f"{tick:,.7g}", "muted", "middle")
         for tick in self.y.ticks():
             y = self.top + self.height * (1 - self.y.share(tick))
             yield _line((self.left, y), (right, y))
-            yield text((self.left - 8, y + 4), f"{tick:g}", "muted", "end")
+            yield text((self.left - 8, y + 4), f"{tick:,.7g}", "muted", "end")
 
     def curve(self, points, color, dashes=""):
         """A line from the first to the last, which may be dashed as "5 4"."""
@@ -86,8 +86,11 @@ class Panel:
 
 
 def mark(at, shape, size=3.6):
-    """A circle, a square or a diamond around a place in pixels."""
+    """A circle, a square, a diamond or a dashed line around a place in pixels."""
     x, y = at
+    if shape == "dashes":
+        return "".join(f'<rect x="{x + i:.1f}" y="{y - 0.9:.1f}" width="3" height="1.8"/>'
+                       for i in (-9, -3, 3))
     if shape == "circle":
         return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{size}"/>'
     turned = f' transform="rotate(45 {x:.1f} {y:.1f})"' if shape == "diamond" else ""

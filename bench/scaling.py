@@ -5,6 +5,7 @@ bench/results/scaling.csv and the picture docs/pictures/scaling.svg.
 """
 
 import argparse
+import csv
 import json
 import pathlib
 import subprocess
@@ -15,8 +16,10 @@ from plot import COLORS, LogAxis, Panel, document, legend
 from report import Table
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PICTURE = ROOT / "docs" / "pictures" / "scaling.svg"
 PROGRAM = ROOT / "build" / "bench" / "scaling"
 GRAPHS = "step,torch-gpt,torch-resnet50,checkmate-resnet50"
+NAMES = {"step": "synthetic step"}
 SIZES = "1000,3000,10000,30000,100000,300000,1000000"
 OPS_PER_SECOND = 5000
 FIGURES = ("ops", "budget_percent", "limit_seconds", "seconds", "load_seconds", "stages_seconds",
@@ -33,6 +36,15 @@ def figures(graph, ops, budget, folder):
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
+def recorded():
+    """The rows of the first budget of bench/results/scaling.csv, for picture()."""
+    with (ROOT / "bench" / "results" / "scaling.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    first = rows[0]["budget_percent"]
+    return [(row["graph"], {name: float(row[name]) for name in FIGURES if name != "outcome"})
+            for row in rows if row["budget_percent"] == first]
+
+
 def picture(rows):
     """Seconds and memory over ops as an SVG document; `rows` are (graph, figures)."""
     ops = LogAxis([row["ops"] for _, row in rows])
@@ -47,8 +59,9 @@ def picture(rows):
         for panel, figure in ((seconds, _seconds), (memory, _mebibytes)):
             points = [(row["ops"], figure(row)) for row in mine]
             lines += [*panel.curve(points, color), *panel.marks(points, color)]
-    lines += legend((76, 417), 180, [(graph, color, "circle") for graph, color in colors.items()])
-    return document(860, 440, "Time and memory of planning over the size of the graph", lines)
+    lines += legend((76, 417), 180, [(NAMES.get(graph, graph), color, "circle")
+                                     for graph, color in colors.items()])
+    return document(880, 440, "Time and memory of planning over the size of the graph", lines)
 
 
 def _seconds(row):
@@ -66,7 +79,12 @@ def main():
     parser.add_argument("--sizes", default=SIZES, help="ops")
     parser.add_argument("--budgets", default="0.6,0.4",
                         help="shares of the keep-all peak; the picture shows the first")
+    parser.add_argument("--draw", action="store_true",
+                        help="only draw the picture again, from bench/results/scaling.csv")
     arguments = parser.parse_args()
+    if arguments.draw:
+        PICTURE.write_text(picture(recorded()))
+        return
 
     table, shown = Table("scaling", ("graph", *FIGURES)), []
     budgets = [float(budget) for budget in arguments.budgets.split(",")]
@@ -78,7 +96,7 @@ def main():
                     table.add(graph, *(row[figure] for figure in FIGURES))
                     shown += [(graph, row)] if budget == budgets[0] else []
     table.close()
-    (ROOT / "docs" / "pictures" / "scaling.svg").write_text(picture(shown))
+    PICTURE.write_text(picture(shown))
 
 
 if __name__ == "__main__":
