@@ -106,8 +106,7 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   }
 }
 
-void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
-                          double seconds) {
+void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits, double seconds) {
   add_edit<std::string>(
       app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",
       [](planner::PlanningOptions& planning, const std::string& name) { planning.strategy = name; })
@@ -123,7 +122,8 @@ void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
       ->type_name("NAME=X")
       ->group("Planning");
   add_edit<double>(
-      app, edits, "--time-limit", fmt::format("Seconds of planning at most; 0: no limit [{}]", seconds),
+      app, edits, "--time-limit",
+      fmt::format("Seconds of planning at most; 0: no limit [{}]", seconds),
       [](planner::PlanningOptions& planning, double limit) { planning.seconds = limit; })
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS")

@@ -46,7 +46,7 @@ CLI::Validator whole_number();
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
 /// --strategy, -O and --time-limit; the help names its default of `seconds`.
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
-                          double seconds = 30);
+                          double seconds = planner::PlanningOptions().seconds);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 

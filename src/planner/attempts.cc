@@ -257,8 +257,7 @@ class Attempts {
     const double seconds =
         std::min(control_.left_seconds(), kBoundShare * control_.limit_seconds());
     if (control_.limit_seconds() > 0 && seconds <= 0) return;
-    const Control part(control_, seconds,
-                       [this](const std::string& message) { control_.report(message); });
+    const Control part = part_of_time(control_, seconds);
     auto higher = bounds::raised(graph_, *planned_.certificate, part);
     if (higher == nullptr || higher->lower_bound > cost) return;
     bound_ = higher->lower_bound;

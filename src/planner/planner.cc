@@ -116,7 +116,7 @@ Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Byte
                      strategy::complete_options(strategy, options), control.limit_seconds()});
   double round = kFirstRound;
   for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
-    Control part(control, round, [&](const std::string& message) { control.report(message); });
+    Control part = part_of_time(control, round);
     searches.search_for(part);
   }
   searches.search_for(control);

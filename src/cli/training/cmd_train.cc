@@ -110,8 +110,8 @@ void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->group(group);
 }
 
-void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name, const std::string& help,
-              std::filesystem::path train::TrainOptions::* field) {
+void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
+              const std::string& help, std::filesystem::path train::TrainOptions::* field) {
   add_edit<std::string>(
       app, edits, name, help,
       [field](train::TrainOptions& o, const std::string& path) { o.*field = path; })
