@@ -34,11 +34,12 @@ def test_an_unknown_option_of_torch_compile():
         compiled(*ROWS())
 
 
-def test_a_budget_that_nothing_fits_says_which_one_does():
+@pytest.mark.parametrize("cache", [None, False])
+def test_a_budget_that_nothing_fits_says_which_one_does(cache):
     def compiled(budget):
         torch._dynamo.reset()
         return torch.compile(built(Randomly), backend="lowtide",
-                             options={"budget": budget, "time_limit": 1.0})
+                             options={"budget": budget, "time_limit": 1.0, "cache": cache})
 
     with pytest.raises(lowtide.InfeasibleError) as error:
         compiled("1KiB")(*ROWS())

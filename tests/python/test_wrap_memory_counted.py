@@ -80,6 +80,22 @@ def test_the_smallest_budget_that_an_error_names_does(budget):
         lowtide.wrap(built(Classifier), x, budget=enough * 98 // 100, time_limit=1)
 
 
+def test_every_refused_budget_names_the_same_smallest_one_with_no_store_of_plans():
+    x = torch.randn(ROWS, WIDTH)
+
+    def wrap(budget):
+        return lowtide.wrap(built(Classifier), x, budget=budget, time_limit=1, cache=False)
+
+    def smallest(budget):
+        with pytest.raises(lowtide.InfeasibleError) as refused:
+            wrap(budget)
+        return refused.value.smallest_budget
+
+    enough = smallest("5%")
+    assert [smallest(budget) for budget in (1000, "30%", enough * 98 // 100)] == 3 * [enough]
+    assert wrap(enough).memory.planned_peak <= enough
+
+
 def test_a_step_that_fits_no_plan_does_not_end_a_training():
     x = torch.randn(16, WIDTH)
     budget = lowtide.wrap(built(WithLoss), x, optimizer="none").memory.planned_peak + (64 << 10)

@@ -13,8 +13,8 @@ from .planning import (
     NoPlan,
     PricedGraph,
     Refusal,
+    plan_keeping_all,
     plan_within,
-    smallest_plan,
     store_for,
     stored_plan,
     transfer,
@@ -60,6 +60,8 @@ class GraphPlans:
         With ``soon``, one that is at hand or takes a second, and a better one later, when a thread
         has found it.
         """
+        if budget_bytes is not None and budget_bytes < self.priced.floor_bytes:
+            budget_bytes = self._hopeless_bytes
         if budget_bytes in self._refusals:
             raise NoPlan(self._refusals[budget_bytes])
         if budget_bytes not in self._found:
@@ -72,13 +74,27 @@ class GraphPlans:
         return self._found[budget_bytes]
 
     def smallest(self) -> Plan:
-        """The plan of the fewest bytes that is found, residents included."""
+        """The plan of the fewest bytes that is found, residents included.
+
+        A search for no more than the residents finds it, whatever was refused before: so an error
+        that names its bytes names the same bytes again, and a budget of so many is met.
+        """
         if self._smallest is None:
-            tried = [refusal.smallest_plan for refusal in self._refusals.values()
-                     if refusal.smallest_plan is not None]
-            self._smallest = min(tried, key=lambda plan: plan.arena_bytes, default=None) \
-                or smallest_plan(self.priced, self._settings)
+            self._smallest = self._search_smallest()
         return self._smallest
+
+    @property
+    def _hopeless_bytes(self) -> int:
+        """A budget that no plan fits. Which one is asked for matters to a search: below the floor,
+        all are asked for as this one, so that they get the same answer from one search."""
+        return min(self.priced.resident_bytes + 1, self.priced.floor_bytes - 1)
+
+    def _search_smallest(self) -> Plan:
+        try:
+            return GraphPlans.within(self, self._hopeless_bytes)
+        except NoPlan as error:
+            found = error.refusal.smallest_plan
+        return found or plan_keeping_all(self.priced)
 
     def _find(self, budget_bytes: int | None) -> Plan:
         found, searched = stored_plan(budget_bytes, self._store, self._settings)
@@ -201,7 +217,13 @@ class SectionedGraphPlans(GraphPlans):
             return plan
         if wanted:
             self._warn_of(self._after_bytes)
-        return super().within(budget_bytes, soon=soon)
+        try:
+            return super().within(budget_bytes, soon=soon)
+        except NoPlan:
+            least = self.smallest()
+            if least.arena_bytes > budget_bytes:
+                raise
+            return self._found.setdefault(budget_bytes, least)
 
     def _warn_of(self, excess_bytes: int) -> None:
         self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))

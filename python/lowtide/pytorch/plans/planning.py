@@ -137,15 +137,8 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
     return store.cheapest(budget), store.searched_seconds(budget)
 
 
-def smallest_plan(priced_graph: PricedGraph, settings: Settings) -> Plan:
-    """The plan of the fewest bytes for residents, values and workspaces that is found."""
-    with settings.progress(f"looking for the plan of {priced_graph.graph.name} that needs the "
-                           f"least, at most {settings.time_limit:g} s"):
-        answer = plan(priced_graph.graph, priced_graph.resident_bytes + 1, settings.strategy,
-                      options=settings.planning_options, time_limit=settings.time_limit)
-    found = answer.smallest_plan or answer.plan
-    if found is not None:
-        return found
+def plan_keeping_all(priced_graph: PricedGraph) -> Plan:
+    """The plan that runs each op once, with addresses."""
     return plan(priced_graph.graph, _UNLIMITED_BYTES, "keep-all").plan
 
 
