@@ -1,6 +1,7 @@
 #include "base/control.h"
 
 #include <atomic>
+#include <limits>
 #include <utility>
 
 #include "base/pace.h"
@@ -48,6 +49,11 @@ double Control::elapsed_seconds() const {
 
 double Control::used_seconds() const {
   return pace_ ? pace_->used_seconds() - used_before_ : elapsed_seconds();
+}
+
+double Control::clock_left_seconds() const {
+  if (!pace_ || limit_seconds_ <= 0) return std::numeric_limits<double>::infinity();
+  return pace_->clock_seconds_until(used_before_ + limit_seconds_);
 }
 
 bool Control::is_behind() const { return pace_ && pace_->was_behind(); }

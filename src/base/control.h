@@ -47,6 +47,9 @@ class Control {
   double used_seconds() const;
   double left_seconds() const { return limit_seconds_ - used_seconds(); }
   double used_share() const { return limit_seconds_ > 0 ? used_seconds() / limit_seconds_ : 0; }
+  /// Time on the clock in which it uses up the limit, should no work be counted meanwhile; infinite
+  /// when there is no limit, or the clock does not matter.
+  double clock_left_seconds() const;
   /// Whether the clock has been ahead of the work: then another run may give another result.
   bool is_behind() const;
 

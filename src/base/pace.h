@@ -19,11 +19,16 @@ class Pace {
   /// Thread-safe, as are the other members.
   void count(double seconds) { work_seconds_.fetch_add(seconds, std::memory_order_relaxed); }
   double used_seconds() const;
+  /// Seconds until the clock, should no work be counted, makes `used` seconds of the limit used;
+  /// infinite when it does not matter.
+  double clock_seconds_until(double used) const;
   /// Whether the clock has ever been ahead when used_seconds() was asked.
   bool was_behind() const { return was_behind_.load(std::memory_order_relaxed); }
 
  private:
   using Clock = std::chrono::steady_clock;
+
+  double elapsed_seconds() const;
 
   const Clock::time_point start_ = Clock::now();
   const double limit_seconds_;

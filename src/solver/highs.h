@@ -33,6 +33,10 @@ struct Solved {
   double bound = 0;               ///< no solution has a lower objective; minus infinity: unknown
 };
 
+/// About the time of the linear relaxation, with which a solve of a mixed-integer program begins.
+/// HiGHS asks for the limit only after it.
+double relaxation_seconds(std::int64_t rows);
+
 /// Solves a program with bounded columns with HiGHS, until `control` says stop. One solve at a time
 /// in a process: HiGHS keeps one pool of threads. Throws Error when HiGHS fails.
 Solved solve_with_highs(const LinearProgram& program, const SolverRequest& request,

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "base/time_share.h"
 
 namespace lowtide {
@@ -46,6 +48,22 @@ TEST(Control, ByWorkAloneTheClockEndsNothing) {
   control.count(1);
   EXPECT_TRUE(part.should_stop());
   EXPECT_FALSE(control.is_behind());
+}
+
+TEST(Control, TheClockIsLeftAsLongAsItEndsTheLimitByItself) {
+  const Control whole(1000);
+  EXPECT_NEAR(whole.clock_left_seconds(), 1000, 1);
+  whole.count(100e9);
+  // A tenth of the limit passes before the clock starts, and it reaches 1000 s at 1000 s.
+  const Control part(whole, 200);
+  EXPECT_NEAR(part.clock_left_seconds(), 100 + 0.9 * 300, 1);
+  part.count(50e9);
+  EXPECT_NEAR(part.clock_left_seconds(), 100 + 0.9 * 300, 1);
+}
+
+TEST(Control, WithoutAClockOrALimitTheClockIsLeftForever) {
+  EXPECT_EQ(Control().clock_left_seconds(), std::numeric_limits<double>::infinity());
+  EXPECT_EQ(Control::by_work(1).clock_left_seconds(), std::numeric_limits<double>::infinity());
 }
 
 TEST(Control, WithoutALimitNothingIsUsedUp) {

@@ -92,6 +92,9 @@ Proof prove_by_program(const PlanRequest& request, const remat::StageGraph& grap
   const auto size = checkmate::StageModel::size(request.graph, graph, request.budget_bytes,
                                                 checkmate::Formulation::ends);
   if (size.rows > kMostRows) return {};
+  const bool has_time = control.limit_seconds() <= 0 ||
+                        control.left_seconds() > solver::relaxation_seconds(size.rows);
+  if (!has_time) return {};
   return EndsProver(request, graph, events, cost, nodes, control).run();
 }
 

@@ -125,8 +125,7 @@ class Search {
     take(prove(request_, graph_, bound_, best_cost_, states, share_of_time(0.5)));
   }
 
-  /// Better if memory is short only at few moments. A short search skips it: its relaxation alone
-  /// may need a second.
+  /// Better if memory is short only at few moments. A short search skips it.
   void prove_by_branches(std::int64_t states) {
     constexpr std::int64_t kStatesPerNode = 200;
     constexpr std::int64_t kLeastNodes = 50;
