@@ -15,6 +15,7 @@ test: setup
 	scripts/test.sh
 
 test-all: test
+	scripts/build.sh benchmarks
 	.venv/bin/python tests/python/differential.py --seconds 1200 --seed 1000
 	build/tests/fuzz_graph 300 1
 	build/tests/fuzz_layout 300 1
@@ -23,7 +24,7 @@ sanitize: setup
 	scripts/sanitize.sh
 
 bench: setup
-	scripts/build.sh
+	scripts/build.sh all benchmarks
 	.venv/bin/python bench/run_all.py
 
 setup:

@@ -28,7 +28,7 @@ struct Arguments {
   double to = 0.73;
   double points = 0.1;
   double unused = 0.01;
-  strategy::StrategyOptions options{{"moves", 1000}};
+  double moves = 1000;
 };
 
 void define(CLI::App& app, Arguments& arguments) {
@@ -39,7 +39,7 @@ void define(CLI::App& app, Arguments& arguments) {
   app.add_option("--to", arguments.to, "Largest budget, of the keep-all peak [0.73]");
   app.add_option("--points", arguments.points, "Of keep-all's cost, in percent, allowed [0.1]");
   app.add_option("--unused", arguments.unused, "Of the budget, allowed to be unused [0.01]");
-  app.add_option("--moves", arguments.options["moves"], "Thousands of moves of a search [1000]");
+  app.add_option("--moves", arguments.moves, "Thousands of moves of a search [1000]");
 }
 
 /// One plan of a sweep.
@@ -61,8 +61,8 @@ Point point(const Graph& graph, double share, double limit, const Arguments& arg
   const auto budget = static_cast<Bytes>(share * static_cast<double>(peak));
   Control control = Control::by_work(limit);
   Point result{share, limit, {}, 0};
-  result.planned =
-      planner::plan_within(graph, strategy::default_strategy(), budget, arguments.options, control);
+  result.planned = planner::plan_within(graph, strategy::default_strategy(), budget,
+                                        {{"moves", arguments.moves}}, control);
   result.used_seconds = control.used_seconds();
   return result;
 }

@@ -35,17 +35,17 @@ struct Arguments {
   std::vector<double> budgets{0.8, 0.6, 0.5, 0.4, 0.3};
   bool peak_only = false;
   bool peer_cases = false;
-  strategy::StrategyOptions options;
+  strategy::GivenOptions options;
   std::string folder = LOWTIDE_SOURCE_DIR "/data/graphs";
   std::vector<std::string> peers{LOWTIDE_SOURCE_DIR "/bench/peers/checkmate.csv",
                                  LOWTIDE_SOURCE_DIR "/bench/peers/prototype.csv"};
 };
 
-void set(strategy::StrategyOptions& options, const std::vector<std::string>& given) {
+void set(strategy::GivenOptions& options, const std::vector<std::string>& given) {
   for (const std::string& one : given) {
     const std::size_t at = one.find('=');
     if (at == std::string::npos) throw InputError(fmt::format("\"{}\" is not NAME=VALUE", one));
-    options[one.substr(0, at)] = std::stod(one.substr(at + 1));
+    options.insert_or_assign(one.substr(0, at), one.substr(at + 1));
   }
 }
 
@@ -139,9 +139,8 @@ Result planned_with_addresses(const Graph& graph, Bytes budget, const Arguments&
 Result planned_within_peak(const Graph& graph, Bytes budget, const Arguments& arguments) {
   const strategy::Strategy& strategy = strategy::find_strategy(arguments.strategy);
   Control control(arguments.seconds, [](const std::string& m) { fmt::print(stderr, "{}\n", m); });
-  strategy::StrategyOptions options = arguments.options;
-  options.merge(strategy::default_options(strategy));
-  const strategy::Decision decision = strategy.decide({graph, budget, options, control});
+  const strategy::Decision decision = strategy.decide(
+      {graph, budget, strategy::complete_options(strategy, arguments.options), control});
   if (decision.executions.empty()) return {decision.outcome, std::nullopt, std::nullopt};
   return {decision.outcome, lower(graph, decision.executions).cost, decision.lower_bound};
 }

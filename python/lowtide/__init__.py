@@ -80,13 +80,14 @@ def plan(
     budget: int | str,
     strategy: str | None = None,
     *,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
     time_limit: float = 0.0,
     cache: bool = True,
 ) -> Planned:
     """Plans within a budget: bytes (``800_000_000``), ``"1.5GiB"`` or ``"60%"`` of keep-all's peak.
 
-    ``strategy`` is a name of ``strategies()``; the default one when it is None. ``time_limit`` is
+    ``strategy`` is a name of ``strategies()``; the default one when it is None. ``options`` are its
+    ``Strategy.options``, such as ``{"moves": 1000, "restarts": False}``. ``time_limit`` is
     in seconds; 0 is none. ``cache``: whether a cheaper plan that fits is the answer when an earlier
     call found one for this graph object, strategy and options: then more memory or time is never
     answered by a worse plan than less was. Other threads run meanwhile. Ctrl-C ends the search and
@@ -94,7 +95,7 @@ def plan(
     """
     chosen = dict(options or {})
     known = _known_plans(graph, strategy, chosen) if cache else None
-    arguments = (graph, str(budget), strategy, chosen, time_limit, known)
+    arguments = (graph, _core.Budget(str(budget)), strategy, chosen, time_limit, known)
     return interruptible(lambda: _core.plan(*arguments), _core)
 
 
@@ -102,7 +103,7 @@ def plan(
 _KNOWN: weakref.WeakKeyDictionary[Graph, dict] = weakref.WeakKeyDictionary()
 
 
-def _known_plans(graph: Graph, strategy: str | None, options: Mapping[str, float]):
+def _known_plans(graph: Graph, strategy: str | None, options: Mapping[str, float | str]):
     by_search = _KNOWN.setdefault(graph, {})
     return by_search.setdefault((strategy, *sorted(options.items())), _core.KnownPlans())
 
@@ -112,7 +113,7 @@ def frontier(
     points: int = 9,
     strategy: str | None = None,
     *,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
     time_limit: float = 0.0,
 ) -> Frontier:
     """What every budget costs, from keep-all's peak down to the smallest that ``strategy`` reaches.

@@ -45,17 +45,13 @@ void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
 /// "segments=8"
 void add_strategy_option(planner::PlanningOptions& planning, const std::string& text) {
   const std::size_t equals = text.find('=');
-  const char* end = text.data() + text.size();
-  double value = 0;
-  const char* begin = text.data() + std::min(equals, text.size() - 1) + 1;
-  const auto [stop, error] = std::from_chars(begin, end, value);
-  if (equals == std::string::npos || begin == end || stop != end || error != std::errc()) {
+  if (equals == std::string::npos || equals + 1 == text.size()) {
     throw InputError(
-        fmt::format("-O {} is not of the form NAME=NUMBER; `lowtide strategies` lists the "
+        fmt::format("-O {} is not of the form NAME=VALUE; `lowtide strategies` lists the "
                     "options of each strategy.",
                     text));
   }
-  planning.strategy_options[text.substr(0, equals)] = value;
+  planning.strategy_options.insert_or_assign(text.substr(0, equals), text.substr(equals + 1));
 }
 
 }  // namespace
@@ -113,13 +109,13 @@ void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
       ->type_name("NAME")
       ->group("Planning");
   add_edit<std::vector<std::string>>(
-      app, edits, "-O", "Option of the strategy, NAME=NUMBER; repeatable",
+      app, edits, "-O", "Option of the strategy, NAME=VALUE; repeatable",
       [](planner::PlanningOptions& planning, const std::vector<std::string>& all) {
         for (const auto& text : all) add_strategy_option(planning, text);
       })
       ->allow_extra_args(false)
       ->take_all()
-      ->type_name("NAME=X")
+      ->type_name("NAME=VALUE")
       ->group("Planning");
   add_edit<double>(
       app, edits, "--time-limit",

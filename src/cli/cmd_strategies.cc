@@ -15,10 +15,11 @@ nlohmann::json to_json(const strategy::Strategy& strategy) {
   nlohmann::json options = nlohmann::json::array();
   for (const strategy::StrategyOption& o : strategy.options) {
     options.push_back({{"name", o.name},
+                       {"kind", strategy::name(o.kind)},
                        {"help", o.help},
-                       {"default", o.default_value},
-                       {"low", o.low},
-                       {"high", o.high}});
+                       {"unit", o.unit},
+                       {"default", strategy::format_value(o, o.default_value)},
+                       {"allowed", strategy::allowed_values(o)}});
   }
   return {{"name", strategy.name},
           {"summary", strategy.summary},
@@ -35,8 +36,10 @@ std::string described(const strategy::Strategy& strategy) {
                   strategy.summary, strategy.guarantee);
   if (!strategy.paper.empty()) text += fmt::format("  paper: {}\n", strategy.paper);
   for (const strategy::StrategyOption& o : strategy.options) {
+    const std::string unit = o.unit.empty() ? "" : fmt::format(" {}", o.unit);
     text +=
-        fmt::format("  -O {}={}   {} ({} to {})\n", o.name, o.default_value, o.help, o.low, o.high);
+        fmt::format("  -O {}={}{}   {} ({})\n", o.name, strategy::format_value(o, o.default_value),
+                    unit, o.help, strategy::allowed_values(o));
   }
   return text + "\n";
 }

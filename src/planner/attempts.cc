@@ -29,6 +29,8 @@ constexpr double kLayoutShare = 0.75;
 constexpr double kBoundShare = 0.2;
 /// Share of the time left for removing reruns from a plan that fits.
 constexpr double kSpareRoomShare = 0.15;
+/// The switch of strategies that may lose reruns.
+constexpr const char* kSpareRoom = "spare-room";
 /// So many alternatives are tried whose layouts fit only if they waste less than the answer's: to
 /// ask the strategy again needs less time than to try all of them.
 constexpr int kDoubtfulLayouts = 2;
@@ -186,11 +188,12 @@ class Attempts {
   Found with_less_spare_room(Found found) const {
     const bool is_least =
         found.optimal || found.plan.cost <= bound_.value_or(planned_.keep_all_cost);
-    if (!strategy_.may_lose_reruns || is_least || is_late()) return found;
+    const bool may_lose = strategy_.may_lose_reruns && !strategy::is_off(options_, kSpareRoom);
+    if (!may_lose || is_least || is_late()) return found;
     const Control part = share_of_time(control_, kSpareRoomShare);
     const packing::PackingGoal goal = packing_goal(graph_, budget_, packing_work(Care::thorough));
     const double before = found.plan.cost;
-    LaidOut better = without_needless_reruns(
+    PlacedPlan better = without_needless_reruns(
         graph_, {std::move(found.plan), std::move(found.executions)}, goal, part);
     if (better.plan.cost < before) {
       control_.report(fmt::format("the arena has room for {:.3f}% less",

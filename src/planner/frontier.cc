@@ -16,7 +16,7 @@ namespace {
 class Walk {
  public:
   Walk(const Graph& graph, const strategy::Strategy& strategy, int points,
-       const strategy::StrategyOptions& options, Control& control)
+       const strategy::GivenOptions& options, Control& control)
       : graph_(graph), strategy_(strategy), options_(options), control_(control), left_(points) {}
 
   Frontier run() {
@@ -86,7 +86,7 @@ class Walk {
 
   const Graph& graph_;
   const strategy::Strategy& strategy_;
-  const strategy::StrategyOptions& options_;
+  const strategy::GivenOptions& options_;
   Control& control_;
   int left_;  // points still to plan
   Frontier found_;
@@ -95,7 +95,7 @@ class Walk {
 }  // namespace
 
 Frontier frontier(const Graph& graph, const strategy::Strategy& strategy, int points,
-                  const strategy::StrategyOptions& options, Control& control) {
+                  const strategy::GivenOptions& options, Control& control) {
   if (points < 2) throw std::logic_error("a frontier has at least two points");
   return Walk(graph, strategy, points, options, control).run();
 }

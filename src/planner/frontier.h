@@ -23,6 +23,6 @@ struct Frontier {
 /// among them. A plan for a smaller budget is also one for a larger, and a bound for a larger budget
 /// is also one for a smaller: so the curve is monotone. Errors as for plan_within().
 Frontier frontier(const Graph& graph, const strategy::Strategy& strategy, int points,
-                  const strategy::StrategyOptions& options, Control& control);
+                  const strategy::GivenOptions& options, Control& control);
 
 }  // namespace lowtide::planner

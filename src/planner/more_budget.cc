@@ -52,7 +52,7 @@ MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes ext
 
 MoreBudget plan_with_more(const Graph& graph, const strategy::Strategy& strategy,
                           const Planned& planned, Bytes extra_bytes,
-                          const strategy::StrategyOptions& options, Control& control) {
+                          const strategy::GivenOptions& options, Control& control) {
   MoreBudget more = bound_with_more(graph, planned, extra_bytes);
   const Planned larger =
       plan_within(graph, strategy, planned.budget_bytes + extra_bytes, options, control);

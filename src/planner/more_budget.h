@@ -26,7 +26,7 @@ MoreBudget bound_with_more(const Graph& graph, const Planned& planned, Bytes ext
 /// The same, and plans within the larger budget, in at most the time that `control` gives.
 MoreBudget plan_with_more(const Graph& graph, const strategy::Strategy& strategy,
                           const Planned& planned, Bytes extra_bytes,
-                          const strategy::StrategyOptions& options, Control& control);
+                          const strategy::GivenOptions& options, Control& control);
 
 /// For people, one line.
 std::string format_more(const MoreBudget& more, const Planned& planned);

@@ -23,6 +23,8 @@ constexpr double kRoundGrowth = 5;
 
 /// The option of strategies whose answers depend on random numbers.
 constexpr const char* kSeed = "seed";
+/// The switch of those that may be asked again with other ones.
+constexpr const char* kRestarts = "restarts";
 
 bool is_improvable(const Planned& best) {
   if (Control::stop_requested()) return false;
@@ -58,7 +60,8 @@ class Searches {
   explicit Searches(Search search)
       : search_(std::move(search)),
         has_luck_(search_.strategy.may_lose_reruns &&
-                  strategy::find_option(search_.strategy, kSeed) != nullptr) {}
+                  strategy::find_option(search_.strategy, kSeed) != nullptr &&
+                  !strategy::is_off(search_.options, kRestarts)) {}
 
   /// Whether another search may find a better plan.
   bool may_gain() const {
@@ -108,7 +111,7 @@ std::optional<double> Planned::gap() const {
 }
 
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
-                    const strategy::StrategyOptions& options, Control& control) {
+                    const strategy::GivenOptions& options, Control& control) {
   const Control clock;
   const bool is_hopeless = budget_bytes < keep_all_reference(graph).peak_bytes &&
                            budget_bytes < bounds::budget_floor(graph);

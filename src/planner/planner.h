@@ -40,7 +40,7 @@ struct Planned {
 /// removed (Strategy::may_lose_reruns). `options` may be partial; an unknown or out-of-range one
 /// throws InputError. A plan that the verifier refuses is a bug and throws std::logic_error.
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
-                    const strategy::StrategyOptions& options, Control& control);
+                    const strategy::GivenOptions& options, Control& control);
 
 /// The same for an order of executions that `strategy` decided elsewhere: laid out and verified, or
 /// infeasible when its arena exceeds the budget.

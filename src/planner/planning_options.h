@@ -11,7 +11,7 @@ namespace lowtide::planner {
 struct PlanningOptions {
   Budget budget = {};
   std::string strategy = {};                        ///< empty: the default one
-  strategy::StrategyOptions strategy_options = {};  ///< may be partial
+  strategy::GivenOptions strategy_options = {};     ///< may be partial
   double seconds = 30;                              ///< time limit; 0: none
 };
 

@@ -9,7 +9,7 @@
 
 #include "graph/permuted.h"
 #include "layout/warm_start.h"
-#include "ordering/leaner_order.h"
+#include "ordering/lower_memory_order.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "remat/moves.h"
@@ -28,7 +28,7 @@ class SpareRoom {
  public:
   /// `order` leads from the ops of the stages to those of the graph.
   SpareRoom(const Graph& graph, const remat::StageGraph& stages, std::span<const OpId> order,
-            LaidOut given, const packing::PackingGoal& goal, const Control& control)
+            PlacedPlan given, const packing::PackingGoal& goal, const Control& control)
       : graph_(graph),
         stages_(stages),
         order_(order),
@@ -40,7 +40,7 @@ class SpareRoom {
         events_(stages, *goal.capacity + graph.resident_bytes()),
         moves_(stages, events_) {}
 
-  LaidOut without(std::vector<remat::Event> reruns) {
+  PlacedPlan without(std::vector<remat::Event> reruns) {
     remat::change_to(events_, std::move(reruns));
     goal_.work = kPatience * static_cast<std::int64_t>(best_.plan.actions.size());
     while (!is_over()) {
@@ -132,7 +132,7 @@ class SpareRoom {
   packing::PackingGoal goal_;  // of one layout
   std::int64_t work_left_;
   const Control& control_;
-  LaidOut best_;
+  PlacedPlan best_;
   layout::WarmStart warm_;
   remat::EventPlan events_;
   remat::Moves moves_;
@@ -162,8 +162,8 @@ std::optional<std::vector<remat::Event>> reruns_of(const remat::StageGraph& stag
 
 }  // namespace
 
-LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const packing::PackingGoal& goal,
-                                const Control& control) {
+PlacedPlan without_needless_reruns(const Graph& graph, PlacedPlan given,
+                                   const packing::PackingGoal& goal, const Control& control) {
   const remat::StageGraph listed(graph);
   const std::vector<OpId> executions = without_views(listed, given.executions);
   const auto order = ordering::order_of(graph, listed, executions);

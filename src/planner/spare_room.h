@@ -9,7 +9,7 @@
 namespace lowtide::planner {
 
 /// A plan with addresses, and the executions that it was lowered from.
-struct LaidOut {
+struct PlacedPlan {
   Plan plan;
   std::vector<OpId> executions;
 };
@@ -19,7 +19,7 @@ struct LaidOut {
 /// goal. Precondition: the goal has a capacity, and `given` fits it. The result costs no more than
 /// `given`; it is `given` when its executions are no set of events (remat/stage_graph.h). Ends when
 /// no rerun can go or the work is used up. Deterministic, apart from time limits.
-LaidOut without_needless_reruns(const Graph& graph, LaidOut given, const packing::PackingGoal& goal,
-                                const Control& control);
+PlacedPlan without_needless_reruns(const Graph& graph, PlacedPlan given,
+                                   const packing::PackingGoal& goal, const Control& control);
 
 }  // namespace lowtide::planner

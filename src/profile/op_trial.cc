@@ -68,7 +68,7 @@ cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Reque
 /// Trials of one op on its inputs, in the memory of `room`.
 class Trial {
  public:
-  Trial(const Graph& graph, OpId id, const device::ComputeDevice& device, TrialRoom& room)
+  Trial(const Graph& graph, OpId id, const device::ComputeDevice& device, TrialMemory& room)
       : graph_(graph),
         op_(graph.op(id)),
         device_(device),
@@ -144,7 +144,7 @@ class Trial {
   const Graph& graph_;
   const Op& op_;
   const device::ComputeDevice& device_;
-  TrialRoom& room_;
+  TrialMemory& room_;
   runtime::Kernel kernel_;
   std::vector<at::Tensor> inputs_;
   Bytes end_ = 0;  ///< of all memory of the op
@@ -178,23 +178,23 @@ std::size_t cache_bytes() {
 
 }  // namespace
 
-TrialRoom::TrialRoom()
+TrialMemory::TrialMemory()
     : block_(addressable_memory(), device::Block::Access::none),
       range_(block_.data(), block_.bytes(), &device::keep),
       other_(cache_bytes()) {}
 
-std::byte* TrialRoom::take(Bytes bytes) {
+std::byte* TrialMemory::take(Bytes bytes) {
   block_.open_to(bytes);
   return block_.data();
 }
 
-void TrialRoom::disturb(Bytes bytes) {
+void TrialMemory::disturb(Bytes bytes) {
   const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < end; i += packing::kArenaAlignment) other_[i] ^= std::byte{1};
 }
 
 cost::OpProfile try_op(const Graph& graph, OpId id, const device::ComputeDevice& device,
-                       TrialRoom& room) {
+                       TrialMemory& room) {
   const UntouchedGenerator untouched(device);
   return Trial(graph, id, device, room).run();
 }

@@ -9,9 +9,9 @@
 namespace lowtide::profile {
 
 /// Memory for the tensors of one op at a time, reused for each trial.
-class TrialRoom {
+class TrialMemory {
  public:
-  TrialRoom();
+  TrialMemory();
   /// Returns `bytes` bytes from the start of the memory. Throws Error when the system has no more.
   std::byte* take(Bytes bytes);
   /// Reads and writes `bytes` other bytes (at most the last cache), as the other ops of a step do
@@ -28,6 +28,6 @@ class TrialRoom {
 /// planned addresses, as in a step. Restores the global generator. Throws Error that names the op
 /// when it fails.
 cost::OpProfile try_op(const Graph& graph, OpId op, const device::ComputeDevice& device,
-                       TrialRoom& room);
+                       TrialMemory& room);
 
 }  // namespace lowtide::profile

@@ -58,7 +58,7 @@ int profile_ops(const Graph& graph, cost::Profile& profile, const Control& contr
   cost::require_device(profile, device.name());
   profile.device = device.name();
   const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
-  TrialRoom room;
+  TrialMemory room;
   int measured = 0;
   for (const Wanted& next : wanted) {
     if (control.should_stop()) break;

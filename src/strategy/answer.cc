@@ -16,14 +16,14 @@ std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Byte
   return result;
 }
 
-Decision nothing_fits(Bytes leanest, std::string_view who, const Control& control) {
+Decision nothing_fits(Bytes smallest, std::string_view who, const Control& control) {
   Decision result;
   const bool stopped = control.should_stop();
   result.outcome = stopped ? Outcome::stopped : Outcome::infeasible;
-  result.smallest_peak = leanest;
-  result.message = fmt::format("the smallest budget that {} {} is {} bytes ({})", who,
-                               stopped ? "reached so far" : "can reach", leanest,
-                               format_bytes(leanest));
+  result.smallest_peak = smallest;
+  result.message =
+      fmt::format("the smallest budget that {} {} is {} bytes ({})", who,
+                  stopped ? "reached so far" : "can reach", smallest, format_bytes(smallest));
   return result;
 }
 

@@ -13,8 +13,8 @@ namespace lowtide::strategy {
 /// Keep-all, which no plan can beat, if it is within the budget.
 std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Bytes budget);
 
-/// The answer when `leanest`, the smallest peak of any plan of `who` ("the search"), is above the
+/// The answer when `smallest`, the smallest peak of any plan of `who` ("the search"), is above the
 /// budget: infeasible, or stopped when control ended the descent to it.
-Decision nothing_fits(Bytes leanest, std::string_view who, const Control& control);
+Decision nothing_fits(Bytes smallest, std::string_view who, const Control& control);
 
 }  // namespace lowtide::strategy

@@ -227,7 +227,7 @@ Checkpoints segmented(const remat::StageGraph& graph, int forward_end,
 
 Bytes Trials::offer(std::vector<OpId> executions) {
   const Plan plan = with_in_place(request_.graph, lower(request_.graph, executions));
-  leanest_ = std::min(leanest_.value_or(plan.peak_bytes), plan.peak_bytes);
+  smallest_ = std::min(smallest_.value_or(plan.peak_bytes), plan.peak_bytes);
   const bool better = !any_fits() || plan.cost < best_cost_;
   if (plan.peak_bytes <= request_.budget_bytes && better) {
     best_.outcome = Outcome::feasible;
@@ -240,9 +240,9 @@ Bytes Trials::offer(std::vector<OpId> executions) {
 Decision Trials::decision(const std::string& how) const {
   if (any_fits()) return best_;
   Decision result;
-  result.smallest_peak = leanest_;
+  result.smallest_peak = smallest_;
   result.message = fmt::format("the smallest budget that {} can reach is {} bytes ({})", how,
-                               leanest_.value_or(0), format_bytes(leanest_.value_or(0)));
+                               smallest_.value_or(0), format_bytes(smallest_.value_or(0)));
   return result;
 }
 
@@ -250,7 +250,7 @@ Decision Trials::stopped() const {
   if (any_fits()) return best_;
   Decision result;
   result.outcome = Outcome::stopped;
-  result.smallest_peak = leanest_;
+  result.smallest_peak = smallest_;
   result.message = "stopped before a plan within the budget was found";
   return result;
 }

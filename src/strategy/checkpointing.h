@@ -87,7 +87,7 @@ class Trials {
   const PlanRequest& request_;
   Decision best_;
   double best_cost_ = 0;
-  std::optional<Bytes> leanest_;
+  std::optional<Bytes> smallest_;
 };
 
 /// A graph whose forward pass can be cut where only one value crosses.

@@ -83,17 +83,13 @@ const StrategyOption* find_option(const Strategy& strategy, std::string_view nam
   return found == strategy.options.end() ? nullptr : &*found;
 }
 
-StrategyOptions complete_options(const Strategy& strategy, const StrategyOptions& given) {
-  StrategyOptions options = given;
+StrategyOptions complete_options(const Strategy& strategy, const GivenOptions& given) {
+  StrategyOptions options = default_options(strategy);
   for (const auto& [name, value] : given) {
     const StrategyOption* option = find_option(strategy, name);
     if (option == nullptr) refuse_option(strategy, name);
-    if (!(option->low <= value && value <= option->high)) {
-      throw InputError(fmt::format("the option \"{}\" of {} must be from {} to {}, not {}", name,
-                                   strategy.name, option->low, option->high, value));
-    }
+    options[name] = option_number(*option, value, strategy.name);
   }
-  options.merge(default_options(strategy));
   return options;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -10,6 +9,7 @@
 
 #include "base/control.h"
 #include "graph/graph.h"
+#include "strategy/options.h"
 
 namespace lowtide::certify {
 struct Certificate;
@@ -19,16 +19,6 @@ class KnownOrder;
 }  // namespace lowtide::ordering
 
 namespace lowtide::strategy {
-
-/// An option of a strategy, for --help, validation and documentation.
-struct StrategyOption {
-  std::string_view name;     ///< "segments"
-  std::string_view help;
-  double default_value;
-  double low, high;          ///< inclusive
-};
-
-using StrategyOptions = std::map<std::string, double, std::less<>>;
 
 /// The input of a strategy.
 struct PlanRequest {
@@ -98,7 +88,7 @@ const StrategyOption* find_option(const Strategy& strategy, std::string_view nam
 StrategyOptions default_options(const Strategy& strategy);
 
 /// The given options and the defaults of the others. Throws InputError for an option that the
-/// strategy does not have, and for a value out of its range.
-StrategyOptions complete_options(const Strategy& strategy, const StrategyOptions& given);
+/// strategy does not have, and for a value that it cannot have.
+StrategyOptions complete_options(const Strategy& strategy, const GivenOptions& given);
 
 }  // namespace lowtide::strategy

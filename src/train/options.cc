@@ -82,11 +82,31 @@ Recipe recipe_from(const json& j) {
   return recipe;
 }
 
+json to_json(const strategy::GivenOptions& options) {
+  json result = json::object();
+  for (const auto& [name, value] : options) {
+    result[name] = value.word() ? json(*value.word()) : json(*value.number());
+  }
+  return result;
+}
+
+strategy::GivenOptions given_options_from(const json& j) {
+  strategy::GivenOptions options;
+  for (const auto& [name, value] : j.items()) {
+    if (value.is_string()) {
+      options.emplace(name, value.get<std::string>());
+    } else {
+      options.emplace(name, value.get<double>());
+    }
+  }
+  return options;
+}
+
 json to_json(const MemoryOptions& options) {
   const planner::PlanningOptions& planning = options.planning;
   return {{"budget", format_budget(planning.budget)},
           {"strategy", planning.strategy},
-          {"strategy_options", planning.strategy_options},
+          {"strategy_options", to_json(planning.strategy_options)},
           {"planning_seconds", planning.seconds},
           {"pool", options.memory == runtime::ExecutorOptions::Memory::pool},
           {"reserve", options.overrun == runtime::ExecutorOptions::Overrun::reserve},
@@ -104,7 +124,7 @@ MemoryOptions memory_from(const json& j) {
   MemoryOptions options;
   options.planning.budget = budget_from(j.at("budget"));
   j.at("strategy").get_to(options.planning.strategy);
-  j.at("strategy_options").get_to(options.planning.strategy_options);
+  options.planning.strategy_options = given_options_from(j.at("strategy_options"));
   j.at("planning_seconds").get_to(options.planning.seconds);
   options.memory = j.at("pool").get<bool>() ? Memory::pool : Memory::arena;
   options.overrun = j.at("reserve").get<bool>() ? Overrun::reserve : Overrun::stop;

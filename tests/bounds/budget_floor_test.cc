@@ -77,7 +77,7 @@ TEST(BudgetFloor, HoldsWhatAWriteLeavesBehind) {
 }
 
 /// With views, effects, workspaces and in-place writes.
-TEST(BudgetFloor, IsBelowTheLeanestOfAllSetsOfReruns) {
+TEST(BudgetFloor, IsBelowTheSmallestOfAllSetsOfReruns) {
   TinyGraphs graphs(0);
   int raised = 0, equal = 0;
   constexpr int kGraphs = 400;

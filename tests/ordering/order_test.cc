@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/permuted.h"
-#include "ordering/leaner_order.h"
+#include "ordering/lower_memory_order.h"
 #include "ordering/schedule.h"
 #include "ordering/unrolled.h"
 #include "plan/in_place.h"
@@ -160,17 +160,18 @@ TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
   }
 }
 
-TEST(LeanerOrder, TakesBranchesOneAfterTheOther) {
+TEST(LowerMemoryOrder, TakesBranchesOneAfterTheOther) {
   const Graph graph = two_branches();
   const remat::StageGraph stages(graph);
-  const auto order = leaner_order(graph, stages, 102, {.moves = 10'000}, Control());
+  const auto order = lower_memory_order(graph, stages, 102, {.moves = 10'000}, Control());
   ASSERT_TRUE(order);
   EXPECT_EQ(remat::keep_all_peak(remat::StageGraph(permuted(graph, *order))), 102);
 }
 
-TEST(LeanerOrder, SaysNothingWhenThereIsNoOther) {
+TEST(LowerMemoryOrder, SaysNothingWhenThereIsNoOther) {
   const Graph graph = testing::chain_graph(5, 100);
-  EXPECT_FALSE(leaner_order(graph, remat::StageGraph(graph), 300, {.moves = 10'000}, Control()));
+  EXPECT_FALSE(
+      lower_memory_order(graph, remat::StageGraph(graph), 300, {.moves = 10'000}, Control()));
 }
 
 TEST(Search, NeedsNoRerunsWhereAnotherOrderFits) {

@@ -14,7 +14,7 @@
 namespace lowtide::planner {
 namespace {
 
-const strategy::StrategyOptions kShort{{"moves", 5}, {"bound", 0.001}};
+const strategy::GivenOptions kShort{{"moves", 5}, {"bound", 0.001}};
 
 void expect_monotone(const Graph& graph, const Frontier& found) {
   for (std::size_t i = 0; i < found.points.size(); ++i) {
@@ -53,8 +53,8 @@ TEST(Frontier, IsMonotoneOnRandomGraphs) {
     const Graph graph = testing::random_graph(seed);
     for (const char* strategy : {"search", "revolve"}) {
       Control control;
-      const strategy::StrategyOptions options =
-          strategy == strategy::default_strategy().name ? kShort : strategy::StrategyOptions{};
+      const strategy::GivenOptions options =
+          strategy == strategy::default_strategy().name ? kShort : strategy::GivenOptions{};
       expect_monotone(graph,
                       frontier(graph, strategy::find_strategy(strategy), 4, options, control));
     }
@@ -134,7 +134,7 @@ TEST(Frontier, EndsAtTheSmallestPeakOfTinyGraphs) {
     const Bytes least =
         std::ranges::min(tiny.plans, {}, &testing::Candidate::in_place_peak).in_place_peak;
     Control control;
-    strategy::StrategyOptions given_order = kShort;
+    strategy::GivenOptions given_order = kShort;
     given_order["order"] = 0;
     const Frontier found =
         frontier(tiny.graph, strategy::default_strategy(), 3, given_order, control);

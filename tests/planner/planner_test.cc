@@ -31,7 +31,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Planned plan_with(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
-                  const strategy::StrategyOptions& options = {}) {
+                  const strategy::GivenOptions& options = {}) {
   Control control;
   return plan_within(graph, strategy, budget, options, control);
 }
@@ -352,14 +352,15 @@ strategy::Decision demand_defaults(const strategy::PlanRequest& request) {
   return decision;
 }
 
-const strategy::Strategy kWithOptions = strategy_of(
-    demand_defaults, {{"segments", "how many", 4, 1, 100}, {"rounds", "how often", 3, 0, 9}});
+const strategy::Strategy kWithOptions =
+    strategy_of(demand_defaults, {strategy::integer_option("segments", "how many", 4, {1, 100}),
+                                  strategy::number_option("rounds", "how often", 3, {0, 9})});
 
 TEST(PlanWithinOptions, FillsInDefaults) {
   EXPECT_TRUE(plan_with(chain_graph(3), kWithOptions, 1 << 20, {{"segments", 7}}).plan);
 }
 
-std::string option_error(const strategy::StrategyOptions& options,
+std::string option_error(const strategy::GivenOptions& options,
                          const strategy::Strategy& strategy = kWithOptions) {
   try {
     plan_with(chain_graph(3), strategy, 1 << 20, options);
@@ -378,10 +379,10 @@ TEST(PlanWithinOptions, UnknownOnesNameTheNearest) {
 
 TEST(PlanWithinOptions, ValuesStayInRange) {
   EXPECT_EQ(option_error({{"segments", 1}}), "no error");
-  EXPECT_THAT(option_error({{"segments", 0}}), HasSubstr("must be from 1 to 100, not 0"));
-  EXPECT_THAT(option_error({{"rounds", 9.5}}), HasSubstr("must be from 0 to 9, not 9.5"));
+  EXPECT_THAT(option_error({{"segments", 0}}), HasSubstr("must be a whole number from 1 to 100, not 0"));
+  EXPECT_THAT(option_error({{"rounds", 9.5}}), HasSubstr("must be 0 to 9, not 9.5"));
   EXPECT_THAT(option_error({{"rounds", std::numeric_limits<double>::quiet_NaN()}}),
-              HasSubstr("must be from 0 to 9"));
+              HasSubstr("must be 0 to 9"));
 }
 
 // ---- Orders that were decided elsewhere --------------------------------------------------------

@@ -27,13 +27,13 @@ using testing::value;
 
 constexpr std::int64_t kWork = 10'000'000;
 
-LaidOut laid_out(const Graph& graph, std::vector<OpId> executions) {
+PlacedPlan laid_out(const Graph& graph, std::vector<OpId> executions) {
   Plan plan = with_in_place(graph, lower(graph, executions));
   plan.layout = layout::assign_addresses(graph, plan, {.alignment = 1});
   return {std::move(plan), std::move(executions)};
 }
 
-LaidOut improved(const Graph& graph, LaidOut given, Bytes budget) {
+PlacedPlan improved(const Graph& graph, PlacedPlan given, Bytes budget) {
   return without_needless_reruns(graph, std::move(given),
                                  {1, budget - graph.resident_bytes(), kWork}, Control());
 }
@@ -51,10 +51,10 @@ std::vector<OpId> with_activations_again(const Graph& chain) {
 
 TEST(SpareRoom, NothingRunsAgainWhereEverythingMayBeKept) {
   const Graph graph = chain_graph(10);
-  const LaidOut given = laid_out(graph, with_activations_again(graph));
+  const PlacedPlan given = laid_out(graph, with_activations_again(graph));
   const KeepAll all = keep_all_reference(graph);
   ASSERT_GT(given.plan.cost, all.cost);
-  const LaidOut better = improved(graph, given, all.peak_bytes);
+  const PlacedPlan better = improved(graph, given, all.peak_bytes);
   EXPECT_EQ(better.plan.cost, all.cost);
   EXPECT_EQ(better.executions.size(), static_cast<std::size_t>(graph.num_ops()));
   EXPECT_TRUE(testing::is_valid_plan(graph, better.plan, all.peak_bytes));
@@ -63,11 +63,11 @@ TEST(SpareRoom, NothingRunsAgainWhereEverythingMayBeKept) {
 /// With space for some more values than the plan holds, as many of its reruns are removed.
 TEST(SpareRoom, AsManyRerunsGoAsThereIsRoomFor) {
   const Graph graph = chain_graph(10);
-  const LaidOut given = laid_out(graph, with_activations_again(graph));
+  const PlacedPlan given = laid_out(graph, with_activations_again(graph));
   const Bytes most = given.plan.layout->arena_bytes;
   double cost = given.plan.cost;
   for (Bytes room = 0; most + room < keep_all_reference(graph).peak_bytes; room += 1024) {
-    const LaidOut better = improved(graph, given, most + room);
+    const PlacedPlan better = improved(graph, given, most + room);
     EXPECT_LE(better.plan.cost, cost - (room > 0));
     EXPECT_TRUE(testing::is_valid_plan(graph, better.plan, most + room));
     cost = better.plan.cost;
@@ -78,8 +78,8 @@ TEST(SpareRoom, LeavesAloneWhatIsNoSetOfReruns) {
   const Graph graph = chain_graph(10);
   std::vector<OpId> executions = with_activations_again(graph);
   executions.insert(executions.begin() + graph.num_ops() / 2 + 2, 0);  // op 0 twice in one stage
-  const LaidOut given = laid_out(graph, executions);
-  const LaidOut same = improved(graph, given, keep_all_reference(graph).peak_bytes);
+  const PlacedPlan given = laid_out(graph, executions);
+  const PlacedPlan same = improved(graph, given, keep_all_reference(graph).peak_bytes);
   EXPECT_EQ(same.executions, given.executions);
   EXPECT_EQ(same.plan.cost, given.plan.cost);
 }
@@ -92,8 +92,8 @@ TEST(SpareRoom, ThoseOfAnotherOrderGoToo) {
               op("make_d", {1, 2}, {3})};
   data.outputs = {3};
   const Graph graph(std::move(data));
-  const LaidOut given = laid_out(graph, {1, 0, 2, 1, 3});
-  const LaidOut better = improved(graph, given, 8);
+  const PlacedPlan given = laid_out(graph, {1, 0, 2, 1, 3});
+  const PlacedPlan better = improved(graph, given, 8);
   EXPECT_EQ(better.executions, (std::vector<OpId>{1, 0, 2, 3}));
   EXPECT_TRUE(testing::is_valid_plan(graph, better.plan, 8));
 }
@@ -108,12 +108,12 @@ TEST(SpareRoomProperty, NeverDearerAndWithinTheBudget) {
     std::mt19937_64 random(seed);
     std::vector<remat::Event> reruns = testing::allowed_events(stages);
     std::erase_if(reruns, [&](remat::Event) { return random() % 4 != 0; });
-    const LaidOut given = laid_out(graph, remat::executions_of(stages, reruns));
+    const PlacedPlan given = laid_out(graph, remat::executions_of(stages, reruns));
     const Bytes arena = given.plan.layout->arena_bytes;
     for (int percent : {100, 105, 120}) {
       SCOPED_TRACE(fmt::format("seed {} at {}%", seed, percent));
       const Bytes budget = arena * percent / 100;
-      const LaidOut better = improved(graph, given, budget);
+      const PlacedPlan better = improved(graph, given, budget);
       EXPECT_LE(better.plan.cost, given.plan.cost);
       const auto violation = verify(graph, better.plan, budget);
       EXPECT_FALSE(violation) << violation->message;

@@ -22,7 +22,7 @@ def test_shares_are_those_of_the_planner(text):
     budget = Budget.parse(text)
     assert budget.bytes is None and not budget.is_unlimited
     for keep_all_bytes in (1, 999, 123456789, (1 << 53) + 1):
-        assert budget.resolve(keep_all_bytes) == _core.resolve_budget(text, keep_all_bytes)
+        assert budget.resolve(keep_all_bytes) == _core.Budget(text).resolve(keep_all_bytes)
 
 
 @pytest.mark.parametrize("given", [None, "inf", float("inf")])
@@ -41,7 +41,7 @@ def test_what_is_wrong_is_said_as_by_the_planner(text):
     with pytest.raises(lowtide.InputError) as ours:
         Budget.parse(text)
     with pytest.raises(lowtide.InputError) as theirs:
-        _core.resolve_budget(text, 1)
+        _core.Budget(text)
     assert str(ours.value) == str(theirs.value)
 
 

@@ -4,11 +4,15 @@ and strategies and options are those that there are."""
 import inspect
 import pathlib
 import re
+import sys
 
 import lowtide
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts"))
+import options_table  # noqa: E402
+
 GENERATED = re.compile(r"\.|build(-.*)?$|out$")  # folders that are no part of the sources
 PAGES = sorted(page for page in ROOT.rglob("*.md")
                if not any(GENERATED.match(part) for part in page.relative_to(ROOT).parts[:-1]))
@@ -86,23 +90,15 @@ def test_a_cell_of_a_benchmark_has_one_number():
     assert crowded == []
 
 
-def documented_options(rows):
-    """(strategy, option) -> default. A row has several options at times, and may leave out the
-    strategy when it is that of the row before."""
-    strategy, options = "", {}
-    for first, names, defaults, _ in rows:
-        strategy = first.strip("`") or strategy
-        for name, default in zip(names.split(", "), defaults.split(", "), strict=True):
-            options[strategy, name.strip("`")] = float(default)
-    return options
+def test_the_reference_lists_every_strategy():
+    methods, *_ = tables(options_table.PAGE.read_text())
+    known = {found.name for found in lowtide.strategies()}
+    assert {row[0].split()[0].strip("`") for row in methods} == known
 
 
-def test_the_reference_lists_every_strategy_and_option():
-    methods, options = tables((ROOT / "docs" / "reference" / "strategies.md").read_text())
-    known = lowtide.strategies()
-    assert {row[0].split()[0].strip("`") for row in methods} == {found.name for found in known}
-    assert documented_options(options) == {(found.name, option.name): option.default
-                                           for found in known for option in found.options}
+def test_the_reference_has_the_generated_table_of_options():
+    text = options_table.PAGE.read_text()
+    assert options_table.updated(text) == text, "run scripts/options_table.py"
 
 
 def test_every_option_of_wrap_is_in_its_table():

@@ -202,4 +202,4 @@ def test_other_solvers_are_looked_for_in_this_interpreter(monkeypatch):
     monkeypatch.delenv("LOWTIDE_PYTHON", raising=False)
     with pytest.raises(lowtide.InputError, match=f"{re.escape(sys.executable)} cannot run CP-SAT"):
         lowtide.plan(lowtide.Graph.load(LAYERED), "80%", "intervals",
-                     options={"solver": 1, "rounds": 0})
+                     options={"solver": "cp-sat", "rounds": 0})

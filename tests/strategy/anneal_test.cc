@@ -33,14 +33,13 @@ TEST(Anneal, ReachesTheOptimumOfSmallGraphsAndNothingBelow) {
 TEST(Anneal, GivesTheSamePlanForTheSameSeedWithOrWithoutTimeToSpare) {
   const Graph graph = random_graph(7, {.ops = 60});
   const Bytes budget = share_of_peak(graph, 0.8);
-  const StrategyOptions given{{"moves", 60}, {"seed", 5}};
+  const GivenOptions given{{"moves", 60}, {"seed", 5}};
   const Decision first = ask("anneal", graph, budget, given);
   EXPECT_EQ(first.executions, ask("anneal", graph, budget, given).executions);
   const Strategy& anneal = find_strategy("anneal");
-  StrategyOptions options = given;
-  options.merge(default_options(anneal));
   Control hour(3600);
-  EXPECT_EQ(first.executions, anneal.decide({graph, budget, options, hour}).executions);
+  const PlanRequest request{graph, budget, complete_options(anneal, given), hour};
+  EXPECT_EQ(first.executions, anneal.decide(request).executions);
 }
 
 TEST(Anneal, GoesOnFromAnEarlierAnswer) {

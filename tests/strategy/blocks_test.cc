@@ -56,11 +56,11 @@ TEST(BlockChain, MeasuresTapes) {
   EXPECT_EQ(all.backward.cost, 0);
   EXPECT_EQ(all.backward.peak, 12 + 3 + 3);  // a, b, both gradients
 
-  const chain::Tape lean = chain.tape(0, {0});  // b is made again right before it is needed
-  EXPECT_EQ(lean.held, 12);              // b is in the next block's state
-  EXPECT_EQ(lean.backward.cost, 1);
-  EXPECT_EQ(lean.backward.stages, (std::vector<int>{1, 6}));
-  EXPECT_EQ(lean.backward.peak, 12 + 3 + 4);  // b's workspace is larger than the new gradient
+  const chain::Tape small = chain.tape(0, {0});  // b is made again right before it is needed
+  EXPECT_EQ(small.held, 12);                     // b is in the next block's state
+  EXPECT_EQ(small.backward.cost, 1);
+  EXPECT_EQ(small.backward.stages, (std::vector<int>{1, 6}));
+  EXPECT_EQ(small.backward.peak, 12 + 3 + 4);  // b's workspace is larger than the new gradient
 }
 
 TEST(Blocks, NeverCostMoreThanRotor) {

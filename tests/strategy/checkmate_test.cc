@@ -327,10 +327,7 @@ TEST(Checkmate, GivesItsBestPlanAndBoundWhenStopped) {
     Control::request_stop();
   });
   const Strategy& checkmate = find_strategy("checkmate");
-  StrategyOptions options{{"rows", 0}};
-  for (const StrategyOption& o : checkmate.options) {
-    options.try_emplace(std::string(o.name), o.default_value);
-  }
+  const StrategyOptions options = complete_options(checkmate, {{"rows", 0}});
   const Decision decision = checkmate.decide({graph, budget, options, control});
   Control::clear_stop();
   EXPECT_GE(reports, 1);
@@ -346,10 +343,8 @@ TEST(Checkmate, IsStoppedAndNotInfeasibleWhenTimeIsUp) {
   const Bytes budget = between_floor_and_keep_all(graph, 0.3);
   Control control(1e-6);
   for (const char* name : {"checkmate", "checkmate-lp"}) {
-    StrategyOptions options{{"start", 0}};
-    for (const StrategyOption& o : find_strategy(name).options) {
-      options.try_emplace(std::string(o.name), o.default_value);
-    }
+    StrategyOptions options = default_options(find_strategy(name));
+    options["start"] = 0;
     const Decision decision = find_strategy(name).decide({graph, budget, options, control});
     EXPECT_EQ(decision.outcome, Outcome::stopped) << name;
   }

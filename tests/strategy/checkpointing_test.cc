@@ -20,7 +20,7 @@ using testing::chain_graph;
 
 /// The forward op i makes a_i; the backward op i reads only a_{i-1} and the gradient after it. So
 /// nothing reads the output of the last forward op, and strategies leave it out.
-Graph lean_chain(int layers) {
+Graph small_chain(int layers) {
   GraphData data = chain_graph(layers).data();
   for (Op& op : data.ops) {
     if (op.phase == Phase::backward) op.inputs.erase(op.inputs.begin() + 1);
@@ -57,7 +57,7 @@ TEST(Binomial, IsTheBestOfAllSchedules) {
 
 TEST(Revolve, RunsAUniformChainAsOftenAsTheBinomialsSay) {
   constexpr int kLayers = 60;
-  const Graph graph = lean_chain(kLayers);
+  const Graph graph = small_chain(kLayers);
   const Bytes layer = graph.tensor(0).bytes;
   int plans = 0;
   for (double share : {0.9, 0.6, 0.4, 0.3, 0.2, 0.15, 0.12, 0.1}) {
@@ -80,10 +80,10 @@ TEST(ChenSqrt, TakesTwoSquareRootsOfMemoryForOneForwardPass) {
   for (int layers : {25, 100, 400}) {
     const Graph graph = chain_graph(layers);
     const Bytes layer = graph.tensor(0).bytes;
-    const Decision leanest = ask("chen-sqrt", graph, 0);
-    ASSERT_TRUE(leanest.smallest_peak);
-    const Decision decision = ask("chen-sqrt", graph, *leanest.smallest_peak);
-    const double in_layers = static_cast<double>(*leanest.smallest_peak) / layer;
+    const Decision smallest = ask("chen-sqrt", graph, 0);
+    ASSERT_TRUE(smallest.smallest_peak);
+    const Decision decision = ask("chen-sqrt", graph, *smallest.smallest_peak);
+    const double in_layers = static_cast<double>(*smallest.smallest_peak) / layer;
     EXPECT_LE(in_layers, 2 * std::sqrt(layers) + 4) << layers << " layers";
     EXPECT_LE(forward_runs(graph, decision.executions), 2 * layers);
   }
@@ -97,7 +97,7 @@ TEST(ChenGreedy, NeverNeedsMoreThanChenSqrtOnAUniformChain) {
 TEST(Segments, RunsEachForwardOpAtMostTwiceAndNotTheLastSegment) {
   const Graph graph = chain_graph(40);
   for (int segments : {1, 2, 4, 8}) {
-    const StrategyOptions options{{"segments", static_cast<double>(segments)}};
+    const GivenOptions options{{"segments", static_cast<double>(segments)}};
     const Bytes least = *ask("segments", graph, 0, options).smallest_peak;
     const Decision decision = ask("segments", graph, least, options);
     // The values that enter a segment are kept, so its last value need not be made again.
@@ -111,7 +111,7 @@ TEST(Segments, TriesAllCountsAndTakesTheCheapestThatFits) {
   const Bytes budget = testing::share_of_peak(graph, 0.5);
   const double chosen = lower(graph, ask("segments", graph, budget).executions).cost;
   for (int segments = 1; segments <= 8; ++segments) {
-    const StrategyOptions options{{"segments", static_cast<double>(segments)}};
+    const GivenOptions options{{"segments", static_cast<double>(segments)}};
     const Decision decision = ask("segments", graph, budget, options);
     if (decision.executions.empty()) continue;
     EXPECT_LE(chosen, lower(graph, decision.executions).cost) << segments << " segments";

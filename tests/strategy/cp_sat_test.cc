@@ -65,7 +65,7 @@ TEST(CpSat, AgreesWithTheOwnBranchAndBound) {
   const Graph graph = testing::chain_graph(7);
   const Bytes budget = share_of_peak(graph, 0.7);
   const Decision own = ask("intervals", graph, budget, {{"conflicts", 1e6}});
-  const Decision theirs = ask("intervals", graph, budget, {{"solver", 1}, {"rounds", 0}});
+  const Decision theirs = ask("intervals", graph, budget, {{"solver", "cp-sat"}, {"rounds", 0}});
   ASSERT_EQ(own.outcome, theirs.outcome);
   ASSERT_EQ(own.outcome, Outcome::optimal);
   EXPECT_NEAR(*own.lower_bound, *theirs.lower_bound, 1e-6);
@@ -92,7 +92,7 @@ TEST(CpSat, SaysWhatIsMissing) {
   ::setenv("LOWTIDE_PYTHON", "no-such-python", 1);
   const Graph graph = testing::chain_graph(7);
   try {
-    ask("intervals", graph, share_of_peak(graph, 0.7), {{"solver", 1}});
+    ask("intervals", graph, share_of_peak(graph, 0.7), {{"solver", "cp-sat"}});
     ADD_FAILURE() << "no exception";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), ::testing::HasSubstr("pip install ortools"));

@@ -58,11 +58,11 @@ TEST(Breeding, TakesOutWhatIsNotNeededAndNoMore) {
   const Control control;
   const Bytes peak = share_of_peak(graph, 1);
   EXPECT_TRUE(evolve::Breeding(stages, peak, 1, control).raise({{15, 3}, {16, 2}}).events.empty());
-  const evolve::Individual lean = evolve::Breeding(stages, peak * 6 / 10, 2, control).raise({});
-  ASSERT_EQ(lean.excess, 0);
-  for (remat::Event event : lean.events) {
+  const evolve::Individual small = evolve::Breeding(stages, peak * 6 / 10, 2, control).raise({});
+  ASSERT_EQ(small.excess, 0);
+  for (remat::Event event : small.events) {
     remat::EventPlan without(stages, peak * 6 / 10);
-    remat::change_to(without, lean.events);
+    remat::change_to(without, small.events);
     without.remove(event);
     EXPECT_FALSE(without.fits());
   }
@@ -94,7 +94,7 @@ TEST(Evolve, ReachesTheOptimumOfMostSmallGraphsAndNothingBelow) {
 TEST(Evolve, GivesTheSamePlanAgainAndAnotherForAnotherSeed) {
   const Graph graph = testing::chain_graph(40);
   const Bytes budget = share_of_peak(graph, 0.5);
-  StrategyOptions options{{"population", 8}, {"generations", 3}, {"seed", 5}};
+  GivenOptions options{{"population", 8}, {"generations", 3}, {"seed", 5}};
   const Decision first = ask("evolve", graph, budget, options);
   EXPECT_EQ(first.executions, ask("evolve", graph, budget, options).executions);
   options["seed"] = 6;

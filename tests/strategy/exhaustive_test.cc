@@ -152,8 +152,7 @@ void check_bound(const Case& now, const Decision& decision) {
   EXPECT_LE(*decision.lower_bound, least.at(decision.bound_model) + kRounding);
 }
 
-void check(std::string_view strategy, const Case& now, Tally& tally,
-           const StrategyOptions& options) {
+void check(std::string_view strategy, const Case& now, Tally& tally, const GivenOptions& options) {
   SCOPED_TRACE(strategy);
   const Decision decision = testing::ask(strategy, now.graph, now.budget, options);
   check_bound(now, decision);
@@ -232,7 +231,7 @@ TEST(EverySmallGraph, NothingBeyondStagesIsDenied) {
     EXPECT_EQ(cheapest.cost(beyond.budget, Sequences::fixed_order), beyond.cost);
     for (const char* strategy : {"search", "checkmate"}) {
       if (strategy != default_strategy().name && !has_checkmate()) continue;
-      StrategyOptions options = testing::short_search(strategy, 2);
+      GivenOptions options = testing::short_search(strategy, 2);
       options["order"] = 0;
       if (strategy == std::string_view("checkmate")) options = {{"start", 0}};
       const Decision decision = testing::ask(strategy, graph, beyond.budget, options);
@@ -251,7 +250,7 @@ TEST(EverySmallGraph, CheckmateProvesTheOptimum) {
   for (const Shape& shape : shapes(4)) {
     const Pattern& pattern = patterns()[turn++ % patterns().size()];
     at_every_budget(graph_of(shape, pattern), [&](const Case& now) {
-      for (double form : {0, 1, 2}) {
+      for (const char* form : {"ends", "paper", "strong"}) {
         SCOPED_TRACE(::testing::Message() << "formulation " << form);
         check("checkmate", now, pattern.in_place ? in_place : tally,
               {{"formulation", form}, {"start", 0}});

@@ -230,7 +230,7 @@ TEST(Intervals, KeepsToTheNumberOfIntervalsBeyondProofs) {
 TEST(Intervals, GivesTheSamePlanAgain) {
   const Graph graph = random_graph(7, {.ops = 60});
   const Bytes budget = share_of_peak(graph, 0.8);
-  const StrategyOptions options{{"rounds", 60}, {"seed", 3}};
+  const GivenOptions options{{"rounds", 60}, {"seed", 3}};
   EXPECT_EQ(ask("intervals", graph, budget, options).executions,
             ask("intervals", graph, budget, options).executions);
 }

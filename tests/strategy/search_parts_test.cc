@@ -192,8 +192,8 @@ TEST(Descent, EndsWhereItIsAskedToOrAtTheSamePeakAsAnyOther) {
   EXPECT_EQ(search::descend(graph, 1, Control()).peak, lowest.peak);
 }
 
-Bytes leanest(const remat::StageGraph& graph,
-              const std::vector<std::vector<remat::Event>>& starts) {
+Bytes smallest(const remat::StageGraph& graph,
+               const std::vector<std::vector<remat::Event>>& starts) {
   Bytes least = remat::keep_all_peak(graph);
   for (const std::vector<remat::Event>& events : starts) {
     remat::EventPlan plan(graph, 0);
@@ -206,8 +206,8 @@ Bytes leanest(const remat::StageGraph& graph,
 TEST(Evictions, NeedLessThanSegmentsWhereWholeChainsMustRunAgain) {
   for (int length : {40, 100}) {
     const remat::StageGraph graph(testing::chain_graph(length));
-    const Bytes segments = leanest(graph, search::segmentations(graph));
-    EXPECT_LT(2 * leanest(graph, search::leaner_evictions(graph, Control())), segments) << length;
+    const Bytes segments = smallest(graph, search::segmentations(graph));
+    EXPECT_LT(2 * smallest(graph, search::smaller_evictions(graph, Control())), segments) << length;
   }
 }
 
@@ -246,7 +246,7 @@ TEST(Descent, HoldsNoLargeValueForEverySegment) {
   const remat::StageGraph graph(steps);
   const Bytes floor = structural_floor(steps).bytes;
   const Bytes table = steps.tensor(0).bytes;
-  EXPECT_GT(leanest(graph, search::segmentations(graph)), floor + table);
+  EXPECT_GT(smallest(graph, search::segmentations(graph)), floor + table);
   EXPECT_LT(search::descend(graph, 0, Control()).peak, floor + table / 4);
 }
 
@@ -276,11 +276,11 @@ TEST(Starts, MixtureIsTheCheapestOfThoseTried) {
     const Bytes limit = std::ranges::min_element(added, {}, &search::Start::peak)->peak;
     double least = std::numeric_limits<double>::infinity();  // over all pairs: few enough to try
     for (const search::Start& cheaper : added) {
-      for (const search::Start& leaner : added) {
-        if (cheaper.peak <= limit || leaner.peak > limit || cheaper.cost >= leaner.cost) continue;
+      for (const search::Start& smaller : added) {
+        if (cheaper.peak <= limit || smaller.peak > limit || cheaper.cost >= smaller.cost) continue;
         remat::EventPlan plan(graph, limit);
         remat::change_to(plan,
-                         *search::Mixture(graph, cheaper.events, leaner.events).within(limit));
+                         *search::Mixture(graph, cheaper.events, smaller.events).within(limit));
         least = std::min(least, plan.cost());
       }
     }

@@ -45,7 +45,7 @@ class Answers {
  private:
   /// Asks for `budget`; if that is infeasible, asks for the named budget, which must suffice.
   void check_answer(const Graph& graph, Bytes budget, double thousand_moves) {
-    const StrategyOptions options = short_search(name_, thousand_moves);
+    const GivenOptions options = short_search(name_, thousand_moves);
     const Decision decision = ask(name_, graph, budget, options);
     if (decision.outcome != Outcome::infeasible) return accept(graph, decision, budget);
     ASSERT_TRUE(decision.smallest_peak);
@@ -130,7 +130,7 @@ TEST(Registry, NamesTheNearestOfAnUnknownStrategy) {
 TEST(Search, GivesTheSamePlanAgain) {
   const Graph graph = random_graph(7, {.ops = 60});
   const Bytes budget = share_of_peak(graph, 0.8);
-  const StrategyOptions options{{"moves", 30}, {"bound", 0.001}};
+  const GivenOptions options{{"moves", 30}, {"bound", 0.001}};
   EXPECT_EQ(ask("search", graph, budget, options).executions,
             ask("search", graph, budget, options).executions);
 }

@@ -12,17 +12,15 @@ namespace lowtide::testing {
 
 /// Asks a strategy, with its default options apart from those given.
 inline strategy::Decision ask(std::string_view strategy, const Graph& graph, Bytes budget,
-                              const strategy::StrategyOptions& given = {}) {
+                              const strategy::GivenOptions& given = {}) {
   const strategy::Strategy& asked = strategy::find_strategy(strategy);
-  strategy::StrategyOptions options = given;
-  options.merge(strategy::default_options(asked));
   Control control;
-  return asked.decide({graph, budget, options, control});
+  return asked.decide({graph, budget, strategy::complete_options(asked, given), control});
 }
 
 /// Options for strategies that otherwise run for seconds: enough work for a small graph. Strategies
 /// with a solver refuse graphs that are too large for it.
-inline strategy::StrategyOptions short_search(std::string_view strategy, double thousand_moves) {
+inline strategy::GivenOptions short_search(std::string_view strategy, double thousand_moves) {
   const double rows = thousand_moves < 10 ? 400 : 2500;
   if (strategy == "search") return {{"moves", thousand_moves}, {"bound", 0.001}, {"order", 0.1}};
   if (strategy == "checkmate") return {{"nodes", 1}, {"rows", rows}, {"start", thousand_moves}};

@@ -49,7 +49,7 @@ inline std::vector<KnownOptimum> known_optima() {
 /// The cost of the strategy's plan, which must be within the budget; nothing if there is no plan,
 /// and then the strategy must have said so.
 inline std::optional<double> cost_of_answer(std::string_view strategy, const KnownOptimum& known,
-                                            const strategy::StrategyOptions& options) {
+                                            const strategy::GivenOptions& options) {
   const strategy::Decision decision = ask(strategy, known.graph, known.budget, options);
   if (known.cost == kNever) {
     EXPECT_EQ(decision.outcome, strategy::Outcome::infeasible) << known.label;

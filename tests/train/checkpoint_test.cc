@@ -33,7 +33,7 @@ RunState state_at(std::int64_t step) {
   state.options.recipe.sizes.dropout = 0.1;
   state.options.recipe.seed = 0xFFFFFFFFFFFFFFFFu;
   state.options.memory.planning.budget = parse_budget("60%");
-  state.options.memory.planning.strategy_options["segments"] = 4;
+  state.options.memory.planning.strategy_options = {{"segments", 4}, {"x", "y"}};
   state.options.memory.memory = runtime::ExecutorOptions::Memory::pool;
   state.options.steps = 77;
   state.data = "text of 5 bytes \"quoted\"";

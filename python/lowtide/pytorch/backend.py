@@ -40,7 +40,7 @@ def _by_inductor(graph: fx.GraphModule, inputs: Sequence, settings: Settings) ->
     trained = [value for value, (role, _) in zip(inputs, roles)
                if role == "parameter" and value.requires_grad]
     run = inductor.backend(
-        settings.budget, beside_bytes=optimizer_state_bytes(settings.optimizer, trained),
+        settings.budget, other_bytes=optimizer_state_bytes(settings.optimizer, trained),
         strategy=settings.strategy, options=settings.options, time_limit=settings.time_limit)
     return run(graph, inputs)
 

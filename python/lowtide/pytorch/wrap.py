@@ -45,7 +45,7 @@ def wrap(
     *,
     optimizer=None,
     strategy: str | None = None,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
     time_limit: float = TIME_LIMIT,
     cache: bool | str | None = None,
     report: Callable[[str], None] | None = None,

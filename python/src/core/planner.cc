@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <variant>
+
 #include "base/budget.h"
 #include "base/error.h"
 #include "bindings.h"
@@ -12,19 +14,45 @@
 #include "planner/transfer.h"
 #include "strategy/intervals/cp_sat.h"
 
+namespace pybind11::detail {
+
+/// A bool, an int, a float or a str. Others are a TypeError.
+template <>
+struct type_caster<lowtide::strategy::OptionValue> {
+  PYBIND11_TYPE_CASTER(lowtide::strategy::OptionValue, const_name("float | str"));
+
+  type_caster() : value(0) {}
+  bool load(handle source, bool /*convert*/) {
+    if (isinstance<str>(source)) {
+      value = lowtide::strategy::OptionValue(source.cast<std::string>());
+    } else if (PyNumber_Check(source.ptr()) != 0) {
+      const float_ number(reinterpret_borrow<object>(source));
+      value = lowtide::strategy::OptionValue(number.cast<double>());
+    } else {
+      return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace pybind11::detail
+
 namespace lowtide::python {
 namespace {
 
-planner::Planned plan(const Graph& graph, std::string_view budget,
-                      std::optional<std::string> strategy, const strategy::StrategyOptions& options,
-                      double time_limit, planner::KnownPlans* known) {
-  const Budget parsed = parse_budget(budget);
+planner::Planned plan(const Graph& graph, const Budget& budget, std::optional<std::string> strategy,
+                      const strategy::GivenOptions& options, double time_limit,
+                      planner::KnownPlans* known) {
   const strategy::Strategy& chosen =
       strategy ? strategy::find_strategy(*strategy) : strategy::default_strategy();
-  const Bytes bytes = parsed.resolve(keep_all_reference(graph).peak_bytes);
+  const Bytes bytes = budget.resolve(keep_all_reference(graph).peak_bytes);
   Control control(time_limit);
   planner::Planned found = planner::plan_within(graph, chosen, bytes, options, control);
   return known == nullptr ? found : known->best(std::move(found));
+}
+
+void require_options(std::string_view strategy, const strategy::GivenOptions& given) {
+  strategy::complete_options(strategy::find_strategy_or_default(strategy), given);
 }
 
 /// The text of the proof of the plan's lower bound.
@@ -34,7 +62,7 @@ std::optional<std::string> certificate(const planner::Planned& planned) {
 }
 
 planner::Frontier walk(const Graph& graph, int points, std::optional<std::string> strategy,
-                       const strategy::StrategyOptions& options, double time_limit) {
+                       const strategy::GivenOptions& options, double time_limit) {
   if (points < 2) throw InputError(fmt::format("points must be at least 2, not {}", points));
   Control control(time_limit);
   return planner::frontier(
@@ -58,9 +86,14 @@ void bind_strategies(py::module_& module) {
   py::class_<strategy::StrategyOption>(module, "StrategyOption")
       .def_readonly("name", &strategy::StrategyOption::name)
       .def_readonly("help", &strategy::StrategyOption::help)
-      .def_readonly("default", &strategy::StrategyOption::default_value)
-      .def_readonly("low", &strategy::StrategyOption::low)
-      .def_readonly("high", &strategy::StrategyOption::high);
+      .def_property_readonly(
+          "kind", [](const strategy::StrategyOption& o) { return strategy::name(o.kind); })
+      .def_readonly("unit", &strategy::StrategyOption::unit)
+      .def_property_readonly("default",
+                             [](const strategy::StrategyOption& o) {
+                               return strategy::format_value(o, o.default_value);
+                             })
+      .def_property_readonly("allowed", &strategy::allowed_values);
   py::class_<strategy::Strategy>(module, "Strategy")
       .def_readonly("name", &strategy::Strategy::name)
       .def_readonly("summary", &strategy::Strategy::summary)
@@ -75,6 +108,23 @@ void bind_strategies(py::module_& module) {
                                            strategy::strategies().end());
   });
   module.def("default_strategy", [] { return strategy::default_strategy(); });
+  module.def("require_options", &require_options, py::arg("strategy"), py::arg("options"));
+}
+
+void bind_budget(py::module_& module) {
+  py::class_<Budget>(module, "Budget", "Bytes, or a percentage of keep-all's peak.")
+      .def(py::init(&parse_budget), py::arg("text"))
+      .def_property_readonly("bytes",
+                             [](const Budget& budget) {
+                               const Bytes* bytes = std::get_if<Bytes>(&budget.value);
+                               return bytes ? std::optional(*bytes) : std::nullopt;
+                             })
+      .def_property_readonly("percent",
+                             [](const Budget& budget) {
+                               const auto* share = std::get_if<Budget::Share>(&budget.value);
+                               return share ? std::optional(share->percent) : std::nullopt;
+                             })
+      .def("resolve", &Budget::resolve, py::arg("keep_all_peak_bytes"));
 }
 
 /// Strategies that need Python packages find those of this process.
@@ -89,6 +139,7 @@ void use_this_interpreter() {
 
 void bind_planner(py::module_& module) {
   use_this_interpreter();
+  bind_budget(module);
   bind_strategies(module);
   py::class_<planner::Planned>(module, "Planned", "What planning within a budget found.")
       .def_property_readonly("outcome",
@@ -124,12 +175,6 @@ void bind_planner(py::module_& module) {
   bind_frontier(module);
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);
-  module.def(
-      "resolve_budget",
-      [](std::string_view budget, Bytes keep_all_peak) {
-        return parse_budget(budget).resolve(keep_all_peak);
-      },
-      py::arg("budget"), py::arg("keep_all_peak_bytes"));
   module.def("format_bytes", &format_bytes, py::arg("bytes"));
 }
 

@@ -196,8 +196,8 @@ bool offer_persistent(const PlanRequest& request, const BlockChain& chain,
   const Bytes most = remat::keep_all_peak(chain.graph()) - chain.graph().resident_bytes();
   const PersistentProgram coarse(chain, tapes, most, slots, request.control);
   if (!coarse.complete()) return false;
-  const auto leanest = coarse.fewest_slots();
-  if (!leanest || trials.offer(coarse.order(*leanest)) > request.budget_bytes) return true;
+  const auto smallest = coarse.fewest_slots();
+  if (!smallest || trials.offer(coarse.order(*smallest)) > request.budget_bytes) return true;
 
   // Some values die earlier than the program assumes: more than the available memory may work.
   constexpr double kMore = 1.25;

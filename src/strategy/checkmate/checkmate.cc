@@ -160,7 +160,7 @@ class Checkmate {
       result.message = "stopped before a plan within the budget was found";
       return result;
     }
-    if (!smallest_peak_) find_leanest();
+    if (!smallest_peak_) find_smallest();
     if (incumbent_.exists()) return answer();
     result.outcome = Outcome::infeasible;
     result.smallest_peak = smallest_peak_;
@@ -170,7 +170,7 @@ class Checkmate {
   }
 
   /// The descent of the search, which may even end within the budget.
-  void find_leanest() {
+  void find_smallest() {
     Control no_limit;
     const Decision found = ask_search(no_limit, 0);
     if (!found.executions.empty()) incumbent_.offer(remat::events_of(stages_, found.executions));
@@ -211,18 +211,21 @@ Decision decide(const PlanRequest& request) { return Checkmate(request).decide()
 }  // namespace
 
 Strategy checkmate_strategy() {
-  return {.name = "checkmate",
-          .summary = "solves a mixed-integer program over stages with HiGHS",
-          .guarantee = "the best possible plan if given the time; small graphs only",
-          .paper =
-              "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
-              "rematerialization, MLSys 2020",
-          .options = checkmate::with_model_options(
-              {{"gap", "ends when the plan is within this share of the bound", 0, 0, 1},
-               {"threads", "of the solver", 1, 1, 256},
-               {"nodes", "of the solver's tree of branches, at most; 0: any number", 0, 0, 1e9},
-               {"start", "moves of a first local search, in thousands; 0: none", 300, 0, 1e6}}),
-          .decide = decide};
+  return {
+      .name = "checkmate",
+      .summary = "solves a mixed-integer program over stages with HiGHS",
+      .guarantee = "the best possible plan if given the time; small graphs only",
+      .paper =
+          "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+          "rematerialization, MLSys 2020",
+      .options = checkmate::with_model_options(
+          {number_option("gap", "ends when the plan is within this share of the bound", 0, {0, 1}),
+           integer_option("threads", "of the solver", 1, {1, 256}),
+           integer_option("nodes", "of the solver's tree of branches, at most; 0: any number", 0,
+                          {0, 1e9}),
+           number_option("start", "of a first local search; 0: none", 300, {0, 1e6},
+                         "thousand moves")}),
+      .decide = decide};
 }
 
 }  // namespace lowtide::strategy

@@ -115,9 +115,11 @@ Strategy checkmate_lp_strategy() {
               "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
               "rematerialization, MLSys 2020 (two-phase rounding)",
           .options = checkmate::with_model_options(
-              {{"margin", "share of the budget kept aside for rounding, at most", 0.3, 0, 0.9},
-               {"thresholds", "tried between 0 and 1, from which on a value is held", 9, 1, 1000},
-               {"threads", "of the solver", 1, 1, 256}}),
+              {number_option("margin", "share of the budget kept aside for rounding, at most", 0.3,
+                             {0, 0.9}),
+               integer_option("thresholds", "tried between 0 and 1, from which on a value is held",
+                              9, {1, 1000}),
+               integer_option("threads", "of the solver", 1, {1, 256})}),
           .decide = decide};
 }
 

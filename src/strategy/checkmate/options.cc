@@ -9,18 +9,18 @@
 namespace lowtide::strategy::checkmate {
 
 std::vector<StrategyOption> with_model_options(std::vector<StrategyOption> own) {
-  own.push_back({"formulation",
-                 "0: limits memory during first runs, during reruns where needed; 1: during all "
-                 "runs, as in the paper; 2: the same with stronger rows",
-                 0, 0, 2});
-  own.push_back({"rows", "the largest model that is begun; 0: any", 300'000, 0, 1e9});
+  own.push_back(choice_option(
+      "formulation",
+      "limits memory during first runs, and during reruns where needed (ends); "
+      "during all runs, as in the paper (paper); the same with stronger rows (strong)",
+      {"ends", "paper", "strong"}));
+  own.push_back(integer_option("rows", "of the largest model that is begun; 0: any", 300'000,
+                               {0, 1e9}, "rows"));
   return own;
 }
 
 Formulation formulation(const StrategyOptions& options) {
-  const double choice = options.at("formulation");
-  if (choice < 1) return Formulation::ends;
-  return choice < 2 ? Formulation::paper : Formulation::strong;
+  return static_cast<Formulation>(options.at("formulation"));  // choices in the order of the enum
 }
 
 void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,

@@ -38,9 +38,10 @@ Strategy keep_all_strategy() {
           .summary = "runs each op once and keeps every value until its last use",
           .guarantee = "no plan costs less",
           .paper = "what frameworks do by default",
-          .options = {{"order",
-                       "work on another order of the ops, where the graph's does not fit; 0: none",
-                       1, 0, 1e6}},
+          .options = {number_option("order",
+                                    "work on another order of the ops, where the graph's does not "
+                                    "fit; 0: none",
+                                    1, {0, 1e6})},
           .decide = decide};
 }
 

@@ -36,7 +36,8 @@ Strategy segments_strategy() {
           .summary = "keeps what enters each of K equal segments of the forward pass",
           .guarantee = "each op runs at most twice unless values of a segment need another segment",
           .paper = "torch.utils.checkpoint_sequential",
-          .options = {{"segments", "number of segments; 0 tries all useful ones", 0, 0, 1e6}},
+          .options = {integer_option("segments", "number of segments; 0 tries all useful ones", 0,
+                                     {0, 1e6})},
           .decide = decide};
 }
 

@@ -54,12 +54,16 @@ Strategy dtr_strategy() {
           .summary = "runs the step online and evicts the value that is cheapest to do without",
           .guarantee = "any graph; what an executor would do that does not know the step",
           .paper = "Kirisame et al.: Dynamic tensor rematerialization, ICLR 2021",
-          .options = {{"heuristic",
-                       "0: equivalence classes, 1: exact neighbourhoods, 2: local, 3: least "
-                       "recently used, 4: largest, 5: memory saved per cost, 6: classes, and what "
-                       "is needed last (which an executor cannot know)",
-                       0, 0, dtr::kHeuristics - 1},
-                      {"thrash", "gives up at so many times the cost of a step", 4, 1, 1e6}},
+          .options = {choice_option("heuristic",
+                                    "which value is evicted: by its cost with that of its evicted "
+                                    "neighbours, approximated (classes) or exact (full), or its "
+                                    "own cost alone (local), each over bytes and time since the "
+                                    "last use; the least recently used (lru); the largest (size); "
+                                    "memory saved per cost (msps); or as classes by the time to "
+                                    "the next use, which no executor knows (ahead)",
+                                    {"classes", "full", "local", "lru", "size", "msps", "ahead"}),
+                      number_option("thrash", "gives up at so many times the cost of a step", 4,
+                                    {1, 1e6})},
           .decide = decide};
 }
 

@@ -20,7 +20,6 @@ enum class Heuristic : std::uint8_t {
   msps,     ///< (cost with evicted ancestors) / bytes
   ahead     ///< h_DTR with the time until the next use instead of staleness (Belady, 1966)
 };
-inline constexpr int kHeuristics = 7;
 
 struct SimulationOptions {
   Heuristic heuristic = Heuristic::classes;

@@ -24,12 +24,12 @@ class Evolution {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     if (!request_.start.empty()) go_on();
     if (!settle()) {
-      const search::Descent leanest =
+      const search::Descent smallest =
           search::descend(graph_, request_.budget_bytes, request_.control);
-      if (leanest.peak > request_.budget_bytes) {
-        return nothing_fits(leanest.peak, "evolution", request_.control);
+      if (smallest.peak > request_.budget_bytes) {
+        return nothing_fits(smallest.peak, "evolution", request_.control);
       }
-      add(leanest.events);
+      add(smallest.events);
     }
     for (int i = 0; i < generations_ && !request_.control.should_stop(); ++i) breed(i);
     return answer();
@@ -108,10 +108,10 @@ Strategy evolve_strategy() {
           .summary = "a genetic algorithm over retention intervals, each child repaired",
           .guarantee = "any graph; the same plan for the same seed; no bound",
           .paper = "Holland: Adaptation in natural and artificial systems, 1975",
-          .options = {{"population", "plans in a generation", 80, 2, 1e5},
-                      {"generations", "at most", 100, 0, 1e9},
-                      {"mutation", "share of children that mutate", 0.5, 0, 1},
-                      {"seed", "of the random numbers", 1, 0, 1e9}},
+          .options = {integer_option("population", "plans of a generation", 80, {2, 1e5}, "plans"),
+                      integer_option("generations", "at most", 100, {0, 1e9}),
+                      number_option("mutation", "share of children that mutate", 0.5, {0, 1}),
+                      seed_option()},
           .decide = decide};
 }
 

@@ -35,7 +35,7 @@ class Intervals {
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
     go_down();
-    leanest_ = plan_.memory().peak();
+    smallest_ = plan_.memory().peak();
     plan_.set_limit(request_.budget_bytes);
     if (plan_.fits()) improve();
     if (uses_cp_sat()) {
@@ -184,7 +184,7 @@ class Intervals {
 
   Decision answer() const {
     if (!best_ && is_proved_) return none_exists();
-    if (!best_) return nothing_fits(leanest_, "the search for intervals", request_.control);
+    if (!best_) return nothing_fits(smallest_, "the search for intervals", request_.control);
     Decision result;
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = remat::executions_of(graph_, *best_);
@@ -196,11 +196,11 @@ class Intervals {
   Decision none_exists() const {
     Decision result;
     result.outcome = Outcome::infeasible;
-    result.smallest_peak = leanest_;
+    result.smallest_peak = smallest_;
     result.message = fmt::format(
         "no plan{} is within the budget; one of {} bytes is known",
         is_capped_ ? fmt::format(" that runs each op at most {} times", most_intervals_) : "",
-        leanest_);
+        smallest_);
     return result;
   }
 
@@ -221,7 +221,7 @@ class Intervals {
   intervals::Starts starts_;  // of a small graph
   std::optional<std::vector<remat::Event>> best_;
   double best_cost_ = 0;
-  Bytes leanest_ = 0;  // peak at the end of the descent
+  Bytes smallest_ = 0;  // peak at the end of the descent
   std::optional<double> bound_;
   bool is_proved_ = false;
   bool is_capped_ = false;
@@ -233,20 +233,22 @@ Decision decide(const PlanRequest& request) { return Intervals(request).decide()
 
 Strategy intervals_strategy() {
   return {.name = "intervals",
-          .summary = "branch and bound, and large neighbourhoods, over a few retention intervals "
-                     "per value",
+          .summary =
+              "branch and bound, and large neighbourhoods, over a few retention intervals "
+              "per value",
           .guarantee = "any graph; on small ones the best plan with so many intervals, proved",
-          .paper = "Bartan et al.: Moccasin: Efficient tensor rematerialization for neural "
-                   "networks, ICML 2023",
-          .options = {{"intervals", "of each value, at most", 2, 1, 1e6},
-                      {"rounds", "of the search of large neighbourhoods", 3000, 0, 1e9},
-                      {"conflicts",
-                       "that the branch and bound over the whole graph looks at, in thousands; 0: "
-                       "none",
-                       1000, 0, 1e9},
-                      {"seed", "of the random numbers", 1, 0, 1e9},
-                      {"solver", "over the whole graph; 0: own, 1: CP-SAT of OR-Tools", 0, 0, 1},
-                      {"threads", "of CP-SAT", 1, 1, 256}},
+          .paper =
+              "Bartan et al.: Moccasin: Efficient tensor rematerialization for neural "
+              "networks, ICML 2023",
+          .options =
+              {integer_option("intervals", "of each value, at most", 2, {1, 1e6}),
+               integer_option("rounds", "of the search of large neighbourhoods", 3000, {0, 1e9}),
+               number_option("conflicts", "of the branch and bound over the whole graph; 0: none",
+                             1000, {0, 1e9}, "thousand conflicts"),
+               seed_option(),
+               choice_option("solver", "of the whole graph: own, or cp-sat of the package OR-Tools",
+                             {"own", "cp-sat"}),
+               integer_option("threads", "of CP-SAT", 1, {1, 256})},
           .decide = decide};
 }
 

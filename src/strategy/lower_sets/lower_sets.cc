@@ -73,17 +73,22 @@ Decision decide(const PlanRequest& request) { return LowerSets(request).decide()
 }  // namespace
 
 Strategy lower_sets_strategy() {
-  return {.name = "lower-sets",
-          .summary = "cuts the forward pass along a chain of lower sets, by dynamic programming",
-          .guarantee = "the cheapest chain of the family, up to the rounding of time and its own "
-                       "account of memory; the family is complete on small graphs",
-          .paper = "Kusumoto, Inoue, Watanabe, Akiba, Koyama: A graph theoretic framework of "
-                   "recomputation algorithms for memory-efficient backpropagation, NeurIPS 2019",
-          .options = {{"exact", "all lower sets if they are no more than this", 300, 0, 1500},
-                      {"sets", "else at most so many: for each op what it needs", 300, 2, 1500},
-                      {"slots", "parts into which the time of a forward pass is divided", 200, 10,
-                       2000}},
-          .decide = decide};
+  return {
+      .name = "lower-sets",
+      .summary = "cuts the forward pass along a chain of lower sets, by dynamic programming",
+      .guarantee =
+          "the cheapest chain of the family, up to the rounding of time and its own "
+          "account of memory; the family is complete on small graphs",
+      .paper =
+          "Kusumoto, Inoue, Watanabe, Akiba, Koyama: A graph theoretic framework of "
+          "recomputation algorithms for memory-efficient backpropagation, NeurIPS 2019",
+      .options = {integer_option("exact", "all lower sets if they are no more than this", 300,
+                                 {0, 1500}),
+                  integer_option("sets", "else at most so many: for each op what it needs", 300,
+                                 {2, 1500}),
+                  integer_option("slots", "parts into which the time of a forward pass is divided",
+                                 200, {10, 2000})},
+      .decide = decide};
 }
 
 }  // namespace lowtide::strategy

@@ -70,11 +70,12 @@ Decision decide(const PlanRequest& request) { return MinCut(request).decide(); }
 Strategy min_cut_strategy() {
   return {.name = "min-cut",
           .summary = "keeps the fewest bytes from which the backward pass can be run",
-          .guarantee = "no set of kept values with the same ops run once has fewer bytes; which "
-                       "ops run once is a knapsack that fills the budget",
+          .guarantee =
+              "no set of kept values with the same ops run once has fewer bytes; which "
+              "ops run once is a knapsack that fills the budget",
           .paper = "the min-cut partitioner of PyTorch's functorch, with its memory budget",
-          .options = {{"slots", "parts into which memory is divided for the knapsack", 1000, 10,
-                       100000}},
+          .options = {integer_option("slots", "parts into which memory is divided for the knapsack",
+                                     1000, {10, 100000})},
           .decide = decide};
 }
 

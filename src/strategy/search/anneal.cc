@@ -46,12 +46,12 @@ class Annealing {
     annealer_.load(remat::events_of(graph_, request_.start));
     cool(request_.start.empty() ? 0 : kColdShare);
     if (annealer_.any_fits()) return answer();
-    const search::Descent leanest =
+    const search::Descent smallest =
         search::descend(graph_, request_.budget_bytes, request_.control);
-    if (leanest.peak > request_.budget_bytes) {
-      return nothing_fits(leanest.peak, "annealing", request_.control);
+    if (smallest.peak > request_.budget_bytes) {
+      return nothing_fits(smallest.peak, "annealing", request_.control);
     }
-    annealer_.load(leanest.events);
+    annealer_.load(smallest.events);
     cool(kColdShare);
     return answer();
   }
@@ -98,15 +98,17 @@ Decision decide(const PlanRequest& request) { return Annealing(request).decide()
 }  // namespace
 
 Strategy anneal_strategy() {
-  return {.name = "anneal",
-          .summary = "simulated annealing of retention intervals, from keeping everything",
-          .guarantee = "any graph; the same plan for the same seed and moves; no bound",
-          .paper = "Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 1983",
-          .options = {{"moves", "in thousands", 3000, 0.1, 1e9},
-                      {"seed", "of the random numbers", 1, 0, 1e9},
-                      {"first", "temperature, times the cost of the average op", 3, 1e-9, 1e6},
-                      {"last", "temperature, likewise", 0.002, 1e-9, 1e6}},
-          .decide = decide};
+  return {
+      .name = "anneal",
+      .summary = "simulated annealing of retention intervals, from keeping everything",
+      .guarantee = "any graph; the same plan for the same seed and moves; no bound",
+      .paper = "Kirkpatrick, Gelatt, Vecchi: Optimization by simulated annealing, Science 1983",
+      .options = {number_option("moves", "of the annealing", 3000, {0.1, 1e9}, "thousand moves"),
+                  seed_option(),
+                  number_option("first", "temperature, times the cost of the average op", 3,
+                                {1e-9, 1e6}),
+                  number_option("last", "temperature, times the same", 0.002, {1e-9, 1e6})},
+      .decide = decide};
 }
 
 }  // namespace lowtide::strategy

@@ -14,10 +14,10 @@ namespace lowtide::strategy::search {
 namespace {
 
 /// The plan with the smallest peak, of keep-all and the given plans.
-std::vector<remat::Event> leanest(const remat::StageGraph& graph,
-                                  std::vector<std::vector<remat::Event>> plans,
-                                  const Control& control) {
-  std::vector<remat::Event> leanest;
+std::vector<remat::Event> smallest(const remat::StageGraph& graph,
+                                   std::vector<std::vector<remat::Event>> plans,
+                                   const Control& control) {
+  std::vector<remat::Event> smallest;
   Bytes least = remat::EventPlan(graph, 0).memory().peak();
   for (std::vector<remat::Event>& events : plans) {
     if (control.should_stop()) break;
@@ -25,9 +25,9 @@ std::vector<remat::Event> leanest(const remat::StageGraph& graph,
     remat::change_to(plan, events);
     if (plan.memory().peak() >= least) continue;
     least = plan.memory().peak();
-    leanest = std::move(events);
+    smallest = std::move(events);
   }
-  return leanest;
+  return smallest;
 }
 
 /// Plans that keep less: makes values again that are cheap for their bytes, wherever that pays.
@@ -65,11 +65,11 @@ void relieve(Descent& lowest, const remat::StageGraph& graph, Bytes limit, const
     while (lowest.peak > limit) {
       const auto above = static_cast<double>(lowest.peak - graph.resident_bytes());
       const Bytes asked = lowest.peak - 1 - static_cast<Bytes>(step * above);
-      const auto leaner =
+      const auto smaller =
           Relief(graph, asked).run(lowest.events, std::numeric_limits<double>::infinity(), control);
-      if (!leaner) break;
+      if (!smaller) break;
       remat::EventPlan plan(graph, asked);
-      remat::change_to(plan, *leaner);
+      remat::change_to(plan, *smaller);
       lowest = descent_of(plan);
     }
   }
@@ -79,10 +79,10 @@ void relieve(Descent& lowest, const remat::StageGraph& graph, Bytes limit, const
 
 Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control) {
   const std::vector<remat::Event> evicting =
-      leanest(graph, leaner_evictions(graph, share_of_time(control, 0.2)), control);
+      smallest(graph, smaller_evictions(graph, share_of_time(control, 0.2)), control);
   Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.5));
   const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
-    Descent other = descend_from(graph, leanest(graph, std::move(plans), control), limit,
+    Descent other = descend_from(graph, smallest(graph, std::move(plans), control), limit,
                                  share_of_time(control, share));
     if (other.peak < lowest.peak) lowest = std::move(other);
   };

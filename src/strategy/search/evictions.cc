@@ -23,8 +23,8 @@ std::vector<std::vector<remat::Event>> evictions(const remat::StageGraph& graph,
   return plans;
 }
 
-std::vector<std::vector<remat::Event>> leaner_evictions(const remat::StageGraph& graph,
-                                                        const Control& control) {
+std::vector<std::vector<remat::Event>> smaller_evictions(const remat::StageGraph& graph,
+                                                         const Control& control) {
   std::vector<std::vector<remat::Event>> plans;
   dtr::lower_limit(remat::keep_all_peak(graph), control, [&](Bytes limit) {
     std::vector<std::vector<remat::Event>> found = evictions(graph, limit, control);

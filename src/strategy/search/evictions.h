@@ -14,7 +14,7 @@ std::vector<std::vector<remat::Event>> evictions(const remat::StageGraph& graph,
                                                  const Control& control);
 
 /// The same at ever smaller limits until the executor fails.
-std::vector<std::vector<remat::Event>> leaner_evictions(const remat::StageGraph& graph,
-                                                        const Control& control);
+std::vector<std::vector<remat::Event>> smaller_evictions(const remat::StageGraph& graph,
+                                                         const Control& control);
 
 }  // namespace lowtide::strategy::search

@@ -150,9 +150,10 @@ class Search {
   void anneal() {
     Annealer annealer(graph_, request_.budget_bytes, price_within(bound_, typical_price(graph_)),
                       effort_.seed);
-    starts_ = StartFinder(graph_, request_.budget_bytes, bound_, annealer,
-                          [this](double share) { return share_of_time(share); }, request_.control)
-                  .find();
+    StartFinder finder(
+        graph_, request_.budget_bytes, bound_, annealer,
+        [this](double share) { return share_of_time(share); }, request_.control);
+    starts_ = effort_.finds_starts ? finder.find() : finder.no_reruns();
     const std::vector<Start> starts = starts_.chosen();
     constexpr double kHeats[] = {0.1, 0.3, 1};
     const double each = 0.5 / static_cast<double>(starts.size() * std::size(kHeats));
@@ -260,8 +261,8 @@ class Search {
     for (const Annealer::Found& other : sorted) {
       result.push_back(remat::executions_of(graph_, other.events));
     }
-    const Start* lean = starts_.cheapest_lean();
-    if (lean != nullptr) result.push_back(remat::executions_of(graph_, lean->events));
+    const Start* small = starts_.cheapest_small();
+    if (small != nullptr) result.push_back(remat::executions_of(graph_, small->events));
     return result;
   }
 

@@ -23,13 +23,13 @@ std::span<const remat::Event> of_ops(const std::vector<remat::Event>& events, in
 }  // namespace
 
 Mixture::Mixture(const remat::StageGraph& graph, std::vector<remat::Event> cheaper,
-                 std::vector<remat::Event> leaner)
+                 std::vector<remat::Event> smaller)
     : graph_(graph), plan_(graph, 0) {
   std::ranges::sort(cheaper, by_op);
-  std::ranges::sort(leaner, by_op);
+  std::ranges::sort(smaller, by_op);
   for (remat::Event event : cheaper) plan_.add(event);
-  std::ranges::set_difference(cheaper, leaner, std::back_inserter(cheaper_), by_op);
-  std::ranges::set_difference(leaner, cheaper, std::back_inserter(leaner_), by_op);
+  std::ranges::set_difference(cheaper, smaller, std::back_inserter(cheaper_), by_op);
+  std::ranges::set_difference(smaller, cheaper, std::back_inserter(smaller_), by_op);
 }
 
 std::optional<std::vector<remat::Event>> Mixture::within(Bytes limit) {
@@ -50,9 +50,9 @@ std::optional<std::vector<remat::Event>> Mixture::within(Bytes limit) {
 
 void Mixture::move_to(int stage) {
   if (stage > border_) {
-    exchange(of_ops(cheaper_, border_, stage), of_ops(leaner_, border_, stage));
+    exchange(of_ops(cheaper_, border_, stage), of_ops(smaller_, border_, stage));
   } else {
-    exchange(of_ops(leaner_, stage, border_), of_ops(cheaper_, stage, border_));
+    exchange(of_ops(smaller_, stage, border_), of_ops(cheaper_, stage, border_));
   }
   border_ = stage;
 }

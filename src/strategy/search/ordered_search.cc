@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/permuted.h"
-#include "ordering/leaner_order.h"
+#include "ordering/lower_memory_order.h"
 #include "plan/lower.h"
 
 namespace lowtide::strategy::search {
@@ -56,7 +56,7 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
   for (int round = 0; round < kRounds && !request.control.should_stop(); ++round) {
     part.seed += 1;
     const auto moves = static_cast<std::int64_t>(kMovesPerExecution * decision.executions.size());
-    const std::vector<OpId> start = ordering::leaner_sequence(
+    const std::vector<OpId> start = ordering::lower_memory_sequence(
         request.graph, stages, decision.executions, limit, {moves, part.seed}, request.control);
     const PlanRequest next{request.graph, request.budget_bytes, request.options, request.control,
                            start};

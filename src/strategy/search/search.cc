@@ -3,7 +3,7 @@
 #include "base/time_share.h"
 #include "bounds/any_order_bound.h"
 #include "bounds/certificate.h"
-#include "ordering/leaner_order.h"
+#include "ordering/lower_memory_order.h"
 #include "ordering/schedule.h"
 #include "plan/lower.h"
 #include "strategy/answer.h"
@@ -49,7 +49,8 @@ search::SearchEffort effort_of(const PlanRequest& request) {
   search::SearchEffort effort{
       .moves = static_cast<std::int64_t>(1000 * request.options.at("moves")),
       .bound_work = request.options.at("bound") * kBoundWork,
-      .seed = static_cast<std::uint64_t>(request.options.at("seed"))};
+      .seed = static_cast<std::uint64_t>(request.options.at("seed")),
+      .finds_starts = !is_off(request.options, "starts")};
   if (!request.start.empty()) {  // adapting an earlier answer needs less work
     effort.moves /= 3;
     effort.bound_work /= 10;
@@ -67,19 +68,20 @@ std::optional<std::vector<OpId>> order_for(const PlanRequest& request,
   const auto limit =
       static_cast<Bytes>(kOrderLimit * static_cast<double>(remat::keep_all_peak(stages)));
   const double moves = request.options.at("order") * kOrderMoves * stages.num_stages();
-  return ordering::leaner_order(request.graph, stages, limit,
-                                {.moves = static_cast<std::int64_t>(moves),
-                                 .seed = static_cast<std::uint64_t>(request.options.at("seed"))},
-                                share_of_time(request.control, 0.1));
+  return ordering::lower_memory_order(
+      request.graph, stages, limit,
+      {.moves = static_cast<std::int64_t>(moves),
+       .seed = static_cast<std::uint64_t>(request.options.at("seed"))},
+      share_of_time(request.control, 0.1));
 }
 
 /// The cheaper plan; or the better result about the smallest budget.
 Decision better_of(const Graph& graph, Decision a, Decision b) {
   if (a.executions.empty() && b.executions.empty()) {
     const bool stopped = a.outcome == Outcome::stopped || b.outcome == Outcome::stopped;
-    Decision& leaner = *a.smallest_peak <= *b.smallest_peak ? a : b;
-    if (stopped) leaner.outcome = Outcome::stopped;
-    return std::move(leaner);
+    Decision& smaller = *a.smallest_peak <= *b.smallest_peak ? a : b;
+    if (stopped) smaller.outcome = Outcome::stopped;
+    return std::move(smaller);
   }
   if (a.executions.empty()) return b;
   if (b.executions.empty()) return a;
@@ -161,6 +163,7 @@ Decision decide(const PlanRequest& request) {
     return with_valid_bound(request, stages, *std::move(kept), 0);  // no plan costs less
   }
   const bool improves = request.start.empty() && request.options.at("order") > 0 &&
+                        !is_off(request.options, "reorder") &&
                         search::has_seconds(request, stages, kSecondsForOrder);
   const double work = effort_of(request).bound_work;
   if (!improves) return with_valid_bound(request, stages, first_answer(request, stages, 1), work);
@@ -176,18 +179,38 @@ Decision decide(const PlanRequest& request) {
 }  // namespace
 
 Strategy search_strategy() {
-  return {.name = "search",
-          .summary = "starts from the solution of a lower bound and anneals the set of reruns",
-          .guarantee = "any graph; says how far from the best possible its plan is at most",
-          .paper = "Lagrangian bound and local search over recomputation events",
-          .options = {{"moves", "of the local search, in thousands", 5000, 0, 1e9},
-                      {"bound", "work on the lower bound; 1 takes a few seconds", 1, 0, 1e6},
-                      {"prove", "work on the proof on small graphs, beside the moves; 0: none", 1,
-                       0, 1e6},
-                      {"order", "work on the order of the ops; 0 keeps the graph's", 1, 0, 1e6},
-                      {"seed", "of the random numbers", 1, 0, 1e9}},
-          .decide = decide,
-          .may_lose_reruns = true};
+  return {
+      .name = "search",
+      .summary = "starts from the solution of a lower bound and anneals the set of reruns",
+      .guarantee = "any graph; says how far from the best possible its plan is at most",
+      .paper = "Lagrangian bound and local search over recomputation events",
+      .options = {number_option("moves", "of the annealing; 0: none", 5000, {0, 1e9},
+                                "thousand moves"),
+                  number_option("bound",
+                                "work on the lower bound, whose prices give starts; 1 takes a "
+                                "few seconds, 0: none",
+                                1, {0, 1e6}),
+                  on_off_option("starts",
+                                "plans to anneal, made at prices, by evictions and segments; "
+                                "off: annealing begins with no reruns",
+                                true),
+                  number_option("prove",
+                                "work on the proof on small graphs, in proportion to the "
+                                "moves; 0: none",
+                                1, {0, 1e6}),
+                  number_option("order", "work on the order of the ops; 0 keeps the graph's", 1,
+                                {0, 1e6}),
+                  on_off_option("reorder",
+                                "search on in orders in which the answer needs less "
+                                "memory",
+                                true),
+                  on_off_option("restarts",
+                                "search again with other random numbers while there is time", true),
+                  on_off_option("spare-room",
+                                "remove reruns that the holes of the arena make needless", true),
+                  seed_option()},
+      .decide = decide,
+      .may_lose_reruns = true};
 }
 
 }  // namespace lowtide::strategy

@@ -23,9 +23,14 @@ StartFinder::StartFinder(const remat::StageGraph& graph, Bytes budget,
       share_of_time_(std::move(share_of_time)),
       listener_(listener) {}
 
-Starts StartFinder::find() {
+Starts StartFinder::no_reruns() {
   Starts starts(graph_, budget_);
   starts.add(start_of({}));
+  return starts;
+}
+
+Starts StartFinder::find() {
+  Starts starts = no_reruns();
   relieve(Start(), budget_, Relief::kHasty, starts, share_of_time_(0.15));  // needs no prices
   bool any_priced_fits = false;
   std::vector<Start> too_large;
@@ -38,8 +43,8 @@ Starts StartFinder::find() {
     too_large.insert(too_large.end(), priced.begin(), priced.end());
   }
   if (!starts.any_fits()) add_relieved(too_large, Relief::kThorough, starts);
-  if (!starts.any_fits()) add_lean(starts);
-  add_leaner(starts);
+  if (!starts.any_fits()) add_small(starts);
+  add_smaller(starts);
   if (auto mixed = starts.mixture_within(budget_)) starts.add(start_of(*mixed));
   return starts;
 }
@@ -56,7 +61,7 @@ std::vector<Start> StartFinder::priced_starts(bool from_bound) {
     if (!from) break;
     priced = PricedDescent(graph_, bound_.prices().times(factor)).run(*from, part);
     starts.push_back(start_of(priced));
-    if (Starts::is_lean(starts.back(), budget_)) break;
+    if (Starts::is_small(starts.back(), budget_)) break;
   }
   return starts;
 }
@@ -75,7 +80,7 @@ void StartFinder::add_relieved(std::vector<Start> too_large, int patience, Start
 }
 
 /// Makes the cheapest that fits need less and less memory, as addresses may need space.
-void StartFinder::add_leaner(Starts& starts) {
+void StartFinder::add_smaller(Starts& starts) {
   const Start* cheapest = starts.cheapest();
   if (cheapest == nullptr) return;
   std::optional<Start> from = *cheapest;
@@ -101,7 +106,7 @@ std::optional<Start> StartFinder::relieve(const Start& start, Bytes limit, int p
 }
 
 /// Segments, as they are and thinned at the prices of the bound, and evictions.
-void StartFinder::add_lean(Starts& starts) {
+void StartFinder::add_small(Starts& starts) {
   constexpr double kSegmentsTime = 0.15;
   const Control part = share_of_time_(kSegmentsTime);
   for (const std::vector<remat::Event>& events : segmentations(graph_)) {

@@ -24,14 +24,16 @@ class StartFinder {
   /// Plans that are good at the bound's prices and at higher ones. If none fits, the cheapest made
   /// to fit; if that fails, segments and evictions. In addition the best mixture.
   Starts find();
+  /// Keep-all alone.
+  Starts no_reruns();
 
  private:
   std::vector<Start> priced_starts(bool from_bound);
   void add_relieved(std::vector<Start> too_large, int patience, Starts& starts);
   std::optional<Start> relieve(const Start& start, Bytes limit, int patience, Starts& starts,
                                const Control& control);
-  void add_lean(Starts& starts);
-  void add_leaner(Starts& starts);
+  void add_small(Starts& starts);
+  void add_smaller(Starts& starts);
   Start start_of(const std::vector<remat::Event>& events);
 
   const remat::StageGraph& graph_;

@@ -27,13 +27,13 @@ class Starts {
   /// The cheapest that fits; null when none does.
   const Start* cheapest() const;
   /// Whether addresses will (almost) surely fit within the budget.
-  static bool is_lean(const Start& start, Bytes budget);
+  static bool is_small(const Start& start, Bytes budget);
 
   /// The cheapest that fits; the best by rating; and, of cheaper ones that do not fit, the one with
   /// the smallest peak; each once. There must be a start.
   std::vector<Start> chosen() const;
-  /// The cheapest lean one, or else the one with the smallest peak if it fits; null otherwise.
-  const Start* cheapest_lean() const;
+  /// The cheapest small one, or else the one with the smallest peak if it fits; null otherwise.
+  const Start* cheapest_small() const;
   /// The cheapest mixture (mixture.h) within the limit of a start that is within it and one that is
   /// not. Tries only some pairs with a low expected cost: the true cost depends on where in the
   /// graph the two differ.
@@ -42,7 +42,7 @@ class Starts {
  private:
   bool fits(const Start& start) const { return start.peak <= budget_; }
   /// Cheaper starts above the limit, sorted by the expected cost of the mixture.
-  std::vector<const Start*> to_mix_with(const Start& leaner, Bytes limit) const;
+  std::vector<const Start*> to_mix_with(const Start& smaller, Bytes limit) const;
 
   const remat::StageGraph* graph_;  // so that it may be assigned
   Bytes budget_;

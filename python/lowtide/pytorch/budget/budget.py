@@ -33,10 +33,9 @@ class Budget:
             raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
                              f"of what a step takes when all values are kept, write "
                              f"\"{given:.0%}\"")
-        size = _core.resolve_budget(given if isinstance(given, str) else str(int(given)), 1)
-        if isinstance(given, str) and given.strip().endswith("%"):
-            return Budget(given, share=float(given.strip()[:-1]) / 100)
-        return Budget(str(given), bytes=size)
+        found = _core.Budget(given if isinstance(given, str) else str(int(given)))
+        share = None if found.percent is None else found.percent / 100
+        return Budget(str(given), found.bytes, share)
 
     @property
     def is_unlimited(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from ... import InputError, default_strategy, strategies
+from ... import InputError, _core, strategies
 from ..common.progress import Progress
 from .budget import Budget
 from .optimizer_state import optimizer_state_bytes
@@ -41,7 +41,7 @@ class Settings:
     budget: Budget = Budget("None")
     optimizer: torch.optim.Optimizer | type | str | None = None
     strategy: str | None = None
-    options: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    options: Mapping[str, float | str] = dataclasses.field(default_factory=dict)
     time_limit: float = TIME_LIMIT
     cache: bool | str | None = None
     report: Callable[[str], None] | None = None
@@ -92,19 +92,16 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
 
 
 def _require_planning(strategy, options) -> None:
-    known = {found.name: found for found in strategies()}
+    known = [found.name for found in strategies()]
     if strategy is not None and strategy not in known:
         raise InputError(f"unknown strategy {strategy!r}: choose from {', '.join(known)}")
     if not isinstance(options, Mapping):
-        raise InputError(f"options must be a dict from names to numbers, not {options!r}")
-    chosen = known[strategy] if strategy else default_strategy()
-    allowed = {option.name for option in chosen.options}
+        raise InputError(f"options must be a dict from names to values, not {options!r}")
     for name, value in options.items():
-        if name not in allowed:
-            raise InputError(f"the strategy {chosen.name} has no option {name!r}; it has "
-                             f"{', '.join(sorted(allowed)) or 'none'}")
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise InputError(f"the option {name!r} must be a number, not {value!r}")
+        if not isinstance(value, (int, float, str)):
+            raise InputError(f"the option {name!r} must be a number, a switch or a name, not "
+                             f"{value!r}")
+    _core.require_options(strategy or "", options)
 
 
 def _require_seconds(time_limit) -> None:

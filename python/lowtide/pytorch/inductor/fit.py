@@ -56,9 +56,9 @@ def compile_within(
     budget: Budget | int | str | None,
     measure: Callable[[Callable], int],
     *,
-    beside_bytes: int = 0,
+    other_bytes: int = 0,
     strategy: str | None = None,
-    options: Mapping[str, float] | None = None,
+    options: Mapping[str, float | str] | None = None,
     time_limit: float = TIME_LIMIT,
     rounds: int = 4,
 ) -> Fitted:
@@ -66,7 +66,7 @@ def compile_within(
 
     ``measure(compiled)`` runs at least one training step with the compiled model and returns the
     peak of the bytes that the budget is to hold: parameters, buffers, inputs, what is above them,
-    and ``beside_bytes`` of what the graph does not know, such as optimizer states. The other
+    and ``other_bytes`` of what the graph does not know, such as optimizer states. The other
     parameters are those of ``PlannedPartition``. The model, a module or a function, is compiled at
     most ``rounds`` times, once as a rule, and once more where PyTorch's split is to be timed.
 
@@ -78,7 +78,7 @@ def compile_within(
         PlannedPartition, strategy=strategy, options=options, time_limit=time_limit,
         over=FAR, lowering=KnownLowerings()))
     try:
-        fit.within(Budget.parse(budget), beside_bytes, rounds)
+        fit.within(Budget.parse(budget), other_bytes, rounds)
     except KeyboardInterrupt:
         if fit.best is None:
             raise
@@ -92,10 +92,10 @@ class _Fit:
         self._model, self._measure, self._partition_within = model, measure, partition_within
         self.best: Fitted | None = None
 
-    def within(self, budget, beside_bytes, rounds) -> None:
+    def within(self, budget, other_bytes, rounds) -> None:
         smallest = math.inf
         for number in range(1, rounds + 1):
-            fitted = self._compiled(budget, number, beside_bytes)
+            fitted = self._compiled(budget, number, other_bytes)
             limit = fitted.choice.budget_bytes
             budget = Budget.parse(limit)
             smallest = min(smallest, fitted.measured_bytes)
@@ -106,11 +106,11 @@ class _Fit:
                 forget(fitted.model)
             if (held and fitted is not self.best) or _is_last(fitted, held):
                 break
-            beside_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
+            other_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
         if self.best is None:
             raise too_small(limit, int(smallest), "measured")
         if _is_close(self.best.choice):
-            rival = self._compiled(budget, self.best.rounds, beside_bytes, only_pytorch=True)
+            rival = self._compiled(budget, self.best.rounds, other_bytes, only_pytorch=True)
             self._keep_faster(rival)
 
     def _keep(self, fitted) -> None:
@@ -125,8 +125,8 @@ class _Fit:
         else:
             forget(rival.model)
 
-    def _compiled(self, budget, number, beside_bytes, **given) -> Fitted:
-        partition = self._partition_within(budget, beside_bytes=beside_bytes, **given)
+    def _compiled(self, budget, number, other_bytes, **given) -> Fitted:
+        partition = self._partition_within(budget, other_bytes=other_bytes, **given)
         compiled = traced(lambda *arguments, **named: self._model(*arguments, **named),
                           compiler(partition), fullgraph=True, fixed_shapes=True)
         measured = self._measure(compiled)

@@ -108,7 +108,7 @@ class InductorMode:
                 return compile_within(
                     self._run, settings.budget,
                     lambda compiled: existing + peak_of_step(compiled, model, arguments, named),
-                    beside_bytes=existing - self._seen_bytes(arguments, named),
+                    other_bytes=existing - self._seen_bytes(arguments, named),
                     strategy=settings.strategy, options=settings.options,
                     time_limit=settings.time_limit)
         except exc.Unsupported as error:

@@ -17,11 +17,11 @@ Lowering = Callable[[Halves, bool], Lowered]
 class Evaluator:
     """What splits of a joint graph take, beside ``own``, which Inductor alone would run.
 
-    ``beside_bytes`` of a step are known to nobody here.
+    ``other_bytes`` of a step are known to nobody here.
     """
 
-    def __init__(self, joint: Joint, lowering: Lowering, beside_bytes: int):
-        self.joint, self._beside_bytes, self._lowering = joint, beside_bytes, lowering
+    def __init__(self, joint: Joint, lowering: Lowering, other_bytes: int):
+        self.joint, self._other_bytes, self._lowering = joint, other_bytes, lowering
         halves = joint.torch_split(1.0)
         plain = lowering(halves, False)
         self._plain_microseconds = plain.microseconds
@@ -41,7 +41,7 @@ class Evaluator:
 
     def expected_bytes(self, peak_bytes: int) -> int:
         """In all, of a step that takes so much above parameters, buffers and inputs."""
-        return self.joint.resident_bytes + self._beside_bytes + peak_bytes
+        return self.joint.resident_bytes + self._other_bytes + peak_bytes
 
     def torch_split(self, fraction: float, halves: Halves, likely: Prediction,
                     near: bool = False) -> Candidate:

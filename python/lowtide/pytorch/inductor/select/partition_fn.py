@@ -26,7 +26,7 @@ class PlannedPartition(CustomPartitionerFn):
     """``torch._inductor.config.custom_partitioner_fn`` that keeps a budget.
 
     ``budget``: bytes of parameters, buffers, inputs and all that the step holds above them,
-    gradients among it, ``beside_bytes`` included that the graph does not know of; or a share such
+    gradients among it, ``other_bytes`` included that the graph does not know of; or a share such
     as ``"60%"`` of what the step takes with PyTorch's own split; or None for no limit.
     ``strategy`` and ``options`` are those of ``lowtide.plan``, ``time_limit`` is in seconds for
     each plan. Once a training step was split, ``found`` says how.
@@ -38,11 +38,11 @@ class PlannedPartition(CustomPartitionerFn):
 
     def __init__(
         self, budget: Budget | int | str | None, *, strategy: str | None = None,
-        options: Mapping[str, float] | None = None, time_limit: float = TIME_LIMIT,
-        over: float = 0.0, only_pytorch: bool = False, beside_bytes: int = 0,
+        options: Mapping[str, float | str] | None = None, time_limit: float = TIME_LIMIT,
+        over: float = 0.0, only_pytorch: bool = False, other_bytes: int = 0,
         lowering: Lowering = lowered,
     ):
-        self._budget, self._beside_bytes = Budget.parse(budget), beside_bytes
+        self._budget, self._other_bytes = Budget.parse(budget), other_bytes
         self._planner = None if only_pytorch else functools.partial(
             plan, strategy=strategy, options=_effort(strategy, options), time_limit=time_limit)
         self._over, self._lowering = over, lowering
@@ -65,7 +65,7 @@ class PlannedPartition(CustomPartitionerFn):
         static_lifetime_input_indices: list[int] | None = None, **_,
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         joint = Joint(gm, joint_inputs, num_fwd_outputs, static_lifetime_input_indices or [])
-        found = select(joint, self._budget, self._planner, self._beside_bytes, self._lowering)
+        found = select(joint, self._budget, self._planner, self._other_bytes, self._lowering)
         self.found = require_fit(found, self._over)
         return self.found.halves
 

@@ -26,15 +26,15 @@ LITTLE = 0.01
 
 
 def select(joint: Joint, budget: Budget, planner: Planner | None,
-           beside_bytes: int = 0, lowering: Lowering = lowered) -> Candidate:
+           other_bytes: int = 0, lowering: Lowering = lowered) -> Candidate:
     """The fastest split within the budget; the smallest that was found where none is.
 
     ``budget``: where it is a share, of what a step takes with PyTorch's own split. ``planner``:
-    None for PyTorch's splits alone. ``beside_bytes`` of the budget are taken by what the graph does
+    None for PyTorch's splits alone. ``other_bytes`` of the budget are taken by what the graph does
     not know. Ctrl-C ends the search with what was found by then, and raises
     KeyboardInterrupt where that does not fit.
     """
-    evaluator = Evaluator(joint, lowering, beside_bytes)
+    evaluator = Evaluator(joint, lowering, other_bytes)
     budget_bytes = budget.resolve(evaluator.own.expected_bytes)
     candidate = evaluator.own
     if budget_bytes is not None and candidate.expected_bytes > budget_bytes:

@@ -1,4 +1,4 @@
-#include "ordering/leaner_order.h"
+#include "ordering/lower_memory_order.h"
 
 #include <utility>
 
@@ -48,9 +48,10 @@ class Unfolding {
 
 }  // namespace
 
-std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
-                                              Bytes limit, const OrderEffort& effort,
-                                              const Control& control) {
+std::optional<std::vector<OpId>> lower_memory_order(const Graph& graph,
+                                                    const remat::StageGraph& stages, Bytes limit,
+                                                    const OrderEffort& effort,
+                                                    const Control& control) {
   constexpr double kFirstPart = 0.05;  // of the moves, which only go downhill
   if (stages.end() < 2) return std::nullopt;
   const Precedence precedence(graph, stages);
@@ -70,9 +71,9 @@ std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::S
   return Unfolding(graph).ops(ops_of(stages, schedule.order()));
 }
 
-std::vector<OpId> leaner_sequence(const Graph& graph, const remat::StageGraph& stages,
-                                  std::span<const OpId> executions, Bytes limit,
-                                  const OrderEffort& effort, const Control& control) {
+std::vector<OpId> lower_memory_sequence(const Graph& graph, const remat::StageGraph& stages,
+                                        std::span<const OpId> executions, Bytes limit,
+                                        const OrderEffort& effort, const Control& control) {
   const Unrolled sequence = unrolled(stages, Precedence(graph, stages), executions);
   Schedule schedule(sequence.graph, sequence.precedence, limit);
   Annealing annealing(schedule, effort.seed, control);

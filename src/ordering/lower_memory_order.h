@@ -10,7 +10,7 @@
 
 namespace lowtide::ordering {
 
-/// The effort of leaner_order().
+/// The effort of lower_memory_order().
 struct OrderEffort {
   std::int64_t moves = 0;
   std::uint64_t seed = 1;
@@ -21,15 +21,16 @@ struct OrderEffort {
 /// annealing (Kirkpatrick, Gelatt, Vecchi, Science 1983) on moves of one op past others; reordering
 /// is known to help training graphs (Steiner et al., OLLA, 2022). Nothing when a first part of the
 /// moves gains little. Same seed, same result.
-std::optional<std::vector<OpId>> leaner_order(const Graph& graph, const remat::StageGraph& stages,
-                                              Bytes limit, const OrderEffort& effort,
-                                              const Control& control);
+std::optional<std::vector<OpId>> lower_memory_order(const Graph& graph,
+                                                    const remat::StageGraph& stages, Bytes limit,
+                                                    const OrderEffort& effort,
+                                                    const Control& control);
 
 /// The same for a sequence of executions, some of them reruns: returns the same executions in an
 /// order that needs less memory above the limit.
-std::vector<OpId> leaner_sequence(const Graph& graph, const remat::StageGraph& stages,
-                                  std::span<const OpId> executions, Bytes limit,
-                                  const OrderEffort& effort, const Control& control);
+std::vector<OpId> lower_memory_sequence(const Graph& graph, const remat::StageGraph& stages,
+                                        std::span<const OpId> executions, Bytes limit,
+                                        const OrderEffort& effort, const Control& control);
 
 /// All ops in the order in which `executions` first run the stages; nothing when that order is the
 /// graph's.
