@@ -18,6 +18,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 #include "support/two_branches.h"
+#include "support/sweep.h"
 
 namespace lowtide::ordering {
 namespace {
@@ -141,7 +142,7 @@ TEST(Schedule, PeakIsThatOfTheLoweredPlan) {
 }
 
 TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
-  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(100u, 40u); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
     const remat::StageGraph stages(graph);
@@ -184,7 +185,8 @@ TEST(Search, NeedsNoRerunsWhereAnotherOrderFits) {
 }
 
 TEST(Search, ComputesTheSameInAnotherOrder) {
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  const std::uint64_t step = 60 / testing::sweep(60u, 15u);
+  for (std::uint64_t seed = 0; seed < 60; seed += step) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 20 + static_cast<int>(seed)});
     const strategy::Decision decision =
@@ -198,7 +200,7 @@ TEST(Search, ComputesTheSameInAnotherOrder) {
 /// Reruns of views are not part of the cost of the search.
 TEST(Search, SaysOptimalOnlyOfWhatThePlanCosts) {
   int optimal = 0;
-  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(60u, 20u); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     GraphData data = random_graph(seed, {.ops = 15}).data();
     const Graph plain(data);

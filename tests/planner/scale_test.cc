@@ -10,12 +10,14 @@
 #include "planner/planner.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
+#include "support/sweep.h"
 
 namespace lowtide::planner {
 namespace {
 
 TEST(Scale, ALargeGraphIsPlannedNearItsBoundInLittleWork) {
-  const Graph graph = testing::random_step(1, 2500, 2000);
+  const int ops = testing::sweep(2000, 800);
+  const Graph graph = testing::random_step(1, ops + 500, ops);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   Control control;
   const Planned planned = plan_within(graph, strategy::find_strategy("search"), peak * 7 / 10,

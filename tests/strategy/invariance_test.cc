@@ -14,6 +14,7 @@
 #include "support/ask.h"
 #include "support/cheapest_sequence.h"
 #include "support/random_graph.h"
+#include "support/sweep.h"
 
 namespace lowtide::strategy {
 namespace {
@@ -143,7 +144,7 @@ Result result_of(std::string_view strategy, const Graph& graph, Bytes budget) {
 class EveryStrategyIsBlind : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryStrategyIsBlind, ToTheLabelsOfTensors) {
-  for (std::uint64_t seed = 0; seed < 12; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(12u, 4u); ++seed) {
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed)});
     for (double share : {0.85, 0.6}) {
       SCOPED_TRACE(::testing::Message() << "seed " << seed << ", budget " << share);
@@ -156,7 +157,7 @@ TEST_P(EveryStrategyIsBlind, ToTheLabelsOfTensors) {
 
 /// Powers of two, so that rounding is the same.
 TEST_P(EveryStrategyIsBlind, ToUnits) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(10u, 4u); ++seed) {
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed)});
     const Graph other = scaled(graph, 1024, 1.0 / 64);
     for (double share : {0.85, 0.6}) {

@@ -17,6 +17,7 @@
 #include "support/ask.h"
 #include "support/random_graph.h"
 #include "support/tiny_graphs.h"
+#include "support/sweep.h"
 
 namespace lowtide::strategy {
 namespace {
@@ -47,7 +48,7 @@ void compare(const Tiny& tiny, Bytes budget) {
 
 TEST(Optimum, SearchReachesItAndTheBoundStaysBelow) {
   TinyGraphs graphs(0);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < testing::sweep(60, 20); ++i) {
     const Tiny tiny = graphs.next();
     SCOPED_TRACE(tiny.graph.name());
     const Bytes keep_all = tiny.plans.front().peak;

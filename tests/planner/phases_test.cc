@@ -1,0 +1,70 @@
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "graph/io.h"
+#include "plan/replay.h"
+#include "planner/planner.h"
+
+// Each phase of the default search is worth its work: with it switched off, the same counted work
+// gives a worse plan or a lower bound. `build/bench/phases` shows more graphs and budgets.
+
+namespace lowtide::planner {
+namespace {
+
+class Phases {
+ public:
+  Phases(const std::string& graph, double share, double seconds)
+      : graph_(read_graph(LOWTIDE_SOURCE_DIR "/data/graphs/" + graph + ".json")),
+        budget_(static_cast<Bytes>(share *
+                                   static_cast<double>(keep_all_reference(graph_).peak_bytes))),
+        seconds_(seconds),
+        all_(within({})) {}
+
+  /// How many percent of keep-all's cost the plan costs more without a phase.
+  double more_without(const strategy::GivenOptions& options) const {
+    return 100 * (within(options).overhead() - all_.overhead());
+  }
+  /// How many percent lower the bound is.
+  double bound_less_without(const strategy::GivenOptions& options) const {
+    return 100 * (*all_.least_overhead() - within(options).least_overhead().value_or(0));
+  }
+
+ private:
+  Planned within(const strategy::GivenOptions& options) const {
+    Control control = Control::by_work(seconds_);
+    return plan_within(graph_, strategy::default_strategy(), budget_, options, control);
+  }
+
+  Graph graph_;
+  Bytes budget_;
+  double seconds_;
+  Planned all_;
+};
+
+TEST(Phases, OrderReorderingAndAnnealingMakePlansCheaper) {
+  const Phases phases("layered-100", 0.6, 1.5);
+  EXPECT_GT(phases.more_without({{"order", 0}}), 5);
+  EXPECT_GT(phases.more_without({{"reorder", "off"}}), 5);
+  EXPECT_GT(phases.more_without({{"moves", 0}}), 2);
+}
+
+TEST(Phases, StartsAndSpareRoomMakePlansCheaperAndTheBoundIsHigher) {
+  const Phases phases("torch-densenet121", 0.65, 1.5);
+  EXPECT_GT(phases.more_without({{"starts", "off"}}), 0.3);
+  EXPECT_GT(phases.more_without({{"spare-room", "off"}}), 0.02);
+  EXPECT_GT(phases.bound_less_without({{"bound", 0}}), 0.5);
+}
+
+TEST(Phases, TheProofRaisesTheBoundOfSmallGraphs) {
+  const Phases phases("checkmate-unet", 0.4, 1.5);
+  EXPECT_GT(phases.bound_less_without({{"prove", 0}}), 0.05);
+}
+
+TEST(Phases, RestartsMakePlansCheaper) {
+  const Phases phases("checkmate-densenet121", 0.45, 5);
+  EXPECT_GT(phases.more_without({{"restarts", "off"}}), 0.02);
+}
+
+}  // namespace
+}  // namespace lowtide::planner
