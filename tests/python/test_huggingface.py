@@ -82,7 +82,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
             super().on_log(*given, **named)
             budgets.append(self._in_place.memory.budget)
 
-    state, log = train(model, tmp_path, [Noting("80%", time_limit=2)])
+    state, log = train(model, tmp_path, [Noting("80%", time_limit=0.6)])
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     assert losses(log) == losses(plain_log)
     assert "forward" not in model.__dict__
@@ -99,7 +99,7 @@ def test_the_trainer_trains_to_the_same_bits(huggingface, make, attention, tmp_p
                          ids=["plain", "bf16", "checkpointing"])
 def test_the_trainer_takes_a_wrapped_model(huggingface, options, tmp_path):
     plain, plain_log = train(gpt2("eager"), tmp_path, **options)
-    model = lowtide.wrap(gpt2("eager"), batch_of(examples(8)), budget="85%", time_limit=1)
+    model = lowtide.wrap(gpt2("eager"), batch_of(examples(8)), budget="85%", time_limit=0.3)
     state, log = train(model, tmp_path, **options)
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     assert losses(log) == losses(plain_log)
@@ -110,7 +110,7 @@ def test_the_trainer_takes_a_wrapped_model(huggingface, options, tmp_path):
                          ids=["adafactor", "checkpointing"])
 def test_the_callback_beside_other_options(huggingface, options, tmp_path):
     plain, _ = train(gpt2("sdpa"), tmp_path, **options)
-    state, log = train(gpt2("sdpa"), tmp_path, [huggingface.MemoryBudget("85%", time_limit=1)],
+    state, log = train(gpt2("sdpa"), tmp_path, [huggingface.MemoryBudget("85%", time_limit=0.3)],
                        **options)
     assert all(torch.equal(state[name], plain[name]) for name in plain)
     assert any(entry.get("lowtide_peak_bytes", 0) > 0 for entry in log)

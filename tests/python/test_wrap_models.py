@@ -263,7 +263,7 @@ def test_training_is_eager_training_to_the_bit(case):
 @pytest.mark.parametrize("layer", [nn.GRU, nn.LSTM])
 def test_recurrent_layers_train_up_to_rounding(layer):
     wrapped, plain = (built(lambda: Recurrent(layer)) for _ in range(2))
-    wrapped = lowtide.wrap(wrapped, SEQUENCES(), time_limit=1)
+    wrapped = lowtide.wrap(wrapped, SEQUENCES(), time_limit=0.3)
     for got, expected in zip(train(wrapped, SEQUENCES), train(plain, SEQUENCES)):
         torch.testing.assert_close(got, expected)
 
@@ -294,7 +294,7 @@ def test_autocast_around_the_call_with_a_gradient_scaler():
         return [p.detach() for p in model.parameters()]
 
     model = built(Checkpointed)
-    assert same(scaled(lowtide.wrap(model, budget="400 KB", time_limit=1)),
+    assert same(scaled(lowtide.wrap(model, budget="400 KB", time_limit=0.3)),
                 scaled(built(Checkpointed)))
 
 
