@@ -1,6 +1,7 @@
 # make demo      installs, builds, trains ResNet-50 and a GPT within 60% and 40% of their memory
-# make test      installs, builds, runs every test
-# make test-all  the same, then random trainings and damaged files for half an hour
+# make test      installs, builds, runs the tests
+# make test-all  the same, then more cases of the tests, random trainings and damaged files for half an
+#                hour
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
 # make bench     the comparisons with PyTorch (slow)
 
@@ -16,6 +17,8 @@ test: setup
 
 test-all: test
 	scripts/build.sh benchmarks
+	LOWTIDE_SWEEP=1 .venv/bin/ctest --test-dir build --output-on-failure -j "$$(nproc)"
+	scripts/test_python.sh -m sweep
 	.venv/bin/python tests/python/differential.py --seconds 1200 --seed 1000
 	build/tests/fuzz_graph 300 1
 	build/tests/fuzz_layout 300 1

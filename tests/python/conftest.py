@@ -1,10 +1,29 @@
 """Surroundings that several test files share."""
 
+import gc
+
 import pytest
 
 
+def pytest_collection_finish():
+    """The modules that are loaded by now stay. A full collection, which many tests ask for, need
+    not look through them: that takes longer than most of these tests do."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def untimed_guards():
+    """Dynamo times the guards of all that it traces, and empties the processor's caches before."""
+    from torch._dynamo import guards
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(guards, "profile_guard_manager", lambda *_: 0.0, raising=False)
+        yield
+
+
 @pytest.fixture(scope="module")
-def one_thread():
+def one_thread(untimed_guards):
     """At the sizes of tests threads cost more than they give."""
     import torch
 

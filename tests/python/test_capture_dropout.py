@@ -2,10 +2,12 @@
 
 import contextlib
 import copy
+import itertools
 
 import lowtide
 import pytest
 import torch
+from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
 from wrap_cases import same
@@ -37,13 +39,16 @@ def steps(model, x, context):
     return [*left, *(p.grad.clone() for p in model.parameters()), torch.get_rng_state()]
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
-@pytest.mark.parametrize("autocast", [False, True])
-@pytest.mark.parametrize("p, budget", [(0.1, None), (0.3, "75%"), (1.0, None)])
-def test_training_is_eager_training_to_the_bit(dtype, autocast, p, budget):
-    if autocast and dtype == torch.float32:
-        pytest.skip("autocast computes in half types")
+TYPES = [(torch.float32, False),  # and whether by autocast, which computes in half types
+         *itertools.product([torch.bfloat16, torch.float16], [False, True])]
 
+
+@pytest.mark.parametrize("dtype, autocast, p, budget", sweep(
+    [(*kind, *amount) for kind in TYPES for amount in [(0.1, None), (0.3, "75%"), (1.0, None)]],
+    usual=[(torch.float32, False, 0.3, "75%"), (torch.bfloat16, False, 0.1, None),
+           (torch.bfloat16, True, 0.3, "75%"), (torch.float16, False, 0.3, "75%"),
+           (torch.float16, True, 1.0, None)]))
+def test_training_is_eager_training_to_the_bit(dtype, autocast, p, budget):
     def context():
         return torch.autocast("cpu", dtype) if autocast else contextlib.nullcontext()
 
@@ -51,7 +56,7 @@ def test_training_is_eager_training_to_the_bit(dtype, autocast, p, budget):
     plain = Dropping(p).to(torch.float32 if autocast else dtype)
     if autocast:  # attention with dropout rounds otherwise there (docs/explanation/exactness.md)
         plain.attention.self_attn.dropout = 0.0
-    wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=1,
+    wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=0.3,
                            when_infeasible="warn")
     x = torch.randn(8, 12, 32, dtype=torch.float32 if autocast else dtype)
     assert same(steps(wrapped, x, context), steps(plain, x, context))

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 import torch_models
 from lowtide.__main__ import main
 from lowtide.pytorch.capture import BOUNDARY, capture
+from sweep import sweep
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -155,7 +156,7 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", sweep(FAMILIES, ["mlp", "resnet18", "unet", "vit-small"]))
 def test_families_of_models_can_be_planned(name):
     sizes, shape = FAMILIES[name]
     module = torch_models.build(name, **sizes)

@@ -36,7 +36,7 @@ class Net(torch.nn.Module):
 def explained():
     """The model's text, its session and the rows of modules: name, bytes, part of the time."""
     wrapped = lowtide.wrap(Net(), torch.randn(512, 64), budget="70%", optimizer="none",
-                           time_limit=1, cache=False)
+                           time_limit=0.3, cache=False)
     text = lowtide.explain(wrapped, most=100)
     table = text[text.index("module "):].splitlines()[1:]
     return text, session_of(wrapped), [re.split(r"  +", line) for line in table]

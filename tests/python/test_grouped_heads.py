@@ -52,7 +52,7 @@ def gradients(model, batch):
     ("llama", "80%", BATCHES), ("mistral", None, ["no mask"]), ("qwen2", None, ["nothing masked"])])
 def test_gradients_are_eager_ones_to_the_bit(name, budget, batches):
     plain = model_of(name)
-    wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(copy.deepcopy(plain), budget=budget, optimizer="none", time_limit=0.3)
     for batch in batches:
         inputs = BATCHES[batch]()
         got, expected = gradients(wrapped, inputs), gradients(plain, inputs)
@@ -60,7 +60,7 @@ def test_gradients_are_eager_ones_to_the_bit(name, budget, batches):
 
 
 def test_masks_of_one_kind_share_a_plan():
-    wrapped = lowtide.wrap(model_of("llama"), budget=None, time_limit=1)
+    wrapped = lowtide.wrap(model_of("llama"), budget=None, time_limit=0.3)
     for _ in range(2):
         for batch in ("nothing masked", "padded"):
             gradients(wrapped, BATCHES[batch]())

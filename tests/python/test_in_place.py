@@ -40,7 +40,7 @@ def gradients(module, batch):
 
 def test_calls_run_within_the_budget(module, batch):
     expected = gradients(module, batch)
-    with enable_memory_budget(module, "70%", batch, optimizer="none") as budget:
+    with enable_memory_budget(module, "70%", batch, optimizer="none", time_limit=0.3) as budget:
         found = gradients(module, batch)
         assert 0 < budget.memory.measured_peak <= budget.memory.budget
     assert all(map(torch.equal, found, expected))
@@ -48,7 +48,7 @@ def test_calls_run_within_the_budget(module, batch):
 
 
 def test_without_inputs_the_first_call_plans(module, batch):
-    budget = enable_memory_budget(module, "70%")
+    budget = enable_memory_budget(module, "70%", time_limit=0.3)
     assert budget.memory.measured_peak == 0
     gradients(module, batch)
     assert budget.memory.measured_peak > 0
@@ -88,5 +88,5 @@ def test_a_second_budget_is_refused(module):
 
 def test_a_budget_too_small_leaves_the_module_plain(module, batch):
     with pytest.raises(lowtide.InfeasibleError):
-        enable_memory_budget(module, 100_000, batch, optimizer="none")
+        enable_memory_budget(module, 100_000, batch, optimizer="none", time_limit=0.3)
     assert "forward" not in module.__dict__

@@ -51,7 +51,7 @@ def saved_bytes(backward):
 
 def test_without_a_limit_it_is_the_partition_of_pytorch():
     wanted, theirs = halves_of(min_cut_rematerialization_partition)
-    got, ours = halves_of(PlannedPartition("100%", time_limit=1.0))
+    got, ours = halves_of(PlannedPartition("100%", time_limit=0.3))
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     for mine, other in zip(ours, theirs):
         assert computed(mine) == computed(other)
@@ -60,7 +60,7 @@ def test_without_a_limit_it_is_the_partition_of_pytorch():
 
 def test_within_a_budget_more_is_computed_and_less_saved():
     wanted, theirs = halves_of(min_cut_rematerialization_partition)
-    got, ours = halves_of(PlannedPartition("85%", time_limit=1.0))
+    got, ours = halves_of(PlannedPartition("85%", time_limit=0.3))
     assert all(torch.equal(a, b) for a, b in zip(got, wanted, strict=True))
     assert len(computed_again(ours[1])) > len(computed_again(theirs[1]))
     assert saved_bytes(ours[1]) < saved_bytes(theirs[1])
@@ -71,7 +71,7 @@ def test_updates_are_done_in_the_forward():
     halves = []
 
     def partition(*inputs, **given):
-        halves.extend(PlannedPartition("100%", time_limit=1.0)(*inputs, **given))
+        halves.extend(PlannedPartition("100%", time_limit=0.3)(*inputs, **given))
         raise NotImplementedError
 
     with pytest.raises(BackendCompilerFailed, match="NotImplementedError"):
@@ -90,8 +90,8 @@ def test_updates_are_done_in_the_forward():
 def test_an_impossible_budget_is_refused_or_the_smallest_taken():
     def refused(*inputs, **given):
         with pytest.raises(lowtide.InfeasibleError):
-            PlannedPartition(1000, time_limit=1.0)(*inputs, **given)
-        smallest = PlannedPartition(1000, time_limit=1.0, over=math.inf)
+            PlannedPartition(1000, time_limit=0.3)(*inputs, **given)
+        smallest = PlannedPartition(1000, time_limit=0.3, over=math.inf)
         halves = smallest(*inputs, **given)
         assert smallest.found.expected_bytes > 1000 and not smallest.found.fits
         return halves
@@ -131,7 +131,7 @@ def test_a_split_of_pytorch_that_draws_twice_is_told_apart():
 
 
 def found_within(budget, **given):
-    partition = PlannedPartition(budget, time_limit=1.0, **given)
+    partition = PlannedPartition(budget, time_limit=0.3, **given)
     halves_of(partition)
     return partition.found
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 import torch_models
 from interpreter import Interpreter
+from sweep import sweep
 
 LOWTIDE = pathlib.Path(__file__).resolve().parents[2] / "build" / "lowtide"
 STEPS = 2
@@ -64,6 +65,8 @@ WITH_ALL = ("mlp", "resnet18", "lstm", "gpt")
 RUNS = [(name, optimizer) for name, (own, _) in CASES.items()
         for optimizer in (OPTIMIZERS if name in WITH_ALL else [own])]
 
+# These take longest, and have a smaller relative among the others, or parts that others have too.
+LONG = ("inceptionv3", "resnet152", "vgg19")
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -124,7 +127,8 @@ def test_every_model_has_a_case():
     assert listed == CASES.keys() == torch_models.MODELS.keys()
 
 
-@pytest.mark.parametrize("name, optimizer_name", RUNS)
+@pytest.mark.parametrize("name, optimizer_name", sweep(
+    RUNS, usual=[run for run in RUNS if run[0] not in LONG]))
 def test_training_equals_pytorch(name, optimizer_name, tmp_path):
     sizes = CASES[name][1]
     write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)

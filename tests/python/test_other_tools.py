@@ -19,7 +19,7 @@ STEPS = 3
 
 
 def wrapped(model, *inputs, budget="80%"):
-    return lowtide.wrap(model, inputs, budget=budget, optimizer="SGD", time_limit=1)
+    return lowtide.wrap(model, inputs, budget=budget, optimizer="SGD", time_limit=0.3)
 
 
 def layers():

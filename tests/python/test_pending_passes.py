@@ -72,7 +72,7 @@ def peak_as_eager(wrapped, plain, run):
 @functools.cache
 def whole(make):
     """Bytes that a step takes when all is kept."""
-    wrapped = lowtide.wrap(built(make), budget="100%", optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(built(make), budget="100%", optimizer="none", time_limit=0.3)
     for _ in range(2):
         once(wrapped)
     return wrapped.memory.budget
@@ -116,7 +116,7 @@ def input_gradients(model):
 ])
 def test_a_backward_pass_may_run_again(make, run, share):
     budget = int(share * whole(make)) if share else None
-    wrapped = lowtide.wrap(built(make), budget=budget, optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(built(make), budget=budget, optimizer="none", time_limit=0.3)
     plain = built(make)
     before = sum(p.nbytes for p in wrapped.parameters())
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_what_the_module_overwrites_cannot_be_read_again():
 
 def test_a_pending_pass_that_cannot_be_discarded_leaves_the_rest_or_says_so():
     budget = int(1.2 * whole(Counting))
-    wrapped = lowtide.wrap(built(Counting), rows(), budget=budget, optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(built(Counting), rows(), budget=budget, optimizer="none", time_limit=0.3)
     first = wrapped(rows())
     with pytest.raises(lowtide.InfeasibleError, match="cannot be run again: it reads model.scale"):
         wrapped(rows())
@@ -165,7 +165,7 @@ def test_saved_tensors_that_are_copied_on_their_way():
         loss.backward()
         return [loss]
 
-    wrapped, plain = lowtide.wrap(built(Deep), rows(), time_limit=1), built(Deep)
+    wrapped, plain = lowtide.wrap(built(Deep), rows(), time_limit=0.3), built(Deep)
     peak_as_eager(wrapped, plain, saved_elsewhere)
     peak_as_eager(wrapped, plain, once)
 
@@ -192,7 +192,7 @@ def two_at_once(model):
 @pytest.mark.parametrize("make, run, share", [(Deep, two_at_once, 1.5), (Broken, once, 0.95)])
 def test_a_step_is_within_the_budget_from_the_first_time(make, run, share):
     budget = int(share * whole(make))
-    wrapped = lowtide.wrap(built(make), budget=budget, optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(built(make), budget=budget, optimizer="none", time_limit=0.3)
     plain = built(make)
     before = sum(p.nbytes for p in wrapped.parameters())
     for _ in range(3):
@@ -200,7 +200,7 @@ def test_a_step_is_within_the_budget_from_the_first_time(make, run, share):
 
 
 def test_a_pass_that_was_not_expected_takes_the_memory_of_another():
-    wrapped = lowtide.wrap(built(Deep), rows(), budget=int(1.5 * whole(Deep)), time_limit=1)
+    wrapped = lowtide.wrap(built(Deep), rows(), budget=int(1.5 * whole(Deep)), time_limit=0.3)
     (region,) = session_of(wrapped).regions
     discarded = []
     discard = region.discard
@@ -226,7 +226,7 @@ def test_gradients_that_add_up_are_within_the_budget_from_the_first_time(monkeyp
     written = []
     save = torch.save
     monkeypatch.setattr(torch, "save", lambda *given: (written.append(1), save(*given)))
-    settings = {"optimizer": "none", "time_limit": 1}
+    settings = {"optimizer": "none", "time_limit": 0.3}
     parameters = sum(p.nbytes for p in make().parameters())
     roomy = lowtide.wrap(built(make), torch.randn(128, 128), **settings)
     budget = int(1.05 * session_of(roomy).least_bytes()) + parameters
@@ -243,7 +243,7 @@ def test_gradients_that_are_kept_get_memory_of_their_own():
             kept.append(torch.autograd.grad(model(rows()), list(model.parameters())))
         return [gradient for some in kept for gradient in some]
 
-    wrapped = lowtide.wrap(built(Deep), rows(), budget=3 * whole(Deep), time_limit=1)
+    wrapped = lowtide.wrap(built(Deep), rows(), budget=3 * whole(Deep), time_limit=0.3)
     peak_as_eager(wrapped, built(Deep), keeping)
     (region,) = session_of(wrapped).regions
     assert sum(executor.held_bytes > 0 for executor in region.executors) <= 2
@@ -256,7 +256,7 @@ def test_an_input_gradient_that_is_kept_holds_no_block():
             model(x).backward()
         return [x.grad for x in inputs]
 
-    wrapped = lowtide.wrap(built(Deep), rows().requires_grad_(), time_limit=1)
+    wrapped = lowtide.wrap(built(Deep), rows().requires_grad_(), time_limit=0.3)
     peak_as_eager(wrapped, built(Deep), keeping)
     (region,) = session_of(wrapped).regions
     assert sum(executor.held_bytes > 0 for executor in region.executors) == 1

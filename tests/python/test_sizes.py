@@ -44,7 +44,7 @@ def trained(model, sizes):
 def wrapped_for(size, share=0.8, **settings):
     """Within a share of what a step of that size takes; budgets are in bytes, as sizes differ."""
     x = torch.randn(size, 32)
-    whole = lowtide.wrap(built(), x, budget="100%", time_limit=1)
+    whole = lowtide.wrap(built(), x, budget="100%", time_limit=0.3)
     return lowtide.wrap(built(), x, budget=int(share * whole.memory.budget), time_limit=1.5,
                         **settings)
 

@@ -138,7 +138,7 @@ def test_a_graph_break_leaves_the_rest_planned():
             torch._dynamo.graph_break()
             return self.second(x)
 
-    wrapped = lowtide.wrap(built(Broken), budget="100%", time_limit=1)
+    wrapped = lowtide.wrap(built(Broken), budget="100%", time_limit=0.3)
     assert same(train(wrapped, ROWS), train(built(Broken), ROWS))
     assert len(session_of(wrapped).regions) == 2
 
@@ -152,8 +152,8 @@ def test_sizes_may_change():
             loss_of(model(torch.randn(size, 20))).backward()
         return [p.grad for p in model.parameters()]
 
-    alone = lowtide.wrap(built(Randomly), ROWS(), budget="90%", time_limit=1)
-    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget=alone.memory.budget, time_limit=1)
+    alone = lowtide.wrap(built(Randomly), ROWS(), budget="90%", time_limit=0.3)
+    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget=alone.memory.budget, time_limit=0.3)
     assert same(each(wrapped), each(built(Randomly)))
     assert 0 < wrapped.memory.measured_peak - wrapped.memory.outside <= wrapped.memory.budget
 
@@ -161,7 +161,7 @@ def test_sizes_may_change():
 def test_wrapping_again_wraps_the_plain_model():
     model = built(Convolutions)
     first = lowtide.wrap(model, IMAGES())
-    again = lowtide.wrap(first, IMAGES(), budget="90%", time_limit=1)
+    again = lowtide.wrap(first, IMAGES(), budget="90%", time_limit=0.3)
     assert same(train(again, IMAGES), train(built(Convolutions), IMAGES))
     assert type(again).__mro__.count(type(model)) == 1 and again.memory.budget is not None
 
@@ -169,10 +169,10 @@ def test_wrapping_again_wraps_the_plain_model():
 def test_a_wrapped_module_within_a_wrapped_one_is_a_part_of_its_plan():
     make = lambda: nn.Sequential(Randomly(), nn.Tanh())  # noqa: E731
     model = built(make)
-    model[0] = inner = lowtide.wrap(model[0], time_limit=1)
+    model[0] = inner = lowtide.wrap(model[0], time_limit=0.3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        outer = lowtide.wrap(model, ROWS(), budget="100%", time_limit=1)
+        outer = lowtide.wrap(model, ROWS(), budget="100%", time_limit=0.3)
         assert same(train(outer, ROWS), train(built(make), ROWS))
     assert len(session_of(outer).regions) == 1 and not session_of(inner).regions
 

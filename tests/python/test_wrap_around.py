@@ -50,7 +50,7 @@ def test_every_call_without_a_plan_warns():
                     torch._dynamo.graph_break()
             return x
 
-    wrapped = lowtide.wrap(built(Sometimes), time_limit=1)
+    wrapped = lowtide.wrap(built(Sometimes), time_limit=0.3)
     wrapped(*ROWS(), False).sum().backward()
     with pytest.warns(UserWarning, match="Sometimes ran without a plan"):
         wrapped(*ROWS(), True)
@@ -67,7 +67,7 @@ def test_what_is_logged_breaks_no_graph():
             LOGGER.warning("the first layer is done")
             return self.second(x)
 
-    wrapped = lowtide.wrap(built(Talking), time_limit=1)
+    wrapped = lowtide.wrap(built(Talking), time_limit=0.3)
     rows, = ROWS()
     assert same(step(wrapped, rows), step(built(Talking), rows))
     assert len(session_of(wrapped).regions) == 1

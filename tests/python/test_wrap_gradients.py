@@ -23,7 +23,7 @@ def test_gradients_accumulate():
             optimizer.zero_grad()
         return [p.detach() for p in model.parameters()]
 
-    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="90%", time_limit=1)
+    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="90%", time_limit=0.3)
     assert same(accumulate(wrapped), accumulate(built(Convolutions)))
 
 
@@ -37,7 +37,7 @@ def test_gradients_that_are_zeroed_and_kept():
             optimizer.step()
         return [p.detach() for p in model.parameters()]
 
-    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="95%", time_limit=1)
+    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="95%", time_limit=0.3)
     assert same(train_keeping(wrapped), train_keeping(built(Convolutions)))
 
 
@@ -66,12 +66,12 @@ def test_two_forward_passes_before_their_backward_passes():
         (loss_of(third) + loss_of(fourth)).backward()
         return [p.grad for p in model.parameters()]
 
-    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="2MB", time_limit=1)
+    wrapped = lowtide.wrap(built(Convolutions), IMAGES(), budget="2MB", time_limit=0.3)
     assert same(both(wrapped), both(built(Convolutions)))
 
 
 def test_a_forward_pass_whose_result_is_dropped_holds_nothing():
-    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget="100%", time_limit=1)
+    wrapped = lowtide.wrap(built(Randomly), ROWS(), budget="100%", time_limit=0.3)
     for _ in range(5):
         wrapped(*ROWS())
     (region,) = session_of(wrapped).regions
@@ -95,5 +95,5 @@ def test_a_wrapped_module_within_a_checkpoint():
         return [p.grad for p in model.parameters()]
 
     models = [built(lambda: Around(Randomly())) for _ in range(2)]
-    models[0].inner = lowtide.wrap(models[0].inner, time_limit=1)
+    models[0].inner = lowtide.wrap(models[0].inner, time_limit=0.3)
     assert same(*map(steps, models))

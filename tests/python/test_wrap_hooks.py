@@ -1,8 +1,11 @@
 """Hooks that are registered and removed after a model was wrapped, called or compiled."""
 
+import itertools
+
 import lowtide
 import pytest
 import torch
+from sweep import sweep
 from torch import nn
 from wrap_cases import ROWS, built, same
 
@@ -45,9 +48,16 @@ def gradients(called, module):
     return found
 
 
-@pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("hook", HOOKS)
-@pytest.mark.parametrize("place", ["", "0", "1.0"])
+#: Of the module, of its first layer, and of a layer within a layer.
+PLACES = ("", "0", "1.0")
+
+#: Every pair of a door, a hook and a place is in one of these.
+PAIRWISE = [(door, hook, PLACES[(i + j) % 3])
+            for i, door in enumerate(DOORS) for j, hook in enumerate(HOOKS)]
+
+
+@pytest.mark.parametrize("door, hook, place", sweep(
+    itertools.product(DOORS, HOOKS, PLACES), usual=PAIRWISE))
 def test_a_hook_registered_late_runs_until_it_is_removed(door, hook, place):
     module, plain = built(model), built(model)
     called = door(module)

@@ -43,8 +43,8 @@ def doubled(model):
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_forward_that_is_exchanged_on_the_object_is_planned(when):
     plain, model = layers(), layers()
-    wrapped = (lowtide.wrap(doubled(model), rows(), time_limit=1) if when == "before"
-               else doubled(lowtide.wrap(model, rows(), time_limit=1)))
+    wrapped = (lowtide.wrap(doubled(model), rows(), time_limit=0.3) if when == "before"
+               else doubled(lowtide.wrap(model, rows(), time_limit=0.3)))
     x = rows()
     assert same(step(wrapped, x), step(doubled(plain), x))
     assert wrapped.memory.measured_peak > 0
@@ -67,16 +67,16 @@ def test_accelerate_with_mixed_precision(accelerate, when):
     model = nn.Sequential(*[layer for layer in layers() if not isinstance(layer, nn.Dropout)])
     x = rows()
     if when == "before":
-        wrapped = lowtide.wrap(accelerator.prepare(model), x, time_limit=1)
+        wrapped = lowtide.wrap(accelerator.prepare(model), x, time_limit=0.3)
     else:
-        wrapped = accelerator.prepare(lowtide.wrap(model, x, time_limit=1))
+        wrapped = accelerator.prepare(lowtide.wrap(model, x, time_limit=0.3))
     assert same(step(wrapped, x), step(plain, x))
     assert wrapped.memory.measured_peak > 0
 
 
 def test_a_plain_model_keeps_its_forward_when_that_of_the_wrapped_one_is_exchanged():
     model = layers()
-    wrapped = lowtide.wrap(model, rows(), time_limit=1)
+    wrapped = lowtide.wrap(model, rows(), time_limit=0.3)
     doubled(wrapped)
     assert "forward" not in model.__dict__
     del wrapped.forward
@@ -95,7 +95,7 @@ def test_the_signature_of_forward_and_names_of_the_model_stay():
             return scale * self.linear(x) + self.memory
 
     bank = Bank()
-    wrapped = lowtide.wrap(bank, rows(), time_limit=1)
+    wrapped = lowtide.wrap(bank, rows(), time_limit=0.3)
     assert wrapped.memory is bank.memory
     assert lowtide.memory(wrapped).planned_peak > 0
     assert inspect.signature(wrapped.forward) == inspect.signature(bank.forward)
@@ -117,7 +117,7 @@ def test_a_class_that_wants_arguments_of_its_subclasses():
         def forward(self, x):
             return self.linear(x)
 
-    wrapped = lowtide.wrap(Named(), rows(), time_limit=1)
+    wrapped = lowtide.wrap(Named(), rows(), time_limit=0.3)
     assert isinstance(wrapped, Named) and Base.known == ["named"]
 
 
@@ -142,7 +142,7 @@ def test_nothing_planned_is_said_at_once():
     assert "Nothing is planned" in lowtide.explain(wrapped)
     assert lowtide.memory(wrapped).budget == 1 << 20
     with pytest.warns(UserWarning, match="in eval mode"):
-        lowtide.wrap(layers().eval(), rows(), time_limit=1)
+        lowtide.wrap(layers().eval(), rows(), time_limit=0.3)
 
 
 class Untraceable(nn.Module):
@@ -179,7 +179,7 @@ def test_wrap_leaves_everything_as_it_was(make, capsys):
     model = make()
     before, x = copy.deepcopy(model.state_dict()), rows()
     drawn = torch.get_rng_state(), random.getstate(), numpy.random.get_state()[1].copy()
-    lowtide.wrap(model, x, time_limit=1)
+    lowtide.wrap(model, x, time_limit=0.3)
     assert torch.equal(torch.get_rng_state(), drawn[0]) and random.getstate() == drawn[1]
     assert (numpy.random.get_state()[1] == drawn[2]).all()
     assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
@@ -200,7 +200,7 @@ def test_warnings_name_the_reason_and_the_line_of_the_user_once_for_each_cause()
 def test_a_number_that_changes_in_each_step_does_not_end_the_training(monkeypatch):
     monkeypatch.setattr("lowtide.pytorch.dynamo.trace.MOST_TRACES", 4)
     plain, model = layers(), layers()
-    wrapped = lowtide.wrap(model, rows(), time_limit=1)
+    wrapped = lowtide.wrap(model, rows(), time_limit=0.3)
     with pytest.warns(UserWarning, match="without a plan: it was traced"):
         for number in range(7):
             x = rows()
@@ -210,7 +210,7 @@ def test_a_number_that_changes_in_each_step_does_not_end_the_training(monkeypatc
 
 
 def test_the_guard_that_has_a_model_traced_again_and_again_is_named():
-    wrapped = lowtide.wrap(layers(), rows(), time_limit=1)
+    wrapped = lowtide.wrap(layers(), rows(), time_limit=0.3)
     with pytest.warns(UserWarning, match=r"traced 6 times.*changed: .*\bp\b.*== 0\.") as caught:
         for number in range(7):
             wrapped[2].p = 0.1 + number / 100
@@ -219,7 +219,7 @@ def test_the_guard_that_has_a_model_traced_again_and_again_is_named():
 
 
 def test_inputs_of_any_layout():
-    wrapped = lowtide.wrap(layers().eval(), rows(), time_limit=1)
+    wrapped = lowtide.wrap(layers().eval(), rows(), time_limit=0.3)
     plain = layers().eval()
     for x in (rows(), torch.randn(16, 24).t(), torch.randn(1, 16).expand(24, 16),
               torch.randn(48, 32)[::2, ::2]):
@@ -241,6 +241,6 @@ def test_settings_are_refused_by_wrap(settings, why):
 
 
 def test_what_wrap_planned_is_run():
-    wrapped = lowtide.wrap(layers(), rows(), time_limit=1)
+    wrapped = lowtide.wrap(layers(), rows(), time_limit=0.3)
     step(wrapped, rows())
     assert len(session_of(wrapped).regions) == 1

@@ -46,7 +46,8 @@ def steps(model, count, dtype=torch.float32):
 
 
 def wrapped_within(budget):
-    return lowtide.wrap(built(Classifier), inputs(), budget=budget, optimizer="none", time_limit=1)
+    return lowtide.wrap(built(Classifier), inputs(), budget=budget, optimizer="none",
+                        time_limit=0.3)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def test_measuring_a_size_that_is_new_is_not_taken_for_the_work_of_other_code():
 
 def test_batches_that_the_loader_holds_count():
     x = inputs()
-    existing = [lowtide.wrap(built(Classifier), x, optimizer="none", time_limit=1,
+    existing = [lowtide.wrap(built(Classifier), x, optimizer="none", time_limit=0.3,
                              batches_ahead=count).memory.existing for count in (0, 1, 3)]
     assert [more - existing[0] for more in existing[1:]] == [x.nbytes, 3 * x.nbytes]
 
@@ -106,9 +107,9 @@ def test_a_small_loss_has_room_from_the_first_step(unlimited):
             return super().forward(x).mean(0)
 
     module = built(Small)
-    whole = lowtide.wrap(module, inputs(), budget="100%", optimizer="none", time_limit=1)
+    whole = lowtide.wrap(module, inputs(), budget="100%", optimizer="none", time_limit=0.3)
     budget = whole.memory.budget * 9 // 10
-    wrapped = lowtide.wrap(built(Small), inputs(), budget=budget, optimizer="none", time_limit=1)
+    wrapped = lowtide.wrap(built(Small), inputs(), budget=budget, optimizer="none", time_limit=0.3)
     F.mse_loss(wrapped(inputs()), torch.zeros(CLASSES)).backward()
     memory = wrapped.memory
     assert 0 < memory.outside

@@ -17,7 +17,7 @@ def test_wrapping_changes_nothing():
     torch.manual_seed(5)
     state = torch.get_rng_state()
     lowtide.wrap(model, torch.randn(4, 3, 16, 16, generator=torch.Generator()), budget="90%",
-                 time_limit=1)
+                 time_limit=0.3)
     assert same(list(before.values()), list(model.state_dict().values()))
     assert torch.equal(state, torch.get_rng_state())
     assert all(parameter.grad is None for parameter in model.parameters())
@@ -27,9 +27,9 @@ def test_a_budget_that_cannot_be_met_leaves_the_model():
     model = built(Convolutions)
     inputs = IMAGES()
     with pytest.raises(lowtide.InfeasibleError, match="smallest budget"):
-        lowtide.wrap(model, inputs, budget=1000, time_limit=1)
+        lowtide.wrap(model, inputs, budget=1000, time_limit=0.3)
     with pytest.raises(lowtide.InfeasibleError, match="No plan of any kind"):
-        lowtide.wrap(model, inputs, budget="50%", time_limit=1)
+        lowtide.wrap(model, inputs, budget="50%", time_limit=0.3)
     assert type(model) is Convolutions
     assert same(train(model, IMAGES), train(built(Convolutions), IMAGES))
 
@@ -134,7 +134,7 @@ class BrokenInALoop(torch.nn.Module):
 
 
 def test_a_model_that_runs_without_a_plan_says_so():
-    wrapped = lowtide.wrap(built(BrokenInALoop), budget="100%", time_limit=1)
+    wrapped = lowtide.wrap(built(BrokenInALoop), budget="100%", time_limit=0.3)
     with pytest.warns(UserWarning, match="BrokenInALoop ran without a plan"):
         wrapped(torch.randn(3, 4))
 

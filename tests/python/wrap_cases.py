@@ -188,7 +188,7 @@ def leanest(model, inputs, **options):
     """The model within nearly the smallest budget that a plan is found for."""
     for percent in (60, 70, 80, 90, 100):
         try:
-            return lowtide.wrap(model, inputs, budget=f"{percent}%", time_limit=1, **options)
+            return lowtide.wrap(model, inputs, budget=f"{percent}%", time_limit=0.3, **options)
         except lowtide.InfeasibleError:
             continue
     raise AssertionError("no plan even with all of the memory")
