@@ -2,9 +2,10 @@
 # make test      installs, builds, runs every test
 # make test-all  the same, then random trainings and damaged files for half an hour
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
+# make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test test-all sanitize bench setup clean
+.PHONY: demo test test-all sanitize fuzz bench setup clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime
@@ -21,6 +22,9 @@ test-all: test
 
 sanitize: setup
 	scripts/sanitize.sh
+
+fuzz: setup
+	scripts/fuzz.sh
 
 bench: setup
 	scripts/build.sh
