@@ -3,9 +3,11 @@
 # make test-all  the same, then more cases of the tests, random trainings and damaged files for half an
 #                hour
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
+# make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
+# make lint      checks the sources: ruff, mypy, clang-tidy
 # make bench     the comparisons with PyTorch (slow)
 
-.PHONY: demo test test-all sanitize bench setup clean
+.PHONY: demo test test-all sanitize fuzz lint bench setup clean
 
 demo: setup
 	scripts/build.sh lowtide lowtide_python lowtide_python_runtime
@@ -25,6 +27,12 @@ test-all: test
 
 sanitize: setup
 	scripts/sanitize.sh
+
+fuzz: setup
+	scripts/fuzz.sh
+
+lint: setup
+	scripts/lint.sh
 
 bench: setup
 	scripts/build.sh all benchmarks

@@ -14,10 +14,10 @@ constexpr int kContiguousFormat = 0;
 }  // namespace
 
 Value reshape(Value x, Shape shape) {
-  const Shape sizes = ops::infer_sizes("reshape", shape, x.type().elements());
-  if (sizes == x.shape()) return x;
-  const bool viewable = ops::view_strides(x.type(), sizes).has_value();
-  return apply("aten::view", {viewable ? x : contiguous(x), sizes});
+  shape = ops::infer_sizes("reshape", shape, x.type().elements());
+  if (shape == x.shape()) return x;
+  const bool viewable = ops::view_strides(x.type(), shape).has_value();
+  return apply("aten::view", {viewable ? x : contiguous(x), std::move(shape)});
 }
 
 Value flatten(Value x, std::int64_t start, std::int64_t end) {

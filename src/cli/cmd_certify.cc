@@ -23,7 +23,7 @@ struct Arguments {
 int report(const certify::Refused& refused, bool json) {
   const std::string message =
       fmt::format("refused for {}: {}", certify::name(refused.flaw), refused.message);
-  std::cerr << "lowtide: " << message << std::endl;
+  std::cerr << "lowtide: " << message << '\n';
   if (json) {
     print_json({{"valid", false},
                 {"status", "invalid"},
@@ -44,7 +44,7 @@ void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
                    "note: the plan itself claims that none costs less than {:.9g}; the certificate "
                    "proves {:.9g} of that",
                    claimed, certified.lower_bound)
-            << std::endl;
+            << '\n';
 }
 
 int report(const Graph& graph, const certify::Certified& certified, bool json) {

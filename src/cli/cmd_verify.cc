@@ -32,7 +32,7 @@ int report(const Violation& violation, bool json) {
       violation.action == kNone ? "" : fmt::format(" at action {}", violation.action);
   const std::string message = fmt::format("the plan breaks the rule {}{}: {}", name(violation.rule),
                                           where, violation.message);
-  std::cerr << "lowtide: " << message << std::endl;
+  std::cerr << "lowtide: " << message << '\n';
   if (json) {
     print_json({{"valid", false},
                 {"status", "invalid"},

@@ -34,7 +34,7 @@ nlohmann::json known_budgets(const planner::DoesNotFit& e) {
           {"smallest_budget_bytes", or_null(e.smallest_budget_bytes)}};
 }
 
-Failure classify(std::exception_ptr failure) {
+Failure classify(const std::exception_ptr& failure) {
   try {
     std::rethrow_exception(failure);
   } catch (const planner::DoesNotFit& e) {
@@ -60,9 +60,9 @@ Failure classify(std::exception_ptr failure) {
 
 }  // namespace
 
-int report_failure(std::exception_ptr failure, bool json) {
+int report_failure(const std::exception_ptr& failure, bool json) {
   Failure f = classify(failure);
-  std::cerr << "lowtide: " << f.message << std::endl;
+  std::cerr << "lowtide: " << f.message << '\n';
   if (json) {
     f.more["error"] = f.message;
     f.more["status"] = f.status;

@@ -28,7 +28,7 @@ void Progress::clear() {
 
 void Progress::say(const std::string& message) {
   clear();
-  std::cerr << message << std::endl;
+  std::cerr << message << '\n';
 }
 
 void Progress::show(const std::string& message, bool last) {

@@ -27,7 +27,9 @@ struct Window {
   }
 };
 
-Sizes or_else(Sizes given, Sizes otherwise) { return given.empty() ? otherwise : given; }
+Sizes or_else(const Sizes& given, const Sizes& otherwise) {
+  return given.empty() ? otherwise : given;
+}
 
 /// Planes of another height and width.
 Shape resized(const OpCall& call, std::size_t i, std::int64_t height, std::int64_t width) {

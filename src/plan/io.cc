@@ -164,7 +164,7 @@ std::string_view verb_text(Verb verb) {
 void append_action(std::string& text, const Action& action) {
   text += fmt::format("[\"{}\", {}", verb_text(action.verb), action.index);
   if (!action.in_place.empty()) text += ", " + Json(action.in_place).dump();
-  text += "]";
+  text += ']';
 }
 
 void append_placements(std::string& text, std::size_t at, const std::vector<Placement>& born) {
@@ -192,7 +192,7 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
       text.resize(before);
     }
   }
-  text += "]";
+  text += ']';
 }
 
 Json header_json(const Plan& plan) {

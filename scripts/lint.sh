@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Checks the sources without running them: ruff and mypy by pyproject.toml, clang-tidy by
+# .clang-tidy. With arguments: clang-tidy alone, on these files of src/.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
+
+requirements=scripts/requirements-lint.txt
+tools=build-tidy/tools
+if ! cmp -s "$requirements" "$tools/requirements.txt"; then
+  echo "lint: installing Python packages in $tools"
+  python -m venv "$tools"
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+  cp "$requirements" "$tools/requirements.txt"
+fi
+
+if [ $# -gt 0 ]; then
+  sources=("$@")
+else
+  python -m ruff check --no-cache python tests bench examples scripts tools
+  python -m mypy --cache-dir build-tidy/mypy
+  mapfile -t sources < <(git ls-files 'src/*.cc')
+fi
+
+log=build-tidy/configure.log
+cmake --preset tidy >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
+printf '%s\0' "${sources[@]}" |
+  xargs -0 -n 1 -P "$(nproc)" "$tools/bin/clang-tidy" -p build-tidy --quiet
