@@ -4,7 +4,7 @@
 #                hour
 # make sanitize  the C++ tests again under the address, undefined-behaviour and thread sanitizers
 # make fuzz      damaged files under the address and undefined-behaviour sanitizers, for two minutes
-# make lint      checks the sources: ruff, mypy, clang-tidy
+# make lint      checks the sources: ruff, mypy, clang-format, clang-tidy
 # make bench     the comparisons with PyTorch (slow)
 
 .PHONY: demo test test-all sanitize fuzz lint bench setup clean

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the sources without running them: ruff and mypy by pyproject.toml, clang-tidy by
-# .clang-tidy. With arguments: clang-tidy alone, on these files of src/.
+# Checks the sources without running them: ruff and mypy by pyproject.toml, clang-format by
+# .clang-format, clang-tidy by .clang-tidy. With arguments: clang-tidy alone, on these files of src/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export PATH="$PWD/.venv/bin:$PATH"
@@ -19,6 +19,11 @@ if [ $# -gt 0 ]; then
 else
   python -m ruff check --no-cache python tests bench examples scripts tools
   python -m mypy --cache-dir build-tidy/mypy
+  # Not tests/: it would lay out their tables of cases, with two functions each, worse.
+  git ls-files 'src/*.cc' 'src/*.h' | xargs "$tools/bin/clang-format" --dry-run -Werror || {
+    echo "lint: run $tools/bin/clang-format -i on these files" >&2
+    exit 1
+  }
   mapfile -t sources < <(git ls-files 'src/*.cc')
 fi
 

@@ -2,6 +2,7 @@
 # Runs the tests: C++ (ctest), then Python (pytest).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+export PATH="$PWD/.venv/bin:$PATH"
 
 ctest --test-dir build --output-on-failure -j "$(nproc)"
 scripts/test_python.sh

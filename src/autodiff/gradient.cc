@@ -32,8 +32,8 @@ void check(const Builder& builder, std::span<const Value> values, std::string_vi
   for (Value value : values) {
     if (!value) throw InputError(fmt::format("gradient: an {} is an empty value", what));
     if (&value.builder() != &builder) {
-      throw InputError(fmt::format("gradient: {} {} belongs to another builder", what,
-                                   describe(value)));
+      throw InputError(
+          fmt::format("gradient: {} {} belongs to another builder", what, describe(value)));
     }
     if (!is_floating(value.dtype())) {
       throw InputError(fmt::format("gradient: {} {} is of type {}; only floating types have one",
@@ -56,8 +56,8 @@ std::vector<Value> ones(std::span<const Value> outputs) {
 
 void check_seeds(std::span<const Value> outputs, std::span<const Value> seeds) {
   if (seeds.size() != outputs.size()) {
-    throw InputError(fmt::format("gradient: {} seeds for {} outputs", seeds.size(),
-                                 outputs.size()));
+    throw InputError(
+        fmt::format("gradient: {} seeds for {} outputs", seeds.size(), outputs.size()));
   }
   for (std::size_t k = 0; k < seeds.size(); ++k) {
     if (seeds[k].shape() == outputs[k].shape() && seeds[k].dtype() == outputs[k].dtype()) continue;

@@ -119,8 +119,7 @@ std::vector<InputAdjoint> differentiate_as(const RuleContext& context,
     inputs.push_back(context.inputs[p]);
     result.push_back({static_cast<int>(p), {}});
   }
-  const std::vector<Value> adjoints =
-      reverse_sweep(context.builder, begin, outputs, inputs, seeds);
+  const std::vector<Value> adjoints = reverse_sweep(context.builder, begin, outputs, inputs, seeds);
   for (std::size_t k = 0; k < result.size(); ++k) result[k].value = adjoints[k];
   std::erase_if(result, [](const InputAdjoint& adjoint) { return !adjoint.value; });
   return result;

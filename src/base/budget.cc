@@ -63,8 +63,7 @@ std::pair<std::string_view, std::string_view> split_number(std::string_view text
 double parse_number(std::string_view digits, std::string_view text) {
   double number = 0;
   const char* end = digits.data() + digits.size();
-  const auto [stop, error] =
-      std::from_chars(digits.data(), end, number, std::chars_format::fixed);
+  const auto [stop, error] = std::from_chars(digits.data(), end, number, std::chars_format::fixed);
   if (error == std::errc::result_out_of_range) refuse(text, "is larger than any memory");
   if (digits.empty() || error != std::errc{} || stop != end) refuse(text, "is not a number");
   return number;

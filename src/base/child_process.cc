@@ -111,8 +111,8 @@ class Child {
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-    start_error_ = posix_spawnp(&process_, arguments.front(), &files, &attributes,
-                                arguments.data(), environ);
+    start_error_ =
+        posix_spawnp(&process_, arguments.front(), &files, &attributes, arguments.data(), environ);
     if (start_error_ != 0) process_ = -1;
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&files);

@@ -49,9 +49,8 @@ class Descriptor {
 }
 
 [[noreturn]] void cannot_write(const fs::path& path, int error) {
-  const char* advice = error == ENOSPC || error == EDQUOT
-                           ? " Free some space there or choose another place."
-                           : "";
+  const char* advice =
+      error == ENOSPC || error == EDQUOT ? " Free some space there or choose another place." : "";
   throw Error(fmt::format("cannot write {}: {}.{}", path.string(), reason(error), advice));
 }
 
@@ -61,7 +60,7 @@ constexpr std::size_t kLargestStream = std::size_t{1} << 30;
 /// Waits for data or the end of the file; also notices a request to stop.
 void wait_for_input(const fs::path& path, int descriptor) {
   constexpr int kMilliseconds = 100;
-  struct pollfd waiting {.fd = descriptor, .events = POLLIN, .revents = 0};
+  struct pollfd waiting{.fd = descriptor, .events = POLLIN, .revents = 0};
   while (::poll(&waiting, 1, kMilliseconds) <= 0) {
     if (!Control::stop_requested()) continue;
     throw StoppedError(fmt::format("stopped while waiting for {}.", path.string()));

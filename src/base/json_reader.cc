@@ -40,8 +40,12 @@ class Handler {
   Handler(std::span<const std::string_view> streamed, const JsonListener& listener)
       : streamed_(streamed), listener_(listener) {}
 
-  bool null() { return scalar([&] { tape_.add(Kind::null); }); }
-  bool boolean(bool value) { return scalar([&] { tape_.add(Kind::boolean, value); }); }
+  bool null() {
+    return scalar([&] { tape_.add(Kind::null); });
+  }
+  bool boolean(bool value) {
+    return scalar([&] { tape_.add(Kind::boolean, value); });
+  }
   bool number_integer(Json::number_integer_t value) {
     return scalar([&] { tape_.add(Kind::integer, value); });
   }
@@ -146,8 +150,8 @@ class Handler {
   std::span<const std::string_view> streamed_;
   const JsonListener& listener_;
   JsonTape tape_;
-  std::size_t depth_ = 0;          // number of open brackets
-  std::vector<std::string> keys_;  // of the root; the last is the current one
+  std::size_t depth_ = 0;                  // number of open brackets
+  std::vector<std::string> keys_;          // of the root; the last is the current one
   std::unordered_set<std::string> known_;  // the same
   bool in_stream_ = false;
   std::size_t element_ = 0;

@@ -19,7 +19,14 @@ class JsonValue;
 class JsonTape {
  public:
   enum class Kind : std::uint8_t {
-    null, boolean, integer, big_integer, number, text, array, object
+    null,
+    boolean,
+    integer,
+    big_integer,
+    number,
+    text,
+    array,
+    object
   };
   struct Token {
     Kind kind = Kind::null;

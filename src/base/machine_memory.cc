@@ -23,13 +23,13 @@ Bytes address_space() {
 Bytes physical_memory() { return Bytes{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE); }
 
 Bytes memory_and_swap() {
-  struct sysinfo system {};
+  struct sysinfo system{};
   if (::sysinfo(&system) != 0) return physical_memory();
   return static_cast<Bytes>(system.totalram + system.totalswap) * system.mem_unit;
 }
 
 Bytes addressable_memory() {
-  struct rlimit limit {};
+  struct rlimit limit{};
   const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
   if (!is_limited) return physical_memory();
   const Bytes left = static_cast<Bytes>(limit.rlim_cur) - address_space();

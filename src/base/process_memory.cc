@@ -14,7 +14,7 @@ Bytes resident_set_bytes() {
 }
 
 Bytes peak_resident_set_bytes() {
-  struct rusage usage {};
+  struct rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return Bytes{usage.ru_maxrss} * 1024;
 }

@@ -40,9 +40,8 @@ ChainPlace place(int stages, const ordering::Precedence& precedence, const OpCha
 std::vector<int> stages_by_slot(const ChainPlace& place) {
   std::vector<int> order(place.before.size());
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::sort(order, {}, [&](int i) {
-    return std::tuple(place.last_slot(i), place.is_on_chain(i), i);
-  });
+  std::ranges::sort(order, {},
+                    [&](int i) { return std::tuple(place.last_slot(i), place.is_on_chain(i), i); });
   return order;
 }
 

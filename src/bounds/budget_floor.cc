@@ -178,8 +178,8 @@ class HeldThrough {
     for (int v = 0; v < stages_.num_values(); ++v) {
       const remat::StageValue& value = stages_.value(v);
       const int last = last_[value.producer];
-      const bool is_made = last != stages_.end() && value.producer != stage &&
-                           (before[last] || last == stage);
+      const bool is_made =
+          last != stages_.end() && value.producer != stage && (before[last] || last == stage);
       const auto is_later = [&](int reader) {
         return reader == stages_.end() || (after[reader] && reader != stage);
       };

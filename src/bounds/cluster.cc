@@ -178,9 +178,8 @@ void Cluster::take_back(const Step& step, Values open, double price,
 void Cluster::choose_back(const Step& step, Values open, std::vector<double>& least) const {
   for (unsigned left = open & ~unsigned{step.values}; left != 0; left &= left - 1) {
     const unsigned value = left & -left;
-    for_each_subset(open & ~value, [&](unsigned s) {
-      least[s | value] = std::min(least[s | value], least[s]);
-    });
+    for_each_subset(open & ~value,
+                    [&](unsigned s) { least[s | value] = std::min(least[s | value], least[s]); });
   }
   for (auto run = runs_.rbegin(); run != runs_.rend(); ++run) {
     const unsigned out = run->out & open;

@@ -59,8 +59,8 @@ class Contracting {
 
   bool may_drop_others(const BoundOp& op, int v) const {
     return gluing_ == Gluing::loose || std::ranges::all_of(op.inputs, [&](int other) {
-      return other == v || 2 * graph_.value(other).bytes < graph_.value(v).bytes;
-    });
+             return other == v || 2 * graph_.value(other).bytes < graph_.value(v).bytes;
+           });
   }
 
   const remat::StageGraph& graph_;

@@ -11,8 +11,8 @@ namespace lowtide::bounds {
 /// chain of ops that ends with it.
 struct BoundOp {
   int stage = 0;
-  double cost = 0;              ///< of running the whole chain again
-  int deadline = 0;             ///< the last stage in which the whole chain may run again
+  double cost = 0;                ///< of running the whole chain again
+  int deadline = 0;               ///< the last stage in which the whole chain may run again
   std::vector<int> inputs = {};   ///< values that a rerun needs at least
   std::vector<int> outputs = {};  ///< values that the program holds or drops
 };

@@ -39,8 +39,7 @@ void HeldSetProgram::find_sets() {
 }
 
 void HeldSetProgram::find_use_costs() {
-  use_costs_.assign(graph_.num_stages() + 1,
-                    std::vector<double>(graph_.num_values(), kNever));
+  use_costs_.assign(graph_.num_stages() + 1, std::vector<double>(graph_.num_values(), kNever));
   for (int t = 0; t < graph_.num_stages(); ++t) {
     std::vector<double>& costs = use_costs_[t];
     for (int i = graph_.end(); i >= 0; --i) {
@@ -142,8 +141,12 @@ bool HeldSetProgram::may_all_run(int stage, const ValueSet& ops) const {
 }
 
 void HeldSetProgram::place(int stage, int op, const State& state) {
-  Placing placing{.from = &state, .stage = stage, .op = op, .live = state.live - outputs_[op],
-                  .cost = state.cost, .items = {}};
+  Placing placing{.from = &state,
+                  .stage = stage,
+                  .op = op,
+                  .live = state.live - outputs_[op],
+                  .cost = state.cost,
+                  .items = {}};
   const Bytes used = bytes_of(placing.live) + own_bytes_[op];
   if (!placing.is_first()) placing.cost += graph_.stage(op).cost;
   placing.live = (placing.live | outputs_[op]) & useful(placing.next_stage(), placing.cost);
@@ -158,8 +161,7 @@ void HeldSetProgram::list_items(Placing& placing) const {
   (placing.from->live - stays).for_each([&](int v) {
     if (bytes_[v] > 0 && !must_stay(v, placing.next_stage())) placing.items.push_back(v);
   });
-  std::ranges::stable_sort(placing.items, std::ranges::greater(),
-                           [&](int v) { return bytes_[v]; });
+  std::ranges::stable_sort(placing.items, std::ranges::greater(), [&](int v) { return bytes_[v]; });
 }
 
 /// Whether a first run from that stage on reads the value, which can no longer be made again.

@@ -21,8 +21,8 @@ struct HeldSetAnswer {
   /// The cheapest plan that costs less than `cost_below`, if there is one and the program finished.
   /// Reruns of a stage are in no particular order, and an op may run several times in a stage.
   std::optional<std::vector<OpId>> executions;
-  double bound = 0;       ///< no plan costs less than this, or than `executions`
-  bool complete = false;  ///< the program finished
+  double bound = 0;         ///< no plan costs less than this, or than `executions`
+  bool complete = false;    ///< the program finished
   std::int64_t states = 0;  ///< that were made
 };
 

@@ -314,9 +314,9 @@ struct Size {
   double share;  // of the work for each; the largest clusters take more for a few steps
 };
 
-constexpr std::array kSizes = {
-    Size{1, Gluing::loose, 1},   Size{4, Gluing::loose, 1},   Size{10, Gluing::loose, 1},
-    Size{10, Gluing::strict, 1}, Size{14, Gluing::strict, 4}, Size{12, Gluing::strict, 1}};
+constexpr std::array kSizes = {Size{1, Gluing::loose, 1},   Size{4, Gluing::loose, 1},
+                               Size{10, Gluing::loose, 1},  Size{10, Gluing::strict, 1},
+                               Size{14, Gluing::strict, 4}, Size{12, Gluing::strict, 1}};
 constexpr std::size_t kFirstLarge = 2;
 
 double shares_from(std::size_t size) {
@@ -348,8 +348,7 @@ bool BoundSteps::next(const Control& listener, const Control& part) {
   return true;
 }
 
-void raise_in_rounds(PriceBound& bound, double work, const Control& listener,
-                     const Control& part) {
+void raise_in_rounds(PriceBound& bound, double work, const Control& listener, const Control& part) {
   BoundSteps steps(bound, work);
   while (!part.should_stop() && steps.next(listener, part)) {
   }

@@ -102,8 +102,8 @@ std::optional<int> value_to_split(const remat::StageGraph& graph, const remat::P
   for (int v = 0; v < graph.num_values(); ++v) {
     const remat::StageValue& value = graph.value(v);
     const remat::Stage& maker = graph.stage(value.producer);
-    const bool may_split = maker.outputs.size() == 1 && !value.readers.empty() &&
-                           maker.latest > value.producer;
+    const bool may_split =
+        maker.outputs.size() == 1 && !value.readers.empty() && maker.latest > value.producer;
     if (!may_split || !is_at_its_price(graph, prices, value)) continue;
     const Bytes bytes = taken_for_granted(graph, maker);
     if (bytes <= most || absences(graph, v).size() > kMostCases) continue;

@@ -92,7 +92,7 @@ void SubsetTable::run(Values in, Values out, double cost) {
   const bool is_in_open = std::popcount(static_cast<Values>(in & ~there_)) == std::popcount(read);
   if (made == 0 || !is_in_open) return;
   (std::has_single_bit(made) ? run_one : run_several)(read, made, cost, least_,
-                                                          choices(Kind::run, in));
+                                                      choices(Kind::run, in));
 }
 
 void SubsetTable::drop(Values values) {

@@ -80,7 +80,7 @@ class SubsetTable {
   Values there_ = 0;  // values surely in memory
   Layout layout_{};
   int bits_ = 0;
-  double base_ = 0;           // common to all states
+  double base_ = 0;            // common to all states
   std::vector<double> least_;  // per state, on top of base_
   std::vector<double> price_;  // per state, during pay()
   std::vector<Record> records_;

@@ -144,8 +144,8 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
   for (int position : op.mutates) {
     const Tensor& written = data_.tensors[at(storage(op.inputs[at(position)]))];
     if (written.kind == Kind::resident) continue;
-    throw InputError(fmt::format("{} would write \"{}\", which is not a resident tensor.", type,
-                                 written.name));
+    throw InputError(
+        fmt::format("{} would write \"{}\", which is not a resident tensor.", type, written.name));
   }
 
   op.name = fresh_name(scoped(short_name(type)));
@@ -167,8 +167,7 @@ std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> arg
 Value Builder::call1(std::string_view type, std::vector<CallArg> args) {
   const std::vector<Value> results = call(type, std::move(args));
   if (results.size() != 1) {
-    throw InputError(fmt::format("{} has {} results, but one was expected.", type,
-                                 results.size()));
+    throw InputError(fmt::format("{} has {} results, but one was expected.", type, results.size()));
   }
   return results.front();
 }

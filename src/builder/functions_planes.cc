@@ -26,9 +26,9 @@ Value conv_transpose2d(Value x, Value weight, Value bias, const ConvOptions& opt
 }
 
 std::pair<Value, Value> max_pool2d_with_indices(Value x, const PoolOptions& options) {
-  const auto results = x.builder().call(
-      "aten::max_pool2d_with_indices", {x, options.kernel, stride_of(options), options.padding,
-                                        std::vector<std::int64_t>{1, 1}, options.ceil_mode});
+  const auto results = x.builder().call("aten::max_pool2d_with_indices",
+                                        {x, options.kernel, stride_of(options), options.padding,
+                                         std::vector<std::int64_t>{1, 1}, options.ceil_mode});
   return {results[0], results[1]};
 }
 

@@ -49,9 +49,7 @@ Value relu(Value x) { return apply("aten::relu", {x}); }
 Value silu(Value x) { return apply("aten::silu", {x}); }
 Value relu6(Value x) { return hardtanh(x, 0, 6); }
 
-Value hardtanh(Value x, double low, double high) {
-  return apply("aten::hardtanh", {x, low, high});
-}
+Value hardtanh(Value x, double low, double high) { return apply("aten::hardtanh", {x, low, high}); }
 
 Value gelu(Value x, bool tanh_approximation) {
   return apply("aten::gelu", {x, std::string(tanh_approximation ? "tanh" : "none")});

@@ -10,13 +10,12 @@ namespace lowtide {
 
 Value batch_norm(Value x, Value weight, Value bias, Value running_mean, Value running_var,
                  double momentum, double epsilon) {
-  return x.builder().call("aten::native_batch_norm", {x, weight, bias, running_mean, running_var,
-                                                      true, momentum, epsilon})[0];
+  return x.builder().call("aten::native_batch_norm",
+                          {x, weight, bias, running_mean, running_var, true, momentum, epsilon})[0];
 }
 
 Value layer_norm(Value x, Value weight, Value bias, double epsilon) {
-  return x.builder().call("aten::native_layer_norm",
-                          {x, weight.shape(), weight, bias, epsilon})[0];
+  return x.builder().call("aten::native_layer_norm", {x, weight.shape(), weight, bias, epsilon})[0];
 }
 
 Value sum(Value x, std::vector<std::int64_t> dims, bool keep_dims) {

@@ -15,9 +15,9 @@ namespace lowtide::certify {
 struct Certificate {
   /// A stage ends with the first run of its op; the bytes in use during this run have a price.
   struct Price {
-    OpId op = 0;         ///< Graph::num_ops() for the end of the sequence, and one more for the
-                         ///< rerun of a Case
-    double price = 0;    ///< cost per byte, >= 0
+    OpId op = 0;       ///< Graph::num_ops() for the end of the sequence, and one more for the
+                       ///< rerun of a Case
+    double price = 0;  ///< cost per byte, >= 0
   };
   /// Ops that run again together, one after the other: each but the last makes one large value that
   /// only the next op reads.
@@ -29,7 +29,7 @@ struct Certificate {
   using Cluster = std::vector<Rerun>;
 
   struct Proof {
-    std::vector<Price> prices;      ///< positive prices only, by ascending op
+    std::vector<Price> prices;  ///< positive prices only, by ascending op
     std::vector<Cluster> clusters;
   };
   /// The plans in which the value is live at the first run of every op, or every op after `absent`,
@@ -44,10 +44,10 @@ struct Certificate {
     std::vector<Case> cases;
   };
 
-  std::string graph;            ///< its name
+  std::string graph;  ///< its name
   int num_ops = 0;
   int num_tensors = 0;
-  std::uint64_t digest = 0;     ///< certify/digest.h
+  std::uint64_t digest = 0;  ///< certify/digest.h
   Bytes budget_bytes = 0;
   double lower_bound = 0;
   /// Absent: the bound is for plans whose first runs keep the graph's order. Else it is for all

@@ -47,9 +47,9 @@ class MustRun {
     }
   }
 
-  std::vector<std::vector<OpId>> before_;  // per op
-  std::vector<OpId> writer_;               // per storage: the last op so far that writes it
-  std::vector<std::vector<OpId>> readers_; // per storage: ops that read it since
+  std::vector<std::vector<OpId>> before_;   // per op
+  std::vector<OpId> writer_;                // per storage: the last op so far that writes it
+  std::vector<std::vector<OpId>> readers_;  // per storage: ops that read it since
 };
 
 /// Per op: how many ops of the chain must run up to, and from, its first run; itself included.

@@ -95,8 +95,7 @@ class ClusterCheck {
     }
     const int stage = stages_.of_op[id];
     if (stage == kNone || stages_.last_rerun[stage] == kNone) {
-      refuse(Flaw::runs_once, "{} may not run again, or is not needed",
-             op_text(graph_, id));
+      refuse(Flaw::runs_once, "{} may not run again, or is not needed", op_text(graph_, id));
     }
     if (op_taken_[id]) {
       refuse(Flaw::overlap, "{} is in two reruns", op_text(graph_, id));
@@ -166,8 +165,8 @@ double bound_at(const Graph& graph, const Stages& stages, Bytes budget,
                 const Certificate::Proof& proof) {
   const PriceSums prices(prices_of(stages, proof));
   SafeSum sum;
-  const double rounding = static_cast<double>(graph.num_ops()) *
-                          std::numeric_limits<double>::epsilon();
+  const double rounding =
+      static_cast<double>(graph.num_ops()) * std::numeric_limits<double>::epsilon();
   sum.add(stages.cost * (1 - rounding));
   ClusterCheck check(graph, stages);
   for (const Certificate::Cluster& cluster : proof.clusters) {
@@ -264,9 +263,7 @@ std::string_view name(Flaw flaw) {
   return "unknown";
 }
 
-double Certified::gap() const {
-  return cost <= lower_bound ? 0 : cost / lower_bound - 1;
-}
+double Certified::gap() const { return cost <= lower_bound ? 0 : cost / lower_bound - 1; }
 
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate) {
   try {
@@ -285,8 +282,8 @@ std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
     const double proved = bound_of(graph, stages, certificate);
     check_claim(graph, certificate.lower_bound, proved);
     const SequenceTotals totals = check_plan(graph, stages, plan, certificate.budget_bytes);
-    return Certified{totals.cost, totals.peak_bytes, std::min(certificate.lower_bound, proved),
-                     proved, totals.keeps_order, certificate.chain.has_value()};
+    return Certified{totals.cost, totals.peak_bytes,  std::min(certificate.lower_bound, proved),
+                     proved,      totals.keeps_order, certificate.chain.has_value()};
   } catch (const Refused& refused) {
     return refused;
   }

@@ -57,7 +57,7 @@ struct Certified {
   bool keeps_order = true;
   bool any_order = false;  ///< whether the bound is for plans in any order
 
-  double gap() const;      ///< cost / lower bound - 1; 0 when both are 0
+  double gap() const;  ///< cost / lower bound - 1; 0 when both are 0
 };
 
 /// Checks all claims of a certificate and a plan against the graph alone: shares no code with

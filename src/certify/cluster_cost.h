@@ -42,11 +42,11 @@ class ClusterCost {
   const Graph& graph_;
   const Stages& stages_;
   std::vector<TensorId> values_;
-  std::vector<Maker> makers_;    // by first stage
-  std::size_t ops_ = 0;          // of all reruns
-  std::vector<int> visits_;      // stages that touch the values or end a rerun, ascending
-  std::vector<double> bytes_;    // per set
-  std::vector<double> to_go_;    // per set held: the least cost from here on
+  std::vector<Maker> makers_;  // by first stage
+  std::size_t ops_ = 0;        // of all reruns
+  std::vector<int> visits_;    // stages that touch the values or end a rerun, ascending
+  std::vector<double> bytes_;  // per set
+  std::vector<double> to_go_;  // per set held: the least cost from here on
 };
 
 }  // namespace lowtide::certify

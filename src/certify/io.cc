@@ -89,7 +89,11 @@ T read_object(JsonValue value, std::span<const Field<T>> fields, std::string_vie
 }
 
 constexpr std::array kCaseFields = std::to_array<Field<Certificate::Case>>({
-    {"absent", false, [](Certificate::Case& c, JsonValue v) { c.absent = v.index(); return true; }},
+    {"absent", false,
+     [](Certificate::Case& c, JsonValue v) {
+       c.absent = v.index();
+       return true;
+     }},
     {"prices", true, [](Certificate::Case& c, JsonValue v) { return read_prices(c.proof, v); }},
     {"clusters", true, [](Certificate::Case& c, JsonValue v) { return read_clusters(c.proof, v); }},
 });
@@ -102,7 +106,11 @@ bool read_cases(Certificate::Split& split, JsonValue value) {
 }
 
 constexpr std::array kSplitFields = std::to_array<Field<Certificate::Split>>({
-    {"value", true, [](Certificate::Split& s, JsonValue v) { s.value = v.index(); return true; }},
+    {"value", true,
+     [](Certificate::Split& s, JsonValue v) {
+       s.value = v.index();
+       return true;
+     }},
     {"cases", true, read_cases},
 });
 
@@ -114,14 +122,32 @@ bool read_split(Certificate& certificate, JsonValue value) {
 constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"format", true, read_format},
     {"version", true, [](Certificate&, JsonValue v) { return read_version_1(v); }},
-    {"graph", true, [](Certificate& c, JsonValue v) { c.graph = v.text(); return true; }},
-    {"ops", true, [](Certificate& c, JsonValue v) { c.num_ops = v.index(); return true; }},
-    {"tensors", true, [](Certificate& c, JsonValue v) { c.num_tensors = v.index(); return true; }},
+    {"graph", true,
+     [](Certificate& c, JsonValue v) {
+       c.graph = v.text();
+       return true;
+     }},
+    {"ops", true,
+     [](Certificate& c, JsonValue v) {
+       c.num_ops = v.index();
+       return true;
+     }},
+    {"tensors", true,
+     [](Certificate& c, JsonValue v) {
+       c.num_tensors = v.index();
+       return true;
+     }},
     {"digest", true, read_digest},
     {"budget_bytes", true,
-     [](Certificate& c, JsonValue v) { c.budget_bytes = v.integer(); return true; }},
+     [](Certificate& c, JsonValue v) {
+       c.budget_bytes = v.integer();
+       return true;
+     }},
     {"lower_bound", true,
-     [](Certificate& c, JsonValue v) { c.lower_bound = v.number(); return true; }},
+     [](Certificate& c, JsonValue v) {
+       c.lower_bound = v.number();
+       return true;
+     }},
     {"model", true, read_model},
     {"chain", false, read_chain},
     {"prices", true, [](Certificate& c, JsonValue v) { return read_prices(c.proof, v); }},

@@ -33,8 +33,8 @@ struct Arguments {
 std::string table_of(const planner::Frontier& found) {
   report::Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
   for (const planner::Planned& point : found.points) {
-    const double share = static_cast<double>(point.budget_bytes) /
-                         static_cast<double>(point.keep_all_peak_bytes);
+    const double share =
+        static_cast<double>(point.budget_bytes) / static_cast<double>(point.keep_all_peak_bytes);
     table.add({format_bytes(point.budget_bytes), percent(share), percent(point.overhead()),
                percent(point.least_overhead()), percent(point.gap()),
                std::string(strategy::name(point.outcome))});

@@ -14,12 +14,9 @@ namespace {
 
 const char* name(models::Task task) {
   switch (task) {
-    case models::Task::images:
-      return "images";
-    case models::Task::tokens:
-      return "tokens";
-    case models::Task::segmentation:
-      break;
+    case models::Task::images: return "images";
+    case models::Task::tokens: return "tokens";
+    case models::Task::segmentation: break;
   }
   return "segmentation";
 }

@@ -46,8 +46,8 @@ Peaks peaks_of(const Graph& graph, double work, const Control& control) {
 
 std::string saved(const Peaks& peaks, Bytes bytes) {
   if (peaks.given == 0) return "0.0%";
-  return fmt::format("{:.1f}%", 100 * (1 - static_cast<double>(bytes) /
-                                               static_cast<double>(peaks.given)));
+  return fmt::format("{:.1f}%",
+                     100 * (1 - static_cast<double>(bytes) / static_cast<double>(peaks.given)));
 }
 
 std::string summary(const Graph& graph, const Peaks& peaks) {

@@ -8,7 +8,7 @@ namespace lowtide::cli {
 /// The exit codes of `lowtide`; docs/reference/command-line.md and every --help list the same.
 enum Exit : int {
   kSuccess = 0,
-  kFailed = 1,      ///< an op or the disk failed, or a bug in lowtide itself
+  kFailed = 1,  ///< an op or the disk failed, or a bug in lowtide itself
   kBadInput = 2,
   kInfeasible = 3,
   kStopped = 4

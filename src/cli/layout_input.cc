@@ -25,12 +25,12 @@ bool is_json(std::string_view text) {
 }
 
 void refuse_plans(const LayoutSource& source) {
-  for (const auto& [option, value] : {std::pair("--plan", source.plan),
-                                      std::pair("--strategy", source.strategy),
-                                      std::pair("--budget", source.budget)}) {
+  for (const auto& [option, value] :
+       {std::pair("--plan", source.plan), std::pair("--strategy", source.strategy),
+        std::pair("--budget", source.budget)}) {
     if (value.empty()) continue;
-    throw InputError(fmt::format("{}: {} is for a graph, and this is a table of buffers.",
-                                 source.file, option));
+    throw InputError(
+        fmt::format("{}: {} is for a graph, and this is a table of buffers.", source.file, option));
   }
 }
 
@@ -65,8 +65,8 @@ packing::BufferTable table_of(const layout::PlanBuffers& needed) {
   packing::BufferTable table{.ids = {}, .buffers = needed.buffers};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const Placement& first = needed.first[i];
-    table.ids.push_back(fmt::format("{}{}@{}", first.workspace ? 'w' : 't', first.index,
-                                    needed.buffers[i].begin));
+    table.ids.push_back(
+        fmt::format("{}{}@{}", first.workspace ? 'w' : 't', first.index, needed.buffers[i].begin));
   }
   return table;
 }

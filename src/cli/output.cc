@@ -21,9 +21,7 @@ std::string duration(double seconds) {
                          : fmt::format("{:.1f} us", seconds * 1e6);
 }
 
-std::string bytes_or_dash(std::optional<Bytes> bytes) {
-  return bytes ? format_bytes(*bytes) : "-";
-}
+std::string bytes_or_dash(std::optional<Bytes> bytes) { return bytes ? format_bytes(*bytes) : "-"; }
 
 void print(std::string_view text) {
   static bool is_unread = false;  // the reader has gone, and the command must stop (signals.h)

@@ -1,8 +1,9 @@
 #include "cli/signals.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstring>
-#include <unistd.h>
 
 #include "base/control.h"
 
@@ -21,16 +22,16 @@ extern "C" void on_broken_pipe(int) { Control::request_stop(); }
 }  // namespace
 
 void install_stop_handlers() {
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = on_stop_signal;
   action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) ::sigaction(signal, &action, nullptr);
-  struct sigaction broken {};
+  struct sigaction broken{};
   broken.sa_handler = on_broken_pipe;
   broken.sa_flags = SA_RESTART;
   ::sigaction(SIGPIPE, &broken, nullptr);
   // A write beyond the file size limit then fails with an error message, unlike the signal.
-  struct sigaction ignore {};
+  struct sigaction ignore{};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGXFSZ, &ignore, nullptr);
 }

@@ -31,9 +31,9 @@ json to_json(const OpProfile& op) {
 /// json::get would also accept and change fractions, booleans and numbers outside the type's range.
 template <typename T>
 T whole_number(const json& value) {
-  const bool fits = value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
-                                               : value.is_number_integer() &&
-                                                     std::in_range<T>(value.get<std::int64_t>());
+  const bool fits = value.is_number_unsigned()
+                        ? std::in_range<T>(value.get<std::uint64_t>())
+                        : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
   if (!fits) {
     throw InputError(fmt::format("{} must be a whole number of at most {} bits", value.dump(),
                                  std::numeric_limits<T>::digits));

@@ -11,8 +11,8 @@ namespace {
 
 std::string type_text(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensor(id);
-  std::string text = fmt::format("{}[{}]", tensor.dtype ? name(*tensor.dtype) : "?",
-                                 fmt::join(tensor.shape, ","));
+  std::string text =
+      fmt::format("{}[{}]", tensor.dtype ? name(*tensor.dtype) : "?", fmt::join(tensor.shape, ","));
   if (!tensor.strides.empty()) text += fmt::format("{{{}}}", fmt::join(tensor.strides, ","));
   const Marks marks = marks_of(graph, id);
   if (marks.conjugate) text += " conjugate";

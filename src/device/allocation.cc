@@ -175,8 +175,6 @@ void reset_allocation_peaks() {
 
 void keep(void*) {}
 
-MemorySource::Grant system_memory(std::size_t bytes) {
-  return Hook::instance().from_system(bytes);
-}
+MemorySource::Grant system_memory(std::size_t bytes) { return Hook::instance().from_system(bytes); }
 
 }  // namespace lowtide::device

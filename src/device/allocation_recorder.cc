@@ -15,7 +15,7 @@ constexpr std::int32_t kAlive = -1;
 /// The origin of recorded memory, which may outlive its recorder.
 struct AllocationRecorder::Followed {
   struct Origin {
-    Release release;     ///< of the system
+    Release release;               ///< of the system
     AllocationRecorder* recorder;  ///< null after it is gone or cleared
     std::size_t request;
     std::unique_ptr<OwnedRange> range;

@@ -95,8 +95,8 @@ MemorySource::Grant DynamicPool::allocate(std::size_t bytes) {
   const Bytes offset = region_->fit.allocate(static_cast<Bytes>(bytes));
   if (region_->fit.top() > region_->block.bytes()) {
     region_->fit.release(offset);
-    throw Error(fmt::format("the memory pool of {} is used up",
-                            format_bytes(region_->block.bytes())));
+    throw Error(
+        fmt::format("the memory pool of {} is used up", format_bytes(region_->block.bytes())));
   }
   region_->block.open_to(region_->fit.top());
   ++region_->count;

@@ -11,7 +11,7 @@ namespace lowtide::device {
 struct Slot {
   std::byte* data = nullptr;
   Bytes bytes = 0;
-  Bytes offset = 0;      ///< of the address, from the start of the block
+  Bytes offset = 0;  ///< of the address, from the start of the block
   bool beyond = false;
   bool scratch = false;  ///< shares its address with requests at other times of the profile
 };
@@ -48,8 +48,8 @@ class PlannedSource final : public MemorySource {
   MemorySource* beyond_;
   std::span<const Slot> slots_;
   std::size_t next_ = 0;
-  bool strayed_ = false;  ///< whether the running op differs from its profile
-  Bytes overrun_ = 0;  ///< of the running op: the used bytes of the reserve
+  bool strayed_ = false;    ///< whether the running op differs from its profile
+  Bytes overrun_ = 0;       ///< of the running op: the used bytes of the reserve
   Bytes beyond_bytes_ = 0;  ///< of the running op
   std::int64_t requests_ = 0;
   Bytes highest_ = 0;

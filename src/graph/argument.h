@@ -28,7 +28,7 @@ using NoneArg = std::monostate;
 /// One argument of an op in the order of its ATen schema. Lists of booleans are lists of 0 and 1; a
 /// memory format is its number (0: contiguous, 1: preserve, 2: channels last).
 using Argument = std::variant<NoneArg, TensorArg, TensorListArg, bool, std::int64_t, double,
-                              std::complex<double>, std::vector<std::int64_t>,
-                              std::vector<double>, DType, std::string>;
+                              std::complex<double>, std::vector<std::int64_t>, std::vector<double>,
+                              DType, std::string>;
 
 }  // namespace lowtide

@@ -39,8 +39,8 @@ void Graph::index() {
     const Op& o = op(id);
     for (TensorId out : o.outputs) producer_[at(out)] = id;
     for_each_distinct_input(o, [&](TensorId in) { ++reader_begin_[at(in) + 1]; });
-    const bool only_views = std::ranges::all_of(
-        o.outputs, [&](TensorId out) { return tensor(out).alias_of != kNone; });
+    const bool only_views =
+        std::ranges::all_of(o.outputs, [&](TensorId out) { return tensor(out).alias_of != kNone; });
     view_op_[at(id)] = !o.outputs.empty() && o.mutates.empty() && only_views;
     executable_ = executable_ && !o.args.empty();
   }

@@ -77,12 +77,12 @@ struct Op {
   /// The results in order, tensor lists flattened. Left out: None (a gradient that was not asked
   /// for), and the aliases that an op without fresh results returns.
   std::vector<TensorId> outputs;
-  double cost = 0;            ///< of one execution, in the graph's cost unit
-  bool cost_estimated = true; ///< from a formula rather than a measurement
-  Bytes workspace_bytes = 0;  ///< held while the op runs, besides inputs and outputs
+  double cost = 0;             ///< of one execution, in the graph's cost unit
+  bool cost_estimated = true;  ///< from a formula rather than a measurement
+  Bytes workspace_bytes = 0;   ///< held while the op runs, besides inputs and outputs
   Phase phase = Phase::forward;
   bool recomputable = true;
-  bool random = false;        ///< draws random numbers; a second execution replays the same ones
+  bool random = false;  ///< draws random numbers; a second execution replays the same ones
   std::vector<InPlace> inplace;
   /// Positions of inputs (resident tensors) that the op writes: running statistics, parameters. A
   /// second execution of a recomputable op gets None for these inputs, so that an effect happens

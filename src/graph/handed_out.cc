@@ -61,9 +61,8 @@ Graph with_results_dropped(const Graph& graph, std::span<const TensorId> results
     Tensor& tensor = data.tensors[static_cast<std::size_t>(id)];
     tensor.bytes = element_bytes(tensor);
   }
-  std::erase_if(data.outputs, [&](TensorId out) {
-    return std::ranges::count(results, graph.storage(out)) > 0;
-  });
+  std::erase_if(data.outputs,
+                [&](TensorId out) { return std::ranges::count(results, graph.storage(out)) > 0; });
   return Graph(std::move(data));
 }
 

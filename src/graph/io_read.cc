@@ -62,25 +62,49 @@ bool read_initializer(Tensor& t, JsonValue value) {
   const InitializerName& entry = find_initializer(items[0].text());
   const auto given = static_cast<int>(items.size()) - 1;
   if (given != entry.numbers) {
-    throw InputError(fmt::format("must give \"{}\" {} numbers, not {}", entry.name, entry.numbers,
-                                 given));
+    throw InputError(
+        fmt::format("must give \"{}\" {} numbers, not {}", entry.name, entry.numbers, given));
   }
-  t.init = Initializer{entry.kind, given > 0 ? items[1].number() : 0,
-                       given > 1 ? items[2].number() : 0};
+  t.init =
+      Initializer{entry.kind, given > 0 ? items[1].number() : 0, given > 1 ? items[2].number() : 0};
   return true;
 }
 
 constexpr std::array kTensorFields = std::to_array<Field<Tensor>>({
-    {"name", true, [](Tensor& t, JsonValue v) { t.name = v.text(); return true; }},
-    {"bytes", true, [](Tensor& t, JsonValue v) { t.bytes = v.integer(); return true; }},
+    {"name", true,
+     [](Tensor& t, JsonValue v) {
+       t.name = v.text();
+       return true;
+     }},
+    {"bytes", true,
+     [](Tensor& t, JsonValue v) {
+       t.bytes = v.integer();
+       return true;
+     }},
     {"kind", true, read_kind},
-    {"alias_of", false, [](Tensor& t, JsonValue v) { t.alias_of = v.index(); return true; }},
+    {"alias_of", false,
+     [](Tensor& t, JsonValue v) {
+       t.alias_of = v.index();
+       return true;
+     }},
     {"dtype", false, read_dtype},
-    {"shape", false, [](Tensor& t, JsonValue v) { t.shape = v.integers(); return true; }},
-    {"strides", false, [](Tensor& t, JsonValue v) { t.strides = v.integers(); return true; }},
+    {"shape", false,
+     [](Tensor& t, JsonValue v) {
+       t.shape = v.integers();
+       return true;
+     }},
+    {"strides", false,
+     [](Tensor& t, JsonValue v) {
+       t.strides = v.integers();
+       return true;
+     }},
     {"role", false, read_role},
     {"init", false, read_initializer},
-    {"gradient_of", false, [](Tensor& t, JsonValue v) { t.gradient_of = v.index(); return true; }},
+    {"gradient_of", false,
+     [](Tensor& t, JsonValue v) {
+       t.gradient_of = v.index();
+       return true;
+     }},
 });
 
 // ---- Ops --------------------------------------------------------------------------------------
@@ -178,21 +202,58 @@ bool read_arguments(Op& o, JsonValue value) {
 }
 
 constexpr std::array kOpFields = std::to_array<Field<Op>>({
-    {"name", true, [](Op& o, JsonValue v) { o.name = v.text(); return true; }},
-    {"type", false, [](Op& o, JsonValue v) { o.type = v.text(); return true; }},
-    {"inputs", true, [](Op& o, JsonValue v) { o.inputs = v.indices(); return true; }},
-    {"outputs", true, [](Op& o, JsonValue v) { o.outputs = v.indices(); return true; }},
-    {"cost", true, [](Op& o, JsonValue v) { o.cost = v.number(); return true; }},
+    {"name", true,
+     [](Op& o, JsonValue v) {
+       o.name = v.text();
+       return true;
+     }},
+    {"type", false,
+     [](Op& o, JsonValue v) {
+       o.type = v.text();
+       return true;
+     }},
+    {"inputs", true,
+     [](Op& o, JsonValue v) {
+       o.inputs = v.indices();
+       return true;
+     }},
+    {"outputs", true,
+     [](Op& o, JsonValue v) {
+       o.outputs = v.indices();
+       return true;
+     }},
+    {"cost", true,
+     [](Op& o, JsonValue v) {
+       o.cost = v.number();
+       return true;
+     }},
     {"cost_estimated", false,
-     [](Op& o, JsonValue v) { o.cost_estimated = v.boolean(); return true; }},
+     [](Op& o, JsonValue v) {
+       o.cost_estimated = v.boolean();
+       return true;
+     }},
     {"workspace_bytes", false,
-     [](Op& o, JsonValue v) { o.workspace_bytes = v.integer(); return true; }},
+     [](Op& o, JsonValue v) {
+       o.workspace_bytes = v.integer();
+       return true;
+     }},
     {"phase", false, read_phase},
     {"recomputable", false,
-     [](Op& o, JsonValue v) { o.recomputable = v.boolean(); return true; }},
-    {"random", false, [](Op& o, JsonValue v) { o.random = v.boolean(); return true; }},
+     [](Op& o, JsonValue v) {
+       o.recomputable = v.boolean();
+       return true;
+     }},
+    {"random", false,
+     [](Op& o, JsonValue v) {
+       o.random = v.boolean();
+       return true;
+     }},
     {"inplace", false, read_in_place},
-    {"mutates", false, [](Op& o, JsonValue v) { o.mutates = v.indices(); return true; }},
+    {"mutates", false,
+     [](Op& o, JsonValue v) {
+       o.mutates = v.indices();
+       return true;
+     }},
     {"args", false, read_arguments},
     {"allocations", false, read_allocations},
 });
@@ -207,12 +268,31 @@ bool read_format(GraphData&, JsonValue value) {
 constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
     {"format", true, read_format},
     {"version", true, [](GraphData&, JsonValue v) { return read_version_1(v); }},
-    {"outputs", true, [](GraphData& g, JsonValue v) { g.outputs = v.indices(); return true; }},
-    {"name", false, [](GraphData& g, JsonValue v) { g.name = v.text(); return true; }},
-    {"cost_unit", false, [](GraphData& g, JsonValue v) { g.cost_unit = v.text(); return true; }},
+    {"outputs", true,
+     [](GraphData& g, JsonValue v) {
+       g.outputs = v.indices();
+       return true;
+     }},
+    {"name", false,
+     [](GraphData& g, JsonValue v) {
+       g.name = v.text();
+       return true;
+     }},
+    {"cost_unit", false,
+     [](GraphData& g, JsonValue v) {
+       g.cost_unit = v.text();
+       return true;
+     }},
     {"after_bytes", false,
-     [](GraphData& g, JsonValue v) { g.after_bytes = v.integer(); return true; }},
-    {"device", false, [](GraphData& g, JsonValue v) { g.device = v.text(); return true; }},
+     [](GraphData& g, JsonValue v) {
+       g.after_bytes = v.integer();
+       return true;
+     }},
+    {"device", false,
+     [](GraphData& g, JsonValue v) {
+       g.device = v.text();
+       return true;
+     }},
 });
 
 constexpr std::array<std::string_view, 2> kStreamed{"tensors", "ops"};
@@ -249,8 +329,7 @@ GraphData read_data(std::istream& stream) {
   };
   listener.element = [&](std::string_view key, std::size_t index, JsonValue value) {
     if (key == "tensors") {
-      data.tensors.push_back(
-          read_element<Tensor>("tensor", index, value, kTensorFields, Tensor{}));
+      data.tensors.push_back(read_element<Tensor>("tensor", index, value, kTensorFields, Tensor{}));
     } else {
       data.ops.push_back(read_element<Op>("op", index, value, kOpFields, op_of_a_file));
     }

@@ -80,7 +80,10 @@ Json tensor_json(const Tensor& t) {
 }
 
 Json op_json(const Op& o) {
-  Json json{{"name", o.name}, {"type", o.type}, {"inputs", o.inputs}, {"outputs", o.outputs},
+  Json json{{"name", o.name},
+            {"type", o.type},
+            {"inputs", o.inputs},
+            {"outputs", o.outputs},
             {"cost", o.cost}};
   if (o.cost_estimated) json["cost_estimated"] = true;
   if (o.workspace_bytes != 0) json["workspace_bytes"] = o.workspace_bytes;
@@ -118,7 +121,9 @@ void append_list(std::string& text, std::string_view key, std::span<const T> ele
 
 std::string format_graph(const Graph& graph) {
   const GraphData& data = graph.data();
-  Json header{{"format", "lowtide-graph"}, {"version", 1}, {"name", data.name},
+  Json header{{"format", "lowtide-graph"},
+              {"version", 1},
+              {"name", data.name},
               {"cost_unit", data.cost_unit}};
   if (!data.device.empty()) header["device"] = data.device;
   if (data.after_bytes != 0) header["after_bytes"] = data.after_bytes;

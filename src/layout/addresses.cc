@@ -52,8 +52,8 @@ class Addresses {
   /// Adds a border to offsets that fit the arena: one that leaves the bytes after the step free if
   /// possible, else the closest one.
   Layout divided(const SectionedBuffers& whole, const std::vector<Bytes>& offsets) const {
-    const std::vector<Bytes> borders = borders_by_promise(whole, offsets, goal_.alignment,
-                                                          whole.highest_border(*goal_.capacity));
+    const std::vector<Bytes> borders =
+        borders_by_promise(whole, offsets, goal_.alignment, whole.highest_border(*goal_.capacity));
     const auto items = static_cast<std::int64_t>(offsets.size());
     const packing::PackingGoal quick{goal_.alignment, goal_.capacity,
                                      std::min(goal_.work, kPatience * items)};

@@ -85,8 +85,8 @@ Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed
     Placement placement = needed.first[i];
     placement.offset = offsets[i];
     layout.placements[buffer.begin].push_back(placement);
-    layout.arena_bytes = std::max(layout.arena_bytes,
-                                  graph.resident_bytes() + placement.offset + buffer.bytes);
+    layout.arena_bytes =
+        std::max(layout.arena_bytes, graph.resident_bytes() + placement.offset + buffer.bytes);
   }
   return layout;
 }

@@ -13,20 +13,20 @@ namespace lowtide::models {
 /// Sizes of a model; 0 means the model's own default.
 struct ModelOptions {
   std::int64_t batch = 0;
-  std::int64_t image = 0;     ///< height and width of square images
+  std::int64_t image = 0;  ///< height and width of square images
   std::int64_t classes = 0;
-  std::int64_t layers = 0;    ///< transformer blocks, LSTM steps' cells, MLP layers
+  std::int64_t layers = 0;  ///< transformer blocks, LSTM steps' cells, MLP layers
   std::int64_t width = 0;
   std::int64_t heads = 0;
   std::int64_t sequence = 0;  ///< tokens or time steps
   std::int64_t vocabulary = 0;
-  double dropout = -1;        ///< negative: the model's own default
+  double dropout = -1;  ///< negative: the model's own default
 };
 
 /// A size field of ModelOptions and its name for users.
 struct SizeOption {
   std::string_view name;  ///< "batch"
-  std::int64_t ModelOptions::*field;
+  std::int64_t ModelOptions::* field;
   std::string_view help;
 };
 /// All size options; a model reads the options for which it has a default.
@@ -44,11 +44,11 @@ struct ModelParts {
 
 /// One model family member of the zoo.
 struct Model {
-  std::string_view name;      ///< "resnet50"
-  std::string_view summary;   ///< one line
+  std::string_view name;     ///< "resnet50"
+  std::string_view summary;  ///< one line
   std::string_view paper;
   Task task;
-  ModelOptions defaults;      ///< every field that the model reads is set; others are 0
+  ModelOptions defaults;  ///< every field that the model reads is set; others are 0
   ModelParts (*build)(Builder& builder, const ModelOptions& options);
 };
 

@@ -78,9 +78,7 @@ Outputs pad(const OpCall& call) {
 }
 
 /// Zeros of the size in argument 1, with the gradient at its position.
-Outputs embedded(const OpCall& call) {
-  return {fresh(call.tensor(0).dtype, call.integers(1))};
-}
+Outputs embedded(const OpCall& call) { return {fresh(call.tensor(0).dtype, call.integers(1))}; }
 
 Shape rows_shape(const Shape& indices, std::int64_t width) {
   Shape shape = indices;

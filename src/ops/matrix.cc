@@ -64,8 +64,8 @@ Outputs attention(const OpCall& call) {
   const Shape& k = tensor_of_rank(call, 1, 4).shape;
   const Shape& v = tensor_of_rank(call, 2, 4).shape;
   if (k != v || Shape{q[0], q[1], q[3]} != Shape{k[0], k[1], k[3]}) {
-    refuse(call.type(), fmt::format("queries {}, keys {} and values {} do not fit",
-                                    format_shape(q), format_shape(k), format_shape(v)));
+    refuse(call.type(), fmt::format("queries {}, keys {} and values {} do not fit", format_shape(q),
+                                    format_shape(k), format_shape(v)));
   }
   const DType sums = query.dtype == DType::f64 ? DType::f64 : DType::f32;
   return {fresh(query.dtype, q, preserved_strides(query)),
@@ -78,8 +78,8 @@ Outputs attention_backward(const OpCall& call) {
   for (std::size_t i = 1; i <= 3; ++i) {
     const TensorType& type = tensor_of_rank(call, i, 4);
     const std::int64_t heads = type.shape[1], length = type.shape[2], width = type.shape[3];
-    outputs.push_back(fresh(type.dtype, type.shape,
-                            {length * heads * width, width, heads * width, 1}));
+    outputs.push_back(
+        fresh(type.dtype, type.shape, {length * heads * width, width, heads * width, 1}));
   }
   return outputs;
 }

@@ -26,8 +26,8 @@ void check_channels(const OpCall& call, std::size_t i, std::int64_t channels) {
 
 std::int64_t channels_of(const OpCall& call, const TensorType& input) {
   if (input.shape.size() < 2) {
-    refuse(call.type(), "needs at least 2 dimensions, but the shape is " +
-                            format_shape(input.shape));
+    refuse(call.type(),
+           "needs at least 2 dimensions, but the shape is " + format_shape(input.shape));
   }
   return input.shape[1];
 }
@@ -128,18 +128,12 @@ std::span<const OpDef> normalization_ops() {
        .infer = batch_norm_backward,
        .cheap = true,
        .flops = flops<1, 10>},
-      {.type = "aten::native_layer_norm",
-       .infer = layer_norm,
-       .cheap = true,
-       .flops = flops<0, 6>},
+      {.type = "aten::native_layer_norm", .infer = layer_norm, .cheap = true, .flops = flops<0, 6>},
       {.type = "aten::native_layer_norm_backward",
        .infer = layer_norm_backward,
        .cheap = true,
        .flops = flops<1, 10>},
-      {.type = "aten::native_group_norm",
-       .infer = group_norm,
-       .cheap = true,
-       .flops = flops<0, 6>},
+      {.type = "aten::native_group_norm", .infer = group_norm, .cheap = true, .flops = flops<0, 6>},
       {.type = "aten::native_group_norm_backward",
        .infer = group_norm_backward,
        .cheap = true,

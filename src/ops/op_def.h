@@ -38,8 +38,8 @@ class OpCall {
   bool holds(std::size_t i) const {
     return i < args_.size() && std::holds_alternative<T>(args_[i]);
   }
-  const TensorType& tensor(std::size_t i) const;        ///< throws InputError when it is not one
-  std::vector<TensorType> tensors(std::size_t i) const; ///< a tensor list
+  const TensorType& tensor(std::size_t i) const;         ///< throws InputError when it is not one
+  std::vector<TensorType> tensors(std::size_t i) const;  ///< a tensor list
   std::int64_t integer(std::size_t i) const;
   double number(std::size_t i) const;  ///< a double, or an integer as one
   bool boolean(std::size_t i) const;

@@ -22,9 +22,9 @@ void check_lists(const OpCall& call, std::size_t lists) {
     }
     for (std::size_t k = 0; k < list.size(); ++k) {
       if (list[k].shape == parameters[k].shape) continue;
-      refuse(call.type(), fmt::format("parameter {} has shape {}, but that of argument {} is {}", k,
-                                      format_shape(parameters[k].shape), i,
-                                      format_shape(list[k].shape)));
+      refuse(call.type(),
+             fmt::format("parameter {} has shape {}, but that of argument {} is {}", k,
+                         format_shape(parameters[k].shape), i, format_shape(list[k].shape)));
     }
   }
 }
@@ -81,27 +81,19 @@ OpDef adam_like(std::string_view type) {
 }
 
 OpDef in_place_op(std::string_view type) {
-  return {.type = type,
-          .infer = in_place,
-          .recomputable = false,
-          .mutates = {0},
-          .flops = per_element};
+  return {
+      .type = type, .infer = in_place, .recomputable = false, .mutates = {0}, .flops = per_element};
 }
 
 }  // namespace
 
 std::span<const OpDef> optimizer_ops() {
   static const OpDef defs[] = {
-      sgd_like("aten::_fused_sgd_"),
-      sgd_like("aten::_fused_sgd_.tensor_lr"),
-      adam_like("aten::_fused_adam_"),
-      adam_like("aten::_fused_adam_.tensor_lr"),
-      adam_like("aten::_fused_adamw_"),
-      adam_like("aten::_fused_adamw_.tensor_lr"),
-      in_place_op("aten::add_.Scalar"),
-      in_place_op("aten::add_.Tensor"),
-      in_place_op("aten::mul_.Tensor"),
-      in_place_op("aten::copy_"),
+      sgd_like("aten::_fused_sgd_"),    sgd_like("aten::_fused_sgd_.tensor_lr"),
+      adam_like("aten::_fused_adam_"),  adam_like("aten::_fused_adam_.tensor_lr"),
+      adam_like("aten::_fused_adamw_"), adam_like("aten::_fused_adamw_.tensor_lr"),
+      in_place_op("aten::add_.Scalar"), in_place_op("aten::add_.Tensor"),
+      in_place_op("aten::mul_.Tensor"), in_place_op("aten::copy_"),
   };
   return defs;
 }

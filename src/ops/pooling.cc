@@ -51,8 +51,8 @@ OutputType like_input(const OpCall& call, std::size_t i, Shape shape) {
 
 OutputType pooled(const OpCall& call, const Window& window) {
   const Shape& shape = tensor_of_rank(call, 0, 4).shape;
-  return like_input(call, 0, resized(call, 0, window.size_out(shape[2], 0),
-                                     window.size_out(shape[3], 1)));
+  return like_input(call, 0,
+                    resized(call, 0, window.size_out(shape[2], 0), window.size_out(shape[3], 1)));
 }
 
 Outputs max_pool(const OpCall& call) {
@@ -67,8 +67,11 @@ Outputs max_pool(const OpCall& call) {
 
 Outputs avg_pool(const OpCall& call) {
   const Sizes kernel = call.integers(1);
-  return {pooled(call, {kernel, or_else(call.integers(2), kernel), or_else(call.integers(3), {0}),
-                        {1}, call.boolean_or(4, false)})};
+  return {pooled(call, {kernel,
+                        or_else(call.integers(2), kernel),
+                        or_else(call.integers(3), {0}),
+                        {1},
+                        call.boolean_or(4, false)})};
 }
 
 /// The gradient of argument 1, with the same layout.
@@ -85,17 +88,15 @@ Outputs to_size(const OpCall& call) {
 
 Outputs max_unpool(const OpCall& call) {
   if (call.tensor(0).shape != call.tensor(1).shape) {
-    refuse(call.type(), fmt::format("values {} and indices {} differ in shape",
-                                    format_shape(call.tensor(0).shape),
-                                    format_shape(call.tensor(1).shape)));
+    refuse(call.type(),
+           fmt::format("values {} and indices {} differ in shape",
+                       format_shape(call.tensor(0).shape), format_shape(call.tensor(1).shape)));
   }
   return to_size<2>(call);
 }
 
 /// The gradient of a resized plane of the shape that argument 2 gives.
-Outputs upsample_backward(const OpCall& call) {
-  return {like_input(call, 0, call.integers(2))};
-}
+Outputs upsample_backward(const OpCall& call) { return {like_input(call, 0, call.integers(2))}; }
 
 /// Each element of the window is looked at once.
 double window_flops(const OpCall& call, std::span<const OutputType> outputs) {

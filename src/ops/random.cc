@@ -18,8 +18,7 @@ Outputs dropout(const OpCall& call) {
     refuse(call.type(), fmt::format("probability {} is not between 0 and 1", probability));
   }
   const Shape strides = preserved_strides(input);
-  return {fresh(input.dtype, input.shape, strides),
-          fresh(DType::boolean, input.shape, strides)};
+  return {fresh(input.dtype, input.shape, strides), fresh(DType::boolean, input.shape, strides)};
 }
 
 Outputs dropout_backward(const OpCall& call) {

@@ -40,8 +40,8 @@ Outputs amax(const OpCall& call) { return {reduced(call, call.tensor(0).dtype)};
 Outputs argmax(const OpCall& call) {
   std::vector<std::int64_t> dims;
   if (call.has(1)) dims.push_back(call.integer(1));
-  return {fresh(DType::i64, reduced_shape(call.type(), call.tensor(0).shape, dims,
-                                          call.boolean_or(2, false)))};
+  return {fresh(DType::i64,
+                reduced_shape(call.type(), call.tensor(0).shape, dims, call.boolean_or(2, false)))};
 }
 
 Outputs softmax(const OpCall& call) {

@@ -17,9 +17,7 @@ std::int64_t size_from_end(const Shape& shape, std::size_t i) {
 
 }  // namespace
 
-std::string format_shape(const Shape& shape) {
-  return fmt::format("[{}]", fmt::join(shape, ", "));
-}
+std::string format_shape(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 void refuse(std::string_view op, const std::string& what) {
   throw InputError(fmt::format("{}: {}", op, what));
@@ -52,8 +50,8 @@ std::int64_t checked_times(std::int64_t count, std::int64_t size, const Shape& s
   constexpr std::int64_t kMost = std::numeric_limits<Bytes>::max() / kLargestElementBytes;
   std::int64_t product = 0;
   if (!__builtin_mul_overflow(count, size, &product) && product <= kMost) return product;
-  throw InputError(fmt::format("a tensor of shape {} has more bytes than can be counted",
-                               format_shape(shape)));
+  throw InputError(
+      fmt::format("a tensor of shape {} has more bytes than can be counted", format_shape(shape)));
 }
 
 std::int64_t count_elements(const Shape& shape) {
@@ -72,8 +70,8 @@ Shape infer_sizes(std::string_view op, const Shape& sizes, std::int64_t elements
   }
   const bool negative = std::ranges::any_of(result, [](std::int64_t size) { return size < 0; });
   if (negative || count_elements(result) != elements) {
-    refuse(op, fmt::format("{} elements cannot be seen as shape {}", elements,
-                           format_shape(sizes)));
+    refuse(op,
+           fmt::format("{} elements cannot be seen as shape {}", elements, format_shape(sizes)));
   }
   return result;
 }

@@ -15,8 +15,7 @@ using Outputs = std::vector<OutputType>;
 
 /// The argument's memory with another shape and strides.
 OutputType view_of(const OpCall& call, Shape shape, Shape strides) {
-  return {TensorType{call.tensor(0).dtype, std::move(shape), std::move(strides)},
-          call.position(0)};
+  return {TensorType{call.tensor(0).dtype, std::move(shape), std::move(strides)}, call.position(0)};
 }
 
 std::size_t dim_arg(const OpCall& call, std::int64_t dim) {
@@ -33,10 +32,10 @@ Outputs view(const OpCall& call) {
   Shape shape = infer_sizes(call.type(), call.integers(1), self.elements());
   auto strides = view_strides(self, shape);
   if (!strides) {
-    refuse(call.type(), fmt::format("shape {} with strides {} cannot be seen as {} without a copy; "
-                                    "use reshape",
-                                    format_shape(self.shape), format_shape(self.strides),
-                                    format_shape(shape)));
+    refuse(call.type(),
+           fmt::format("shape {} with strides {} cannot be seen as {} without a copy; "
+                       "use reshape",
+                       format_shape(self.shape), format_shape(self.strides), format_shape(shape)));
   }
   return {view_of(call, std::move(shape), std::move(*strides))};
 }

@@ -31,12 +31,12 @@ class BeforeCut {
   Bytes least_with(int from, int to) const;
 
   int source_ = 0, sink_ = 1;
-  std::vector<int> node_of_;   // per stage; stages that must be in the set share the source
-  int next_;                   // node of a value
+  std::vector<int> node_of_;  // per stage; stages that must be in the set share the source
+  int next_;                  // node of a value
   solver::MaxFlow flow_;
-  Bytes own_ = 0;              // bytes that count in every order
+  Bytes own_ = 0;  // bytes that count in every order
   Bytes flow_bytes_ = 0;
-  std::vector<bool> behind_;   // per node: not in the set
+  std::vector<bool> behind_;  // per node: not in the set
 };
 
 }  // namespace lowtide::ordering

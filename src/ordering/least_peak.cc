@@ -102,9 +102,9 @@ class PeakSearch {
       const int first = std::max(0, at - width / 2);
       const int last = std::min(best_.size(), at + width / 2 + 1);
       const std::int64_t most = std::min(left, work(kOneWindow * kWindowsWork));
-      const WindowAnswer answer = least_window(
-          best_, first, last,
-          {.at_least = aim(), .below = peak_of(best_, first, last), .work = most});
+      const WindowAnswer answer =
+          least_window(best_, first, last,
+                       {.at_least = aim(), .below = peak_of(best_, first, last), .work = most});
       left -= answer.work;
       count_work(answer.work);
       if (answer.stages) {
@@ -131,9 +131,9 @@ class PeakSearch {
       return false;
     }
     Schedule other(graph_, *narrow, 0, start);
-    const WindowAnswer answer = least_window(
-        other, 0, other.size(),
-        {.at_least = aim(), .below = best_.peak(), .work = work(kWholeWork)});
+    const WindowAnswer answer =
+        least_window(other, 0, other.size(),
+                     {.at_least = aim(), .below = best_.peak(), .work = work(kWholeWork)});
     count_work(answer.work);
     if (answer.bound > aim()) bound_ = answer.bound;
     if (!answer.stages) return false;

@@ -19,9 +19,8 @@ Bytes at_end(const remat::StageGraph& graph) {
 /// The stages of a schedule, sorted by bytes in use while they run, largest first.
 std::vector<int> by_use(const Schedule& schedule) {
   std::vector<int> stages = schedule.order();
-  std::ranges::stable_sort(stages, std::ranges::greater(), [&](int stage) {
-    return schedule.in_use()[schedule.position(stage)];
-  });
+  std::ranges::stable_sort(stages, std::ranges::greater(),
+                           [&](int stage) { return schedule.in_use()[schedule.position(stage)]; });
   return stages;
 }
 

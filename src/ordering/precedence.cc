@@ -47,9 +47,7 @@ class Walk {
   }
 
   /// A view op reads no bytes; its first run keeps its place among writes by choice.
-  bool reads_bytes(OpId id) const {
-    return orders_ == Orders::same_bits || !graph_.is_view_op(id);
-  }
+  bool reads_bytes(OpId id) const { return orders_ == Orders::same_bits || !graph_.is_view_op(id); }
 
   void read(int stage, TensorId storage) {
     add(writer_[storage]);

@@ -63,8 +63,8 @@ class Unrolling {
     for (int v : original.outputs) {
       latest_[v] = static_cast<int>(values_.size());
       executed.outputs.push_back(latest_[v]);
-      values_.push_back({.tensor = stages_.value(v).tensor, .bytes = stages_.value(v).bytes,
-                         .producer = size()});
+      values_.push_back(
+          {.tensor = stages_.value(v).tensor, .bytes = stages_.value(v).bytes, .producer = size()});
     }
     for (const auto& [output, input] : original.overlays) {
       executed.overlays.push_back({latest_[output], latest_[input]});
@@ -87,9 +87,9 @@ class Unrolling {
   const remat::StageGraph& stages_;
   const Precedence& precedence_;
   std::map<OpId, int> stage_of_;
-  std::vector<int> latest_;     // per value of the graph: what the latest run made
-  std::vector<int> run_;        // per stage: the latest run
-  std::vector<int> first_run_;  // per stage
+  std::vector<int> latest_;                  // per value of the graph: what the latest run made
+  std::vector<int> run_;                     // per stage: the latest run
+  std::vector<int> first_run_;               // per stage
   std::vector<std::pair<int, int>> reruns_;  // with the stage that must not have run before
   std::vector<remat::Stage> result_;
   std::vector<remat::StageValue> values_;

@@ -13,17 +13,17 @@ namespace {
 /// Stages of a window, numbered from 0 in their order, and values that may die there.
 struct Items {
   struct Item {
-    Bytes bytes = 0;  ///< of outputs and workspace
-    Bytes stays = 0;  ///< of outputs that some stage reads
-    std::vector<int> before, after;  ///< inside the window
-    std::vector<int> reads;          ///< values that may die here
+    Bytes bytes = 0;                              ///< of outputs and workspace
+    Bytes stays = 0;                              ///< of outputs that some stage reads
+    std::vector<int> before, after;               ///< inside the window
+    std::vector<int> reads;                       ///< values that may die here
     std::vector<std::pair<int, Bytes>> overlays;  ///< a value, and bytes over it if it dies
   };
   std::vector<Item> items;
-  std::vector<Bytes> bytes;   // per value that may die
-  std::vector<int> readers;   // of it, all of them in the window
-  Bytes live = 0;             // before the first
-  std::int64_t size = 0;      // the work of one pass over all of this
+  std::vector<Bytes> bytes;  // per value that may die
+  std::vector<int> readers;  // of it, all of them in the window
+  Bytes live = 0;            // before the first
+  std::int64_t size = 0;     // the work of one pass over all of this
 };
 
 class ItemsOf {
@@ -106,7 +106,10 @@ using Done = std::vector<bool>;  // per item: whether it has run
 class Moment {
  public:
   explicit Moment(const Items& items)
-      : items_(items), left_(items.readers), missing_(items.items.size()), done_(missing_.size()),
+      : items_(items),
+        left_(items.readers),
+        missing_(items.items.size()),
+        done_(missing_.size()),
         live_(items.live) {
     for (std::size_t i = 0; i < missing_.size(); ++i) {
       missing_[i] = static_cast<int>(items.items[i].before.size());
@@ -237,9 +240,7 @@ class Search {
   }
 
   void run_what_is_free(Moment& moment, Bytes peak, std::vector<int>& way) {
-    const auto is_free = [&](int i) {
-      return moment.growth(i) <= 0 && moment.in_use(i) <= peak;
-    };
+    const auto is_free = [&](int i) { return moment.growth(i) <= 0 && moment.in_use(i) <= peak; };
     while (true) {
       const auto found = std::ranges::find_if(moment.ready(), is_free);
       spent_ += static_cast<std::int64_t>(moment.ready().size());

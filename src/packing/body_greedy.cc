@@ -74,8 +74,8 @@ class Placer {
     for (std::int32_t i : present_) {
       const Buffer& other = buffers_[i];
       if (buffer.end <= other.begin || other.end <= buffer.begin) continue;
-      forbidden.push_back({at_[i] - buffer.bytes - body.inner[m] + 1,
-                           at_[i] + other.bytes - body.inner[m]});
+      forbidden.push_back(
+          {at_[i] - buffer.bytes - body.inner[m] + 1, at_[i] + other.bytes - body.inner[m]});
     }
   }
 

@@ -17,25 +17,16 @@
 namespace lowtide::packing {
 namespace {
 
-enum class Column : std::uint8_t {
-  id,
-  lower,
-  upper,
-  last,
-  size,
-  alignment,
-  offset,
-  same,
-  group
-};
+enum class Column : std::uint8_t { id, lower, upper, last, size, alignment, offset, same, group };
 
 using Name = std::pair<std::string_view, Column>;
-constexpr std::array kNames{
-    Name{"id", Column::id},          Name{"buffer", Column::id},    Name{"buffer_id", Column::id},
-    Name{"lower", Column::lower},    Name{"start", Column::lower},  Name{"begin", Column::lower},
-    Name{"upper", Column::upper},    Name{"end", Column::last},     Name{"size", Column::size},
-    Name{"alignment", Column::alignment}, Name{"offset", Column::offset},
-    Name{"same", Column::same},      Name{"group", Column::group}};
+constexpr std::array kNames{Name{"id", Column::id},         Name{"buffer", Column::id},
+                            Name{"buffer_id", Column::id},  Name{"lower", Column::lower},
+                            Name{"start", Column::lower},   Name{"begin", Column::lower},
+                            Name{"upper", Column::upper},   Name{"end", Column::last},
+                            Name{"size", Column::size},     Name{"alignment", Column::alignment},
+                            Name{"offset", Column::offset}, Name{"same", Column::same},
+                            Name{"group", Column::group}};
 
 std::string_view trimmed(std::string_view text) {
   constexpr std::string_view kBlank = " \t\r";

@@ -82,7 +82,7 @@ class OrderedPacker {
   };
 
   Bytes find(const Buffer& buffer, Fit fit) {
-    Bytes top = 0;  // of the buffers passed so far
+    Bytes top = 0;                                    // of the buffers passed so far
     std::optional<std::pair<Bytes, Bytes>> tightest;  // slack, offset
     const auto stop = placed_.end();
     auto at = placed_.begin();

@@ -49,9 +49,7 @@ Preference plain(const Instance& instance, std::int64_t n) {
 constexpr std::int64_t kPlain = 4;
 
 /// Uniform in [0, 1); the same with every standard library.
-double uniform(std::mt19937_64& random) {
-  return static_cast<double>(random() >> 11) * 0x1p-53;
-}
+double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
 Preference mixed(const Instance& instance, std::int64_t n) {
   std::mt19937_64 random(static_cast<std::uint64_t>(n));

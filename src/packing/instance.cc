@@ -68,9 +68,8 @@ Instance instance_of(const std::vector<Buffer>& buffers) {
   instance.unit = 0;
   for (std::int32_t i : instance.buffers) {
     const Buffer& buffer = buffers[i];
-    const Item item{clique_from(buffer.begin), clique_from(buffer.end) - 1,
-                    buffer.bytes, buffer.alignment,
-                    buffer.fixed.value_or(Item::kFree)};
+    const Item item{clique_from(buffer.begin), clique_from(buffer.end) - 1, buffer.bytes,
+                    buffer.alignment, buffer.fixed.value_or(Item::kFree)};
     instance.unit = std::gcd(instance.unit, item.bytes);
     if (buffer.fixed) instance.unit = std::gcd(instance.unit, *buffer.fixed);
     instance.items.push_back(item);

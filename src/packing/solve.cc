@@ -57,8 +57,8 @@ bool can_search(const Instance& instance, std::int64_t work) {
 /// Lowers a packing by several searches in turn, until it is proven lowest or the work is used up.
 class Descent {
  public:
-  Descent(const Instance& instance, const PackingGoal& goal, std::int64_t work,
-          SolvedPacking& best, const Control& control)
+  Descent(const Instance& instance, const PackingGoal& goal, std::int64_t work, SolvedPacking& best,
+          const Control& control)
       : instance_(instance),
         goal_(goal),
         best_(best),
@@ -255,8 +255,7 @@ class Descent {
     set_of_buffers(instance_, offsets, best_.packing.offsets);
     best_.packing.height = 0;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
-      best_.packing.height =
-          std::max(best_.packing.height, offsets[i] + instance_.items[i].bytes);
+      best_.packing.height = std::max(best_.packing.height, offsets[i] + instance_.items[i].bytes);
     }
     return true;
   }

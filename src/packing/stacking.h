@@ -68,8 +68,8 @@ class Stacking {
   void sort_levels();
 
   const std::vector<Item>& items_;
-  std::vector<Bytes> offsets_, reaches_;       // per item
-  std::vector<Contacts> below_, above_;        // per item
+  std::vector<Bytes> offsets_, reaches_;            // per item
+  std::vector<Contacts> below_, above_;             // per item
   std::vector<char> offset_is_old_, reach_is_old_;  // per item
   std::vector<Level> levels_;
   std::size_t first_changed_ = 0, end_changed_ = 0;  // range of changed levels

@@ -149,9 +149,9 @@ std::vector<std::string> groups_of(const std::vector<Body>& bodies,
     const std::string& group = groups[body.members.front()];
     for (std::int32_t i : body.members) {
       if (groups[i] == group) continue;
-      throw InputError(fmt::format(
-          "buffers {} and {} share an offset, but not their group; put both into one.",
-          body.members.front(), i));
+      throw InputError(
+          fmt::format("buffers {} and {} share an offset, but not their group; put both into one.",
+                      body.members.front(), i));
     }
     result.push_back(group);
   }

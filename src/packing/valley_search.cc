@@ -315,7 +315,7 @@ class Search {
 
   void push(const Place& place) {
     const Clique& clique = cliques_[place.clique];
-    Choice choice{place.clique, place.part,       clique.floor,    floor_without(place),
+    Choice choice{place.clique,  place.part,      clique.floor,    floor_without(place),
                   trail_.mark(), options_.size(), options_.size(), options_.size()};
     for (ItemId i : clique.members) {
       if (!placed_[i] && lowest_[i] == clique.floor && !lies_on_smaller(i, clique) &&
@@ -401,13 +401,13 @@ class Search {
   const Guide& guide_;
   std::vector<Clique> cliques_;
   std::vector<CliqueId> queue_;
-  std::vector<bool> queued_;                     // per clique
-  std::vector<std::vector<ItemId>> obstacles_;   // per item; empty without fixed items
-  std::vector<Bytes> placed_;                    // per item: 1 if placed
-  std::vector<Bytes> lowest_;                    // per unplaced item: its lowest possible offset
-  std::vector<Bytes> offsets_;                   // per placed item
+  std::vector<bool> queued_;                    // per clique
+  std::vector<std::vector<ItemId>> obstacles_;  // per item; empty without fixed items
+  std::vector<Bytes> placed_;                   // per item: 1 if placed
+  std::vector<Bytes> lowest_;                   // per unplaced item: its lowest possible offset
+  std::vector<Bytes> offsets_;                  // per placed item
   std::vector<Choice> choices_;
-  std::vector<ItemId> options_;                  // of all choices, one after the other
+  std::vector<ItemId> options_;  // of all choices, one after the other
   Trail trail_;
   std::int64_t nodes_ = 0;
   std::int64_t work_ = 0;

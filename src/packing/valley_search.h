@@ -28,8 +28,8 @@ enum class Verdict : std::uint8_t { packed, impossible, out_of_work };
 struct Attempt {
   Verdict verdict = Verdict::out_of_work;
   std::vector<Bytes> offsets;  ///< per item, when packed
-  std::int64_t nodes = 0;   ///< branches tried, and choices abandoned
-  std::int64_t work = 0;  ///< items visited: a deterministic measure of time
+  std::int64_t nodes = 0;      ///< branches tried, and choices abandoned
+  std::int64_t work = 0;       ///< items visited: a deterministic measure of time
 };
 
 /// Looks for a packing no higher than `capacity` by depth-first branch and bound; the verdict is

@@ -17,9 +17,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<Verb, std::string_view>, 4> kVerbs{{
-    {Verb::run, "run"}, {Verb::free, "free"}, {Verb::offload, "offload"},
-    {Verb::prefetch, "prefetch"}}};
+constexpr std::array<std::pair<Verb, std::string_view>, 4> kVerbs{{{Verb::run, "run"},
+                                                                   {Verb::free, "free"},
+                                                                   {Verb::offload, "offload"},
+                                                                   {Verb::prefetch, "prefetch"}}};
 
 // ---- Reading ----------------------------------------------------------------------------------
 
@@ -49,8 +50,8 @@ Verb read_verb(JsonValue value) {
   for (const auto& [verb, text] : kVerbs) {
     if (value.text() == text) return verb;
   }
-  throw InputError(fmt::format(
-      "must be \"run\", \"free\", \"offload\" or \"prefetch\", not \"{}\"", value.text()));
+  throw InputError(fmt::format("must be \"run\", \"free\", \"offload\" or \"prefetch\", not \"{}\"",
+                               value.text()));
 }
 
 Action read_action(JsonValue value) {
@@ -105,18 +106,51 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
     {"format", true, read_format},
     {"version", true, [](Draft&, JsonValue v) { return read_version_1(v); }},
     {"actions", true, read_actions},
-    {"cost", true, [](Draft& d, JsonValue v) { d.plan.cost = v.number(); return true; }},
+    {"cost", true,
+     [](Draft& d, JsonValue v) {
+       d.plan.cost = v.number();
+       return true;
+     }},
     {"peak_bytes", true,
-     [](Draft& d, JsonValue v) { d.plan.peak_bytes = v.integer(); return true; }},
-    {"graph", false, [](Draft& d, JsonValue v) { d.plan.graph = v.text(); return true; }},
-    {"strategy", false, [](Draft& d, JsonValue v) { d.plan.strategy = v.text(); return true; }},
+     [](Draft& d, JsonValue v) {
+       d.plan.peak_bytes = v.integer();
+       return true;
+     }},
+    {"graph", false,
+     [](Draft& d, JsonValue v) {
+       d.plan.graph = v.text();
+       return true;
+     }},
+    {"strategy", false,
+     [](Draft& d, JsonValue v) {
+       d.plan.strategy = v.text();
+       return true;
+     }},
     {"budget_bytes", false,
-     [](Draft& d, JsonValue v) { d.plan.budget_bytes = v.integer(); return true; }},
+     [](Draft& d, JsonValue v) {
+       d.plan.budget_bytes = v.integer();
+       return true;
+     }},
     {"lower_bound", false,
-     [](Draft& d, JsonValue v) { d.plan.lower_bound = v.number(); return true; }},
-    {"model", false, [](Draft& d, JsonValue v) { d.plan.model = v.text(); return true; }},
-    {"seconds", false, [](Draft& d, JsonValue v) { d.plan.seconds = v.number(); return true; }},
-    {"arena_bytes", false, [](Draft& d, JsonValue v) { d.arena_bytes = v.integer(); return true; }},
+     [](Draft& d, JsonValue v) {
+       d.plan.lower_bound = v.number();
+       return true;
+     }},
+    {"model", false,
+     [](Draft& d, JsonValue v) {
+       d.plan.model = v.text();
+       return true;
+     }},
+    {"seconds", false,
+     [](Draft& d, JsonValue v) {
+       d.plan.seconds = v.number();
+       return true;
+     }},
+    {"arena_bytes", false,
+     [](Draft& d, JsonValue v) {
+       d.arena_bytes = v.integer();
+       return true;
+     }},
     {"borders", false, read_borders},
     {"offsets", false, read_offsets},
 });
@@ -129,8 +163,8 @@ Plan finished(Draft draft) {
                 std::move(draft.borders)};
   for (auto& [at, placements] : *draft.offsets) {
     if (static_cast<std::size_t>(at) >= count) {
-      throw InputError(fmt::format("\"offsets\" has addresses for action {}, but there are {}", at,
-                                   count));
+      throw InputError(
+          fmt::format("\"offsets\" has addresses for action {}, but there are {}", at, count));
     }
     layout.placements[at] = std::move(placements);
   }
@@ -196,7 +230,9 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
 }
 
 Json header_json(const Plan& plan) {
-  Json header{{"format", "lowtide-plan"}, {"version", 1}, {"graph", plan.graph},
+  Json header{{"format", "lowtide-plan"},
+              {"version", 1},
+              {"graph", plan.graph},
               {"strategy", plan.strategy}};
   if (plan.budget_bytes) header["budget_bytes"] = *plan.budget_bytes;
   header["cost"] = plan.cost;

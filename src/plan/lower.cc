@@ -72,9 +72,8 @@ class Binder {
   }
 
   bool is_live_view_op(OpId id) const {
-    return graph_.is_view_op(id) && std::ranges::all_of(graph_.op(id).outputs, [&](TensorId out) {
-      return is_live(out);
-    });
+    return graph_.is_view_op(id) &&
+           std::ranges::all_of(graph_.op(id).outputs, [&](TensorId out) { return is_live(out); });
   }
 
   /// The view op to run for a tensor that `user` needs.

@@ -23,7 +23,7 @@ struct Action {
 struct Placement {
   bool workspace = false;  ///< of the op `index`; else the storage of the tensor `index`
   std::int32_t index = 0;
-  Bytes offset = 0;        ///< from the start of the arena, which excludes resident tensors
+  Bytes offset = 0;  ///< from the start of the arena, which excludes resident tensors
   bool operator==(const Placement&) const = default;
 };
 
@@ -47,7 +47,7 @@ struct Plan {
   Bytes peak_bytes = 0;
   std::optional<double> lower_bound;  ///< no plan under `model` within the budget costs less
   std::string model = "fixed-order";
-  double seconds = 0;                 ///< planning time
+  double seconds = 0;  ///< planning time
   std::optional<Layout> layout;
 };
 

@@ -121,8 +121,8 @@ class Checker {
       fail(Rule::over_budget, "the peak of {} bytes exceeds the budget of {}", peak_, *budget);
     }
     if (plan_.layout && arena_bytes() > *budget) {
-      fail(Rule::arena_over_budget, "the arena of {} bytes exceeds the budget of {}",
-           arena_bytes(), *budget);
+      fail(Rule::arena_over_budget, "the arena of {} bytes exceeds the budget of {}", arena_bytes(),
+           *budget);
     }
   }
 

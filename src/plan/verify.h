@@ -10,23 +10,23 @@ namespace lowtide {
 
 /// The rules of a plan. Each can be broken in one named way.
 enum class Rule : std::uint8_t {
-  bad_index,           ///< an op, tensor or output position does not exist
-  input_not_live,      ///< a run needs a tensor that is not live
-  output_already_live, ///< a run makes a tensor that is already live
-  runs_twice,          ///< an op that may run once runs again
-  stale_input,         ///< an op runs again after its input was overwritten
-  bad_in_place,        ///< the graph does not allow this in-place write
-  not_live,            ///< free, offload or view of a storage that is not live
-  bad_prefetch,        ///< of a tensor that is live or was never offloaded
-  missing_effect,      ///< an op with an effect never runs
-  output_not_live,     ///< a graph output is missing at the end
-  over_budget,         ///< the peak of live bytes exceeds the budget
-  no_address,          ///< a storage or workspace with bytes has no offset
+  bad_index,            ///< an op, tensor or output position does not exist
+  input_not_live,       ///< a run needs a tensor that is not live
+  output_already_live,  ///< a run makes a tensor that is already live
+  runs_twice,           ///< an op that may run once runs again
+  stale_input,          ///< an op runs again after its input was overwritten
+  bad_in_place,         ///< the graph does not allow this in-place write
+  not_live,             ///< free, offload or view of a storage that is not live
+  bad_prefetch,         ///< of a tensor that is live or was never offloaded
+  missing_effect,       ///< an op with an effect never runs
+  output_not_live,      ///< a graph output is missing at the end
+  over_budget,          ///< the peak of live bytes exceeds the budget
+  no_address,           ///< a storage or workspace with bytes has no offset
   negative_address,
-  overlap,             ///< two live storages or workspaces share bytes
-  over_border,         ///< a storage or workspace crosses a border of two sections
+  overlap,      ///< two live storages or workspaces share bytes
+  over_border,  ///< a storage or workspace crosses a border of two sections
   arena_over_budget,
-  wrong_claim          ///< the plan's own cost, peak or arena differs from the replayed one
+  wrong_claim  ///< the plan's own cost, peak or arena differs from the replayed one
 };
 
 std::string_view name(Rule rule);

@@ -23,8 +23,8 @@ class Walk {
     const Bytes peak = keep_all_reference(graph_).peak_bytes;
     found_.floor_bytes = bounds::budget_floor(graph_);
     add(smallest());
-    const Bytes low = found_.points.empty() ? found_.floor_bytes
-                                            : found_.points.front().budget_bytes;
+    const Bytes low =
+        found_.points.empty() ? found_.floor_bytes : found_.points.front().budget_bytes;
     for (Bytes budget : budgets_above(low, peak)) {
       if (!Control::stop_requested()) add(plan(budget, 1.0 / left_));
     }

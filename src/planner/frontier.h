@@ -20,8 +20,8 @@ struct Frontier {
 };
 
 /// Plans within `points` budgets (at least 2), evenly spaced. A time limit of `control` is shared
-/// among them. A plan for a smaller budget is also one for a larger, and a bound for a larger budget
-/// is also one for a smaller: so the curve is monotone. Errors as for plan_within().
+/// among them. A plan for a smaller budget is also one for a larger, and a bound for a larger
+/// budget is also one for a smaller: so the curve is monotone. Errors as for plan_within().
 Frontier frontier(const Graph& graph, const strategy::Strategy& strategy, int points,
                   const strategy::GivenOptions& options, Control& control);
 

@@ -66,8 +66,8 @@ std::string format_more(const MoreBudget& more, const Planned& planned) {
   };
   std::string text = fmt::format("With {} more", format_bytes(more.extra_bytes));
   if (more.saves) {
-    text += fmt::format(", a plan was found that saves {:.2f}% of keep-all's cost",
-                        share(*more.saves));
+    text +=
+        fmt::format(", a plan was found that saves {:.2f}% of keep-all's cost", share(*more.saves));
   }
   if (more.saves_at_most) {
     text += fmt::format("{}no plan saves more than {:.2f}%{}{}", more.saves ? "; " : ", ",

@@ -13,7 +13,7 @@ namespace lowtide::planner {
 /// A plan with addresses that fit, and how good it is.
 struct Planned {
   strategy::Outcome outcome = strategy::Outcome::infeasible;
-  std::optional<Plan> plan;            ///< verified; its arena is within the budget
+  std::optional<Plan> plan;  ///< verified; its arena is within the budget
   Bytes budget_bytes = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
@@ -28,10 +28,10 @@ struct Planned {
   std::string message;
   std::string why_not_less;  ///< when infeasible: the bytes that any budget must hold
 
-  double overhead() const;              ///< cost / keep-all cost - 1
+  double overhead() const;  ///< cost / keep-all cost - 1
   /// Lower bound / keep-all cost - 1: no plan within the budget has less.
   std::optional<double> least_overhead() const;
-  std::optional<double> gap() const;    ///< cost / lower bound - 1
+  std::optional<double> gap() const;  ///< cost / lower bound - 1
 };
 
 /// Runs a strategy within a budget of bytes: decide, lower, write in place, lay out, verify. When

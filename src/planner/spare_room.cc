@@ -144,9 +144,8 @@ std::vector<OpId> without_views(const remat::StageGraph& stages, std::span<const
   std::vector<OpId> ops = remat::stage_order(stages);
   std::ranges::sort(ops);
   std::vector<OpId> result;
-  std::ranges::copy_if(executions, std::back_inserter(result), [&](OpId id) {
-    return std::ranges::binary_search(ops, id);
-  });
+  std::ranges::copy_if(executions, std::back_inserter(result),
+                       [&](OpId id) { return std::ranges::binary_search(ops, id); });
   return result;
 }
 

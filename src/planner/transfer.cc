@@ -40,7 +40,7 @@ bool same_structure(const Graph& a, const Graph& b) {
 }
 
 std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& plan,
-                                Bytes budget) {
+                             Bytes budget) {
   if (!same_structure(graph, from)) return std::nullopt;
   Plan result = with_in_place(graph, lower(graph, executions(plan)));
   if (result.peak_bytes > budget) return std::nullopt;

@@ -14,7 +14,6 @@ bool same_structure(const Graph& a, const Graph& b);
 /// executions in the same order, with in-place writes, addresses and figures of this graph. Nothing
 /// when the structures differ, or when the plan needs more than `budget` (residents included). No
 /// lower bound carries over. Needs milliseconds, where a search needs seconds.
-std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& plan,
-                                Bytes budget);
+std::optional<Plan> transfer(const Graph& graph, const Graph& from, const Plan& plan, Bytes budget);
 
 }  // namespace lowtide::planner

@@ -29,8 +29,7 @@ Operands operands(const Graph& graph, const std::vector<TensorId>& tensors) {
   for (TensorId id : storages) {
     const Bytes bytes = graph.tensor(id).bytes;
     result.bytes += bytes;
-    const bool is_largest =
-        result.largest == kNone || bytes > graph.tensor(result.largest).bytes;
+    const bool is_largest = result.largest == kNone || bytes > graph.tensor(result.largest).bytes;
     if (is_largest && bytes > 0) result.largest = id;
   }
   return result;
@@ -54,10 +53,10 @@ std::string residents_text(const Graph& graph) {
 
 std::string op_text(const Graph& graph, const Floor& floor) {
   const Op& op = graph.op(floor.op);
-  return fmt::format(
-      ", and op {} (\"{}\") alone needs {} besides: it {}, {}, works in {}", floor.op, op.name,
-      format_bytes(floor.bytes - graph.resident_bytes()), operands_text(graph, "reads", op.inputs),
-      operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));
+  return fmt::format(", and op {} (\"{}\") alone needs {} besides: it {}, {}, works in {}",
+                     floor.op, op.name, format_bytes(floor.bytes - graph.resident_bytes()),
+                     operands_text(graph, "reads", op.inputs),
+                     operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));
 }
 
 /// What the user can change, with the bytes that are at stake.

@@ -44,9 +44,10 @@ cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Reque
   for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
     const Tensor& tensor = graph.tensor(op.outputs[i]);
     const auto elements = static_cast<Bytes>(results[i].nbytes());
-    const int request = tensor.alias_of == kNone && results[i].numel() > 0
-                            ? storage_request(requests, results[i], std::max(tensor.bytes, elements))
-                            : -1;
+    const int request =
+        tensor.alias_of == kNone && results[i].numel() > 0
+            ? storage_request(requests, results[i], std::max(tensor.bytes, elements))
+            : -1;
     if (request >= 0)
       profile.allocations[static_cast<std::size_t>(request)].output = static_cast<int>(i);
   }

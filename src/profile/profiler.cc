@@ -51,8 +51,8 @@ std::string device_name() { return device::cpu_device().name(); }
 int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
                 Measure measure) {
   if (!graph.executable()) {
-    throw InputError(fmt::format(
-        "graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
+    throw InputError(
+        fmt::format("graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
   }
   const device::ComputeDevice& device = device::cpu_device();
   cost::require_device(profile, device.name());

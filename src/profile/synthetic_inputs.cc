@@ -18,7 +18,7 @@ namespace lowtide::profile {
 namespace {
 
 constexpr Bytes kTileBytes = Bytes{1} << 18;  ///< at most
-constexpr std::int64_t kRun = 32;  ///< equal neighbours; divides the elements of a tile
+constexpr std::int64_t kRun = 32;             ///< equal neighbours; divides the elements of a tile
 
 Shape strides_of(const Tensor& tensor) {
   return tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
@@ -46,8 +46,8 @@ std::vector<TensorId> distinct(const Op& op) {
 struct IndexRule {
   std::string_view type;
   std::size_t indices;
-  std::size_t source;       ///< the indexed tensor, or the number that bounds the indices
-  std::int64_t dim;  ///< of the source; kByArgument: given by argument 1; kPlane: the last two
+  std::size_t source;  ///< the indexed tensor, or the number that bounds the indices
+  std::int64_t dim;    ///< of the source; kByArgument: given by argument 1; kPlane: the last two
 };
 constexpr std::int64_t kByArgument = 100;
 constexpr std::int64_t kPlane = 101;
@@ -71,15 +71,15 @@ constexpr std::array kIndexRules = {
 
 /// Matrix products of groups of rows: argument 2 holds the end of each group of rows of argument 0.
 /// Without rows in the groups the measured time would be that of an empty op.
-constexpr std::array<std::string_view, 3> kGrouped = {
-    "aten::_grouped_mm", "transformers::grouped_mm_fallback",
-    "transformers::grouped_mm_fallback_backward"};
+constexpr std::array<std::string_view, 3> kGrouped = {"aten::_grouped_mm",
+                                                      "transformers::grouped_mm_fallback",
+                                                      "transformers::grouped_mm_fallback_backward"};
 constexpr std::size_t kGroupEnds = 2;
 
 /// Ops whose argument 1 must not hold zeros: integer divisors, row numbers from 1 on.
-constexpr std::array<std::string_view, 5> kOnes = {
-    "aten::div.Tensor_mode", "aten::floor_divide", "aten::fmod.Tensor", "aten::remainder.Tensor",
-    "aten::linalg_lu_solve"};
+constexpr std::array<std::string_view, 5> kOnes = {"aten::div.Tensor_mode", "aten::floor_divide",
+                                                   "aten::fmod.Tensor", "aten::remainder.Tensor",
+                                                   "aten::linalg_lu_solve"};
 
 const Tensor* tensor_argument(const Graph& graph, const Op& op, std::size_t index) {
   if (index >= op.args.size()) return nullptr;
@@ -100,8 +100,8 @@ std::int64_t index_limit(const Graph& graph, const Op& op, const IndexRule& rule
   const auto rank = static_cast<std::int64_t>(source->shape.size());
   if (rank == 0) return 1;
   const auto size = [&](std::int64_t dim) {
-    return source->shape[static_cast<std::size_t>(std::clamp<std::int64_t>(
-        dim < 0 ? dim + rank : dim, 0, rank - 1))];
+    return source->shape[static_cast<std::size_t>(
+        std::clamp<std::int64_t>(dim < 0 ? dim + rank : dim, 0, rank - 1))];
   };
   if (rule.dim == kPlane) return size(-1) * size(-2);
   return size(rule.dim == kByArgument ? integer_argument(op, 1) : rule.dim);
@@ -146,8 +146,7 @@ at::Tensor uniform(std::int64_t count) {
 /// come in runs, as after an activation or under a causal mask: on pure noise, kernels with a
 /// branch per element would suffer mispredictions and be timed far too slow. It needs little
 /// memory, since the budget of a step may leave no more.
-at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit,
-                std::int64_t integer) {
+at::Tensor tile(DType dtype, Bytes bytes, std::optional<std::int64_t> limit, std::int64_t integer) {
   const Bytes element = element_bytes(dtype);
   const std::int64_t count = align_up(std::min(bytes, kTileBytes), kRun * element) / element;
   if (limit) return uniform(count).mul_(*limit).floor_().to(runtime::scalar_type(dtype));
@@ -189,8 +188,9 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     const Tensor& tensor = graph.tensor(id);
     const Bytes bytes = extent_bytes(tensor);
     const std::optional<at::Tensor> ends = group_ends(graph, op, id);
-    repeat(ends ? *ends : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
-                               plain_integer(graph, op, id)),
+    repeat(ends ? *ends
+                : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
+                       plain_integer(graph, op, id)),
            data, bytes);
     made[id] = marked(runtime::tensor_over(data, tensor, device), marks_of(graph, id));
     data += align_up(bytes, packing::kArenaAlignment);

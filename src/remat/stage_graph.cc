@@ -117,8 +117,7 @@ struct StageGraph::Builder {
   void make(Stage& stage, int here, TensorId id) {
     value_of[id] = result.num_values();
     stage.outputs.push_back(value_of[id]);
-    result.values_.push_back(
-        {.tensor = id, .bytes = graph.tensor(id).bytes, .producer = here});
+    result.values_.push_back({.tensor = id, .bytes = graph.tensor(id).bytes, .producer = here});
   }
 
   void pin(OpId id, TensorId view) {
@@ -138,9 +137,8 @@ struct StageGraph::Builder {
     stage.deadline = stage.latest = i;
     if (!graph.op(stage.op).recomputable) return;
     const auto first = result.stages_.begin();
-    const auto expiry = std::partition_point(first, result.stages_.end() - 1, [&](const Stage& s) {
-      return s.op < expires[stage.op];
-    });
+    const auto expiry = std::partition_point(
+        first, result.stages_.end() - 1, [&](const Stage& s) { return s.op < expires[stage.op]; });
     stage.latest = static_cast<int>(expiry - first);
     if (!pinned[stage.op]) stage.deadline = stage.latest;
   }

@@ -19,14 +19,14 @@ struct Stage {
   struct Overlay {
     int output, input;
   };
-  OpId op = kNone;           ///< kNone for the end
+  OpId op = kNone;  ///< kNone for the end
   double cost = 0;
   Bytes workspace = 0;
-  Bytes in_place = 0;        ///< at most this many bytes of dying inputs may lie under outputs
+  Bytes in_place = 0;             ///< at most this many bytes of dying inputs may lie under outputs
   std::vector<int> inputs = {};   ///< values, each once; through views too
   std::vector<int> outputs = {};  ///< values
   std::vector<Overlay> overlays = {};  ///< the writes in place of plans, in order of preference
-  int deadline = 0;          ///< the last stage in which the op may run again; its own if none
+  int deadline = 0;  ///< the last stage in which the op may run again; its own if none
   /// The same for any plan. Strategies hold the inputs of a view op unless it is plain, but a plan
   /// may run that op again too, so a bound must use this.
   int latest = 0;

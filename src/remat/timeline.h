@@ -31,7 +31,7 @@ class Timeline {
   std::int64_t work() const { return work_; }
 
  private:
-  static constexpr int kBlock = 64;          // stages
+  static constexpr int kBlock = 64;           // stages
   static constexpr int kGroup = 64 * kBlock;  // stages
   /// Of a block or of a group.
   struct Part {

@@ -114,9 +114,9 @@ class Walk {
   const std::vector<Bytes>& memory_;
   Bytes budget_;
   Summits summits_;
-  std::vector<std::int32_t> ended_;                // per storage: the action that last ended it
-  std::vector<std::optional<Absence>> waiting_;    // per storage: made again, not yet read
-  std::vector<std::optional<Absence>> worst_;      // per op
+  std::vector<std::int32_t> ended_;              // per storage: the action that last ended it
+  std::vector<std::optional<Absence>> waiting_;  // per storage: made again, not yet read
+  std::vector<std::optional<Absence>> worst_;    // per op
 };
 
 }  // namespace

@@ -84,9 +84,7 @@ std::string again_text(const Graph& graph, const Explanation& e, int most) {
 
 }  // namespace
 
-double Explanation::overhead() const {
-  return keep_all_cost > 0 ? cost / keep_all_cost - 1 : 0;
-}
+double Explanation::overhead() const { return keep_all_cost > 0 ? cost / keep_all_cost - 1 : 0; }
 
 Explanation explain(const Graph& graph, const Plan& plan) {
   const Replay replayed = replay(graph, plan);

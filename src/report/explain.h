@@ -26,17 +26,17 @@ struct Explanation {
   };
 
   Bytes peak_bytes = 0;
-  OpId peak_op = kNone;         ///< that runs at the peak; kNone when no op does
-  Bytes resident_bytes = 0;     ///< held throughout
+  OpId peak_op = kNone;                  ///< that runs at the peak; kNone when no op does
+  Bytes resident_bytes = 0;              ///< held throughout
   std::vector<ResidentBytes> residents;  ///< the same by kind, largest first
-  Bytes workspace_bytes = 0;    ///< of the op at the peak
-  std::vector<Held> held;       ///< values at the peak, largest first
-  std::vector<Again> again;     ///< most expensive first
+  Bytes workspace_bytes = 0;             ///< of the op at the peak
+  std::vector<Held> held;                ///< values at the peak, largest first
+  std::vector<Again> again;              ///< most expensive first
   double cost = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
 
-  double overhead() const;      ///< cost / keep-all cost - 1; 0 when keep-all costs nothing
+  double overhead() const;  ///< cost / keep-all cost - 1; 0 when keep-all costs nothing
 };
 
 /// Replays a valid plan; throws InputError when it breaks a rule.

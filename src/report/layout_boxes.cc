@@ -19,8 +19,8 @@ std::vector<Box> resident_boxes(const Graph& graph, std::int32_t end) {
   std::vector<Box> boxes;
   Bytes offset = 0;
   for (const ResidentBytes& resident : residents_by_kind(graph)) {
-    boxes.push_back({0, end, offset, resident.bytes, content_of(resident),
-                     std::string(resident.what)});
+    boxes.push_back(
+        {0, end, offset, resident.bytes, content_of(resident), std::string(resident.what)});
     offset += resident.bytes;
   }
   return boxes;
@@ -40,8 +40,8 @@ class Namer {
       return;
     }
     box.name = graph_.tensor(placement.index).name;
-    box.content = action.verb == Verb::run ? made_by(action.index, placement.index)
-                                           : Content::brought_back;
+    box.content =
+        action.verb == Verb::run ? made_by(action.index, placement.index) : Content::brought_back;
   }
 
  private:
@@ -54,9 +54,7 @@ class Namer {
 
   /// A parameter's gradient may be a view of what an op makes, such as its transpose.
   bool holds_gradient(TensorId storage) const {
-    const auto is_gradient = [&](TensorId id) {
-      return graph_.tensor(id).role == Role::gradient;
-    };
+    const auto is_gradient = [&](TensorId id) { return graph_.tensor(id).role == Role::gradient; };
     return is_gradient(storage) || std::ranges::any_of(graph_.views(storage), is_gradient);
   }
 

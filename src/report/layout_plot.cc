@@ -18,16 +18,16 @@ namespace {
 constexpr double kWidth = 1080, kHeight = 620;
 constexpr double kLeft = 76, kRight = 830, kTop = 104, kBottom = 540;
 constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
-constexpr double kSide = kRight + 26;   // where the legend begins
+constexpr double kSide = kRight + 26;  // where the legend begins
 constexpr double kLegendTop = kTop + 66, kLegendPitch = 40;
-constexpr double kLeast = 0.35;         // of a box's width and height, so that it is visible
-constexpr double kEdged = 2.5;          // smaller boxes have no edge, which would hide them
-constexpr double kLetter = 5.6;         // approximate width of a small letter
+constexpr double kLeast = 0.35;  // of a box's width and height, so that it is visible
+constexpr double kEdged = 2.5;   // smaller boxes have no edge, which would hide them
+constexpr double kLetter = 5.6;  // approximate width of a small letter
 
 constexpr std::array<std::string_view, 13> kNames{
-    "parameters",  "optimizer state",        "batch and buffers", "activations",
-    "recomputed",  "gradients on their way", "gradients",         "update",
-    "workspaces",  "brought back",           "short lives",       "medium lives",
+    "parameters", "optimizer state",        "batch and buffers", "activations",
+    "recomputed", "gradients on their way", "gradients",         "update",
+    "workspaces", "brought back",           "short lives",       "medium lives",
     "long lives"};
 
 /// Residents are greys; colours stay apart for colour-blind readers.
@@ -172,8 +172,8 @@ class Drawing {
   void add_names() {
     for (const Box& box : boxes_) {
       const Rect at = rect(box);
-      const bool fits = at.height >= 13 &&
-                        at.width >= kLetter * static_cast<double>(box.name.size()) + 8;
+      const bool fits =
+          at.height >= 13 && at.width >= kLetter * static_cast<double>(box.name.size()) + 8;
       if (fits) svg_.text({at.x + 4, at.y + at.height / 2 + 3.5}, "small in", "start", box.name);
     }
   }

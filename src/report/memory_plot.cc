@@ -90,7 +90,7 @@ class Drawing {
       svg_.text({at, kBottom + 21}, "muted", "middle", fmt::format("{:g}%", i * step));
     }
     svg_.text({(kLeft + kRight) / 2, kBottom + 44}, "muted", "middle",
-         fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
+              fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
   }
 
   /// Memory held throughout, in front of the areas and under the curves.
@@ -101,7 +101,7 @@ class Drawing {
              kLeft, top, kRight - kLeft, kBottom - top);
     if (kBottom - top < 18) return;
     svg_.text({kLeft + 10, kBottom - 7}, "muted", "start",
-         fmt::format("always held: {}", format_bytes(plot_.resident_bytes)));
+              fmt::format("always held: {}", format_bytes(plot_.resident_bytes)));
   }
 
   /// The corners of a curve, at most four per column of pixels: the column's first, highest,
@@ -113,9 +113,9 @@ class Drawing {
       const double column = std::floor(x(curve.begin[i]));
       const std::size_t first = i;
       while (i < curve.memory.size() && std::floor(x(curve.begin[i])) == column) ++i;
-      const auto [low, high] = std::minmax_element(
-          curve.memory.begin() + static_cast<std::ptrdiff_t>(first),
-          curve.memory.begin() + static_cast<std::ptrdiff_t>(i));
+      const auto [low, high] =
+          std::minmax_element(curve.memory.begin() + static_cast<std::ptrdiff_t>(first),
+                              curve.memory.begin() + static_cast<std::ptrdiff_t>(i));
       for (Bytes bytes : {curve.memory[first], *high, *low, curve.memory[i - 1]}) {
         const Point point{x(curve.begin[first]), y(bytes)};
         if (points.empty() || points.back().x != point.x || points.back().y != point.y) {

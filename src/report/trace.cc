@@ -32,9 +32,8 @@ class Trace {
 
   std::string text() {
     name_tracks();
-    const std::vector<Bytes> planned = measured_.memory.empty()
-                                           ? replay(graph_, plan_).memory
-                                           : std::vector<Bytes>{};
+    const std::vector<Bytes> planned =
+        measured_.memory.empty() ? replay(graph_, plan_).memory : std::vector<Bytes>{};
     const std::span<const Bytes> memory = planned.empty() ? measured_.memory : planned;
     count("bytes in use", graph_.resident_bytes());
     if (plan_.budget_bytes) count("budget", *plan_.budget_bytes);
@@ -76,7 +75,10 @@ class Trace {
   }
 
   void describe(std::string_view what, int thread, std::string_view key, const Json& value) {
-    add({{"ph", "M"}, {"name", what}, {"pid", kProcess}, {"tid", thread},
+    add({{"ph", "M"},
+         {"name", what},
+         {"pid", kProcess},
+         {"tid", thread},
          {"args", {{key, value}}}});
   }
 
@@ -111,13 +113,21 @@ class Trace {
   }
 
   void add_transfer(std::string_view verb, TensorId id, double duration) {
-    add({{"ph", "X"}, {"name", std::string(verb) + " " + graph_.tensor(id).name},
-         {"cat", "transfer"}, {"pid", kProcess}, {"tid", kTransferTrack},
-         {"ts", now_}, {"dur", duration}, {"args", {{"tensor", id}}}});
+    add({{"ph", "X"},
+         {"name", std::string(verb) + " " + graph_.tensor(id).name},
+         {"cat", "transfer"},
+         {"pid", kProcess},
+         {"tid", kTransferTrack},
+         {"ts", now_},
+         {"dur", duration},
+         {"args", {{"tensor", id}}}});
   }
 
   void count(std::string_view what, Bytes bytes) {
-    add({{"ph", "C"}, {"name", what}, {"pid", kProcess}, {"ts", now_},
+    add({{"ph", "C"},
+         {"name", what},
+         {"pid", kProcess},
+         {"ts", now_},
          {"args", {{"bytes", bytes}}}});
   }
 

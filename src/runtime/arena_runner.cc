@@ -111,15 +111,15 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
     settle(run, run.outputs[i], results_[i], report);
   }
   if (source_.overrun_bytes() > 0) {
-    report.overruns.push_back(fmt::format("op \"{}\" ({}) used {} unplanned bytes",
-                                          op.name, op.type, source_.overrun_bytes()));
+    report.overruns.push_back(fmt::format("op \"{}\" ({}) used {} unplanned bytes", op.name,
+                                          op.type, source_.overrun_bytes()));
   }
   results_.clear();
 }
 
 /// Ensures that the result is at its planned address; copies it there if needed.
-void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
-                         at::Tensor& result, StepReport& report) {
+void ArenaRunner::settle(const Program::Run& run, const Program::Output& output, at::Tensor& result,
+                         StepReport& report) {
   if (output.outside && output.base == nullptr) {
     *output.value = in_block(result) ? result.clone() : std::move(result);
     return;
@@ -131,8 +131,8 @@ void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
     placed.copy_(result);
     result = std::move(placed);
     if (output.allocated) {
-      report.overruns.push_back(fmt::format("\"{}\" had to be copied to its address",
-                                            graph_.tensor(output.tensor).name));
+      report.overruns.push_back(
+          fmt::format("\"{}\" had to be copied to its address", graph_.tensor(output.tensor).name));
     }
   }
   if (output.overwriting && !output.value->defined()) check_elements(run, output, result);

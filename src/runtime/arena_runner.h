@@ -20,8 +20,8 @@ class ArenaRunner {
  public:
   /// The source of requests beyond the profile.
   struct Beyond {
-    Bytes reserve_bytes = 0;    ///< of the block, for unplanned requests
-    bool from_system = false;   ///< when that is full: use the system, or stop
+    Bytes reserve_bytes = 0;   ///< of the block, for unplanned requests
+    bool from_system = false;  ///< when that is full: use the system, or stop
   };
 
   /// The graph must outlive the runner. `block` has map.end bytes, which must be allocated while it

@@ -90,8 +90,8 @@ void check_fits(const Tensor& expected, const at::Tensor& given) {
 /// Kernels are already called below autograd; autocast and active Python modes must not change
 /// their results either.
 const c10::DispatchKeySet kLeftOut =
-    c10::autocast_dispatch_keyset | c10::DispatchKeySet({c10::DispatchKey::Python,
-                                                         c10::DispatchKey::PythonTLSSnapshot});
+    c10::autocast_dispatch_keyset |
+    c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
 }  // namespace
 
@@ -221,9 +221,7 @@ AutogradExecutor::~AutogradExecutor() = default;
 
 std::span<const TensorId> AutogradExecutor::residents() const { return impl_->residents; }
 
-std::span<const TensorId> AutogradExecutor::tangents() const {
-  return impl_->tangents();
-}
+std::span<const TensorId> AutogradExecutor::tangents() const { return impl_->tangents(); }
 
 AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> residents,
                                                     std::span<const TensorId> wanted) {
@@ -251,9 +249,9 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
 }
 
 std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
-                                                std::span<const at::Tensor> residents,
-                                                std::span<const at::Tensor> tangents,
-                                                std::span<const TensorId> wanted) {
+                                                 std::span<const at::Tensor> residents,
+                                                 std::span<const at::Tensor> tangents,
+                                                 std::span<const TensorId> wanted) {
   Impl& impl = *impl_;
   if (!idle()) throw std::logic_error("again() on a block that is still needed");
   const std::span<const std::int64_t> words = words_of(ticket);
@@ -275,13 +273,9 @@ std::int64_t AutogradExecutor::ticket_size() {
   return 1 + (device::cpu_device().generator_state_bytes() + kWord - 1) / kWord;
 }
 
-const std::vector<TensorId>& AutogradExecutor::held_results() const {
-  return impl_->held_results;
-}
+const std::vector<TensorId>& AutogradExecutor::held_results() const { return impl_->held_results; }
 
-bool AutogradExecutor::idle() const {
-  return pending_pass() == 0 && !impl_->sections.in_use();
-}
+bool AutogradExecutor::idle() const { return pending_pass() == 0 && !impl_->sections.in_use(); }
 
 std::int64_t AutogradExecutor::pending_pass() const {
   return impl_->pass != nullptr && impl_->pass->open ? impl_->pass->ticket[0] : 0;

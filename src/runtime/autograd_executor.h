@@ -62,8 +62,8 @@ class AutogradExecutor {
   /// first half draws the same random numbers as forward() and has no effects; residents that an op
   /// would write may have any content. Throws as forward().
   std::vector<at::Tensor> replay(const at::Tensor& ticket, std::span<const at::Tensor> residents,
-                                std::span<const at::Tensor> tangents,
-                                std::span<const TensorId> wanted);
+                                 std::span<const at::Tensor> tangents,
+                                 std::span<const TensorId> wanted);
   static std::int64_t ticket_size();
 
   /// The storages of results that the caller still held when the last backward() began.

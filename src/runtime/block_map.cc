@@ -22,8 +22,8 @@ std::vector<TensorId> residents_by_alignment(const Graph& graph) {
     const Tensor& tensor = graph.tensor(id);
     if (tensor.kind == Kind::resident && tensor.alias_of == kNone) ids.push_back(id);
   }
-  std::ranges::stable_sort(
-      ids, {}, [&](TensorId id) { return natural_alignment(graph.tensor(id).bytes); });
+  std::ranges::stable_sort(ids, {},
+                           [&](TensorId id) { return natural_alignment(graph.tensor(id).bytes); });
   return ids;
 }
 

@@ -110,8 +110,8 @@ at::Tensor Executor::output(TensorId id) {
 Bytes Executor::block_bytes() const { return impl_->mode->block_bytes(); }
 
 Bytes generator_state_bytes(const Graph& graph) {
-  const auto states = std::ranges::count_if(
-      graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
+  const auto states =
+      std::ranges::count_if(graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
   return states * align_up(device::cpu_device().generator_state_bytes(), packing::kArenaAlignment);
 }
 

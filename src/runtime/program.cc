@@ -32,8 +32,7 @@ struct Sizes {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map,
-           const SectionAddresses& block)
+  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map, const SectionAddresses& block)
       : graph_(graph),
         plan_(plan),
         map_(map),
@@ -238,12 +237,12 @@ class Compiler {
           std::ranges::count(op.allocations, static_cast<int>(i), &Allocation::output) > 0;
       const TensorId storage = graph_.storage(out);
       const bool view = storage != out;
-      program_->outputs.push_back({out, &program_->values.back(), offset_[at(storage)],
-                                   view || program_->outside[at(out)] ? nullptr
-                                                                      : block_.at(offset_[at(out)]),
-                                   view ? program_->ends[at(storage)] : nullptr, allocated,
-                                   program_->outside[at(storage)] != nullptr,
-                                   std::ranges::count(action.in_place, static_cast<int>(i)) > 0});
+      program_->outputs.push_back(
+          {out, &program_->values.back(), offset_[at(storage)],
+           view || program_->outside[at(out)] ? nullptr : block_.at(offset_[at(out)]),
+           view ? program_->ends[at(storage)] : nullptr, allocated,
+           program_->outside[at(storage)] != nullptr,
+           std::ranges::count(action.in_place, static_cast<int>(i)) > 0});
     }
     return std::span(program_->outputs).subspan(begin);
   }
@@ -253,10 +252,10 @@ class Compiler {
   const BlockMap& map_;
   const SectionAddresses& block_;
   std::unique_ptr<Program> program_;
-  std::vector<Bytes> offset_;        ///< by storage, in the block
-  std::vector<bool> executed_;       ///< by op
-  std::vector<bool> counted_;        ///< by tensor: whether it is a result that owns bytes
-  bool crossed_ = false;             ///< whether the boundary was met
+  std::vector<Bytes> offset_;   ///< by storage, in the block
+  std::vector<bool> executed_;  ///< by op
+  std::vector<bool> counted_;   ///< by tensor: whether it is a result that owns bytes
+  bool crossed_ = false;        ///< whether the boundary was met
   Bytes live_bytes_;
 };
 
@@ -297,7 +296,8 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
 void Program::move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to) {
   for (device::Slot& slot : slots) slot.data = to.at(slot.offset);
   for (Run& run : runs) {
-    if (run.generator_state != nullptr) run.generator_state = to.at(map.generator_states[at(run.op)]);
+    if (run.generator_state != nullptr)
+      run.generator_state = to.at(map.generator_states[at(run.op)]);
   }
   for (Output& output : outputs) {
     if (output.outside || from.at(output.offset) == to.at(output.offset)) continue;

@@ -27,9 +27,9 @@ struct Program {
     Bytes offset;            ///< of its storage in the block; unused if outside
     std::byte* data;         ///< the address of its storage; null for a view and outside
     const at::Tensor* base;  ///< of a view: the tensor whose storage it shares; else null
-    bool allocated;      ///< the op allocates it, as profiled; else it is copied to its address
-    bool outside;        ///< in the caller's memory, whose address may change in each step
-    bool overwriting;    ///< written over an input: its layout must be that of the graph
+    bool allocated;          ///< the op allocates it, as profiled; else it is copied to its address
+    bool outside;            ///< in the caller's memory, whose address may change in each step
+    bool overwriting;        ///< written over an input: its layout must be that of the graph
   };
   enum class Draw : std::uint8_t {
     freely,
@@ -58,11 +58,11 @@ struct Program {
   };
 
   std::vector<Run> runs;
-  std::size_t boundary = 0;            ///< number of runs before the graph's boundary, if any
-  std::vector<at::Tensor> values;      ///< residents by tensor id, then results
-  std::vector<Bytes> memory;           ///< bytes of live tensors after each action
-  std::vector<at::Tensor*> ends;       ///< by tensor: its value after the last action, or null
-  std::vector<at::Tensor*> handed;     ///< by tensor: its value at the boundary, or null
+  std::size_t boundary = 0;         ///< number of runs before the graph's boundary, if any
+  std::vector<at::Tensor> values;   ///< residents by tensor id, then results
+  std::vector<Bytes> memory;        ///< bytes of live tensors after each action
+  std::vector<at::Tensor*> ends;    ///< by tensor: its value after the last action, or null
+  std::vector<at::Tensor*> handed;  ///< by tensor: its value at the boundary, or null
   std::vector<Result> results;
   /// By storage: the entry for the caller's tensor; null for a storage in the block.
   std::vector<at::Tensor*> outside;

@@ -148,8 +148,7 @@ bool takes_optional_tensors(const c10::Argument& expected) {
 
 bool takes_tensor_list(const c10::Argument& expected) {
   const c10::TypePtr element = list_element(expected);
-  return element &&
-         (element->kind() == TypeKind::TensorType || takes_optional_tensors(expected));
+  return element && (element->kind() == TypeKind::TensorType || takes_optional_tensors(expected));
 }
 
 }  // namespace lowtide::runtime

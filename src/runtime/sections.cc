@@ -63,8 +63,8 @@ void Sections::give_back_unused() {
 }
 
 bool Sections::in_use() const {
-  return std::ranges::any_of(
-      sections_, [](const Section& section) { return section.memory.use_count() > 1; });
+  return std::ranges::any_of(sections_,
+                             [](const Section& section) { return section.memory.use_count() > 1; });
 }
 
 Bytes Sections::held_bytes() const {

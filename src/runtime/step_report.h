@@ -17,7 +17,7 @@ struct StepReport {
   std::vector<std::string> overruns;  ///< one line per op that requested more than profiled
   /// Per action. Arena: only the first step makes views; later they cost nothing.
   std::vector<double> action_seconds;
-  std::vector<Bytes> action_memory;   ///< bytes of live tensors after each action
+  std::vector<Bytes> action_memory;  ///< bytes of live tensors after each action
 };
 
 }  // namespace lowtide::runtime

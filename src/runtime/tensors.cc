@@ -60,8 +60,7 @@ at::Tensor tensor_over(std::byte* data, const Tensor& type, c10::Device device,
 }
 
 at::Tensor tensor_over(std::byte* data, const at::Tensor& type, std::shared_ptr<void> owner) {
-  at::Tensor tensor =
-      wrap(data, type.sizes(), type.strides(), type.options(), std::move(owner));
+  at::Tensor tensor = wrap(data, type.sizes(), type.strides(), type.options(), std::move(owner));
   tensor._set_conj(type.is_conj());
   tensor._set_neg(type.is_neg());
   return tensor;

@@ -26,9 +26,7 @@ constexpr double kTolerance = 1e-7;
 /// Of the simplex method, with the other work of a solve divided among its iterations. They take
 /// from a third of this to four times as much, and hardly more in large programs than in small
 /// ones, as each changes few rows.
-double iteration_nanoseconds(std::int64_t rows) {
-  return 200e3 + 2 * static_cast<double>(rows);
-}
+double iteration_nanoseconds(std::int64_t rows) { return 200e3 + 2 * static_cast<double>(rows); }
 
 void require(HighsInt status, std::string_view what) {
   if (status == kHighsStatusError) {
@@ -77,8 +75,8 @@ class Solve {
     };
     const auto count = [&](const char* option, std::int64_t value) {
       const auto most = std::min<std::int64_t>(value, std::numeric_limits<HighsInt>::max());
-      ok = ok && Highs_setIntOptionValue(highs, option, static_cast<HighsInt>(most)) !=
-                     kHighsStatusError;
+      ok = ok &&
+           Highs_setIntOptionValue(highs, option, static_cast<HighsInt>(most)) != kHighsStatusError;
     };
     count("threads", request_.threads);
     number("mip_rel_gap", request_.gap);
@@ -94,21 +92,19 @@ class Solve {
   void pass_program() {
     const LinearProgram& p = program_;
     const std::vector<HighsInt> integer(p.integer.begin(), p.integer.end());
-    require(Highs_passModel(highs_.get(), p.num_columns(), p.num_rows(),
-                            static_cast<HighsInt>(p.column.size()), 0, kHighsMatrixFormatRowwise,
-                            kHighsHessianFormatTriangular, kHighsObjSenseMinimize, p.offset,
-                            p.cost.data(), p.lower.data(), p.upper.data(), p.row_lower.data(),
-                            p.row_upper.data(), p.row_begin.data(), p.column.data(),
-                            p.coefficient.data(), nullptr, nullptr, nullptr,
-                            request_.relaxed ? nullptr : integer.data()),
+    require(Highs_passModel(
+                highs_.get(), p.num_columns(), p.num_rows(), static_cast<HighsInt>(p.column.size()),
+                0, kHighsMatrixFormatRowwise, kHighsHessianFormatTriangular, kHighsObjSenseMinimize,
+                p.offset, p.cost.data(), p.lower.data(), p.upper.data(), p.row_lower.data(),
+                p.row_upper.data(), p.row_begin.data(), p.column.data(), p.coefficient.data(),
+                nullptr, nullptr, nullptr, request_.relaxed ? nullptr : integer.data()),
             "take the program");
   }
 
   void listen() {
     Highs_setCallback(highs_.get(), &Solve::on_event, this);
-    for (const HighsInt event :
-         {kHighsCallbackSimplexInterrupt, kHighsCallbackIpmInterrupt, kHighsCallbackMipInterrupt,
-          kHighsCallbackMipImprovingSolution}) {
+    for (const HighsInt event : {kHighsCallbackSimplexInterrupt, kHighsCallbackIpmInterrupt,
+                                 kHighsCallbackMipInterrupt, kHighsCallbackMipImprovingSolution}) {
       require(Highs_startCallback(highs_.get(), event), "report what it does");
     }
   }

@@ -13,11 +13,11 @@ namespace lowtide::solver {
 
 /// Settings of a solve, apart from the program.
 struct SolverRequest {
-  bool relaxed = false;        ///< solve the linear relaxation
-  double gap = 0;              ///< stop when the best solution is within this share of the bound
+  bool relaxed = false;  ///< solve the linear relaxation
+  double gap = 0;        ///< stop when the best solution is within this share of the bound
   int threads = 1;
-  std::int64_t most_nodes = -1;    ///< of the tree of branches; negative: no limit
-  std::vector<double> start;       ///< a feasible solution to begin with, or empty
+  std::int64_t most_nodes = -1;  ///< of the tree of branches; negative: no limit
+  std::vector<double> start;     ///< a feasible solution to begin with, or empty
   /// Told of each better solution of a mixed-integer program as it is found; may be empty.
   std::function<void(std::span<const double> values)> on_solution;
   /// Called now and then with the proved bound and the objective of the best solution so far

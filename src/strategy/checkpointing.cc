@@ -169,7 +169,7 @@ std::vector<bool> cheap_stages(const Graph& graph, const remat::StageGraph& stag
 std::vector<Cut> forward_cuts(const remat::StageGraph& graph, int forward_end) {
   const auto small = static_cast<Bytes>(
       kSmallShare * static_cast<double>(largest_forward_value(graph, forward_end)));
-  std::vector<Cut> cuts(forward_end + 2);  // first as differences
+  std::vector<Cut> cuts(forward_end + 2);   // first as differences
   std::vector<int> names(forward_end + 2);  // sum of the crossing large values
   const auto count = [&](int stage, const remat::StageValue& value, int name, int sign) {
     cuts[stage].crossing += sign * value.bytes;

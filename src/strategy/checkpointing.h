@@ -19,8 +19,8 @@ int forward_end(const remat::StageGraph& graph);
 /// The values that the forward pass keeps, and groups of stages. When one value of a group is
 /// missing, all values of the group that the backward pass still needs are made again.
 struct Checkpoints {
-  std::vector<bool> kept;   ///< per value
-  std::vector<int> group;   ///< per stage, a number below that of stages
+  std::vector<bool> kept;  ///< per value
+  std::vector<int> group;  ///< per stage, a number below that of stages
 };
 
 /// One group for each stage: values are made again one by one.

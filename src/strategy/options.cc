@@ -47,14 +47,10 @@ std::string suggestion(const StrategyOption& option, const OptionValue& given) {
 
 std::string_view name(OptionKind kind) {
   switch (kind) {
-    case OptionKind::integer:
-      return "integer";
-    case OptionKind::number:
-      return "number";
-    case OptionKind::choice:
-      return "choice";
-    case OptionKind::on_off:
-      return "switch";
+    case OptionKind::integer: return "integer";
+    case OptionKind::number: return "number";
+    case OptionKind::choice: return "choice";
+    case OptionKind::on_off: return "switch";
   }
   return "number";
 }

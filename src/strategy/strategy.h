@@ -23,8 +23,8 @@ namespace lowtide::strategy {
 /// The input of a strategy.
 struct PlanRequest {
   const Graph& graph;
-  Bytes budget_bytes;        ///< for the replayed peak with writes in place, residents included
-  StrategyOptions options;   ///< complete: defaults filled in
+  Bytes budget_bytes;       ///< for the replayed peak with writes in place, residents included
+  StrategyOptions options;  ///< complete: defaults filled in
   Control& control;
   /// The answer to a request for a slightly larger budget, if any: a strategy that can may continue
   /// from it, which needs less time than a new search. May be empty.
@@ -48,17 +48,17 @@ std::string_view name(Outcome outcome);
 /// The answer of a strategy: an order of executions for plan/lower.h, and the proved bounds.
 struct Decision {
   Outcome outcome = Outcome::infeasible;
-  std::vector<OpId> executions;       ///< when optimal or feasible
+  std::vector<OpId> executions;  ///< when optimal or feasible
   /// Others within the budget that cost a little more, cheapest first. One whose addresses fit may
   /// be better than a cheaper one whose addresses do not. May be empty.
   std::vector<std::vector<OpId>> alternatives = {};
-  std::optional<double> lower_bound;  ///< on the cost of any plan within the budget
+  std::optional<double> lower_bound;             ///< on the cost of any plan within the budget
   std::string_view bound_model = "fixed-order";  ///< plans that the bound is for: see Plan::model
   /// A proof of the bound that others can check (certify/certificate.h). May be empty.
   std::shared_ptr<const certify::Certificate> certificate = {};
   /// When infeasible: the smallest peak that this strategy reaches; a request for it succeeds.
   std::optional<Bytes> smallest_peak;
-  std::string message;                ///< why, when infeasible
+  std::string message;  ///< why, when infeasible
 };
 
 /// One planning strategy. A new one is one file under src/strategy/ and one line in registry.cc.

@@ -14,9 +14,9 @@ namespace lowtide::train {
 
 /// A training run after a whole step, apart from its tensors.
 struct RunState {
-  TrainOptions options;  ///< the part that checkpoints record
-  std::string data;      ///< Batches::identity()
-  std::int64_t step = 0; ///< steps done
+  TrainOptions options;   ///< the part that checkpoints record
+  std::string data;       ///< Batches::identity()
+  std::int64_t step = 0;  ///< steps done
 };
 
 /// A resident of the training step that a checkpoint holds.

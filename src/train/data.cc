@@ -42,14 +42,10 @@ std::unique_ptr<Batches> synthetic_batches(const BatchShape& shape, std::uint64_
 std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape& shape,
                                       const at::Tensor& input, std::uint64_t seed) {
   switch (source.kind) {
-    case DataSource::Kind::synthetic:
-      return synthetic_batches(shape, seed);
-    case DataSource::Kind::text:
-      return text_batches(source.path, shape, input, seed);
-    case DataSource::Kind::mnist:
-      return mnist_batches(source.path, shape, seed);
-    case DataSource::Kind::cifar10:
-      return cifar10_batches(source.path, shape, seed);
+    case DataSource::Kind::synthetic: return synthetic_batches(shape, seed);
+    case DataSource::Kind::text: return text_batches(source.path, shape, input, seed);
+    case DataSource::Kind::mnist: return mnist_batches(source.path, shape, seed);
+    case DataSource::Kind::cifar10: return cifar10_batches(source.path, shape, seed);
   }
   throw std::logic_error("a kind of data without batches");
 }

@@ -71,8 +71,8 @@ Profiled profile_here(const Graph& graph, const fs::path& given, const Control& 
   const bool is_kept = measured == 0 || keep(profile, file, control);
   if (Control::stop_requested()) {
     if (!is_kept) throw StoppedError("stopped while profiling.");
-    throw StoppedError(fmt::format("stopped while profiling; what was measured is kept in {}.",
-                                   file.string()));
+    throw StoppedError(
+        fmt::format("stopped while profiling; what was measured is kept in {}.", file.string()));
   }
   return {cost::priced(graph, profile), file, measured, is_kept};
 }

@@ -12,13 +12,13 @@ namespace lowtide::train {
 
 /// The progress of a run, after each step.
 struct StepProgress {
-  std::int64_t step = 0;  ///< steps done
-  std::int64_t steps = 0; ///< in the whole run
+  std::int64_t step = 0;   ///< steps done
+  std::int64_t steps = 0;  ///< in the whole run
   double loss = 0;
   double items_per_second = 0;
-  std::string_view items;        ///< "tokens" or "images"
-  Bytes memory_now_bytes = 0;    ///< resident set of the process
-  Bytes memory_peak_bytes = 0;   ///< highest byte in use of any step so far
+  std::string_view items;       ///< "tokens" or "images"
+  Bytes memory_now_bytes = 0;   ///< resident set of the process
+  Bytes memory_peak_bytes = 0;  ///< highest byte in use of any step so far
 };
 
 /// Receives the events of a run.
@@ -41,8 +41,8 @@ struct TrainResult {
   Bytes arena_bytes = 0;
   Bytes measured_peak_bytes = 0;
   Bytes keep_all_peak_bytes = 0;
-  Bytes outside_bytes = 0;  ///< served by the framework's allocator instead
-  std::int64_t allocations = 0;  ///< requests that the executor served in the last step
+  Bytes outside_bytes = 0;            ///< served by the framework's allocator instead
+  std::int64_t allocations = 0;       ///< requests that the executor served in the last step
   std::vector<std::string> overruns;  ///< each once
 
   double overhead = 0;  ///< predicted: cost of the plan / cost of keep-all - 1
@@ -50,15 +50,15 @@ struct TrainResult {
   std::optional<double> gap;
   double planning_seconds = 0;
   std::vector<double> seconds_of_steps;  ///< of the steps of this run
-  double step_seconds = 0;  ///< median, without the first step if there are more
+  double step_seconds = 0;               ///< median, without the first step if there are more
   double predicted_step_seconds = 0;
   double items_per_second = 0;
   std::string_view items;
 
-  std::optional<bool> bit_identical;  ///< only with `check`
-  std::string first_difference;       ///< when not identical
-  std::optional<double> keep_all_step_seconds;       ///< only with `check`
-  std::optional<Bytes> keep_all_measured_peak_bytes; ///< only with `check`
+  std::optional<bool> bit_identical;                  ///< only with `check`
+  std::string first_difference;                       ///< when not identical
+  std::optional<double> keep_all_step_seconds;        ///< only with `check`
+  std::optional<Bytes> keep_all_measured_peak_bytes;  ///< only with `check`
 
   Bytes process_before_bytes = 0;  ///< resident set before the model existed
   Bytes process_peak_bytes = 0;    ///< its highest value, including the run of `check`

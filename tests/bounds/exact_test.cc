@@ -137,11 +137,13 @@ TEST(HeldSetProgram, BoundsEveryPlanWithWritesInPlaceAndFreeValues) {
 /// Steps too large to try all sets of reruns, with the cheapest plan of annealing.
 TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
   int rerunning = 0;
-  for (const std::uint64_t seed : {48, 75, 179, 184, 255, 1406, 10485, 20938, 1, 2, 3, 4, 5, 6, 7}) {
+  for (const std::uint64_t seed : {48, 75, 179, 184, 255, 1406, 10485, 20938, 1, 2, 3, 4, 5, 6,
+                                   7}) {
     std::mt19937_64 random(seed);
     const auto up_to = [&](int most) { return 1 + static_cast<int>(random() % most); };
     const Graph graph = seed % 3 == 0
-                            ? testing::random_graph(seed, {.ops = 13, .views = false, .in_place = false})
+                            ? testing::random_graph(
+                                   seed, {.ops = 13, .views = false, .in_place = false})
                             : testing::random_step(seed, 1 + up_to(7), up_to(6));
     const remat::StageGraph stages(graph);
     const Bytes floor = structural_floor(graph).bytes;

@@ -83,7 +83,8 @@ class Asker {
       case 1: return std::numeric_limits<Bytes>::max();
       case 2: return floor;
       case 3: return reference_.peak_bytes;
-      default: return floor + static_cast<Bytes>(random_() % (static_cast<std::uint64_t>(width) + 1));
+      default:
+        return floor + static_cast<Bytes>(random_() % (static_cast<std::uint64_t>(width) + 1));
     }
   }
 

@@ -117,7 +117,9 @@ class Mutator {
     switch (below(4)) {
       case 0: node.erase(at); break;
       case 1: std::swap(node[at], node[other]); break;
-      default: node.insert(node.begin() + static_cast<std::ptrdiff_t>(at), Json(node[other])); break;
+      default:
+        node.insert(node.begin() + static_cast<std::ptrdiff_t>(at), Json(node[other]));
+        break;
     }
   }
 

@@ -83,7 +83,8 @@ struct Step {
   at::Tensor eager_gradient() const {
     const at::Tensor soft = at::_log_softmax(eager_scores(), 1, false);
     const at::Tensor twice = at::mul(soft, given);
-    return at::mm(x.t(), at::_log_softmax_backward_data(at::add(twice, twice), soft, 1, at::kFloat));
+    return at::mm(x.t(),
+                  at::_log_softmax_backward_data(at::add(twice, twice), soft, 1, at::kFloat));
   }
 };
 

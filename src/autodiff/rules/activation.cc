@@ -13,9 +13,8 @@ namespace {
 using Result = std::vector<InputAdjoint>;
 
 Result tanh_rule(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::tanh_backward", {c.adjoint(), c.output()});
-  });
+  return Adjoints(c).add(0,
+                         [&] { return apply("aten::tanh_backward", {c.adjoint(), c.output()}); });
 }
 
 Result tanh_backward(const RuleContext& c) {
@@ -25,9 +24,8 @@ Result tanh_backward(const RuleContext& c) {
 }
 
 Result sigmoid_rule(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::sigmoid_backward", {c.adjoint(), c.output()});
-  });
+  return Adjoints(c).add(
+      0, [&] { return apply("aten::sigmoid_backward", {c.adjoint(), c.output()}); });
 }
 
 Result sigmoid_backward(const RuleContext& c) {
@@ -37,35 +35,29 @@ Result sigmoid_backward(const RuleContext& c) {
 }
 
 Result relu_rule(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::threshold_backward", {c.adjoint(), c.output(), 0});
-  });
+  return Adjoints(c).add(
+      0, [&] { return apply("aten::threshold_backward", {c.adjoint(), c.output(), 0}); });
 }
 
 Result threshold_backward(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::threshold_backward", {c.adjoint(), c.arg(1), c.pass(2)});
-  });
+  return Adjoints(c).add(
+      0, [&] { return apply("aten::threshold_backward", {c.adjoint(), c.arg(1), c.pass(2)}); });
 }
 
 Result hardtanh_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::hardtanh_backward",
-                           {c.adjoint(), c.arg(0), c.pass(1), c.pass(2)});
+    return apply("aten::hardtanh_backward", {c.adjoint(), c.arg(0), c.pass(1), c.pass(2)});
   });
 }
 
 Result hardtanh_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::hardtanh_backward",
-                           {c.adjoint(), c.arg(1), c.pass(2), c.pass(3)});
+    return apply("aten::hardtanh_backward", {c.adjoint(), c.arg(1), c.pass(2), c.pass(3)});
   });
 }
 
 Result silu_rule(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::silu_backward", {c.adjoint(), c.arg(0)});
-  });
+  return Adjoints(c).add(0, [&] { return apply("aten::silu_backward", {c.adjoint(), c.arg(0)}); });
 }
 
 std::vector<Value> silu_backward_primitives(const RuleContext& c) {
@@ -76,9 +68,8 @@ std::vector<Value> silu_backward_primitives(const RuleContext& c) {
 Result silu_backward(const RuleContext& c) { return differentiate_as(c, silu_backward_primitives); }
 
 Result gelu_rule(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::gelu_backward", {c.adjoint(), c.arg(0), c.pass(1)});
-  });
+  return Adjoints(c).add(
+      0, [&] { return apply("aten::gelu_backward", {c.adjoint(), c.arg(0), c.pass(1)}); });
 }
 
 /// The second derivative of x * Phi(x): phi(x) (2 - x^2), with the normal density phi.
@@ -102,9 +93,7 @@ Result gelu_backward(const RuleContext& c) {
   const auto* mode = c.op.args.size() > 2 ? std::get_if<std::string>(&c.op.args[2]) : nullptr;
   const bool approximate = mode && *mode == "tanh";
   return Adjoints(c)
-      .add(0, [&] {
-        return apply("aten::gelu_backward", {c.adjoint(), c.arg(1), c.pass(2)});
-      })
+      .add(0, [&] { return apply("aten::gelu_backward", {c.adjoint(), c.arg(1), c.pass(2)}); })
       .add(1, [&] {
         const Value x = c.arg(1);
         return c.adjoint() * c.arg(0) * (approximate ? tanh_gelu_curvature(x) : gelu_curvature(x));
@@ -112,18 +101,12 @@ Result gelu_backward(const RuleContext& c) {
 }
 
 constexpr GradientRule kRules[] = {
-    {"aten::tanh", tanh_rule},
-    {"aten::tanh_backward", tanh_backward},
-    {"aten::sigmoid", sigmoid_rule},
-    {"aten::sigmoid_backward", sigmoid_backward},
-    {"aten::relu", relu_rule},
-    {"aten::threshold_backward", threshold_backward},
-    {"aten::hardtanh", hardtanh_rule},
-    {"aten::hardtanh_backward", hardtanh_backward},
-    {"aten::silu", silu_rule},
-    {"aten::silu_backward", silu_backward},
-    {"aten::gelu", gelu_rule},
-    {"aten::gelu_backward", gelu_backward},
+    {"aten::tanh", tanh_rule},         {"aten::tanh_backward", tanh_backward},
+    {"aten::sigmoid", sigmoid_rule},   {"aten::sigmoid_backward", sigmoid_backward},
+    {"aten::relu", relu_rule},         {"aten::threshold_backward", threshold_backward},
+    {"aten::hardtanh", hardtanh_rule}, {"aten::hardtanh_backward", hardtanh_backward},
+    {"aten::silu", silu_rule},         {"aten::silu_backward", silu_backward},
+    {"aten::gelu", gelu_rule},         {"aten::gelu_backward", gelu_backward},
 };
 
 }  // namespace

@@ -62,12 +62,12 @@ class ConvolutionBackward {
 
   Value forward(Value x, Value w) const {
     return apply("aten::convolution", {x, w, Value(), c_.pass(4), c_.pass(5), c_.pass(6),
-                                                  c_.pass(7), c_.pass(8), c_.pass(9)});
+                                       c_.pass(7), c_.pass(8), c_.pass(9)});
   }
   Value backward(Value x, Value w, std::vector<std::int64_t> mask) const {
     return apply("aten::convolution_backward",
-                            {c_.arg(0), x, w, NoneArg(), c_.pass(4), c_.pass(5), c_.pass(6),
-                             c_.pass(7), c_.pass(8), c_.pass(9), mask});
+                 {c_.arg(0), x, w, NoneArg(), c_.pass(4), c_.pass(5), c_.pass(6), c_.pass(7),
+                  c_.pass(8), c_.pass(9), mask});
   }
 
   const RuleContext& c_;

@@ -41,8 +41,7 @@ Result stacked(const RuleContext& c) {
 Result embedded(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::embedding_dense_backward",
-                           {c.adjoint(), c.arg(1), c.arg(0).size(0), c.integer(2, -1),
-                            c.flag(3, false)});
+                 {c.adjoint(), c.arg(1), c.arg(0).size(0), c.integer(2, -1), c.flag(3, false)});
   });
 }
 
@@ -72,11 +71,9 @@ Result gathered(const RuleContext& c) {
 
 /// scatter_add(self, dim, index, src)
 Result scattered(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return c.adjoint(); })
-      .add(3, [&] {
-        return apply("aten::gather", {c.adjoint(), c.pass(1), c.arg(2)});
-      });
+  return Adjoints(c).add(0, [&] { return c.adjoint(); }).add(3, [&] {
+    return apply("aten::gather", {c.adjoint(), c.pass(1), c.arg(2)});
+  });
 }
 
 constexpr GradientRule kRules[] = {

@@ -17,8 +17,8 @@ Value over_count(Value x, std::int64_t reduction, Value per_element) {
 /// nll_loss_forward(self, target, weight, reduction, ignore_index)
 Result nll(const RuleContext& c, std::string_view backward) {
   return Adjoints(c).add(0, [&] {
-    return apply(backward, {c.adjoint(), c.arg(0), c.arg(1), c.pass(2), c.pass(3),
-                                      c.pass(4), c.outputs[1]});
+    return apply(backward,
+                 {c.adjoint(), c.arg(0), c.arg(1), c.pass(2), c.pass(3), c.pass(4), c.outputs[1]});
   });
 }
 
@@ -28,8 +28,7 @@ Result nll_2d(const RuleContext& c) { return nll(c, "aten::nll_loss2d_backward")
 /// nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight)
 Result nll_backward(const RuleContext& c, std::string_view forward) {
   return Adjoints(c).add(0, [&] {
-    return c.builder
-        .call(forward, {c.adjoint(), c.arg(2), c.pass(3), c.pass(4), c.pass(5)})
+    return c.builder.call(forward, {c.adjoint(), c.arg(2), c.pass(3), c.pass(4), c.pass(5)})
         .front();
   });
 }
@@ -43,9 +42,9 @@ Result squared_error(const RuleContext& c) {
   const auto of = [&](Value x, Value other) {
     return apply("aten::mse_loss_backward", {c.adjoint(), x, other, reduction});
   };
-  return Adjoints(c)
-      .add(0, [&] { return of(c.arg(0), c.arg(1)); })
-      .add(1, [&] { return of(c.arg(1), c.arg(0)); });
+  return Adjoints(c).add(0, [&] { return of(c.arg(0), c.arg(1)); }).add(1, [&] {
+    return of(c.arg(1), c.arg(0));
+  });
 }
 
 /// mse_loss_backward(grad_output, self, target, reduction) = 2 (self - target) grad / count
@@ -58,12 +57,9 @@ Result squared_error_backward(const RuleContext& c) {
 }
 
 constexpr GradientRule kRules[] = {
-    {"aten::nll_loss_forward", nll_1d},
-    {"aten::nll_loss_backward", nll_1d_backward},
-    {"aten::nll_loss2d_forward", nll_2d},
-    {"aten::nll_loss2d_backward", nll_2d_backward},
-    {"aten::mse_loss", squared_error},
-    {"aten::mse_loss_backward", squared_error_backward},
+    {"aten::nll_loss_forward", nll_1d},   {"aten::nll_loss_backward", nll_1d_backward},
+    {"aten::nll_loss2d_forward", nll_2d}, {"aten::nll_loss2d_backward", nll_2d_backward},
+    {"aten::mse_loss", squared_error},    {"aten::mse_loss_backward", squared_error_backward},
 };
 
 }  // namespace

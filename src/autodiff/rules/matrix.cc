@@ -27,9 +27,9 @@ Value right_adjoint(Value g, Value a, Value b) {
 
 Result product(const RuleContext& c) {
   const Value g = c.adjoint(), a = c.arg(0), b = c.arg(1);
-  return Adjoints(c)
-      .add(0, [&] { return left_adjoint(g, a, b); })
-      .add(1, [&] { return right_adjoint(g, a, b); });
+  return Adjoints(c).add(0, [&] { return left_adjoint(g, a, b); }).add(1, [&] {
+    return right_adjoint(g, a, b);
+  });
 }
 
 /// beta * bias + alpha * a * b

@@ -93,15 +93,15 @@ Result batch_norm(const RuleContext& c) {
   std::vector<Value> adjoints(3);
   constexpr std::array<std::size_t, 3> kOperands = {0, 1, 2};
   if (c.adjoints[0]) {
-    adjoints = call_masked(c, "aten::native_batch_norm_backward",
-                           {c.adjoints[0], x, c.pass(1), running_mean, running_var, mean, scale,
-                            training, c.pass(7)},
-                           kOperands);
+    adjoints = call_masked(
+        c, "aten::native_batch_norm_backward",
+        {c.adjoints[0], x, c.pass(1), running_mean, running_var, mean, scale, training, c.pass(7)},
+        kOperands);
   }
   Adjoints result(c);
-  result.add(0, [&] { return adjoints[0]; })
-      .add(1, [&] { return adjoints[1]; })
-      .add(2, [&] { return adjoints[2]; });
+  result.add(0, [&] { return adjoints[0]; }).add(1, [&] { return adjoints[1]; }).add(2, [&] {
+    return adjoints[2];
+  });
   if (!training) return result;
   return result.add(0, [&] {
     return through_statistics(batch(x, mean, scale, {}), per_channel(c.adjoints[1], x),
@@ -137,9 +137,9 @@ Result layer_norm(const RuleContext& c) {
   std::vector<Value> adjoints(3);
   constexpr std::array<std::size_t, 3> kOperands = {0, 2, 3};
   if (c.adjoints[0]) {
-    adjoints = call_masked(c, "aten::native_layer_norm_backward",
-                           {c.adjoints[0], x, c.pass(1), mean, scale, c.pass(2), c.pass(3)},
-                           kOperands);
+    adjoints =
+        call_masked(c, "aten::native_layer_norm_backward",
+                    {c.adjoints[0], x, c.pass(1), mean, scale, c.pass(2), c.pass(3)}, kOperands);
   }
   return Adjoints(c)
       .add(0, [&] { return adjoints[0]; })

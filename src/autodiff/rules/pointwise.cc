@@ -16,15 +16,15 @@ Result identity(const RuleContext& c) {
 }
 
 Result add(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return c.adjoint(); })
-      .add(1, [&] { return scaled(c.adjoint(), c.number(2, 1)); });
+  return Adjoints(c).add(0, [&] { return c.adjoint(); }).add(1, [&] {
+    return scaled(c.adjoint(), c.number(2, 1));
+  });
 }
 
 Result subtract(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return c.adjoint(); })
-      .add(1, [&] { return scaled(-c.adjoint(), c.number(2, 1)); });
+  return Adjoints(c).add(0, [&] { return c.adjoint(); }).add(1, [&] {
+    return scaled(-c.adjoint(), c.number(2, 1));
+  });
 }
 
 Result subtract_from_scalar(const RuleContext& c) {
@@ -32,9 +32,9 @@ Result subtract_from_scalar(const RuleContext& c) {
 }
 
 Result multiply(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return c.adjoint() * c.arg(1); })
-      .add(1, [&] { return c.adjoint() * c.arg(0); });
+  return Adjoints(c).add(0, [&] { return c.adjoint() * c.arg(1); }).add(1, [&] {
+    return c.adjoint() * c.arg(0);
+  });
 }
 
 Result multiply_by_scalar(const RuleContext& c) {
@@ -42,9 +42,9 @@ Result multiply_by_scalar(const RuleContext& c) {
 }
 
 Result divide(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return c.adjoint() / c.arg(1); })
-      .add(1, [&] { return -c.adjoint() * ((c.arg(0) / c.arg(1)) / c.arg(1)); });
+  return Adjoints(c).add(0, [&] { return c.adjoint() / c.arg(1); }).add(1, [&] {
+    return -c.adjoint() * ((c.arg(0) / c.arg(1)) / c.arg(1));
+  });
 }
 
 Result divide_by_scalar(const RuleContext& c) {
@@ -132,15 +132,15 @@ Value share_of_winner(const RuleContext& c, std::string_view loses) {
 }
 
 Result larger(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return share_of_winner(c, "aten::lt.Tensor"); })
-      .add(1, [&] { return share_of_winner(c, "aten::gt.Tensor"); });
+  return Adjoints(c).add(0, [&] { return share_of_winner(c, "aten::lt.Tensor"); }).add(1, [&] {
+    return share_of_winner(c, "aten::gt.Tensor");
+  });
 }
 
 Result smaller(const RuleContext& c) {
-  return Adjoints(c)
-      .add(0, [&] { return share_of_winner(c, "aten::gt.Tensor"); })
-      .add(1, [&] { return share_of_winner(c, "aten::lt.Tensor"); });
+  return Adjoints(c).add(0, [&] { return share_of_winner(c, "aten::gt.Tensor"); }).add(1, [&] {
+    return share_of_winner(c, "aten::lt.Tensor");
+  });
 }
 
 Result choice(const RuleContext& c) {

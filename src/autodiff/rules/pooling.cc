@@ -10,8 +10,7 @@ using Result = std::vector<InputAdjoint>;
 
 /// x at the place in each plane that `indices` names.
 Value gather_planes(Value x, Value indices) {
-  const Value picked =
-      apply("aten::gather", {flatten(x, -2, -1), -1, flatten(indices, -2, -1)});
+  const Value picked = apply("aten::gather", {flatten(x, -2, -1), -1, flatten(indices, -2, -1)});
   return reshape(picked, indices.shape());
 }
 
@@ -19,8 +18,8 @@ Value gather_planes(Value x, Value indices) {
 Result max_pool(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::max_pool2d_with_indices_backward",
-                           {c.adjoint(), c.arg(0), c.pass(1), c.pass(2), c.pass(3), c.pass(4),
-                            c.pass(5), c.outputs[1]});
+                 {c.adjoint(), c.arg(0), c.pass(1), c.pass(2), c.pass(3), c.pass(4), c.pass(5),
+                  c.outputs[1]});
   });
 }
 
@@ -36,29 +35,28 @@ Result max_unpool(const RuleContext& c) {
 Result avg_pool(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::avg_pool2d_backward",
-                           {c.adjoint(), c.arg(0), c.pass(1), c.pass(2), c.integers(3),
-                            c.flag(4, false), c.flag(5, true), c.pass(6)});
+                 {c.adjoint(), c.arg(0), c.pass(1), c.pass(2), c.integers(3), c.flag(4, false),
+                  c.flag(5, true), c.pass(6)});
   });
 }
 
 Result avg_pool_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::avg_pool2d", {c.adjoint(), c.pass(2), c.pass(3), c.pass(4),
-                                                c.pass(5), c.pass(6), c.pass(7)});
+    return apply("aten::avg_pool2d",
+                 {c.adjoint(), c.pass(2), c.pass(3), c.pass(4), c.pass(5), c.pass(6), c.pass(7)});
   });
 }
 
 Result adaptive_avg_pool(const RuleContext& c) {
-  return Adjoints(c).add(0, [&] {
-    return apply("aten::_adaptive_avg_pool2d_backward", {c.adjoint(), c.arg(0)});
-  });
+  return Adjoints(c).add(
+      0, [&] { return apply("aten::_adaptive_avg_pool2d_backward", {c.adjoint(), c.arg(0)}); });
 }
 
 Result adaptive_avg_pool_backward(const RuleContext& c) {
   const Value pooled = c.arg(0);
   return Adjoints(c).add(0, [&] {
     return apply("aten::_adaptive_avg_pool2d",
-                           {c.adjoint(), Shape{pooled.size(-2), pooled.size(-1)}});
+                 {c.adjoint(), Shape{pooled.size(-2), pooled.size(-1)}});
   });
 }
 
@@ -66,15 +64,14 @@ Result adaptive_avg_pool_backward(const RuleContext& c) {
 Result bilinear(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::upsample_bilinear2d_backward",
-                           {c.adjoint(), c.pass(1), c.arg(0).shape(), c.pass(2), c.pass(3),
-                            c.pass(4)});
+                 {c.adjoint(), c.pass(1), c.arg(0).shape(), c.pass(2), c.pass(3), c.pass(4)});
   });
 }
 
 Result bilinear_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::upsample_bilinear2d",
-                           {c.adjoint(), c.pass(1), c.pass(3), c.pass(4), c.pass(5)});
+                 {c.adjoint(), c.pass(1), c.pass(3), c.pass(4), c.pass(5)});
   });
 }
 
@@ -82,14 +79,13 @@ Result bilinear_backward(const RuleContext& c) {
 Result nearest(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::upsample_nearest2d_backward",
-                           {c.adjoint(), c.pass(1), c.arg(0).shape(), c.pass(2), c.pass(3)});
+                 {c.adjoint(), c.pass(1), c.arg(0).shape(), c.pass(2), c.pass(3)});
   });
 }
 
 Result nearest_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::upsample_nearest2d",
-                           {c.adjoint(), c.pass(1), c.pass(3), c.pass(4)});
+    return apply("aten::upsample_nearest2d", {c.adjoint(), c.pass(1), c.pass(3), c.pass(4)});
   });
 }
 

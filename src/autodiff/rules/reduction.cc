@@ -51,8 +51,8 @@ Result mean_dims(const RuleContext& c) {
 }
 
 Result mean_all(const RuleContext& c) {
-  return Adjoints(c).add(
-      0, [&] { return expand(c.adjoint() / reduced_count(c), c.arg(0).shape()); });
+  return Adjoints(c).add(0,
+                         [&] { return expand(c.adjoint() / reduced_count(c), c.arg(0).shape()); });
 }
 
 /// Equal maxima share the adjoint.
@@ -68,7 +68,7 @@ Result maximum_dims(const RuleContext& c) {
 Result softmax_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::_softmax_backward_data",
-                           {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
+                 {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
   });
 }
 
@@ -85,7 +85,7 @@ Result softmax_backward(const RuleContext& c) {
 Result log_softmax_rule(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     return apply("aten::_log_softmax_backward_data",
-                           {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
+                 {c.adjoint(), c.output(), c.pass(1), c.arg(0).dtype()});
   });
 }
 

@@ -23,8 +23,8 @@ Result transposed_matrix(const RuleContext& c) {
 }
 
 Result transposed(const RuleContext& c) {
-  return Adjoints(c).add(
-      0, [&] { return transpose(c.adjoint(), c.integer(1, 0), c.integer(2, 0)); });
+  return Adjoints(c).add(0,
+                         [&] { return transpose(c.adjoint(), c.integer(1, 0), c.integer(2, 0)); });
 }
 
 Result permuted(const RuleContext& c) {
@@ -51,23 +51,20 @@ Result squeezed(const RuleContext& c) {
 Result sliced(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
     const std::int64_t end = c.integer(3, std::numeric_limits<std::int64_t>::max());
-    return apply("aten::slice_backward",
-                           {c.adjoint(), c.arg(0).shape(), c.integer(1, 0), c.integer(2, 0), end,
-                            c.integer(4, 1)});
+    return apply("aten::slice_backward", {c.adjoint(), c.arg(0).shape(), c.integer(1, 0),
+                                          c.integer(2, 0), end, c.integer(4, 1)});
   });
 }
 
 Result slice_backward(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::slice.Tensor",
-                           {c.adjoint(), c.pass(2), c.pass(3), c.pass(4), c.pass(5)});
+    return apply("aten::slice.Tensor", {c.adjoint(), c.pass(2), c.pass(3), c.pass(4), c.pass(5)});
   });
 }
 
 Result selected(const RuleContext& c) {
   return Adjoints(c).add(0, [&] {
-    return apply("aten::select_backward",
-                           {c.adjoint(), c.arg(0).shape(), c.pass(1), c.pass(2)});
+    return apply("aten::select_backward", {c.adjoint(), c.arg(0).shape(), c.pass(1), c.pass(2)});
   });
 }
 

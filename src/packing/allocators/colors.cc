@@ -43,7 +43,7 @@ class Colors {
   }
 
   Bytes unit_;
-  std::vector<Bytes> sizes_;                     // per color
+  std::vector<Bytes> sizes_;                      // per color
   std::set<std::pair<Bytes, std::size_t>> free_;  // size, color
 };
 

@@ -20,9 +20,8 @@ class DoublingRegions final : public Allocator {
     Bytes region = next_region_;
     while (region < bytes) region *= 2;
     const Bytes before = height();
-    const Block block = segments_.take({.bytes = bytes,
-                                        .new_segment = region,
-                                        .least_rest = std::min(bytes, kMostWaste)});
+    const Block block = segments_.take(
+        {.bytes = bytes, .new_segment = region, .least_rest = std::min(bytes, kMostWaste)});
     if (height() > before) next_region_ = 2 * region;
     return block;
   }

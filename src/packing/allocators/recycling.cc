@@ -80,11 +80,11 @@ PoolStrategy powers_of_two_pool() {
 }
 
 PoolStrategy size_classes_pool() {
-  return {.name = "size-classes",
-          .summary = "allocate and recycle in jemalloc's sizes, four to each doubling",
-          .source =
-              "Evans, A Scalable Concurrent malloc(3) Implementation for FreeBSD, BSDCan 2006",
-          .serve = serve_in<size_class>};
+  return {
+      .name = "size-classes",
+      .summary = "allocate and recycle in jemalloc's sizes, four to each doubling",
+      .source = "Evans, A Scalable Concurrent malloc(3) Implementation for FreeBSD, BSDCan 2006",
+      .serve = serve_in<size_class>};
 }
 
 }  // namespace lowtide::packing::allocators

@@ -14,10 +14,10 @@ namespace lowtide::packing::allocators {
 class Segments {
  public:
   struct Need {
-    Bytes bytes = 0;          ///< rounded
-    int purpose = 0;          ///< only segments of this purpose serve it
-    Bytes new_segment = 0;    ///< bytes to take from the system when no free block fits
-    Bytes least_rest = 0;     ///< a smaller rest is not split off
+    Bytes bytes = 0;        ///< rounded
+    int purpose = 0;        ///< only segments of this purpose serve it
+    Bytes new_segment = 0;  ///< bytes to take from the system when no free block fits
+    Bytes least_rest = 0;   ///< a smaller rest is not split off
   };
 
   /// Takes the smallest free block that is large enough; of equal ones the lowest.

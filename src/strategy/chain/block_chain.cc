@@ -16,9 +16,11 @@ std::vector<int> joined(std::vector<int> a, const std::vector<int>& b) {
 }  // namespace
 
 BlockChain::BlockChain(const CutGraph& cut, int most_blocks)
-    : graph_(cut.graph), forward_end_(cut.forward_end), block_of_(cut.graph.num_stages()),
-      kept_(kept_in_any_case(cut.graph, cut.forward_end,
-                             std::vector<bool>(cut.graph.num_values()))) {
+    : graph_(cut.graph),
+      forward_end_(cut.forward_end),
+      block_of_(cut.graph.num_stages()),
+      kept_(
+          kept_in_any_case(cut.graph, cut.forward_end, std::vector<bool>(cut.graph.num_values()))) {
   cut_forward(cut.points, most_blocks);
   cut_backward();
   keep_foreign();

@@ -16,12 +16,12 @@ struct Run {
 /// One choice for the backward part of a block: the values of its forward part that are held until
 /// then, and the run of the backward part, which makes missing values again.
 struct Tape {
-  Run make;            ///< makes the held values from the block's state
-  Run make_beside_next;  ///< the same, when the next block's state is held already
-  Run make_and_go_on;  ///< also makes the next block's state
-  Run first;           ///< all stages of the block, once
-  Bytes held = 0;      ///< bytes, the next block's state included
-  Run backward;        ///< peak: includes held values and gradients
+  Run make;                             ///< makes the held values from the block's state
+  Run make_beside_next;                 ///< the same, when the next block's state is held already
+  Run make_and_go_on;                   ///< also makes the next block's state
+  Run first;                            ///< all stages of the block, once
+  Bytes held = 0;                       ///< bytes, the next block's state included
+  Run backward;                         ///< peak: includes held values and gradients
   Bytes backward_peak_beside_next = 0;  ///< the same without the next block's state
 };
 
@@ -96,10 +96,10 @@ class BlockChain {
   const remat::StageGraph& graph_;
   int forward_end_;
   std::vector<Block> blocks_;
-  std::vector<int> block_of_;       // per stage
-  std::vector<bool> kept_;          // per value
-  std::vector<bool> useful_;        // per value: not kept, and the backward pass needs it again
-  std::vector<Bytes> gradients_;    // per stage: late_bytes()
+  std::vector<int> block_of_;     // per stage
+  std::vector<bool> kept_;        // per value
+  std::vector<bool> useful_;      // per value: not kept, and the backward pass needs it again
+  std::vector<Bytes> gradients_;  // per stage: late_bytes()
   Bytes fixed_bytes_ = 0;
 };
 

@@ -81,8 +81,8 @@ class BlockTapes {
       for (int i : chain_.stages(j)) {
         for (int v : graph_.stage(i).outputs) {
           const bool is_state = kept_[v] && !chain_.kept()[v];
-          const bool wanted = is_state ? std::ranges::binary_search(chain_.read_back(j), v)
-                                       : saved[v] && !kept_[v];
+          const bool wanted =
+              is_state ? std::ranges::binary_search(chain_.read_back(j), v) : saved[v] && !kept_[v];
           if (i < end_ && wanted) held.push_back(v);
         }
       }
@@ -122,12 +122,10 @@ Strategy blocks_strategy() {
   return {
       .name = "blocks",
       .summary = "solves each block alone for several memories, and combines them as a chain",
-      .guarantee =
-          "the best persistent schedule of the chain with these solutions of its "
-          "blocks, up to the rounding of memory to slots",
-      .paper =
-          "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
-          "2023; blocks are solved by minimum cuts",
+      .guarantee = "the best persistent schedule of the chain with these solutions of its "
+                   "blocks, up to the rounding of memory to slots",
+      .paper = "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
+               "2023; blocks are solved by minimum cuts",
       .options = {integer_option("levels", "solutions per block and kind of op", 8, {1, 100}),
                   integer_option("slots", "parts into which memory is divided", 500, {10, 5000}),
                   integer_option("blocks", "at most; articulation points are left out evenly", 100,

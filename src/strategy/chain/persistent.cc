@@ -46,7 +46,10 @@ std::vector<OpId> without_unread(const remat::StageGraph& graph, const std::vect
 PersistentProgram::PersistentProgram(const BlockChain& chain,
                                      const std::vector<std::vector<Tape>>& tapes, Bytes available,
                                      int slots, const Control& control)
-    : chain_(chain), tapes_(tapes), unit_(std::max<Bytes>(1, available / slots)), slots_(slots),
+    : chain_(chain),
+      tapes_(tapes),
+      unit_(std::max<Bytes>(1, available / slots)),
+      slots_(slots),
       costs_(2 * static_cast<std::size_t>(chain.num_blocks()) * chain.num_blocks()) {
   for (int length = 0; length < chain.num_blocks(); ++length) {
     for (int s = 0; s + length < chain.num_blocks(); ++s) {

@@ -137,9 +137,7 @@ class Checkmate {
     report(fmt::format("bound {:.3f}%", percent(std::max(bound, bound_))));
   }
 
-  bool is_optimal() const {
-    return is_optimal(bound_) || is_optimal(staged_bound_);
-  }
+  bool is_optimal() const { return is_optimal(bound_) || is_optimal(staged_bound_); }
   bool is_optimal(double bound) const {
     return incumbent_.exists() && incumbent_.cost() <= bound * (1 + kSame);
   }
@@ -215,9 +213,8 @@ Strategy checkmate_strategy() {
       .name = "checkmate",
       .summary = "solves a mixed-integer program over stages with HiGHS",
       .guarantee = "the best possible plan if given the time; small graphs only",
-      .paper =
-          "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
-          "rematerialization, MLSys 2020",
+      .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+               "rematerialization, MLSys 2020",
       .options = checkmate::with_model_options(
           {number_option("gap", "ends when the plan is within this share of the bound", 0, {0, 1}),
            integer_option("threads", "of the solver", 1, {1, 256}),

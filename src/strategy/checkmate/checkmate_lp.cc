@@ -47,8 +47,7 @@ class LpRounding {
     asked.relaxed = true;
     asked.threads = static_cast<int>(request_.options.at("threads"));
     request_.control.report(fmt::format("relaxation of {} rows, {} columns",
-                                        model.program().num_rows(),
-                                        model.program().num_columns()));
+                                        model.program().num_rows(), model.program().num_columns()));
     const solver::Solved solved =
         solver::solve_with_highs(model.program(), asked, request_.control);
     if (aside == 0 && !solved.row_duals.empty() &&
@@ -111,9 +110,8 @@ Strategy checkmate_lp_strategy() {
   return {.name = "checkmate-lp",
           .summary = "solves the linear relaxation of checkmate's program and rounds it",
           .guarantee = "says how far from the best possible its plan is at most; may find none",
-          .paper =
-              "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
-              "rematerialization, MLSys 2020 (two-phase rounding)",
+          .paper = "Jain et al.: Checkmate: Breaking the memory wall with optimal tensor "
+                   "rematerialization, MLSys 2020 (two-phase rounding)",
           .options = checkmate::with_model_options(
               {number_option("margin", "share of the budget kept aside for rounding, at most", 0.3,
                              {0, 0.9}),

@@ -33,8 +33,8 @@ void refuse_too_large(const Graph& graph, StageModel::Size size, double limit,
 }
 
 void refuse_too_large(const PlanRequest& request, const remat::StageGraph& stages) {
-  const StageModel::Size size = StageModel::size(request.graph, stages, request.budget_bytes,
-                                                 formulation(request.options));
+  const StageModel::Size size =
+      StageModel::size(request.graph, stages, request.budget_bytes, formulation(request.options));
   refuse_too_large(request.graph, size, request.options.at("rows"),
                    ", or -O rows=0 to try it nevertheless");
 }

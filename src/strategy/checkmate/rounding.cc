@@ -11,10 +11,10 @@ std::vector<remat::Event> rounded(const remat::StageGraph& stages, const StageMo
   std::vector<bool> needed(stages.num_values());  // at the end of stage t, then held before it
   for (int t = stages.end(); t >= 0; --t) {
     const auto makes = [&](int i) {
-      return i == t || (stages.may_rerun(i, t) &&
-                        std::ranges::any_of(stages.stage(i).outputs, [&](int v) {
-                          return needed[v] && model.held(values, t, v) < threshold;
-                        }));
+      return i == t ||
+             (stages.may_rerun(i, t) && std::ranges::any_of(stages.stage(i).outputs, [&](int v) {
+                return needed[v] && model.held(values, t, v) < threshold;
+              }));
     };
     for (int i = t; i >= 0; --i) {
       if (!makes(i)) continue;

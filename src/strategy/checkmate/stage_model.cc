@@ -122,7 +122,10 @@ struct StageModel::Builder {
 
   Builder(StageModel& model, const Graph& graph, Bytes budget, Formulation form,
           std::vector<bool> asked)
-      : model(model), stages(model.stages_), form(form), inside(std::move(asked)),
+      : model(model),
+        stages(model.stages_),
+        form(form),
+        inside(std::move(asked)),
         reach(graph, stages, budget) {
     inside.resize(stages.num_stages());
     if (form != Formulation::ends) inside.assign(inside.size(), true);
@@ -169,8 +172,8 @@ struct StageModel::Builder {
   void add_memory_columns() {
     for (int v = 0; v < stages.num_values(); ++v) {
       for (int i : reach.touchers[v]) {
-        const Series series{Kind::free, program.num_columns(), reach.first_free(i, v),
-                            reach.last_run[i], i, v};
+        const Series series{
+            Kind::free, program.num_columns(), reach.first_free(i, v), reach.last_run[i], i, v};
         model.frees_of_value_[v].push_back(static_cast<int>(model.frees_.size()));
         model.frees_of_stage_[i].push_back(static_cast<int>(model.frees_.size()));
         model.frees_.push_back(series);

@@ -34,8 +34,7 @@ std::int64_t binomial_steps(std::int64_t length, std::int64_t slots) {
 
 int binomial_split(int length, int slots) {
   const std::int64_t times = times_needed(length, slots);
-  return static_cast<int>(
-      std::min(reach(slots, times - 1), length - reach(slots - 1, times - 1)));
+  return static_cast<int>(std::min(reach(slots, times - 1), length - reach(slots - 1, times - 1)));
 }
 
 }  // namespace lowtide::strategy::checkpoints

@@ -12,8 +12,8 @@ class RerunCost {
  public:
   virtual ~RerunCost() = default;
   virtual void evicted(int value) = 0;
-  virtual void made(int value) = 0;   ///< an evicted value was made again
-  virtual double of(int value) = 0;   ///< a value that is in memory
+  virtual void made(int value) = 0;  ///< an evicted value was made again
+  virtual double of(int value) = 0;  ///< a value that is in memory
 };
 
 /// The evicted values that count.

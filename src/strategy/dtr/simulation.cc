@@ -92,8 +92,7 @@ class Simulation {
     while (!waiting_.empty()) {
       const int next = waiting_.back();
       const auto& inputs = graph_.stage(next).inputs;
-      const auto missing =
-          std::ranges::find_if(inputs, [&](int v) { return !values_[v].here; });
+      const auto missing = std::ranges::find_if(inputs, [&](int v) { return !values_[v].here; });
       if (missing != inputs.end()) {
         enter(graph_.value(*missing).producer);
         continue;

@@ -100,8 +100,7 @@ void Breeding::relieve(int stage) {
     const int producer = graph_.value(v).producer;
     if (use == kNone || !graph_.may_rerun(producer, use)) continue;
     const double cost = graph_.stage(producer).cost;
-    const double ratio =
-        cost > 0 ? static_cast<double>(graph_.value(v).bytes) / cost : kNever;
+    const double ratio = cost > 0 ? static_cast<double>(graph_.value(v).bytes) / cost : kNever;
     if (ratio <= best_ratio) continue;
     best = {use, producer};
     best_ratio = ratio;

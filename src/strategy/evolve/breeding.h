@@ -12,7 +12,7 @@ namespace lowtide::strategy::evolve {
 struct Individual {
   std::vector<remat::Event> events;  ///< ascending
   double cost = 0;
-  Bytes excess = 0;           ///< sum over the stages of bytes above the limit; 0 when it fits
+  Bytes excess = 0;  ///< sum over the stages of bytes above the limit; 0 when it fits
 };
 
 /// Within the limit first, or closest to it; then by cost.

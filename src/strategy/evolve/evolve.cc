@@ -75,9 +75,8 @@ class Evolution {
       next.push_back(std::move(child));
     }
     population_ = std::move(next);
-    request_.control.report(
-        fmt::format("generation {}: plan {:.3f}%", generation + 1,
-                    100 * (fittest().cost / graph_.required_cost() - 1)));
+    request_.control.report(fmt::format("generation {}: plan {:.3f}%", generation + 1,
+                                        100 * (fittest().cost / graph_.required_cost() - 1)));
   }
 
   const evolve::Individual& fittest() const {

@@ -55,9 +55,9 @@ class BranchAndBound {
     std::vector<int> open;  // starts, as indices into those of the op
   };
   struct Choice {
-    std::vector<Way> ways;      // the plan needs an open start of one of these
-    double least = 0;  // lower bound on the cost to resolve the conflict
-    std::size_t starts = 0;     // of all ways
+    std::vector<Way> ways;   // the plan needs an open start of one of these
+    double least = 0;        // lower bound on the cost to resolve the conflict
+    std::size_t starts = 0;  // of all ways
   };
 
   void explore();

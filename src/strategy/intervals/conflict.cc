@@ -46,9 +46,7 @@ class StageUse {
     live_.push_back({v, made_here ? producer : kBefore, end, k});
   }
 
-  bool runs_here(int op) const {
-    return op == stage_ || std::ranges::binary_search(ops_, op);
-  }
+  bool runs_here(int op) const { return op == stage_ || std::ranges::binary_search(ops_, op); }
 
   /// Its producer when nothing reads it.
   int last_reader_here(int v) const {

@@ -17,7 +17,7 @@ struct WayOut {
 /// there only if it has reruns from some of the ways out whose bytes sum up to `missing`: some of
 /// the values live there and read later must have been made again in between.
 struct Conflict {
-  Bytes missing = 0;  ///< bytes above the limit; none when not positive
+  Bytes missing = 0;              ///< bytes above the limit; none when not positive
   std::vector<WayOut> ways = {};  ///< each op once
 };
 

@@ -233,13 +233,11 @@ Decision decide(const PlanRequest& request) { return Intervals(request).decide()
 
 Strategy intervals_strategy() {
   return {.name = "intervals",
-          .summary =
-              "branch and bound, and large neighbourhoods, over a few retention intervals "
-              "per value",
+          .summary = "branch and bound, and large neighbourhoods, over a few retention intervals "
+                     "per value",
           .guarantee = "any graph; on small ones the best plan with so many intervals, proved",
-          .paper =
-              "Bartan et al.: Moccasin: Efficient tensor rematerialization for neural "
-              "networks, ICML 2023",
+          .paper = "Bartan et al.: Moccasin: Efficient tensor rematerialization for neural "
+                   "networks, ICML 2023",
           .options =
               {integer_option("intervals", "of each value, at most", 2, {1, 1e6}),
                integer_option("rounds", "of the search of large neighbourhoods", 3000, {0, 1e9}),

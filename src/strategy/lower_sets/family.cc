@@ -7,15 +7,13 @@ namespace lowtide::strategy::lower_sets {
 namespace {
 
 bool may_join(const remat::StageGraph& graph, const LowerSet& set, int stage) {
-  return !set[stage] && std::ranges::all_of(graph.stage(stage).inputs, [&](int v) {
-    return set[graph.value(v).producer];
-  });
+  return !set[stage] && std::ranges::all_of(graph.stage(stage).inputs,
+                                            [&](int v) { return set[graph.value(v).producer]; });
 }
 
 void sort_by_size(std::vector<LowerSet>& family) {
-  std::ranges::stable_sort(family, {}, [](const LowerSet& set) {
-    return std::ranges::count(set, true);
-  });
+  std::ranges::stable_sort(family, {},
+                           [](const LowerSet& set) { return std::ranges::count(set, true); });
 }
 
 LowerSet needed_by(const remat::StageGraph& graph, int forward_end, int stage) {

@@ -1,7 +1,6 @@
-#include "strategy/lower_sets/program.h"
-
 #include "strategy/checkpointing.h"
 #include "strategy/lower_sets/family.h"
+#include "strategy/lower_sets/program.h"
 
 namespace lowtide::strategy {
 namespace {
@@ -15,7 +14,9 @@ std::vector<lower_sets::LowerSet> family(const remat::StageGraph& graph, int for
 class LowerSets {
  public:
   explicit LowerSets(const PlanRequest& request)
-      : request_(request), graph_(request.graph), end_(forward_end(graph_)),
+      : request_(request),
+        graph_(request.graph),
+        end_(forward_end(graph_)),
         program_(graph_, end_,
                  kept_in_any_case(graph_, end_, std::vector<bool>(graph_.num_values())),
                  family(graph_, end_, static_cast<int>(request.options.at("exact")),
@@ -28,9 +29,8 @@ class LowerSets {
   Decision decide() {
     trials_.offer(remat::stage_order(graph_));
     Bytes most = remat::keep_all_peak(graph_);
-    const Bytes least = bisect(0, most, [&](Bytes bytes) {
-      return program_.cheapest(bytes).empty();
-    });
+    const Bytes least =
+        bisect(0, most, [&](Bytes bytes) { return program_.cheapest(bytes).empty(); });
     if (program_.cheapest(least).empty()) return answer();
     try_within(least);
     bisect(least, most, [&](Bytes bytes) { return try_within(bytes) <= request_.budget_bytes; });
@@ -76,12 +76,10 @@ Strategy lower_sets_strategy() {
   return {
       .name = "lower-sets",
       .summary = "cuts the forward pass along a chain of lower sets, by dynamic programming",
-      .guarantee =
-          "the cheapest chain of the family, up to the rounding of time and its own "
-          "account of memory; the family is complete on small graphs",
-      .paper =
-          "Kusumoto, Inoue, Watanabe, Akiba, Koyama: A graph theoretic framework of "
-          "recomputation algorithms for memory-efficient backpropagation, NeurIPS 2019",
+      .guarantee = "the cheapest chain of the family, up to the rounding of time and its own "
+                   "account of memory; the family is complete on small graphs",
+      .paper = "Kusumoto, Inoue, Watanabe, Akiba, Koyama: A graph theoretic framework of "
+               "recomputation algorithms for memory-efficient backpropagation, NeurIPS 2019",
       .options = {integer_option("exact", "all lower sets if they are no more than this", 300,
                                  {0, 1500}),
                   integer_option("sets", "else at most so many: for each op what it needs", 300,

@@ -21,7 +21,7 @@ class LowerSetProgram {
     bool possible = false;  ///< the sets are nested
     double cost = 0;        ///< of running it again
     Bytes cached = 0;
-    Bytes needed = 0;       ///< when the backward pass is there, apart from bytes cached before it
+    Bytes needed = 0;  ///< when the backward pass is there, apart from bytes cached before it
   };
 
   /// `kept` values (per value) are always in memory. `family` begins with the empty set, ends with

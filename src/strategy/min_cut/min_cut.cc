@@ -8,9 +8,12 @@ namespace {
 class MinCut {
  public:
   explicit MinCut(const PlanRequest& request)
-      : request_(request), graph_(request.graph), end_(forward_end(graph_)),
+      : request_(request),
+        graph_(request.graph),
+        end_(forward_end(graph_)),
         kept_(kept_in_any_case(graph_, end_, std::vector<bool>(graph_.num_values()))),
-        cheap_(cheap_stages(request.graph, graph_, end_)), trials_(request) {}
+        cheap_(cheap_stages(request.graph, graph_, end_)),
+        trials_(request) {}
 
   Decision decide() {
     trials_.offer(remat::stage_order(graph_));
@@ -70,9 +73,8 @@ Decision decide(const PlanRequest& request) { return MinCut(request).decide(); }
 Strategy min_cut_strategy() {
   return {.name = "min-cut",
           .summary = "keeps the fewest bytes from which the backward pass can be run",
-          .guarantee =
-              "no set of kept values with the same ops run once has fewer bytes; which "
-              "ops run once is a knapsack that fills the budget",
+          .guarantee = "no set of kept values with the same ops run once has fewer bytes; which "
+                       "ops run once is a knapsack that fills the budget",
           .paper = "the min-cut partitioner of PyTorch's functorch, with its memory budget",
           .options = {integer_option("slots", "parts into which memory is divided for the knapsack",
                                      1000, {10, 100000})},

@@ -34,10 +34,9 @@ class Annealing {
     const double first = request.options.at("first");
     const double last = request.options.at("last");
     if (last > first) {
-      throw InputError(
-          fmt::format("the last temperature of anneal ({}) must not be above the "
-                      "first ({}): set -O first or -O last",
-                      last, first));
+      throw InputError(fmt::format("the last temperature of anneal ({}) must not be above the "
+                                   "first ({}): set -O first or -O last",
+                                   last, first));
     }
   }
 

@@ -42,8 +42,12 @@ double price_within(const bounds::PriceBound& bound, double otherwise) {
 class Search {
  public:
   Search(const PlanRequest& request, const SearchEffort& effort)
-      : request_(request), graph_(request.graph), bound_(graph_, request.budget_bytes),
-        effort_(effort), starts_(graph_, request.budget_bytes), moves_(effort.moves) {}
+      : request_(request),
+        graph_(request.graph),
+        bound_(graph_, request.budget_bytes),
+        effort_(effort),
+        starts_(graph_, request.budget_bytes),
+        moves_(effort.moves) {}
 
   Decision decide() {
     if (auto kept = keep_all_if_it_fits(graph_, request_.budget_bytes)) return *std::move(kept);
@@ -79,8 +83,8 @@ class Search {
   /// Adapts the earlier answer to the budget, at low temperatures, so that it stays about as good.
   /// Returns whether that was enough; the result stays the best until there is a better one.
   bool go_on() {
-    constexpr double kClose = 0.02;  // of the cost of all ops
-    constexpr double kDear = 2;      // times that cost
+    constexpr double kClose = 0.02;      // of the cost of all ops
+    constexpr double kDear = 2;          // times that cost
     constexpr double kNewSearch = 1e-2;  // seconds for each op, below which a new search is worse
     Annealer annealer(graph_, request_.budget_bytes, typical_price(graph_), effort_.seed);
     annealer.load(remat::events_of(graph_, request_.start));
@@ -177,8 +181,8 @@ class Search {
     const double unit = graph_.required_cost() / graph_.num_stages();
     const auto moves = static_cast<std::int64_t>(phase.share * static_cast<double>(moves_));
     if (is_optimal()) return;
-    const std::int64_t made = annealer.run({moves, phase.heat * unit, kCold * unit},
-                                           share_of_time(phase.share / left_));
+    const std::int64_t made =
+        annealer.run({moves, phase.heat * unit, kCold * unit}, share_of_time(phase.share / left_));
     is_short_of_time_ = is_short_of_time_ || made < moves / 4;
     left_ -= phase.share;
     if (annealer.any_fits()) take(annealer);
@@ -312,10 +316,10 @@ class Search {
   Starts starts_;
   Start best_start_;  // the best plan that annealing found
   bool is_short_of_time_ = false;
-  std::int64_t moves_;   // of the current search
-  double left_ = 1;      // share of them that is left
-  double proved_ = 0;    // a bound in addition to bound_
-  double staged_ = 0;    // no plan costs less that runs each op at most once in a stage
+  std::int64_t moves_;  // of the current search
+  double left_ = 1;     // share of them that is left
+  double proved_ = 0;   // a bound in addition to bound_
+  double staged_ = 0;   // no plan costs less that runs each op at most once in a stage
 };
 
 }  // namespace

@@ -14,9 +14,9 @@ struct SearchEffort {
   double bound_work;   ///< for each size of the bound's clusters, as PriceBound::raise() counts
   std::uint64_t seed;  ///< of the random numbers
   bool finds_starts = true;  ///< else annealing begins with no reruns
-  std::int64_t states = 0;  ///< of the proof (proof.h), of small graphs only; 0: none
-  double time_share = 1;    ///< of the time limit; without a plan by then, the rest as well
-  bool adapt_only = false;  ///< gives up when adapting the earlier answer fails
+  std::int64_t states = 0;   ///< of the proof (proof.h), of small graphs only; 0: none
+  double time_share = 1;     ///< of the time limit; without a plan by then, the rest as well
+  bool adapt_only = false;   ///< gives up when adapting the earlier answer fails
 };
 
 /// Whether the time limit, if there is one, is at least `per_stage` seconds for each stage.

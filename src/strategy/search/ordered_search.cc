@@ -35,8 +35,7 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
   without_proof.states = 0;
   const std::vector<double> prices = mapped_prices(request.prices, order);
   Decision decision = local_search(
-      {other, request.budget_bytes, request.options, request.control, start, nullptr,
-       prices},
+      {other, request.budget_bytes, request.options, request.control, start, nullptr, prices},
       without_proof);
   decision.executions = mapped(decision.executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
@@ -70,8 +69,8 @@ Decision resequenced(const PlanRequest& request, Decision decision, const Search
     found.bound_model = decision.bound_model;
     found.certificate = decision.certificate;
     decision = std::move(found);
-    request.control.report(fmt::format("plan {:.3f}% in another order",
-                                       100 * (cost / stages.required_cost() - 1)));
+    request.control.report(
+        fmt::format("plan {:.3f}% in another order", 100 * (cost / stages.required_cost() - 1)));
   }
   return decision;
 }

@@ -16,7 +16,7 @@ struct Proof {
   double staged_bound = 0;
   /// A cheaper plan within the budget, if there was one.
   std::optional<std::vector<OpId>> executions;
-  double cost = 0;   ///< of that plan
+  double cost = 0;  ///< of that plan
 };
 
 /// Whether a graph is small enough for prove().

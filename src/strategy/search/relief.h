@@ -31,10 +31,10 @@ class Relief {
   /// Reruns that are added together.
   struct Drop {
     std::vector<remat::Event> events;
-    double bytes = 0;   ///< of their outputs
-    bool all = false;   ///< whether all missing inputs are made again as well
-    int index = 0;      ///< into rated_
-    double ratio = 0;   ///< lower bound on the cost per byte above the limit and stage
+    double bytes = 0;  ///< of their outputs
+    bool all = false;  ///< whether all missing inputs are made again as well
+    int index = 0;     ///< into rated_
+    double ratio = 0;  ///< lower bound on the cost per byte above the limit and stage
   };
   /// The result of a drop when it was last tried.
   struct Rated {

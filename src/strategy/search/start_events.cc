@@ -66,7 +66,7 @@ class Unfolding {
   std::vector<bool> here_;                // per value
   std::vector<std::vector<Span>> spans_;  // per value: stages over which it is held
   std::vector<std::size_t> next_span_;
-  std::vector<std::vector<int>> ends_;    // per stage: values with a span that ends there
+  std::vector<std::vector<int>> ends_;  // per stage: values with a span that ends there
   std::vector<int> touched_;
   std::vector<remat::Event> events_;
   double cost_ = 0;  // of the events
