@@ -176,17 +176,17 @@ void run(const Arguments& arguments) {
   fmt::print("| graph | budget | outcome | overhead % | bound % | gap % | s | best peer % | "
              "peer |\n"
              "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
-  int compared = 0, dearer = 0;
+  int compared = 0, costlier = 0;
   for (const std::string& name : arguments.graphs) {
     const Graph graph = read_graph(fs::path(arguments.folder) / (name + ".json"));
     const Bytes peak = keep_all_reference(graph).peak_bytes;
     for (const Case& wanted : cases_of(peers, name, peak, arguments)) {
       compared += wanted.overhead.has_value();
-      dearer += run_case(graph, name, wanted, arguments);
+      costlier += run_case(graph, name, wanted, arguments);
     }
   }
   fmt::print("\nDearer than the best peer, or without a plan: {} of {} that a peer plans.\n",
-             dearer, compared);
+             costlier, compared);
 }
 
 }  // namespace

@@ -151,7 +151,7 @@ class Backwards {
   Set inside_set_;
 };
 
-/// Values that must be in memory while a stage's op first runs, besides its inputs and outputs.
+/// Values that must be in memory while a stage's op first runs, apart from its inputs and outputs.
 class HeldThrough {
  public:
   HeldThrough(const Graph& graph, const remat::StageGraph& stages)
@@ -205,8 +205,8 @@ class WaysBack {
 
   Bytes bytes() const { return floor_; }
 
-  /// Starts from the values `held` while an op first runs, besides its inputs and outputs. Returns
-  /// the number of visited sets.
+  /// Starts from the values `held` while an op first runs, apart from its inputs and outputs.
+  /// Returns the number of visited sets.
   std::int64_t raise_from_run(int stage, const Set& held, std::int64_t work) {
     backwards_.enter(held);
     const Backwards::Step step = backwards_.step(backwards_.bytes(held), stage);

@@ -111,7 +111,7 @@ std::string summary(const LayoutInput& input, const packing::SolvedPacking& solv
                   solved.packing.height, solved.lower_bound,
                   solved.proven() ? "proven the lowest" : "not proven the lowest");
   if (const auto& of = input.of_plan) {
-    text = fmt::format("{}, {} of residents besides\n{}", described(*of),
+    text = fmt::format("{}, and {} of residents\n{}", described(*of),
                        format_bytes(of->graph.resident_bytes()), text);
   }
   return text;

@@ -79,7 +79,7 @@ struct Op {
   std::vector<TensorId> outputs;
   double cost = 0;             ///< of one execution, in the graph's cost unit
   bool cost_estimated = true;  ///< from a formula rather than a measurement
-  Bytes workspace_bytes = 0;   ///< held while the op runs, besides inputs and outputs
+  Bytes workspace_bytes = 0;   ///< held while the op runs, apart from inputs and outputs
   Phase phase = Phase::forward;
   bool recomputable = true;
   bool random = false;  ///< draws random numbers; a second execution replays the same ones

@@ -14,7 +14,7 @@
 namespace lowtide::packing {
 namespace {
 
-/// Work of placing one buffer, and of starting an order, besides comparisons.
+/// Work of placing one buffer, and of starting an order, comparisons left out.
 constexpr std::int64_t kPlacement = 8;
 constexpr std::int64_t kStart = 500;
 /// Orders are tried only with at least this work, relative to the squared number of buffers.

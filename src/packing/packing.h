@@ -15,7 +15,7 @@ struct Buffer {
   std::int32_t begin = 0;
   std::int32_t end = 0;
   Bytes bytes = 0;
-  Bytes alignment = 1;              ///< of its offset, besides the packing's; a power of two
+  Bytes alignment = 1;              ///< of its offset, in addition to the packing's; a power of two
   std::optional<Bytes> fixed = {};  ///< the offset that it must have
 };
 

@@ -53,7 +53,7 @@ std::string residents_text(const Graph& graph) {
 
 std::string op_text(const Graph& graph, const Floor& floor) {
   const Op& op = graph.op(floor.op);
-  return fmt::format(", and op {} (\"{}\") alone needs {} besides: it {}, {}, works in {}",
+  return fmt::format(", and op {} (\"{}\") alone needs {} more: it {}, {}, works in {}",
                      floor.op, op.name, format_bytes(floor.bytes - graph.resident_bytes()),
                      operands_text(graph, "reads", op.inputs),
                      operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));

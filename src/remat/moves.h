@@ -71,7 +71,8 @@ class Moves {
   void hold_with_readers(Event event);
   /// hold(), undone at once unless the plan fits after it.
   void hold_if_it_fits(Event event);
-  /// Removes the event when nothing reads its outputs, and then makers of its inputs likewise.
+  /// Removes the event when nothing reads its outputs, and then makers of its inputs by the same
+  /// rule.
   void prune(Event event);
   /// prune() for every event; cannot be undone.
   void prune_all();

@@ -5,16 +5,29 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/bytes.h"
 #include "plan/plan.h"
 #include "runtime/executor_options.h"
-#include "runtime/step_report.h"
 
 namespace lowtide::runtime {
 
-/// Bytes that an Executor needs besides the arena of a plan of this graph: saved states of the
-/// random generator, at most one for each random op that may run again.
+/// The measurements of one step.
+struct StepReport {
+  double seconds = 0;
+  Bytes measured_peak_bytes = 0;      ///< highest byte in use, residents and reserve included
+  std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
+  Bytes outside_bytes = 0;            ///< peak of other memory from the framework's allocator: 0
+  std::vector<std::string> overruns;  ///< one line per op that requested more than profiled
+  /// Per action. Arena: only the first step makes views; later they cost nothing.
+  std::vector<double> action_seconds;
+  std::vector<Bytes> action_memory;  ///< bytes of live tensors after each action
+};
+
+/// Bytes that an Executor needs in addition to the arena of a plan of this graph: saved states of
+/// the random generator, at most one for each random op that may run again.
 Bytes generator_state_bytes(const Graph& graph);
 
 /// Runs a plan on real tensors. All data of the step lies in one block allocated at construction:

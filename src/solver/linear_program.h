@@ -31,7 +31,7 @@ double objective(const LinearProgram& program, std::span<const double> values);
 /// The largest violation of any bound of a column or a row.
 double largest_violation(const LinearProgram& program, std::span<const double> values);
 
-/// A lower bound on the objective of the relaxation, hence of the program, for any multipliers of
+/// A lower bound on the objective of the relaxation, and so of the program, for any multipliers of
 /// the rows: each column sits at its better bound. The bound holds whatever solver the multipliers
 /// come from. All columns must be bounded.
 double dual_bound(const LinearProgram& program, std::span<const double> row_duals);

@@ -24,7 +24,7 @@ TEST(WhyNotLess, NamesWhatTakesTheBytesAndWhatWouldHelp) {
   const std::string text = planner::why_not_less(Graph(std::move(data)));
   EXPECT_THAT(text, HasSubstr(fmt::format("({} bytes)", 9000 + 300 + 200 + 700 + 90)));
   EXPECT_THAT(text, HasSubstr("(optimizer state 4.88 KiB, parameters 3.91 KiB)"));
-  EXPECT_THAT(text, HasSubstr("op 2 (\"wide\") alone needs 1.26 KiB besides"));
+  EXPECT_THAT(text, HasSubstr("op 2 (\"wide\") alone needs 1.26 KiB more"));
   EXPECT_THAT(text, HasSubstr("reads 500 B (the largest is \"a\" of 300 B)"));
   EXPECT_THAT(text, HasSubstr("makes 700 B, works in 90 B"));
   EXPECT_THAT(text, HasSubstr("smaller batch"));

@@ -98,7 +98,7 @@ def trained(model, case, seed):
 
 
 class Case:
-    """What is drawn besides the module."""
+    """What is drawn in addition to the module."""
 
     def __init__(self, draw):
         self.dtype = draw.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])

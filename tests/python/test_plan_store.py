@@ -30,27 +30,27 @@ def plans_of(graph, *shares):
 
 
 def test_a_budget_is_answered_by_the_cheapest_plan_that_fits(graph):
-    lean, rich = plans_of(graph, "75%", "90%")
-    assert lean.cost > rich.cost and lean.arena_bytes < rich.arena_bytes
+    small, large = plans_of(graph, "75%", "90%")
+    assert small.cost > large.cost and small.arena_bytes < large.arena_bytes
     store = store_of(graph)
     assert store.cheapest(1 << 40) is None
-    store.keep(lean)
-    assert store.cheapest(1 << 40).cost == lean.cost
-    assert store.cheapest(lean.arena_bytes - 1) is None
-    store.keep(rich)
-    assert store_of(graph).cheapest(1 << 40).cost == rich.cost
-    assert store.cheapest(rich.arena_bytes - 1).cost == lean.cost
+    store.keep(small)
+    assert store.cheapest(1 << 40).cost == small.cost
+    assert store.cheapest(small.arena_bytes - 1) is None
+    store.keep(large)
+    assert store_of(graph).cheapest(1 << 40).cost == large.cost
+    assert store.cheapest(large.arena_bytes - 1).cost == small.cost
 
 
 def test_only_plans_that_none_beats_are_kept(graph):
-    lean, rich = plans_of(graph, "75%", "90%")
+    small, large = plans_of(graph, "75%", "90%")
     store = store_of(graph)
-    worse = lowtide.plan(graph, rich.arena_bytes, "chen-sqrt").plan
-    for plan in (worse, lean, rich):
+    worse = lowtide.plan(graph, large.arena_bytes, "chen-sqrt").plan
+    for plan in (worse, small, large):
         store.keep(plan)
-    for budget in (lean.arena_bytes, rich.arena_bytes, 1 << 40):
+    for budget in (small.arena_bytes, large.arena_bytes, 1 << 40):
         kept = store.cheapest(budget)
-        assert all(kept.cost <= plan.cost for plan in (worse, lean, rich)
+        assert all(kept.cost <= plan.cost for plan in (worse, small, large)
                    if plan.arena_bytes <= budget)
 
 

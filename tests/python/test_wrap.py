@@ -21,7 +21,7 @@ from wrap_cases import (
     OwnFunction,
     Randomly,
     built,
-    leanest,
+    smallest,
     loss_of,
     runs_again,
     same,
@@ -32,14 +32,14 @@ pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("budget", ["unlimited", "leanest"])
+@pytest.mark.parametrize("budget", ["unlimited", "smallest"])
 def test_training_is_eager_training_to_the_bit(case, budget):
     make, inputs_of = CASES[case]
     expected = train(built(make), inputs_of)
     model = built(make)
     torch.manual_seed(9)
     wrapped = (lowtide.wrap(model, inputs_of()) if budget == "unlimited"
-               else leanest(model, inputs_of()))
+               else smallest(model, inputs_of()))
     assert same(train(wrapped, inputs_of), expected)
     memory = wrapped.memory
     next_batch = sum(x.nbytes for x in inputs_of())  # made while the block is there
@@ -50,11 +50,11 @@ def test_training_is_eager_training_to_the_bit(case, budget):
 @pytest.mark.parametrize("case", ["convolutions", "attention", "rrelu"])
 def test_small_budgets_run_ops_again(case):
     make, inputs_of = CASES[case]
-    assert runs_again(leanest(built(make), inputs_of()))
+    assert runs_again(smallest(built(make), inputs_of()))
 
 
 def test_evaluation_is_eager_evaluation():
-    wrapped, plain = leanest(built(Convolutions), IMAGES()), built(Convolutions)
+    wrapped, plain = smallest(built(Convolutions), IMAGES()), built(Convolutions)
     train(wrapped, IMAGES), train(plain, IMAGES)
     wrapped.eval(), plain.eval()
     images = IMAGES()
@@ -70,7 +70,7 @@ def test_frozen_parameters_get_no_gradients():
         model.layers[0].requires_grad_(False)
         return model
 
-    wrapped = leanest(frozen(), IMAGES())
+    wrapped = smallest(frozen(), IMAGES())
     assert same(train(wrapped, IMAGES), train(frozen(), IMAGES))
     assert wrapped.layers[0].weight.grad is None
 
@@ -89,7 +89,7 @@ def test_gradient_scaler_and_hooks():
             optimizer.zero_grad()
         return [*seen, *(p.detach() for p in model.parameters())]
 
-    assert same(scaled(leanest(built(Convolutions), IMAGES())), scaled(built(Convolutions)))
+    assert same(scaled(smallest(built(Convolutions), IMAGES())), scaled(built(Convolutions)))
 
 
 def test_module_hooks_run_once():
@@ -243,6 +243,6 @@ def test_a_process_that_is_forked_trains_on():
 
 
 def test_explanations():
-    wrapped = leanest(built(Convolutions), IMAGES())
+    wrapped = smallest(built(Convolutions), IMAGES())
     text = lowtide.explain(wrapped)
     assert "The peak is" in text and "runs again" in text

@@ -8,7 +8,7 @@ import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
-from wrap_cases import CASES, ROWS, built, leanest, loss_of, same, train
+from wrap_cases import CASES, ROWS, built, smallest, loss_of, same, train
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
@@ -76,7 +76,7 @@ def test_what_is_logged_breaks_no_graph():
 @pytest.mark.parametrize("case", ["convolutions", "rrelu", "input changed"])
 def test_compiled_autograd_calls_the_planned_backward_pass(case):
     make, inputs_of = CASES[case]
-    wrapped = leanest(built(make), built(inputs_of, seed=9))
+    wrapped = smallest(built(make), built(inputs_of, seed=9))
     with torch._dynamo.compiled_autograd._enable(torch.compile(backend="eager")):
         got = train(wrapped, inputs_of)
     assert same(got, train(built(make), inputs_of))

@@ -11,7 +11,7 @@ from lowtide import _runtime
 from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
-from wrap_cases import IMAGES, ROWS, Convolutions, Twice, built, leanest
+from wrap_cases import IMAGES, ROWS, Convolutions, Twice, built, smallest
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
@@ -26,7 +26,7 @@ def wrapped(make, inputs_of):
 
 @functools.cache
 def least_budget(make, inputs_of):
-    return leanest(built(make), inputs_of()).memory.budget
+    return smallest(built(make), inputs_of()).memory.budget
 
 
 def wrapped_within_a_budget(make, inputs_of):

@@ -16,7 +16,7 @@ from wrap_cases import (
     IMAGES,
     ROWS,
     built,
-    leanest,
+    smallest,
     loss_of,
     require_eager_bits_within_the_budget,
     same,
@@ -276,7 +276,7 @@ def test_recurrent_layers_train_up_to_rounding(layer):
 def test_ops_that_ask_for_memory_by_the_values_they_are_given():
     """Matrix exponentials stray from their profile: their scratch is taken beside the block."""
     make = lambda: Orthogonal("matrix_exp")  # noqa: E731
-    wrapped = leanest(built(make), *ROWS())
+    wrapped = smallest(built(make), *ROWS())
     assert same(train(wrapped, ROWS), train(built(make), ROWS))
     region, = session_of(wrapped).regions
     assert any("matrix_exp" in line for executor in region.executors

@@ -184,7 +184,7 @@ def built(make, seed=0):
     return make()
 
 
-def leanest(model, inputs, **options):
+def smallest(model, inputs, **options):
     """The model within nearly the smallest budget that a plan is found for."""
     for percent in (60, 70, 80, 90, 100):
         try:
@@ -196,7 +196,7 @@ def leanest(model, inputs, **options):
 
 def require_eager_bits_within_the_budget(make, inputs_of):
     """Of a model that is trained within nearly the smallest budget."""
-    wrapped = leanest(built(make), built(inputs_of, seed=9))
+    wrapped = smallest(built(make), built(inputs_of, seed=9))
     assert same(train(wrapped, inputs_of), train(built(make), inputs_of))
     assert wrapped.memory.planned_peak <= wrapped.memory.budget
 

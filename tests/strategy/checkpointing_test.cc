@@ -70,7 +70,7 @@ TEST(Revolve, RunsAUniformChainAsOftenAsTheBinomialsSay) {
     int slots = 1;  // the input is stored for free; the last state costs one run
     while (slots < kLayers && checkpoints::binomial_steps(kLayers - 1, slots) + 1 != runs) ++slots;
     ASSERT_LT(slots, kLayers) << runs << " forward runs are those of no number of slots";
-    // Besides the stored states: input, current state, its successor, two gradients.
+    // In addition to the stored states: input, current state, its successor, two gradients.
     EXPECT_LE(plan.peak_bytes, (slots - 1 + 5) * layer) << "budget " << share;
   }
   EXPECT_GE(plans, 6);

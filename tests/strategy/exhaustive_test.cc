@@ -121,10 +121,10 @@ TEST(CheapestSequence, FindsABetterOrder) {
 struct Tally {
   int asked = 0;    ///< asked where a set of reruns is within the budget
   int missed = 0;   ///< of these, called infeasible
-  int dearer = 0;   ///< of these, planned at more than the least cost
+  int too_costly = 0;  ///< of these, planned at more than the least cost
 
   std::string text() const {
-    return fmt::format("{} asked, {} missed, {} dearer", asked, missed, dearer);
+    return fmt::format("{} asked, {} missed, {} too_costly", asked, missed, too_costly);
   }
 };
 
@@ -138,7 +138,7 @@ void check_plan(const Case& now, const Decision& decision, Tally& tally) {
   if (decision.outcome == Outcome::optimal) {
     EXPECT_LE(plan.cost, now.staged + kRounding);
   }
-  tally.dearer += plan.cost > now.staged + kRounding;
+  tally.too_costly += plan.cost > now.staged + kRounding;
 }
 
 /// The bound must be below every sequence that its model names.
@@ -207,7 +207,7 @@ TEST(EverySmallGraph, SearchFindsTheBestSetOfReruns) {
   RecordProperty("only_beyond_stages", beyond_stages);
   RecordProperty("cheaper_in_another_order", better_order);
   EXPECT_EQ(tally.missed, 0);
-  EXPECT_EQ(tally.dearer, 0);
+  EXPECT_EQ(tally.too_costly, 0);
 }
 
 /// Few sequences are cheaper than every set of reruns: these are all cases on five ops with the
@@ -261,7 +261,7 @@ TEST(EverySmallGraph, CheckmateProvesTheOptimum) {
   }
   EXPECT_GT(tally.asked, 50);
   EXPECT_EQ(tally.missed, 0);
-  EXPECT_EQ(tally.dearer, 0);
+  EXPECT_EQ(tally.too_costly, 0);
 }
 
 TEST(EverySmallGraph, TheBoundIsBelowTheBestSequence) {

@@ -36,7 +36,7 @@ void refuse_too_large(const PlanRequest& request, const remat::StageGraph& stage
   const StageModel::Size size =
       StageModel::size(request.graph, stages, request.budget_bytes, formulation(request.options));
   refuse_too_large(request.graph, size, request.options.at("rows"),
-                   ", or -O rows=0 to try it nevertheless");
+                   ", or -O rows=0 to try it all the same");
 }
 
 }  // namespace lowtide::strategy::checkmate

@@ -50,7 +50,7 @@ class StageModel {
                    Formulation form);
 
   /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, the
-  /// stages whose inside the strong rows describe nevertheless; empty: none.
+  /// stages whose inside the strong rows describe too; empty: none.
   StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget, Formulation form,
              const std::vector<bool>& inside = {});
 
@@ -58,7 +58,7 @@ class StageModel {
   StageModel& operator=(const StageModel&) = delete;
 
   const solver::LinearProgram& program() const { return program_; }
-  /// "R_5_2": stages and ops by their index in StageGraph::stages(), values likewise.
+  /// "R_5_2": stages and ops by their index in StageGraph::stages(), and so are values.
   std::string column_name(int column) const;
   /// The column of an R variable by its column_name; nothing for other text.
   std::optional<int> find_run(std::string_view name) const;

@@ -6,8 +6,8 @@ whoever ends this process has the best so far. Needs OR-Tools.
 
 The model is that of Bartan et al., Moccasin: Efficient Tensor Rematerialization for Neural
 Networks, ICML 2023. Op i may run in stage t at the moment t (t + 1) / 2 + i, and runs first in
-stage i. A value is held from a run of its op up to a moment; every run lies in an interval of each value
-it reads; what is held at a moment, and the workspace of what runs then, is within the budget.
+stage i. A value is held from a run of its op up to a moment; every run lies in an interval of each
+value it reads; what is held at a moment, and the workspace of what runs then, is within the budget.
 """
 
 from __future__ import annotations

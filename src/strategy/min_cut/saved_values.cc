@@ -4,7 +4,7 @@
 
 namespace lowtide::strategy::min_cut {
 
-/// A value on the sink's side is needed after the forward pass. It is either cut, hence saved, or
+/// A value on the sink's side is needed after the forward pass. It is either cut, and so saved, or
 /// its stage runs again and needs its inputs.
 std::vector<bool> fewest_saved(const remat::StageGraph& graph, int forward_end,
                                const std::vector<bool>& once, std::vector<bool> kept) {

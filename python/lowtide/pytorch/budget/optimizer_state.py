@@ -17,7 +17,7 @@ STATES = {
     "radam": 2, "rmsprop": 1, "adagrad": 1, "adadelta": 2, "asgd": 1, "rprop": 2, "lion": 1,
 }
 
-#: Those that count their steps have a number for each parameter besides.
+#: Those that count their steps also have a number for each parameter.
 _UNCOUNTED = {"none", "sgd", "sgd-momentum", "lion"}
 _COUNTER_BYTES = 4
 
