@@ -10,4 +10,6 @@ if(missing)
                       "pip install the packages of build-system.requires in pyproject.toml")
 endif()
 list(APPEND CMAKE_PREFIX_PATH ${prefixes})
-set(CMAKE_INSTALL_RPATH "$ORIGIN/../torch/lib;$ORIGIN/../highsbox/highs_dist/lib")
+# From lowtide/ and from lowtide/bin/.
+set(CMAKE_INSTALL_RPATH "$ORIGIN/../torch/lib;$ORIGIN/../highsbox/highs_dist/lib"
+    "$ORIGIN/../../torch/lib;$ORIGIN/../../highsbox/highs_dist/lib")

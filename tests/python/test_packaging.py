@@ -1,11 +1,13 @@
 """What pyproject.toml declares holds; the wheel itself is built where LOWTIDE_WHEEL_TEST is set."""
 
+import importlib.util
 import os
 import pathlib
 import re
 import subprocess
 import sys
 import tomllib
+import venv
 import zipfile
 
 import pytest
@@ -54,6 +56,22 @@ def test_the_wheel_has_both_parts_and_their_types(tmp_path):
     names = zipfile.ZipFile(wheel).namelist()
     for part in ("_core", "_runtime"):
         assert any(re.fullmatch(rf"lowtide/{part}\..*so", name) for name in names)
-    for name in ("py.typed", "_core.pyi", "pytorch/backend.py"):
+    for name in ("py.typed", "_core.pyi", "bin/lowtide", "command.py", "pytorch/backend.py"):
         assert f"lowtide/{name}" in names
     assert not any(name.startswith(("tests/", "bench/")) for name in names)
+    assert_the_command_plans(wheel, tmp_path)
+
+
+def assert_the_command_plans(wheel, folder):
+    """From an environment of its own that sees the packages of this one."""
+    venv.create(folder / "env", system_site_packages=False, with_pip=True)
+    python = folder / "env" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "--no-deps", wheel], check=True)
+    site, = (folder / "env" / "lib").glob("python*/site-packages")
+    for package in ("torch", "highsbox"):
+        found = pathlib.Path(importlib.util.find_spec(package).origin).parent
+        (site / package).symlink_to(found)
+    graph = ROOT / "data" / "graphs" / "chain-20s0.json"
+    run = subprocess.run([python.with_name("lowtide"), "plan", graph, "--budget", "60%",
+                          "--time-limit", "1"], capture_output=True, text=True)
+    assert run.returncode == 0 and "overhead" in run.stdout, run.stderr
