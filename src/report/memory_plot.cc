@@ -176,7 +176,7 @@ class Drawing {
   void add_label(std::size_t i, double at) {
     const MemoryCurve& curve = plot_.curves[i];
     svg_.text({kRight + 20, at - 2}, fmt::format("strong f{}", i % kColors), "start", curve.label);
-    std::string detail = format_bytes(peak(curve));
+    std::string detail = fmt::format("peak {}", format_bytes(peak(curve)));
     if (i > 0) detail += fmt::format(", {:+.1f}% time", 100 * (curve.end / reference_ - 1));
     svg_.text({kRight + 20, at + 15}, "muted", "start", detail);
   }
