@@ -11,8 +11,8 @@
 namespace lowtide::testing {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::ContainsRegex;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
