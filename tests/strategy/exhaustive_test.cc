@@ -189,7 +189,7 @@ TEST(EverySmallGraph, NoStrategyIsBetterThanTheBestSequence) {
   }
   for (const auto& [name, tally] : tallies) {
     RecordProperty(testing::test_name(std::string(name)), tally.text());
-    EXPECT_GT(tally.asked, 100) << name;
+    EXPECT_GT(tally.asked, 40) << name;
   }
 }
 

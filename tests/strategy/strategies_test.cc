@@ -97,7 +97,7 @@ TEST_P(EveryStrategy, PlansRealGraphs) {
     SCOPED_TRACE(name);
     const Graph& graph = graphs.emplace_back(
         read_graph(std::string(LOWTIDE_SOURCE_DIR "/data/graphs/") + name + ".json"));
-    const double moves = testing::sweep(20, 5);
+    const double moves = testing::sweep(20, 10);
     for (double share : {0.8, 0.5, 0.2}) answers.check(graph, share_of_peak(graph, share), moves);
   }
   answers.expect_valid();
