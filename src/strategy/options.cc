@@ -38,6 +38,11 @@ bool is_allowed(const StrategyOption& option, double value) {
   return is_in_range && (option.kind == OptionKind::number || value == std::floor(value));
 }
 
+std::string_view number_kind(const StrategyOption& option) {
+  if (option.kind == OptionKind::integer) return "a whole number from ";
+  return option.kind == OptionKind::number ? "a number from " : "";
+}
+
 std::string suggestion(const StrategyOption& option, const OptionValue& given) {
   if (option.kind != OptionKind::choice || given.word() == nullptr) return "";
   return did_you_mean(*given.word(), {option.choices.begin(), option.choices.end()});
@@ -85,9 +90,8 @@ double option_number(const StrategyOption& option, const OptionValue& given,
       given.word() ? number_of(option, *given.word()) : *given.number();
   if (value && is_allowed(option, *value)) return *value;
   const std::string text = given.word() ? *given.word() : fmt::format("{}", *given.number());
-  const std::string_view whole = option.kind == OptionKind::integer ? "a whole number from " : "";
   throw InputError(fmt::format("the option \"{}\" of {} must be {}{}, not {}.{}", option.name,
-                               strategy, whole, allowed_values(option), text,
+                               strategy, number_kind(option), allowed_values(option), text,
                                suggestion(option, given)));
 }
 

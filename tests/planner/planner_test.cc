@@ -382,9 +382,9 @@ TEST(PlanWithinOptions, ValuesStayInRange) {
   EXPECT_EQ(option_error({{"segments", 1}}), "no error");
   EXPECT_THAT(option_error({{"segments", 0}}),
               HasSubstr("must be a whole number from 1 to 100, not 0"));
-  EXPECT_THAT(option_error({{"rounds", 9.5}}), HasSubstr("must be 0 to 9, not 9.5"));
+  EXPECT_THAT(option_error({{"rounds", 9.5}}), HasSubstr("must be a number from 0 to 9, not 9.5"));
   EXPECT_THAT(option_error({{"rounds", std::numeric_limits<double>::quiet_NaN()}}),
-              HasSubstr("must be 0 to 9"));
+              HasSubstr("must be a number from 0 to 9"));
 }
 
 // ---- Orders that were decided elsewhere --------------------------------------------------------

@@ -72,7 +72,7 @@ class Settings:
         return self.cache is None or bool(self.cache)
 
     @property
-    def planning_options(self) -> dict[str, float]:
+    def planning_options(self) -> dict[str, float | str]:
         """Those of the strategy, with the work of the default one."""
         return {**({} if self.strategy else {"moves": MOVES}), **self.options}
 
