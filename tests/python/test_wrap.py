@@ -21,10 +21,10 @@ from wrap_cases import (
     OwnFunction,
     Randomly,
     built,
-    smallest,
     loss_of,
     runs_again,
     same,
+    smallest,
     train,
 )
 

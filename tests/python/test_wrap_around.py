@@ -8,7 +8,7 @@ import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
-from wrap_cases import CASES, ROWS, built, smallest, loss_of, same, train
+from wrap_cases import CASES, ROWS, built, loss_of, same, smallest, train
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 

@@ -16,10 +16,10 @@ from wrap_cases import (
     IMAGES,
     ROWS,
     built,
-    smallest,
     loss_of,
     require_eager_bits_within_the_budget,
     same,
+    smallest,
     train,
 )
 
