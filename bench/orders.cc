@@ -121,7 +121,6 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(
-      argc, argv, "orders", "What an order and writes in place save", lowtide::bench::define,
-      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
+  return bench_main(argc, argv, "orders", "What an order and writes in place save",
+                    lowtide::bench::define, lowtide::bench::run);
 }

@@ -77,7 +77,5 @@ void run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "phases", "What each phase of the default search is worth",
-                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
-                      lowtide::bench::run(arguments);
-                    });
+                    lowtide::bench::define, lowtide::bench::run);
 }

@@ -154,7 +154,5 @@ void run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "plan_layouts", "How close arenas come to the most bytes alive",
-                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
-                      lowtide::bench::run(arguments);
-                    });
+                    lowtide::bench::define, lowtide::bench::run);
 }

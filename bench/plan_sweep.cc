@@ -135,7 +135,5 @@ void run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "plan_sweep", "Whether more memory or more work gives better plans",
-                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
-                      lowtide::bench::run(arguments);
-                    });
+                    lowtide::bench::define, lowtide::bench::run);
 }

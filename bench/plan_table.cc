@@ -69,7 +69,6 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(
-      argc, argv, "plan_table", "What plans the strategies find", lowtide::bench::define,
-      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
+  return bench_main(argc, argv, "plan_table", "What plans the strategies find",
+                    lowtide::bench::define, lowtide::bench::run);
 }

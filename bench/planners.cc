@@ -194,7 +194,5 @@ void run(const Arguments& arguments) {
 
 int main(int argc, char** argv) {
   return bench_main(argc, argv, "planners", "How good a strategy's plans are, beside its peers'",
-                    lowtide::bench::define, [](const lowtide::bench::Arguments& arguments) {
-                      lowtide::bench::run(arguments);
-                    });
+                    lowtide::bench::define, lowtide::bench::run);
 }

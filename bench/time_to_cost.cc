@@ -105,8 +105,7 @@ void run(const Arguments& arguments) {
 }  // namespace lowtide::bench
 
 int main(int argc, char** argv) {
-  return bench_main(
-      argc, argv, "time_to_cost", "Seconds of search to the cost of Checkmate's integer program",
-      lowtide::bench::define,
-      [](const lowtide::bench::Arguments& arguments) { lowtide::bench::run(arguments); });
+  return bench_main(argc, argv, "time_to_cost",
+                    "Seconds of search to the cost of Checkmate's integer program",
+                    lowtide::bench::define, lowtide::bench::run);
 }

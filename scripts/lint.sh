@@ -17,8 +17,7 @@ fi
 if [ $# -gt 0 ]; then
   sources=("$@")
 else
-  python -m ruff check --no-cache python tests bench examples scripts tools
-  python -m mypy --cache-dir build-tidy/mypy
+  python -m pytest -q tests/python/test_lint.py  # ruff and mypy
   # Not tests/: it would lay out their tables of cases, with two functions each, worse.
   git ls-files 'src/*.cc' 'src/*.h' | xargs "$tools/bin/clang-format" --dry-run -Werror || {
     echo "lint: run $tools/bin/clang-format -i on these files" >&2

@@ -13,8 +13,6 @@
 namespace lowtide::strategy {
 namespace {
 
-constexpr std::string_view kOffOn[] = {"off", "on"};
-
 std::optional<double> parse_number(std::string_view text) {
   double value = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -24,10 +22,8 @@ std::optional<double> parse_number(std::string_view text) {
 
 /// Choices may be given by position too.
 std::optional<double> number_of(const StrategyOption& option, std::string_view word) {
-  if (option.kind == OptionKind::on_off) {
-    if (word == "on" || word == "true") return 1;
-    if (word == "off" || word == "false") return 0;
-  }
+  if (option.kind == OptionKind::on_off && word == "true") return 1;
+  if (option.kind == OptionKind::on_off && word == "false") return 0;
   const auto found = std::ranges::find(option.choices, word);
   if (found == option.choices.end()) return parse_number(word);
   return static_cast<double>(found - option.choices.begin());
@@ -77,7 +73,7 @@ StrategyOption choice_option(std::string_view name, std::string_view help,
 }
 
 StrategyOption on_off_option(std::string_view name, std::string_view help, bool default_value) {
-  return {name, help, OptionKind::on_off, default_value ? 1.0 : 0.0, 0, 1};
+  return {name, help, OptionKind::on_off, default_value ? 1.0 : 0.0, 0, 1, {}, {"off", "on"}};
 }
 
 StrategyOption seed_option() {
@@ -101,15 +97,13 @@ bool is_off(const StrategyOptions& options, std::string_view name) {
 }
 
 std::string format_value(const StrategyOption& option, double value) {
-  const auto position = static_cast<std::size_t>(value);
-  if (option.kind == OptionKind::on_off) return std::string(kOffOn[position]);
-  if (option.kind == OptionKind::choice) return std::string(option.choices[position]);
-  return fmt::format("{}", value);
+  if (option.choices.empty()) return fmt::format("{}", value);
+  return std::string(option.choices[static_cast<std::size_t>(value)]);
 }
 
 std::string allowed_values(const StrategyOption& option) {
   if (option.kind == OptionKind::on_off) return "on or off";
-  if (option.kind != OptionKind::choice) return fmt::format("{} to {}", option.low, option.high);
+  if (option.choices.empty()) return fmt::format("{} to {}", option.low, option.high);
   const auto last = option.choices.end() - 1;
   return fmt::format("{} or {}", fmt::join(option.choices.begin(), last, ", "), *last);
 }

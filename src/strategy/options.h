@@ -29,7 +29,7 @@ struct StrategyOption {
   double default_value;
   double low, high;                            ///< inclusive
   std::string_view unit = {};                  ///< "thousand moves"; empty: none
-  std::vector<std::string_view> choices = {};  ///< names, of a choice
+  std::vector<std::string_view> choices = {};  ///< names of its values, of a choice or switch
 };
 
 /// The inclusive range of a number.

@@ -15,6 +15,13 @@ std::vector<int> joined(std::vector<int> a, const std::vector<int>& b) {
 
 }  // namespace
 
+std::vector<StrategyOption> with_chain_options(std::vector<StrategyOption> own, int fewest_blocks) {
+  own.push_back(integer_option("slots", "parts into which memory is divided", 500, {10, 5000}));
+  own.push_back(integer_option("blocks", "at most; articulation points are left out evenly", 100,
+                               {static_cast<double>(fewest_blocks), 400}));
+  return own;
+}
+
 BlockChain::BlockChain(const CutGraph& cut, int most_blocks)
     : graph_(cut.graph),
       forward_end_(cut.forward_end),

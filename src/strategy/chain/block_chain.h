@@ -6,6 +6,10 @@
 
 namespace lowtide::strategy::chain {
 
+/// A strategy's own options, and those of all strategies over a chain: into how many parts memory
+/// is divided, and the most blocks, which may be set to `fewest_blocks` or more.
+std::vector<StrategyOption> with_chain_options(std::vector<StrategyOption> own, int fewest_blocks);
+
 /// Stages to run one after the other.
 struct Run {
   std::vector<int> stages = {};

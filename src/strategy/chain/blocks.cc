@@ -119,18 +119,15 @@ Decision decide(const PlanRequest& request) {
 }  // namespace
 
 Strategy blocks_strategy() {
-  return {
-      .name = "blocks",
-      .summary = "solves each block alone for several memories, and combines them as a chain",
-      .guarantee = "the best persistent schedule of the chain with these solutions of its "
-                   "blocks, up to the rounding of memory to slots",
-      .paper = "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
-               "2023; blocks are solved by minimum cuts",
-      .options = {integer_option("levels", "solutions per block and kind of op", 8, {1, 100}),
-                  integer_option("slots", "parts into which memory is divided", 500, {10, 5000}),
-                  integer_option("blocks", "at most; articulation points are left out evenly", 100,
-                                 {1, 400})},
-      .decide = decide};
+  return {.name = "blocks",
+          .summary = "solves each block alone for several memories, and combines them as a chain",
+          .guarantee = "the best persistent schedule of the chain with these solutions of its "
+                       "blocks, up to the rounding of memory to slots",
+          .paper = "the idea of Rockmate: Zhao, Le Hellard, Eyraud-Dubois, Gusak, Beaumont, ICML "
+                   "2023; blocks are solved by minimum cuts",
+          .options = chain::with_chain_options(
+              {integer_option("levels", "solutions per block and kind of op", 8, {1, 100})}, 1),
+          .decide = decide};
 }
 
 }  // namespace lowtide::strategy

@@ -19,17 +19,14 @@ Decision decide(const PlanRequest& request) {
 }  // namespace
 
 Strategy rotor_strategy() {
-  return {
-      .name = "rotor",
-      .summary = "the best persistent schedule of a chain of blocks, by dynamic programming",
-      .guarantee = "on a chain of blocks, no schedule that keeps what it stores until its "
-                   "block's backward part costs less, up to the rounding of memory to slots",
-      .paper = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: Optimal checkpointing for "
-               "heterogeneous chains, 2019",
-      .options = {integer_option("slots", "parts into which memory is divided", 500, {10, 5000}),
-                  integer_option("blocks", "at most; articulation points are left out evenly", 100,
-                                 {2, 400})},
-      .decide = decide};
+  return {.name = "rotor",
+          .summary = "the best persistent schedule of a chain of blocks, by dynamic programming",
+          .guarantee = "on a chain of blocks, no schedule that keeps what it stores until its "
+                       "block's backward part costs less, up to the rounding of memory to slots",
+          .paper = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: Optimal checkpointing for "
+                   "heterogeneous chains, 2019",
+          .options = chain::with_chain_options({}, 2),
+          .decide = decide};
 }
 
 }  // namespace lowtide::strategy
