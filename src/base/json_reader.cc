@@ -7,27 +7,26 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/at.h"
 #include "base/error.h"
 
 namespace lowtide {
 namespace {
 
-using Kind = JsonTape::Kind;
+using JsonKind = JsonTape::Kind;
 
 constexpr std::size_t kDeepest = 64;
 
-std::size_t at(std::int32_t index) { return static_cast<std::size_t>(index); }
-
 std::string describe(const JsonTape::Token& token, std::string_view text) {
   switch (token.kind) {
-    case Kind::null: return "null";
-    case Kind::boolean: return token.integer != 0 ? "true" : "false";
-    case Kind::integer: return fmt::format("{}", token.integer);
-    case Kind::big_integer: return fmt::format("{}", static_cast<std::uint64_t>(token.integer));
-    case Kind::number: return fmt::format("{}", token.number);
-    case Kind::text: return fmt::format("\"{}\"", text.substr(0, 40));
-    case Kind::array: return "an array";
-    case Kind::object: return "an object";
+    case JsonKind::null: return "null";
+    case JsonKind::boolean: return token.integer != 0 ? "true" : "false";
+    case JsonKind::integer: return fmt::format("{}", token.integer);
+    case JsonKind::big_integer: return fmt::format("{}", static_cast<std::uint64_t>(token.integer));
+    case JsonKind::number: return fmt::format("{}", token.number);
+    case JsonKind::text: return fmt::format("\"{}\"", text.substr(0, 40));
+    case JsonKind::array: return "an array";
+    case JsonKind::object: return "an object";
   }
   return "something else";
 }
@@ -41,28 +40,28 @@ class Handler {
       : streamed_(streamed), listener_(listener) {}
 
   bool null() {
-    return scalar([&] { tape_.add(Kind::null); });
+    return scalar([&] { tape_.add(JsonKind::null); });
   }
   bool boolean(bool value) {
-    return scalar([&] { tape_.add(Kind::boolean, value); });
+    return scalar([&] { tape_.add(JsonKind::boolean, value); });
   }
   bool number_integer(Json::number_integer_t value) {
-    return scalar([&] { tape_.add(Kind::integer, value); });
+    return scalar([&] { tape_.add(JsonKind::integer, value); });
   }
   bool number_unsigned(Json::number_unsigned_t value) {
     const bool fits = value <= std::uint64_t{std::numeric_limits<std::int64_t>::max()};
-    const Kind kind = fits ? Kind::integer : Kind::big_integer;
+    const JsonKind kind = fits ? JsonKind::integer : JsonKind::big_integer;
     return scalar([&] { tape_.add(kind, static_cast<std::int64_t>(value)); });
   }
   bool number_float(Json::number_float_t value, const std::string&) {
-    return scalar([&] { tape_.add(Kind::number, 0, value); });
+    return scalar([&] { tape_.add(JsonKind::number, 0, value); });
   }
   bool string(std::string& value) {
     return scalar([&] { tape_.add_text(value); });
   }
   bool binary(Json::binary_t&) { return false; }  // JSON text has none
   bool start_object(std::size_t) {
-    if (depth_ > 0) return start(Kind::object);
+    if (depth_ > 0) return start(JsonKind::object);
     depth_ = 1;
     return true;
   }
@@ -73,7 +72,7 @@ class Handler {
       depth_ = 2;
       return true;
     }
-    return start(Kind::array);
+    return start(JsonKind::array);
   }
   bool end_object() { return end(); }
   bool end_array() { return end(); }
@@ -112,7 +111,7 @@ class Handler {
     return true;
   }
 
-  bool start(Kind kind) {
+  bool start(JsonKind kind) {
     require_object();
     if (++depth_ > kDeepest) {
       throw InputError(fmt::format("values are nested more than {} deep", kDeepest));
@@ -164,18 +163,18 @@ void JsonTape::clear() {
   text_.clear();
 }
 
-void JsonTape::add(Kind kind, std::int64_t integer, double number) {
+void JsonTape::add(JsonKind kind, std::int64_t integer, double number) {
   const auto next = static_cast<std::int32_t>(tokens_.size() + 1);
   tokens_.push_back({kind, next, integer, number, 0});
 }
 
 void JsonTape::add_text(std::string_view text) {
-  add(Kind::text, static_cast<std::int64_t>(text_.size()));
+  add(JsonKind::text, static_cast<std::int64_t>(text_.size()));
   tokens_.back().length = static_cast<std::int64_t>(text.size());
   text_ += text;
 }
 
-void JsonTape::open(Kind kind) {
+void JsonTape::open(JsonKind kind) {
   open_.push_back(static_cast<std::int32_t>(tokens_.size()));
   add(kind);
 }
@@ -188,11 +187,11 @@ void JsonTape::close() {
 JsonValue JsonTape::root() const { return {this, 0}; }
 
 void JsonValue::refuse(std::string_view expected) const {
-  const std::string_view text = is(Kind::text) ? this->text() : std::string_view{};
+  const std::string_view text = is(JsonKind::text) ? this->text() : std::string_view{};
   throw InputError(fmt::format("must be {}, not {}", expected, describe(token(), text)));
 }
 
-void JsonValue::expect(Kind kind, std::string_view expected) const {
+void JsonValue::expect(JsonKind kind, std::string_view expected) const {
   if (!is(kind)) refuse(expected);
 }
 
@@ -206,60 +205,60 @@ void JsonValue::for_each_child(Visit visit) const {
 }
 
 bool JsonValue::boolean() const {
-  expect(Kind::boolean, "true or false");
+  expect(JsonKind::boolean, "true or false");
   return token().integer != 0;
 }
 
 std::int64_t JsonValue::integer() const {
-  if (is(Kind::big_integer)) refuse("a whole number below 2^63");
-  expect(Kind::integer, "a whole number");
+  if (is(JsonKind::big_integer)) refuse("a whole number below 2^63");
+  expect(JsonKind::integer, "a whole number");
   return token().integer;
 }
 
 std::int32_t JsonValue::index() const {
-  const bool fits = is(Kind::integer) && token().integer >= 0 &&
+  const bool fits = is(JsonKind::integer) && token().integer >= 0 &&
                     token().integer <= std::numeric_limits<std::int32_t>::max();
   if (!fits) refuse("an index (0, 1, 2, ...)");
   return static_cast<std::int32_t>(token().integer);
 }
 
 double JsonValue::number() const {
-  if (is(Kind::number)) return token().number;
+  if (is(JsonKind::number)) return token().number;
   const std::int64_t integer = token().integer;
-  if (is(Kind::big_integer)) return static_cast<double>(static_cast<std::uint64_t>(integer));
-  expect(Kind::integer, "a number");
+  if (is(JsonKind::big_integer)) return static_cast<double>(static_cast<std::uint64_t>(integer));
+  expect(JsonKind::integer, "a number");
   return static_cast<double>(integer);
 }
 
 std::string_view JsonValue::text() const {
-  expect(Kind::text, "a text");
+  expect(JsonKind::text, "a text");
   return std::string_view(tape_->text_)
       .substr(static_cast<std::size_t>(token().integer), static_cast<std::size_t>(token().length));
 }
 
 std::vector<std::int64_t> JsonValue::integers() const {
-  expect(Kind::array, "a list of whole numbers");
+  expect(JsonKind::array, "a list of whole numbers");
   std::vector<std::int64_t> result;
   for_each_child([&](JsonValue child) { result.push_back(child.integer()); });
   return result;
 }
 
 std::vector<std::int32_t> JsonValue::indices() const {
-  expect(Kind::array, "a list of indices");
+  expect(JsonKind::array, "a list of indices");
   std::vector<std::int32_t> result;
   for_each_child([&](JsonValue child) { result.push_back(child.index()); });
   return result;
 }
 
 std::vector<JsonValue> JsonValue::items() const {
-  expect(Kind::array, "a list");
+  expect(JsonKind::array, "a list");
   std::vector<JsonValue> result;
   for_each_child([&](JsonValue child) { result.push_back(child); });
   return result;
 }
 
 std::vector<JsonValue::Member> JsonValue::members() const {
-  expect(Kind::object, "an object {...}");
+  expect(JsonKind::object, "an object {...}");
   std::vector<Member> result;
   bool is_key = true;
   for_each_child([&](JsonValue child) {
@@ -282,14 +281,14 @@ std::optional<JsonValue> JsonValue::find(std::string_view key) const {
 
 nlohmann::ordered_json JsonValue::to_json() const {
   switch (kind()) {
-    case Kind::null: return nullptr;
-    case Kind::boolean: return boolean();
-    case Kind::integer: return integer();
-    case Kind::big_integer: return static_cast<std::uint64_t>(token().integer);
-    case Kind::number: return number();
-    case Kind::text: return std::string(text());
-    case Kind::array: break;
-    case Kind::object: {
+    case JsonKind::null: return nullptr;
+    case JsonKind::boolean: return boolean();
+    case JsonKind::integer: return integer();
+    case JsonKind::big_integer: return static_cast<std::uint64_t>(token().integer);
+    case JsonKind::number: return number();
+    case JsonKind::text: return std::string(text());
+    case JsonKind::array: break;
+    case JsonKind::object: {
       nlohmann::ordered_json::object_t object;  // adds members without a search for their keys
       for (const Member& member : members()) {
         object.push_back({std::string(member.key), member.value.to_json()});

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <utility>
+
+#include "bounds/cost.h"
 
 namespace lowtide::bounds {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// All subsets of `set`, the largest first.
 template <class Visit>

@@ -1,18 +1,12 @@
 #include "bounds/held_sets.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
+#include "bounds/cost.h"
+
 namespace lowtide::bounds {
-namespace {
-
-/// Sums of floating-point numbers may be off by this share; a bound must not be.
-constexpr double kRounding = 1e-9;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
-}  // namespace
+namespace {}  // namespace
 
 HeldSetProgram::HeldSetProgram(const remat::StageGraph& graph, Bytes budget,
                                const CompletionBound& completion, Bytes free_bytes)

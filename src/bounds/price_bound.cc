@@ -9,15 +9,13 @@
 #include <utility>
 
 #include "base/time_share.h"
+#include "bounds/cost.h"
 
 namespace lowtide::bounds {
 namespace {
 
 /// Values below this share of the largest are held for free.
 constexpr double kTinyShare = 1e-3;
-
-/// Sums of floating-point numbers may be off by this share; a bound must not be.
-constexpr double kRounding = 1e-9;
 
 /// Per stage: the least loss of cuts up to one before it.
 struct CutChoice {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "bounds/certificate.h"
+#include "bounds/cost.h"
 #include "bounds/price_bound.h"
 
 namespace lowtide::bounds {
@@ -16,8 +16,6 @@ namespace {
 constexpr std::size_t kMostCases = 16;
 /// The first step must raise each case by this share of (known bound - cost of every op once).
 constexpr double kWorth = 0.01;
-constexpr double kNever = std::numeric_limits<double>::infinity();
-
 bool reads(const remat::StageGraph& graph, int t, int value) {
   return std::ranges::binary_search(graph.value(value).readers, t);
 }

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+
+#include "bounds/cost.h"
 
 namespace lowtide::bounds {
 namespace {
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 /// States without the bit form runs of `bit` neighbours: visit(first) for each run.
 template <class Visit>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/at.h"
 #include "base/control.h"
 #include "base/error.h"
 #include "base/nearest.h"
@@ -13,8 +14,6 @@
 
 namespace lowtide {
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 bool same_layout(const ops::TensorType& a, const ops::TensorType& b) {
   return a.dtype == b.dtype && a.shape == b.shape && a.strides == b.strides;

@@ -263,6 +263,11 @@ std::string_view name(Flaw flaw) {
   return "unknown";
 }
 
+bool is_proved(double claimed, double proved) {
+  constexpr double kRounding = 1e-6;
+  return claimed * (1 - kRounding) <= proved;
+}
+
 double Certified::gap() const { return cost <= lower_bound ? 0 : cost / lower_bound - 1; }
 
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate) {

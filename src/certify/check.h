@@ -60,6 +60,9 @@ struct Certified {
   double gap() const;  ///< cost / lower bound - 1; 0 when both are 0
 };
 
+/// Whether a bound that a plan claims is no higher than a proved one, up to rounding.
+bool is_proved(double claimed, double proved);
+
 /// Checks all claims of a certificate and a plan against the graph alone: shares no code with
 /// strategies, planner, verifier or replay. Addresses are checked by plan/verify.h instead.
 std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,

@@ -15,12 +15,12 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct CertifyArguments {
   std::string graph, plan, certificate;
   bool json = false;
 };
 
-int report(const certify::Refused& refused, bool json) {
+int report_verdict(const certify::Refused& refused, bool json) {
   const std::string message =
       fmt::format("refused for {}: {}", certify::name(refused.flaw), refused.message);
   std::cerr << "lowtide: " << message << '\n';
@@ -33,13 +33,10 @@ int report(const certify::Refused& refused, bool json) {
   return kBadInput;
 }
 
-/// Bounds that differ by a smaller share are equal up to rounding.
-constexpr double kSameBound = 1e-6;
-
 /// A plan may claim a higher bound than its certificate proves.
 void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
   const double claimed = plan.lower_bound.value_or(0);
-  if (claimed * (1 - kSameBound) <= certified.lower_bound) return;
+  if (certify::is_proved(claimed, certified.lower_bound)) return;
   std::cerr << fmt::format(
                    "note: the plan itself claims that none costs less than {:.9g}; the certificate "
                    "proves {:.9g} of that",
@@ -47,7 +44,7 @@ void remark_on_claim(const Plan& plan, const certify::Certified& certified) {
             << '\n';
 }
 
-int report(const Graph& graph, const certify::Certified& certified, bool json) {
+int report_verdict(const Graph& graph, const certify::Certified& certified, bool json) {
   if (json) {
     print_json({{"valid", true},
                 {"status", "valid"},
@@ -69,22 +66,22 @@ int report(const Graph& graph, const certify::Certified& certified, bool json) {
   return kSuccess;
 }
 
-int certify_files(const Arguments& arguments) {
+int certify_files(const CertifyArguments& arguments) {
   const Graph graph = read_graph(arguments.graph);
   const Plan plan = read_plan(arguments.plan);
   const certify::Certificate certificate = certify::read_certificate(arguments.certificate);
   const auto verdict = certify::certify(graph, plan, certificate);
   if (const certify::Refused* refused = std::get_if<certify::Refused>(&verdict)) {
-    return report(*refused, arguments.json);
+    return report_verdict(*refused, arguments.json);
   }
   remark_on_claim(plan, std::get<certify::Certified>(verdict));
-  return report(graph, std::get<certify::Certified>(verdict), arguments.json);
+  return report_verdict(graph, std::get<certify::Certified>(verdict), arguments.json);
 }
 
 }  // namespace
 
 Action define_certify(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CertifyArguments>();
   app.add_option("graph", arguments->graph, "Graph")->required()->type_name("GRAPH.json");
   app.add_option("plan", arguments->plan, "Plan for it")->required()->type_name("PLAN.json");
   app.add_option("certificate", arguments->certificate, "Proof of a bound, for the same budget")

@@ -19,7 +19,7 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct CompareArguments {
   std::string graph;
   std::vector<std::string> budgets;
   std::vector<std::string> strategies;
@@ -58,7 +58,7 @@ Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::st
 }
 
 /// A row for each pair; after a stop request, only the rows so far.
-std::vector<Row> all_rows(const Graph& graph, const Arguments& arguments) {
+std::vector<Row> all_rows(const Graph& graph, const CompareArguments& arguments) {
   const std::vector<const strategy::Strategy*> wanted = chosen(arguments.strategies);
   std::vector<std::pair<std::string, Bytes>> budgets;
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -89,7 +89,7 @@ std::string remark(const planner::Planned& planned, const std::string& refusal) 
   return std::string(strategy::name(planned.outcome));
 }
 
-std::string table_of(const std::vector<Row>& rows) {
+std::string comparison_table(const std::vector<Row>& rows) {
   report::Table table(
       {"budget", "strategy", "overhead", "peak", "arena", "bound", "gap", "seconds", "status"});
   for (const auto& [budget, strategy, planned, refusal] : rows) {
@@ -104,7 +104,7 @@ std::string table_of(const std::vector<Row>& rows) {
   return table.text();
 }
 
-nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
+nlohmann::json comparison_json(const Graph& graph, const std::vector<Row>& rows) {
   nlohmann::json list = nlohmann::json::array();
   for (const Row& row : rows) {
     list.push_back(to_json(row.planned, row.strategy));
@@ -122,15 +122,15 @@ nlohmann::json json_of(const Graph& graph, const std::vector<Row>& rows) {
           {"rows", list}};
 }
 
-int compare(const Arguments& arguments) {
+int compare(const CompareArguments& arguments) {
   const Graph graph = read_graph(arguments.graph);
   const std::vector<Row> rows = all_rows(graph, arguments);
   if (arguments.json) {
-    print_json(json_of(graph, rows));
+    print_json(comparison_json(graph, rows));
   } else {
     print(fmt::format("{}: keep-all peak {}, no plan needs less than {}\n\n{}", graph.name(),
                       format_bytes(keep_all_reference(graph).peak_bytes),
-                      format_bytes(bounds::budget_floor(graph)), table_of(rows)));
+                      format_bytes(bounds::budget_floor(graph)), comparison_table(rows)));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }
@@ -138,7 +138,7 @@ int compare(const Arguments& arguments) {
 }  // namespace
 
 Action define_compare(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<CompareArguments>();
   app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
   app.add_option("--budgets", arguments->budgets, "Budgets, separated by commas")
       ->delimiter(',')

@@ -22,7 +22,7 @@ namespace {
 
 constexpr double kDefaultSeconds = 120;
 
-struct Arguments {
+struct FrontierArguments {
   std::string graph;
   int points = 9;
   Edits<planner::PlanningOptions> planning;
@@ -30,7 +30,7 @@ struct Arguments {
   bool json = false;
 };
 
-std::string table_of(const planner::Frontier& found) {
+std::string frontier_table(const planner::Frontier& found) {
   report::Table table({"budget", "of keep-all", "overhead", "bound", "gap", "status"});
   for (const planner::Planned& point : found.points) {
     const double share =
@@ -42,8 +42,8 @@ std::string table_of(const planner::Frontier& found) {
   return table.text();
 }
 
-nlohmann::json json_of(const Graph& graph, const strategy::Strategy& strategy,
-                       const planner::Frontier& found) {
+nlohmann::json frontier_json(const Graph& graph, const strategy::Strategy& strategy,
+                             const planner::Frontier& found) {
   nlohmann::json points = nlohmann::json::array();
   for (const planner::Planned& point : found.points)
     points.push_back(to_json(point, strategy.name));
@@ -81,7 +81,7 @@ void write_plans(const planner::Frontier& found, const std::filesystem::path& fo
                   strategy.name));
 }
 
-int walk(const Arguments& arguments) {
+int walk(const FrontierArguments& arguments) {
   planner::PlanningOptions planning{.seconds = kDefaultSeconds};
   apply(arguments.planning, planning);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
@@ -94,12 +94,12 @@ int walk(const Arguments& arguments) {
   if (found.points.empty()) refuse(strategy);
   if (!arguments.plans.empty()) write_plans(found, arguments.plans);
   if (arguments.json) {
-    print_json(json_of(graph, strategy, found));
+    print_json(frontier_json(graph, strategy, found));
   } else {
     print(fmt::format("{}: the smallest budget that {} reaches is {}; no plan needs less than {}"
                       "\n\n{}",
                       graph.name(), strategy.name, bytes_or_dash(found.smallest_budget),
-                      format_bytes(found.floor_bytes), table_of(found)));
+                      format_bytes(found.floor_bytes), frontier_table(found)));
   }
   return found.stopped ? kStopped : kSuccess;
 }
@@ -107,7 +107,7 @@ int walk(const Arguments& arguments) {
 }  // namespace
 
 Action define_frontier(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<FrontierArguments>();
   app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
   app.add_option("--points", arguments->points, "Budgets to plan within [9]")
       ->check(in_range(2, 1000))

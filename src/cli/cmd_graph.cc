@@ -15,13 +15,13 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct GraphArguments {
   Edits<models::StepRecipe> edits;
   std::string output;
   bool json = false;
 };
 
-int write_training_graph(const Arguments& arguments) {
+int write_training_graph(const GraphArguments& arguments) {
   models::StepRecipe recipe;
   apply(arguments.edits, recipe);
   if (recipe.model.empty())
@@ -53,7 +53,7 @@ int write_training_graph(const Arguments& arguments) {
 }  // namespace
 
 Action define_graph(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<GraphArguments>();
   add_recipe_options(app, arguments->edits);
   app.add_option("-o,--output", arguments->output, "File to write")->required()->type_name("FILE");
   add_json_flag(app, arguments->json);

@@ -24,7 +24,7 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct LayoutArguments {
   LayoutSource source;
   std::string capacity, output, picture;
   std::optional<Bytes> alignment;
@@ -43,7 +43,7 @@ constexpr double kWorkPerSecond = 4e8;
 constexpr std::int64_t kUnlimitedWork = std::int64_t{1} << 60;
 constexpr double kPackingSeconds = 10, kPlanningSeconds = 30;
 
-std::optional<Bytes> capacity_of(const Arguments& arguments) {
+std::optional<Bytes> capacity_of(const LayoutArguments& arguments) {
   if (arguments.capacity.empty()) return std::nullopt;
   return parse_amount(arguments.capacity, "--capacity");
 }
@@ -67,7 +67,7 @@ void require_fit(const packing::SolvedPacking& solved, std::optional<Bytes> capa
 }
 
 /// "resnet50-b32 within 1.11 GiB (40.0% of keep-all) by search", "resnet50-b32 by keep-all"
-std::string described(const PlanToPack& of) {
+std::string plan_title(const PlanToPack& of) {
   const std::optional<Bytes> budget = of.plan.budget_bytes;
   if (!budget) return fmt::format("{} by {}", of.graph.name(), of.plan.strategy);
   const auto keep_all = static_cast<double>(keep_all_reference(of.graph).peak_bytes);
@@ -75,8 +75,8 @@ std::string described(const PlanToPack& of) {
                      percent(static_cast<double>(*budget) / keep_all), of.plan.strategy);
 }
 
-void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
-          const Arguments& arguments) {
+void draw_layout(const LayoutInput& input, const packing::SolvedPacking& solved,
+                 const LayoutArguments& arguments) {
   const packing::Packing& packing = solved.packing;
   report::LayoutPlot plot{
       .title = std::filesystem::path(arguments.source.file).filename().string(),
@@ -84,7 +84,7 @@ void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
                               input.table.buffers.size()),
       .time_label = "time"};
   if (const auto& of = input.of_plan) {
-    plot.title = described(*of);
+    plot.title = plan_title(*of);
     plot.time_label = "actions of one training step, executions and frees";
     plot.boxes = report::boxes_of(of->graph, of->plan, of->needed, packing);
     plot.budget_bytes = of->plan.budget_bytes;
@@ -95,7 +95,7 @@ void draw(const LayoutInput& input, const packing::SolvedPacking& solved,
 }
 
 /// Bytes of each resident, if the comparison includes these.
-std::vector<Bytes> held(const LayoutInput& input, const Arguments& arguments) {
+std::vector<Bytes> held(const LayoutInput& input, const LayoutArguments& arguments) {
   std::vector<Bytes> bytes;
   if (!arguments.with_residents) return bytes;
   if (!input.of_plan) throw InputError("--with-residents is for a graph: a table has none.");
@@ -105,19 +105,19 @@ std::vector<Bytes> held(const LayoutInput& input, const Arguments& arguments) {
   return bytes;
 }
 
-std::string summary(const LayoutInput& input, const packing::SolvedPacking& solved) {
+std::string packing_summary(const LayoutInput& input, const packing::SolvedPacking& solved) {
   std::string text =
       fmt::format("{} buffers: height {}, lower bound {}, {}\n", input.table.buffers.size(),
                   solved.packing.height, solved.lower_bound,
                   solved.proven() ? "proven the lowest" : "not proven the lowest");
   if (const auto& of = input.of_plan) {
-    text = fmt::format("{}, and {} of residents\n{}", described(*of),
+    text = fmt::format("{}, and {} of residents\n{}", plan_title(*of),
                        format_bytes(of->graph.resident_bytes()), text);
   }
   return text;
 }
 
-nlohmann::json to_json(const LayoutInput& input, const packing::SolvedPacking& solved) {
+nlohmann::json layout_json(const LayoutInput& input, const packing::SolvedPacking& solved) {
   nlohmann::json document = {{"status", solved.proven() ? "optimal" : "feasible"},
                              {"buffers", input.table.buffers.size()},
                              {"height", solved.packing.height},
@@ -132,15 +132,15 @@ nlohmann::json to_json(const LayoutInput& input, const packing::SolvedPacking& s
   return document;
 }
 
-void report(const LayoutInput& input, const packing::SolvedPacking& solved,
-            const Arguments& arguments) {
+void report_layout(const LayoutInput& input, const packing::SolvedPacking& solved,
+                   const LayoutArguments& arguments) {
   std::optional<PoolComparison> comparison;
   if (arguments.compares) {
     comparison = compare_pools(input.table.buffers, solved, held(input, arguments),
                                arguments.alignment_for(input));
   }
   if (arguments.json) {
-    nlohmann::json document = to_json(input, solved);
+    nlohmann::json document = layout_json(input, solved);
     if (comparison) {
       document["comparison"] = to_json(*comparison);
       document["comparison"]["with_residents"] = arguments.with_residents;
@@ -148,13 +148,13 @@ void report(const LayoutInput& input, const packing::SolvedPacking& solved,
     print_json(document);
     return;
   }
-  print(summary(input, solved));
+  print(packing_summary(input, solved));
   if (!comparison) return;
   const char* residents = arguments.with_residents ? "Residents are counted.\n" : "";
   print(fmt::format("\n{}{}", text(*comparison), residents));
 }
 
-int layout(const Arguments& arguments) {
+int layout(const LayoutArguments& arguments) {
   const std::optional<Bytes> capacity = capacity_of(arguments);
   LayoutSource source = arguments.source;
   source.seconds = arguments.seconds.value_or(kPlanningSeconds);
@@ -167,15 +167,15 @@ int layout(const Arguments& arguments) {
   require_fit(solved, capacity);
   if (!arguments.output.empty())
     write_file(arguments.output, packing::to_csv(input.table, solved.packing));
-  if (!arguments.picture.empty()) draw(input, solved, arguments);
-  if (arguments.output != "/dev/stdout") report(input, solved, arguments);
+  if (!arguments.picture.empty()) draw_layout(input, solved, arguments);
+  if (arguments.output != "/dev/stdout") report_layout(input, solved, arguments);
   return Control::stop_requested() ? kStopped : kSuccess;
 }
 
 }  // namespace
 
 Action define_layout(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<LayoutArguments>();
   LayoutSource& source = arguments->source;
   app.add_option("input", source.file, "Buffers with sizes and lives, or a graph")
       ->required()

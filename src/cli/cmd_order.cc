@@ -18,7 +18,7 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct OrderArguments {
   std::string graph;
   double work = 1;
   double seconds = 30;
@@ -50,7 +50,7 @@ std::string saved(const Peaks& peaks, Bytes bytes) {
                      100 * (1 - static_cast<double>(bytes) / static_cast<double>(peaks.given)));
 }
 
-std::string summary(const Graph& graph, const Peaks& peaks) {
+std::string order_summary(const Graph& graph, const Peaks& peaks) {
   report::Table table({fmt::format("{}: every op once", graph.name()), "peak", "saved"});
   const auto add = [&](const char* how, Bytes bytes) {
     table.add({how, format_bytes(bytes), saved(peaks, bytes)});
@@ -63,7 +63,7 @@ std::string summary(const Graph& graph, const Peaks& peaks) {
                                         : "Whether an order between the two exists is open.\n");
 }
 
-int show_order(const Arguments& arguments) {
+int show_order(const OrderArguments& arguments) {
   const Graph graph = read_graph(arguments.graph);
   const Control control(arguments.seconds);
   const Peaks peaks = peaks_of(graph, arguments.work, control);
@@ -76,7 +76,7 @@ int show_order(const Arguments& arguments) {
                 {"lower_bound_bytes", peaks.bound},
                 {"proven", peaks.proven()}});
   } else {
-    print(summary(graph, peaks));
+    print(order_summary(graph, peaks));
   }
   return Control::stop_requested() ? kStopped : kSuccess;
 }
@@ -84,7 +84,7 @@ int show_order(const Arguments& arguments) {
 }  // namespace
 
 Action define_order(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<OrderArguments>();
   app.add_option("graph", arguments->graph, "Graph to order")->required()->type_name("GRAPH.json");
   app.add_option("--work", arguments->work, "On the search for an order; 1 takes seconds [1]")
       ->check(in_range(0, kLargest))

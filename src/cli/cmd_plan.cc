@@ -6,6 +6,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "certify/check.h"
 #include "certify/io.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -27,7 +28,7 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct PlanArguments {
   std::string graph;
   std::string budget;
   Edits<planner::PlanningOptions> planning;
@@ -41,14 +42,12 @@ struct Arguments {
 };
 
 constexpr int kExplainedRows = 8;
-/// Bounds that differ by a smaller share are equal up to rounding.
-constexpr double kSameBound = 1e-6;
 /// The extra time for --explain: this share of the time limit, and at most so many seconds.
 constexpr double kExplainShare = 0.5;
 constexpr double kExplainSeconds = 10;
 
 /// Bytes in use over a step: the plan next to keep-all.
-void draw(const Graph& graph, const planner::Planned& planned, const std::string& path) {
+void draw_memory(const Graph& graph, const planner::Planned& planned, const std::string& path) {
   report::MemoryCurve within = report::memory_curve(graph, *planned.plan, "within the budget");
   within.budget_bytes = planned.budget_bytes;
   report::write_memory_plot(
@@ -60,7 +59,7 @@ void draw(const Graph& graph, const planner::Planned& planned, const std::string
       path);
 }
 
-std::string summary(const Graph& graph, const planner::Planned& planned) {
+std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   const Plan& plan = *planned.plan;
   report::Table table({"graph", graph.name()}, report::Table::Align::left);
   table.add({"strategy", fmt::format("{} ({})", plan.strategy, strategy::name(planned.outcome))});
@@ -75,7 +74,7 @@ std::string summary(const Graph& graph, const planner::Planned& planned) {
   return table.text();
 }
 
-int export_model(const Graph& graph, Bytes budget, const Arguments& arguments) {
+int export_model(const Graph& graph, Bytes budget, const PlanArguments& arguments) {
   const auto model = strategy::checkmate::export_model(graph, budget);
   write_file(arguments.model, model.mps);
   if (arguments.json) {
@@ -112,7 +111,7 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
   }
   certify::write_certificate(*planned.certificate, file);
   const double proved = planned.certificate->lower_bound;
-  if (proved >= planned.plan->lower_bound.value_or(0) * (1 - kSameBound)) return;
+  if (certify::is_proved(planned.plan->lower_bound.value_or(0), proved)) return;
   Progress().say(fmt::format(
       "note: the certificate proves that no plan costs less than {:.9g}; that none costs less than "
       "{:.9g} comes from an exact program, which leaves no certificate",
@@ -121,7 +120,7 @@ void write_proof(const planner::Planned& planned, const std::string& file) {
 
 /// The savings of a larger budget: with --explain by a plan for it, else only by the bound.
 planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planned,
-                              const Arguments& arguments, const strategy::Strategy& strategy,
+                              const PlanArguments& arguments, const strategy::Strategy& strategy,
                               const planner::PlanningOptions& planning) {
   const Bytes extra = planner::worth_asking_for(planned.budget_bytes);
   const bool plans_again = arguments.explains && !Control::stop_requested();
@@ -134,7 +133,7 @@ planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planne
                                  control);
 }
 
-int plan(const Arguments& arguments) {
+int plan(const PlanArguments& arguments) {
   planner::PlanningOptions planning;
   apply(arguments.planning, planning);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
@@ -155,14 +154,14 @@ int plan(const Arguments& arguments) {
   if (!planned.plan) throw planner::DoesNotFit(graph, planned);
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
-  if (!arguments.picture.empty()) draw(graph, planned, arguments.picture);
+  if (!arguments.picture.empty()) draw_memory(graph, planned, arguments.picture);
   const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, planning);
   if (arguments.json) {
     nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
     document["with_more"] = to_json(more);
     print_json(document);
   } else {
-    print(summary(graph, planned));
+    print(plan_summary(graph, planned));
     print("\n" +
           report::format_explanation(graph, report::explain(graph, *planned.plan), kExplainedRows));
     if (more.saves || more.saves_at_most) print("\n" + planner::format_more(more, planned));
@@ -173,7 +172,7 @@ int plan(const Arguments& arguments) {
 }  // namespace
 
 Action define_plan(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<PlanArguments>();
   app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
   app.add_option("--budget", arguments->budget,
                  "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%)")

@@ -11,7 +11,7 @@
 namespace lowtide::cli {
 namespace {
 
-nlohmann::json to_json(const strategy::Strategy& strategy) {
+nlohmann::json strategy_json(const strategy::Strategy& strategy) {
   nlohmann::json options = nlohmann::json::array();
   for (const strategy::StrategyOption& o : strategy.options) {
     options.push_back({{"name", o.name},
@@ -29,7 +29,7 @@ nlohmann::json to_json(const strategy::Strategy& strategy) {
           {"default", &strategy == &strategy::default_strategy()}};
 }
 
-std::string described(const strategy::Strategy& strategy) {
+std::string strategy_text(const strategy::Strategy& strategy) {
   const bool is_default = &strategy == &strategy::default_strategy();
   std::string text =
       fmt::format("{}{}\n  {}\n  guarantee: {}\n", strategy.name, is_default ? " (default)" : "",
@@ -48,8 +48,8 @@ int list_strategies(bool json) {
   nlohmann::json all = nlohmann::json::array();
   std::string text;
   for (const strategy::Strategy& strategy : strategy::strategies()) {
-    all.push_back(to_json(strategy));
-    text += described(strategy);
+    all.push_back(strategy_json(strategy));
+    text += strategy_text(strategy);
   }
   if (json) {
     print_json({{"strategies", all}});

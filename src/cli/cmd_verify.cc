@@ -17,17 +17,17 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct VerifyArguments {
   std::string graph, plan, budget;
   bool json = false;
 };
 
-std::optional<Bytes> budget_of(const Arguments& arguments, const Graph& graph) {
+std::optional<Bytes> budget_of(const VerifyArguments& arguments, const Graph& graph) {
   if (arguments.budget.empty()) return std::nullopt;
   return parse_budget(arguments.budget).resolve(keep_all_reference(graph).peak_bytes);
 }
 
-int report(const Violation& violation, bool json) {
+int report_check(const Violation& violation, bool json) {
   const std::string where =
       violation.action == kNone ? "" : fmt::format(" at action {}", violation.action);
   const std::string message = fmt::format("the plan breaks the rule {}{}: {}", name(violation.rule),
@@ -43,7 +43,7 @@ int report(const Violation& violation, bool json) {
   return kBadInput;
 }
 
-int report(const Graph& graph, const Plan& plan, bool json) {
+int report_check(const Graph& graph, const Plan& plan, bool json) {
   const Replay replayed = replay(graph, plan);
   const std::optional<Bytes> arena =
       plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt;
@@ -63,17 +63,18 @@ int report(const Graph& graph, const Plan& plan, bool json) {
   return kSuccess;
 }
 
-int verify_files(const Arguments& arguments) {
+int verify_files(const VerifyArguments& arguments) {
   const Graph graph = read_graph(arguments.graph);
   const Plan plan = read_plan(arguments.plan);
   const auto violation = verify(graph, plan, budget_of(arguments, graph));
-  return violation ? report(*violation, arguments.json) : report(graph, plan, arguments.json);
+  return violation ? report_check(*violation, arguments.json)
+                   : report_check(graph, plan, arguments.json);
 }
 
 }  // namespace
 
 Action define_verify(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<VerifyArguments>();
   app.add_option("graph", arguments->graph, "Graph")->required()->type_name("GRAPH.json");
   app.add_option("plan", arguments->plan, "Plan for it")->required()->type_name("PLAN.json");
   app.add_option("--budget", arguments->budget, "Budget to hold it to [the plan's own]")

@@ -61,7 +61,7 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
 }
 
 /// "t12@40": tensor 12 from action 40 on; "w7@40": the workspace of op 7.
-packing::BufferTable table_of(const layout::PlanBuffers& needed) {
+packing::BufferTable buffer_table(const layout::PlanBuffers& needed) {
   packing::BufferTable table{.ids = {}, .buffers = needed.buffers};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const Placement& first = needed.first[i];
@@ -82,7 +82,7 @@ LayoutInput read_layout_input(const LayoutSource& source) {
   Graph graph = parse_graph(text, source.file);
   Plan plan = source.plan.empty() ? made_plan(graph, source) : read_valid_plan(graph, source.plan);
   layout::PlanBuffers needed = layout::buffers_of(graph, plan);
-  packing::BufferTable table = table_of(needed);
+  packing::BufferTable table = buffer_table(needed);
   return {std::move(table), PlanToPack{std::move(graph), std::move(plan), std::move(needed)}};
 }
 

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/at.h"
 #include "graph/validate.h"
 
 namespace lowtide {
 namespace {
-
-std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 
 /// Calls visit(tensor) once for each distinct input of the op.
 template <typename Visit>

@@ -260,13 +260,13 @@ constexpr std::array kOpFields = std::to_array<Field<Op>>({
 
 // ---- The document -----------------------------------------------------------------------------
 
-bool read_format(GraphData&, JsonValue value) {
+bool read_graph_format(GraphData&, JsonValue value) {
   if (value.text() != "lowtide-graph") refuse_name("\"lowtide-graph\"", value.text());
   return true;
 }
 
 constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
-    {"format", true, read_format},
+    {"format", true, read_graph_format},
     {"version", true, [](GraphData&, JsonValue v) { return read_version_1(v); }},
     {"outputs", true,
      [](GraphData& g, JsonValue v) {
@@ -344,7 +344,7 @@ GraphData read_data(std::istream& stream) {
   return data;
 }
 
-Graph read_stream(std::istream& stream, const std::string& source) {
+Graph read_graph_stream(std::istream& stream, const std::string& source) {
   return with_source(source, [&] { return Graph(read_data(stream)); });
 }
 
@@ -352,12 +352,12 @@ Graph read_stream(std::istream& stream, const std::string& source) {
 
 Graph read_graph(const std::filesystem::path& path) {
   const std::unique_ptr<std::istream> stream = open_for_reading(path);
-  return read_stream(*stream, path.string());
+  return read_graph_stream(*stream, path.string());
 }
 
 Graph parse_graph(std::string_view text, const std::string& source) {
   std::istringstream stream{std::string(text)};
-  return read_stream(stream, source);
+  return read_graph_stream(stream, source);
 }
 
 }  // namespace lowtide

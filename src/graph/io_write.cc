@@ -106,8 +106,8 @@ Json op_json(const Op& o) {
 
 /// One element per line, so that files can be compared by line.
 template <typename T>
-void append_list(std::string& text, std::string_view key, std::span<const T> elements,
-                 Json (*to_json)(const T&)) {
+void append_elements(std::string& text, std::string_view key, std::span<const T> elements,
+                     Json (*to_json)(const T&)) {
   text += fmt::format(" \"{}\": [", key);
   const char* separator = "\n  ";
   for (const T& element : elements) {
@@ -134,8 +134,8 @@ std::string format_graph(const Graph& graph) {
     text += fmt::format("{}: {},\n ", dump(key), dump(value));
   }
   text.pop_back();
-  append_list(text, "tensors", graph.tensors(), tensor_json);
-  append_list(text, "ops", graph.ops(), op_json);
+  append_elements(text, "tensors", graph.tensors(), tensor_json);
+  append_elements(text, "ops", graph.ops(), op_json);
   text += fmt::format(" \"outputs\": {}}}\n", dump(data.outputs));
   return text;
 }

@@ -69,7 +69,7 @@ ModelParts build_densenet121(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-const Model kModels[] = {
+const Model kDensenetModels[] = {
     {"densenet121",
      "58 dense layers; each reads all earlier ones of its block",
      "Huang, Liu, van der Maaten, Weinberger: Densely connected convolutional networks, 2017",
@@ -79,6 +79,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> densenet_models() { return kModels; }
+std::span<const Model> densenet_models() { return kDensenetModels; }
 
 }  // namespace lowtide::models

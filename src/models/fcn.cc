@@ -14,7 +14,7 @@ Value default_conv(Value x, std::string_view name, std::int64_t channels, std::i
 }
 
 /// A learned upsampling by `factor`.
-Value upsample(Value x, std::string_view name, std::int64_t factor) {
+Value upsample_by(Value x, std::string_view name, std::int64_t factor) {
   return layers::conv_transpose(x, name,
                                 {.channels = x.size(1),
                                  .kernel = 2 * factor,
@@ -32,14 +32,14 @@ ModelParts build_fcn8(Builder& builder, const ModelOptions& options) {
   Value x = default_conv(pooled[4], "fc6", options.width, 7);
   x = dropout(relu(x), options.dropout);
   x = dropout(relu(default_conv(x, "fc7", options.width)), options.dropout);
-  x = upsample(default_conv(x, "score_fr", options.classes), "upscore2", 2);
+  x = upsample_by(default_conv(x, "score_fr", options.classes), "upscore2", 2);
   x = x + default_conv(pooled[3], "score_pool4", options.classes);
-  x = upsample(x, "upscore_pool4", 2);
+  x = upsample_by(x, "upscore_pool4", 2);
   x = x + default_conv(pooled[2], "score_pool3", options.classes);
-  return layers::with_cross_entropy(input, upsample(x, "upscore8", 8));
+  return layers::with_cross_entropy(input, upsample_by(x, "upscore8", 8));
 }
 
-const Model kModels[] = {
+const Model kFcnModels[] = {
     {"fcn8",
      "fully convolutional VGG16 with skips at strides 8 and 16",
      "Long, Shelhamer, Darrell: Fully convolutional networks for semantic segmentation, 2015",
@@ -49,6 +49,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> fcn_models() { return kModels; }
+std::span<const Model> fcn_models() { return kFcnModels; }
 
 }  // namespace lowtide::models

@@ -37,14 +37,14 @@ ModelParts build_gpt(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits, true);
 }
 
-constexpr std::string_view kPaper =
+constexpr std::string_view kGptPaper =
     "Brown et al.: Language models are few-shot learners, 2020, table 2.1";
 
 constexpr Model gpt3(std::string_view name, std::string_view summary, std::int64_t layers,
                      std::int64_t width, std::int64_t heads) {
   return {name,
           summary,
-          kPaper,
+          kGptPaper,
           Task::tokens,
           {.batch = 1,
            .layers = layers,
@@ -58,7 +58,7 @@ constexpr Model gpt3(std::string_view name, std::string_view summary, std::int64
 
 // Two rows of the paper's table cannot be built as printed: XL has 24 heads of 128 at width 2048
 // (16 fit), 13B has width 5140 with 40 heads of 128 (product 5120).
-const Model kModels[] = {
+const Model kGptModels[] = {
     {"gpt",
      "decoder-only transformer on bytes",
      "Radford et al.: Language models are unsupervised multitask learners, 2019",
@@ -82,6 +82,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> gpt_models() { return kModels; }
+std::span<const Model> gpt_models() { return kGptModels; }
 
 }  // namespace lowtide::models

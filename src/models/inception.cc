@@ -142,7 +142,7 @@ ModelParts build_inceptionv3(Builder& builder, const ModelOptions& options) {
   return parts;
 }
 
-const Model kModels[] = {
+const Model kInceptionModels[] = {
     {"inceptionv3",
      "parallel factorized convolutions, trained with an auxiliary head",
      "Szegedy et al.: Rethinking the Inception architecture for computer vision, 2016",
@@ -152,6 +152,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> inception_models() { return kModels; }
+std::span<const Model> inception_models() { return kInceptionModels; }
 
 }  // namespace lowtide::models

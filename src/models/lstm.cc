@@ -46,7 +46,7 @@ ModelParts build_lstm(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits, true);
 }
 
-const Model kModels[] = {
+const Model kLstmModels[] = {
     {"lstm",
      "unrolled LSTM language model",
      "Hochreiter, Schmidhuber: Long short-term memory, 1997",
@@ -56,6 +56,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> lstm_models() { return kModels; }
+std::span<const Model> lstm_models() { return kLstmModels; }
 
 }  // namespace lowtide::models

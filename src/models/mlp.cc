@@ -19,7 +19,7 @@ ModelParts build_mlp(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, x);
 }
 
-const Model kModels[] = {
+const Model kMlpModels[] = {
     {"mlp",
      "multilayer perceptron on grey images such as MNIST",
      "Rumelhart, Hinton, Williams: Learning representations by back-propagating errors, 1986",
@@ -29,6 +29,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> mlp_models() { return kModels; }
+std::span<const Model> mlp_models() { return kMlpModels; }
 
 }  // namespace lowtide::models

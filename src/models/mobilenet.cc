@@ -97,7 +97,7 @@ ModelParts build_mobilenetv2(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-const Model kModels[] = {
+const Model kMobilenetModels[] = {
     {"mobilenet",
      "depthwise separable convolutions",
      "Howard et al.: MobileNets, efficient convolutional neural networks for mobile vision "
@@ -114,6 +114,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> mobilenet_models() { return kModels; }
+std::span<const Model> mobilenet_models() { return kMobilenetModels; }
 
 }  // namespace lowtide::models

@@ -62,19 +62,19 @@ ModelParts build_resnet152(Builder& builder, const ModelOptions& options) {
   return build_resnet(builder, options, {3, 8, 36, 3}, bottleneck_block);
 }
 
-constexpr std::string_view kPaper =
+constexpr std::string_view kResnetPaper =
     "He, Zhang, Ren, Sun: Deep residual learning for image recognition, 2016";
 constexpr ModelOptions kDefaults = {.batch = 16, .image = 224, .classes = 1000};
 
-const Model kModels[] = {
-    {"resnet18", "8 residual blocks of two convolutions", kPaper, Task::images, kDefaults,
-     build_resnet18},
-    {"resnet50", "16 residual bottleneck blocks", kPaper, Task::images, kDefaults, build_resnet50},
-    {"resnet152", "50 residual bottleneck blocks", kPaper, Task::images, kDefaults,
-     build_resnet152}};
+const Model kResnetModels[] = {{"resnet18", "8 residual blocks of two convolutions", kResnetPaper,
+                                Task::images, kDefaults, build_resnet18},
+                               {"resnet50", "16 residual bottleneck blocks", kResnetPaper,
+                                Task::images, kDefaults, build_resnet50},
+                               {"resnet152", "50 residual bottleneck blocks", kResnetPaper,
+                                Task::images, kDefaults, build_resnet152}};
 
 }  // namespace
 
-std::span<const Model> resnet_models() { return kModels; }
+std::span<const Model> resnet_models() { return kResnetModels; }
 
 }  // namespace lowtide::models

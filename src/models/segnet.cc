@@ -57,7 +57,7 @@ ModelParts build_segnet(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-const Model kModels[] = {
+const Model kSegnetModels[] = {
     {"segnet",
      "VGG16 encoder and a decoder that unpools at the recorded maxima",
      "Badrinarayanan, Kendall, Cipolla: SegNet, a deep convolutional encoder-decoder architecture "
@@ -68,6 +68,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> segnet_models() { return kModels; }
+std::span<const Model> segnet_models() { return kSegnetModels; }
 
 }  // namespace lowtide::models

@@ -16,7 +16,7 @@ Value double_conv(Value x, std::string_view name, std::int64_t channels) {
   return layers::conv_bn_relu(x, "3", "4", spec);
 }
 
-Value upsample(Value x, std::string_view name) {
+Value upsample_by_two(Value x, std::string_view name) {
   return layers::conv_transpose(x, name,
                                 {.channels = x.size(1) / 2,
                                  .kernel = 2,
@@ -39,7 +39,7 @@ ModelParts build_unet(Builder& builder, const ModelOptions& options) {
   for (std::int64_t level = 0; level < options.layers; ++level) {
     Value skip = skips.back();
     skips.pop_back();
-    Value joined = cat({skip, upsample(x, fmt::format("up.{}", level))}, 1);
+    Value joined = cat({skip, upsample_by_two(x, fmt::format("up.{}", level))}, 1);
     x = double_conv(joined, fmt::format("merge.{}", level), skip.size(1));
   }
   Value logits = layers::conv(
@@ -48,7 +48,7 @@ ModelParts build_unet(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-const Model kModels[] = {
+const Model kUnetModels[] = {
     {"unet",
      "encoder and decoder with skips, batch normalization",
      "Ronneberger, Fischer, Brox: U-Net, convolutional networks for biomedical image "
@@ -59,6 +59,6 @@ const Model kModels[] = {
 
 }  // namespace
 
-std::span<const Model> unet_models() { return kModels; }
+std::span<const Model> unet_models() { return kUnetModels; }
 
 }  // namespace lowtide::models

@@ -59,18 +59,18 @@ ModelParts build_vgg19(Builder& builder, const ModelOptions& options) {
   return build_vgg(builder, options, layers::kVgg19);
 }
 
-constexpr std::string_view kPaper =
+constexpr std::string_view kVggPaper =
     "Simonyan, Zisserman: Very deep convolutional networks for large-scale image recognition, 2015";
 constexpr ModelOptions kDefaults = {
     .batch = 8, .image = 224, .classes = 1000, .width = 4096, .dropout = 0.5};
 
-const Model kModels[] = {{"vgg16", "13 plain 3x3 convolutions and a wide head", kPaper,
-                          Task::images, kDefaults, build_vgg16},
-                         {"vgg19", "16 plain 3x3 convolutions and a wide head", kPaper,
-                          Task::images, kDefaults, build_vgg19}};
+const Model kVggModels[] = {{"vgg16", "13 plain 3x3 convolutions and a wide head", kVggPaper,
+                             Task::images, kDefaults, build_vgg16},
+                            {"vgg19", "16 plain 3x3 convolutions and a wide head", kVggPaper,
+                             Task::images, kDefaults, build_vgg19}};
 
 }  // namespace
 
-std::span<const Model> vgg_models() { return kModels; }
+std::span<const Model> vgg_models() { return kVggModels; }
 
 }  // namespace lowtide::models

@@ -49,7 +49,7 @@ ModelParts build_vit(Builder& builder, const ModelOptions& options) {
   return layers::with_cross_entropy(input, logits);
 }
 
-constexpr std::string_view kPaper =
+constexpr std::string_view kVitPaper =
     "Dosovitskiy et al.: An image is worth 16x16 words, transformers for image recognition at "
     "scale, 2021";
 
@@ -57,7 +57,7 @@ constexpr Model vit(std::string_view name, std::string_view summary, std::int64_
                     std::int64_t heads) {
   return {name,
           summary,
-          kPaper,
+          kVitPaper,
           Task::images,
           {.batch = 16,
            .image = 224,
@@ -69,11 +69,12 @@ constexpr Model vit(std::string_view name, std::string_view summary, std::int64_
           build_vit};
 }
 
-const Model kModels[] = {vit("vit-small", "vision transformer, patches of 16, width 384", 384, 6),
-                         vit("vit-base", "vision transformer, patches of 16, width 768", 768, 12)};
+const Model kVitModels[] = {
+    vit("vit-small", "vision transformer, patches of 16, width 384", 384, 6),
+    vit("vit-base", "vision transformer, patches of 16, width 768", 768, 12)};
 
 }  // namespace
 
-std::span<const Model> vit_models() { return kModels; }
+std::span<const Model> vit_models() { return kVitModels; }
 
 }  // namespace lowtide::models

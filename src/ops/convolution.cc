@@ -104,7 +104,7 @@ double convolution_work(const Geometry& geometry, const Shape& input, const Shap
   return 2 * spatial * static_cast<double>(count_elements(weight));
 }
 
-double flops(const OpCall& call, std::span<const OutputType> outputs) {
+double convolution_flops(const OpCall& call, std::span<const OutputType> outputs) {
   return convolution_work(Geometry(call, 3), call.tensor(0).shape, outputs[0].type.shape,
                           call.tensor(1).shape);
 }
@@ -121,7 +121,7 @@ double backward_flops(const OpCall& call, std::span<const OutputType>) {
 
 std::span<const OpDef> convolution_ops() {
   static const OpDef defs[] = {
-      {.type = "aten::convolution", .infer = convolution, .flops = flops},
+      {.type = "aten::convolution", .infer = convolution, .flops = convolution_flops},
       {.type = "aten::convolution_backward",
        .infer = convolution_backward,
        .flops = backward_flops},

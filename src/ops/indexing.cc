@@ -132,8 +132,6 @@ Outputs index_select(const OpCall& call) {
   return {fresh(self.dtype, std::move(shape))};
 }
 
-double no_flops(const OpCall&, std::span<const OutputType>) { return 0; }
-
 double per_gradient_element(const OpCall& call, std::span<const OutputType>) {
   return static_cast<double>(call.tensor(0).elements());
 }

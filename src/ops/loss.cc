@@ -57,16 +57,16 @@ Outputs mse_loss_backward(const OpCall& call) {
 
 /// Three operations for each element of argument kInput.
 template <std::size_t kInput>
-double flops(const OpCall& call, std::span<const OutputType>) {
+double loss_flops(const OpCall& call, std::span<const OutputType>) {
   return 3 * static_cast<double>(call.tensor(kInput).elements());
 }
 
 OpDef loss(std::string_view type, Outputs (*infer)(const OpCall&)) {
-  return {.type = type, .infer = infer, .cheap = true, .flops = flops<0>};
+  return {.type = type, .infer = infer, .cheap = true, .flops = loss_flops<0>};
 }
 
 OpDef gradient(std::string_view type, Outputs (*infer)(const OpCall&)) {
-  return {.type = type, .infer = infer, .cheap = true, .flops = flops<1>};
+  return {.type = type, .infer = infer, .cheap = true, .flops = loss_flops<1>};
 }
 
 }  // namespace

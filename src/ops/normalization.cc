@@ -111,7 +111,7 @@ Outputs group_norm_backward(const OpCall& call) {
 
 /// A handful of operations per element: mean, variance, scale, shift.
 template <std::size_t kInput, int kPerElement>
-double flops(const OpCall& call, std::span<const OutputType>) {
+double normalization_flops(const OpCall& call, std::span<const OutputType>) {
   return kPerElement * static_cast<double>(call.tensor(kInput).elements());
 }
 
@@ -123,21 +123,27 @@ std::span<const OpDef> normalization_ops() {
        .infer = batch_norm,
        .cheap = true,
        .mutates = {3, 4},
-       .flops = flops<0, 6>},
+       .flops = normalization_flops<0, 6>},
       {.type = "aten::native_batch_norm_backward",
        .infer = batch_norm_backward,
        .cheap = true,
-       .flops = flops<1, 10>},
-      {.type = "aten::native_layer_norm", .infer = layer_norm, .cheap = true, .flops = flops<0, 6>},
+       .flops = normalization_flops<1, 10>},
+      {.type = "aten::native_layer_norm",
+       .infer = layer_norm,
+       .cheap = true,
+       .flops = normalization_flops<0, 6>},
       {.type = "aten::native_layer_norm_backward",
        .infer = layer_norm_backward,
        .cheap = true,
-       .flops = flops<1, 10>},
-      {.type = "aten::native_group_norm", .infer = group_norm, .cheap = true, .flops = flops<0, 6>},
+       .flops = normalization_flops<1, 10>},
+      {.type = "aten::native_group_norm",
+       .infer = group_norm,
+       .cheap = true,
+       .flops = normalization_flops<0, 6>},
       {.type = "aten::native_group_norm_backward",
        .infer = group_norm_backward,
        .cheap = true,
-       .flops = flops<1, 10>},
+       .flops = normalization_flops<1, 10>},
   };
   return defs;
 }

@@ -85,6 +85,9 @@ struct OpDef {
   double (*flops)(const OpCall& call, std::span<const OutputType> outputs) = nullptr;
 };
 
+/// OpDef::flops of an op that only moves data.
+inline double no_flops(const OpCall&, std::span<const OutputType>) { return 0; }
+
 /// The entry of an op; nullptr for an op that is not in the library.
 const OpDef* find_op(std::string_view type);
 std::vector<std::string> op_names();

@@ -202,8 +202,6 @@ Outputs unbind(const OpCall& call) {
   return Outputs(static_cast<std::size_t>(size), without_dim(call, dim));
 }
 
-double no_flops(const OpCall&, std::span<const OutputType>) { return 0; }
-
 OpDef reading(std::string_view type, Outputs (*infer)(const OpCall&)) {
   return {.type = type, .infer = infer, .cheap = true, .flops = no_flops};
 }

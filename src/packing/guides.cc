@@ -25,7 +25,7 @@ Preference by(const Instance& instance, Key key) {
 }
 
 /// The load first; then the area.
-Preference by_load(const Instance& instance) {
+Preference by_load_then_area(const Instance& instance) {
   Preference result;
   const std::vector<Bytes> load = loads(instance);
   const auto most = static_cast<double>(*std::ranges::max_element(load));
@@ -42,7 +42,7 @@ Preference plain(const Instance& instance, std::int64_t n) {
   switch (n) {
     case 0: return by(instance, [&](const Item& i) { return life(i) * (largest + 1) + size(i); });
     case 1: return by(instance, [&](const Item& i) { return size(i) + life(i) / 1e6; });
-    case 2: return by_load(instance);
+    case 2: return by_load_then_area(instance);
     default: return by(instance, [](const Item& i) { return size(i) * std::sqrt(life(i)); });
   }
 }

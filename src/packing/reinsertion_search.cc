@@ -12,7 +12,7 @@ constexpr int kCandidates = 4;
 /// A reinserted item stays for at least this many moves, and at most twice as many.
 constexpr std::int64_t kSafeMoves = 3;
 /// A walk ends after this many moves without a lower packing.
-constexpr std::int64_t kPatience = 10'000;
+constexpr std::int64_t kPatienceInMoves = 10'000;
 /// The target of a move is lower by 1/kStep of the height; items of higher piles are critical.
 constexpr Bytes kStep = 500;
 /// A chosen gap may be higher than the lowest by a random part of the height, drawn per move. Its
@@ -47,7 +47,7 @@ void ReinsertionSearch::lower(Bytes capacity, std::int64_t most_work, const Cont
   const std::int64_t stop = work() + most_work;
   while (height_ > capacity && work() < stop) {
     if (++moves_ % kMovesPerPoll == 0 && control.should_stop()) break;
-    if (moves_ - last_gain_ > kPatience) begin_walk();
+    if (moves_ - last_gain_ > kPatienceInMoves) begin_walk();
     const Bytes step = std::max(instance_.unit, height_ / kStep);
     const Bytes target = std::max(capacity, height_ - step);
     find_critical(target);

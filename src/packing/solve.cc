@@ -34,7 +34,7 @@ constexpr std::int64_t kTurns = 8;
 constexpr std::int64_t kSlices = 4;
 /// Ejection visits this many items, per item, before it tries a shorter step; the shortest step is
 /// 1/kShortestStep of the target height.
-constexpr std::int64_t kPatience = 1000;
+constexpr std::int64_t kPatiencePerBuffer = 1000;
 constexpr Bytes kShortestStep = 2000;
 /// Most pairs of item and clique, which limits the memory of a search.
 constexpr std::int64_t kMostLives = 50'000'000;
@@ -64,7 +64,7 @@ class Descent {
         best_(best),
         control_(control),
         work_left_(work),
-        patience_(kPatience * static_cast<std::int64_t>(instance.items.size())) {}
+        patience_(kPatiencePerBuffer * static_cast<std::int64_t>(instance.items.size())) {}
 
   /// Lowers a packing that is within the capacity if a few searches suffice.
   void settle() { aim(best_.lower_bound, kQuickSearches); }

@@ -97,13 +97,13 @@ bool read_borders(Draft& draft, JsonValue value) {
   return true;
 }
 
-bool read_format(Draft&, JsonValue value) {
+bool read_plan_format(Draft&, JsonValue value) {
   if (value.text() == "lowtide-plan") return true;
   throw InputError(fmt::format("must be \"lowtide-plan\", not \"{}\"", value.text()));
 }
 
 constexpr std::array kFields = std::to_array<Field<Draft>>({
-    {"format", true, read_format},
+    {"format", true, read_plan_format},
     {"version", true, [](Draft&, JsonValue v) { return read_version_1(v); }},
     {"actions", true, read_actions},
     {"cost", true,
@@ -172,7 +172,7 @@ Plan finished(Draft draft) {
   return std::move(draft.plan);
 }
 
-Plan read_stream(std::istream& stream, const std::string& source) {
+Plan read_plan_stream(std::istream& stream, const std::string& source) {
   return with_source(source, [&] {
     Draft draft;
     Record<Draft> record(kFields);
@@ -250,12 +250,12 @@ Json header_json(const Plan& plan) {
 
 Plan read_plan(const std::filesystem::path& path) {
   const std::unique_ptr<std::istream> stream = open_for_reading(path);
-  return read_stream(*stream, path.string());
+  return read_plan_stream(*stream, path.string());
 }
 
 Plan parse_plan(std::string_view text, const std::string& source) {
   std::istringstream stream{std::string(text)};
-  return read_stream(stream, source);
+  return read_plan_stream(stream, source);
 }
 
 std::string format_plan(const Plan& plan) {

@@ -15,11 +15,10 @@ namespace lowtide::report {
 namespace {
 
 // The picture, in pixels.
-constexpr double kWidth = 1080, kHeight = 620;
-constexpr double kLeft = 76, kRight = 830, kTop = 104, kBottom = 540;
-constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
-constexpr double kSide = kRight + 26;  // where the legend begins
-constexpr double kLegendTop = kTop + 66, kLegendPitch = 40;
+constexpr double kLayoutWidth = 1080, kLayoutHeight = 620;
+constexpr Frame kLayoutFrame{.left = 76, .right = 830, .top = 104, .bottom = 540};
+constexpr double kSide = kLayoutFrame.right + 26;  // where the legend begins
+constexpr double kLegendTop = kLayoutFrame.top + 66, kLegendPitch = 40;
 constexpr double kLeast = 0.35;  // of a box's width and height, so that it is visible
 constexpr double kEdged = 2.5;   // smaller boxes have no edge, which would hide them
 constexpr double kLetter = 5.6;  // approximate width of a small letter
@@ -31,7 +30,7 @@ constexpr std::array<std::string_view, 13> kNames{
     "long lives"};
 
 /// Residents are greys; colours stay apart for colour-blind readers.
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view kLayoutStyle = R"(
 .small { font-size: 10px; } .in { fill: #ffffff; }
 .edge rect { stroke: #ffffff; stroke-width: 0.5; }
 .peak { stroke: #1b2733; stroke-width: 1.2; stroke-dasharray: 3 3; }
@@ -99,14 +98,14 @@ struct Rect {
 };
 
 /// Draws one plot; every method appends to the document.
-class Drawing {
+class LayoutDrawing {
  public:
-  explicit Drawing(const LayoutPlot& plot)
+  explicit LayoutDrawing(const LayoutPlot& plot)
       : plot_(plot),
         boxes_(visible(plot.boxes)),
         height_(height_of(boxes_)),
-        axis_(kFrame, std::max(height_, plot.budget_bytes.value_or(0)), 0.03),
-        svg_(kWidth, kHeight, plot.title, plot.subtitle, kStyle) {
+        axis_(kLayoutFrame, std::max(height_, plot.budget_bytes.value_or(0)), 0.03),
+        svg_(kLayoutWidth, kLayoutHeight, plot.title, plot.subtitle, kLayoutStyle) {
     first_ = boxes_.front().begin;
     last_ = boxes_.front().end;
     for (const Box& box : boxes_) {
@@ -129,7 +128,8 @@ class Drawing {
 
  private:
   double x(double time) const {
-    return kLeft + (kRight - kLeft) * (time - first_) / (static_cast<double>(last_) - first_);
+    return kLayoutFrame.left + (kLayoutFrame.right - kLayoutFrame.left) * (time - first_) /
+                                   (static_cast<double>(last_) - first_);
   }
   double y(Bytes bytes) const { return axis_.y(bytes); }
 
@@ -137,10 +137,12 @@ class Drawing {
     const double span = static_cast<double>(last_) - first_;
     const double step = std::max(1.0, tick_step(span, 8));
     for (double time = std::ceil(first_ / step) * step; time <= last_; time += step) {
-      svg_.line("axis", {x(time), kBottom}, {x(time), kBottom + 5});
-      svg_.text({x(time), kBottom + 21}, "muted", "middle", fmt::format("{:.0f}", time));
+      svg_.line("axis", {x(time), kLayoutFrame.bottom}, {x(time), kLayoutFrame.bottom + 5});
+      svg_.text({x(time), kLayoutFrame.bottom + 21}, "muted", "middle",
+                fmt::format("{:.0f}", time));
     }
-    svg_.text({(kLeft + kRight) / 2, kBottom + 46}, "muted", "middle", plot_.time_label);
+    svg_.text({(kLayoutFrame.left + kLayoutFrame.right) / 2, kLayoutFrame.bottom + 46}, "muted",
+              "middle", plot_.time_label);
   }
 
   Rect rect(const Box& box) const {
@@ -180,11 +182,11 @@ class Drawing {
 
   void add_levels() {
     const double top = y(height_);
-    svg_.line("height", {kLeft, top}, {kRight + 18, top});
-    double label = std::max(top, kTop + 4);
+    svg_.line("height", {kLayoutFrame.left, top}, {kLayoutFrame.right + 18, top});
+    double label = std::max(top, kLayoutFrame.top + 4);
     if (plot_.budget_bytes) {
       const double budget = y(*plot_.budget_bytes);
-      svg_.line("budget", {kLeft, budget}, {kRight + 18, budget});
+      svg_.line("budget", {kLayoutFrame.left, budget}, {kLayoutFrame.right + 18, budget});
       const bool above = budget <= top;
       const double apart = above ? std::min(budget, label - 17) : std::max(budget, label + 17);
       svg_.text({kSide, apart + 4}, "ink", "start",
@@ -197,9 +199,9 @@ class Drawing {
   /// In the middle of the time at which most bytes are alive.
   void add_peak() {
     const double at = x(peak_.time + 0.5);
-    svg_.line("peak", {at, kTop - 8}, {at, kBottom});
-    const char* anchor = at > (kLeft + kRight) / 2 ? "end" : "start";
-    svg_.text({at, kTop - 14}, "ink strong", anchor,
+    svg_.line("peak", {at, kLayoutFrame.top - 8}, {at, kLayoutFrame.bottom});
+    const char* anchor = at > (kLayoutFrame.left + kLayoutFrame.right) / 2 ? "end" : "start";
+    svg_.text({at, kLayoutFrame.top - 14}, "ink strong", anchor,
               fmt::format("most alive: {} at {}", format_bytes(peak_.bytes), peak_.time));
   }
 
@@ -230,6 +232,6 @@ class Drawing {
 
 }  // namespace
 
-std::string format_layout_plot(const LayoutPlot& plot) { return Drawing(plot).svg(); }
+std::string format_layout_plot(const LayoutPlot& plot) { return LayoutDrawing(plot).svg(); }
 
 }  // namespace lowtide::report

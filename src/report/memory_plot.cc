@@ -17,14 +17,13 @@ namespace lowtide::report {
 namespace {
 
 // The picture, in pixels.
-constexpr double kWidth = 960, kHeight = 460;
-constexpr double kLeft = 76, kRight = 768, kTop = 92, kBottom = 396;
-constexpr Frame kFrame{kLeft, kRight, kTop, kBottom};
+constexpr double kMemoryWidth = 960, kMemoryHeight = 460;
+constexpr Frame kMemoryFrame{.left = 76, .right = 768, .top = 92, .bottom = 396};
 constexpr double kLabelPitch = 40;
 constexpr std::size_t kColors = 5;
 
 /// The reference is grey; plans have colours that stay apart for colour-blind readers.
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view kMemoryStyle = R"(
 .ground { fill: #1b2733; opacity: 0.09; } .area { opacity: 0.13; stroke: none; }
 .curve { fill: none; stroke-width: 1.7; stroke-linejoin: round; }
 .budget { stroke-width: 1.3; stroke-dasharray: 6 4; fill: none; }
@@ -53,13 +52,13 @@ Bytes most_bytes(const MemoryPlot& plot) {
 }
 
 /// Draws one plot; every method appends to the document.
-class Drawing {
+class MemoryDrawing {
  public:
-  explicit Drawing(const MemoryPlot& plot)
+  explicit MemoryDrawing(const MemoryPlot& plot)
       : plot_(plot),
         reference_(plot.curves.front().end),
-        axis_(kFrame, most_bytes(plot), 0.06),
-        svg_(kWidth, kHeight, plot.title, plot.subtitle, kStyle) {
+        axis_(kMemoryFrame, most_bytes(plot), 0.06),
+        svg_(kMemoryWidth, kMemoryHeight, plot.title, plot.subtitle, kMemoryStyle) {
     for (const MemoryCurve& curve : plot.curves) most_time_ = std::max(most_time_, curve.end);
     if (reference_ <= 0) reference_ = most_time_;
   }
@@ -77,7 +76,9 @@ class Drawing {
 
  private:
   double x(double time) const {
-    return most_time_ > 0 ? kLeft + (kRight - kLeft) * time / most_time_ : kLeft;
+    return most_time_ > 0
+               ? kMemoryFrame.left + (kMemoryFrame.right - kMemoryFrame.left) * time / most_time_
+               : kMemoryFrame.left;
   }
   double y(Bytes bytes) const { return axis_.y(bytes); }
 
@@ -86,21 +87,22 @@ class Drawing {
     const double step = tick_step(100 * most_time_ / reference_, 6);
     for (int i = 0; i * step / 100 * reference_ <= most_time_; ++i) {
       const double at = x(i * step / 100 * reference_);
-      svg_.line("axis", {at, kBottom}, {at, kBottom + 5});
-      svg_.text({at, kBottom + 21}, "muted", "middle", fmt::format("{:g}%", i * step));
+      svg_.line("axis", {at, kMemoryFrame.bottom}, {at, kMemoryFrame.bottom + 5});
+      svg_.text({at, kMemoryFrame.bottom + 21}, "muted", "middle", fmt::format("{:g}%", i * step));
     }
-    svg_.text({(kLeft + kRight) / 2, kBottom + 44}, "muted", "middle",
-              fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
+    svg_.text({(kMemoryFrame.left + kMemoryFrame.right) / 2, kMemoryFrame.bottom + 44}, "muted",
+              "middle", fmt::format("time of one step; {} = 100%", plot_.curves.front().label));
   }
 
   /// Memory held throughout, in front of the areas and under the curves.
   void add_ground() {
     const double top = y(plot_.resident_bytes);
-    if (kBottom - top < 1) return;
+    if (kMemoryFrame.bottom - top < 1) return;
     svg_.add("<rect class=\"ground\" x=\"{}\" y=\"{:.1f}\" width=\"{}\" height=\"{:.1f}\"/>\n",
-             kLeft, top, kRight - kLeft, kBottom - top);
-    if (kBottom - top < 18) return;
-    svg_.text({kLeft + 10, kBottom - 7}, "muted", "start",
+             kMemoryFrame.left, top, kMemoryFrame.right - kMemoryFrame.left,
+             kMemoryFrame.bottom - top);
+    if (kMemoryFrame.bottom - top < 18) return;
+    svg_.text({kMemoryFrame.left + 10, kMemoryFrame.bottom - 7}, "muted", "start",
               fmt::format("always held: {}", format_bytes(plot_.resident_bytes)));
   }
 
@@ -142,7 +144,7 @@ class Drawing {
     const MemoryCurve& curve = plot_.curves[i];
     if (curve.memory.empty()) return;
     svg_.add("<path class=\"area f{}\" d=\"{}V{:.1f}H{:.1f}Z\"/>\n", i % kColors, steps(curve),
-             kBottom, x(curve.begin.front()));
+             kMemoryFrame.bottom, x(curve.begin.front()));
   }
 
   void add_curve(std::size_t i) {
@@ -155,7 +157,8 @@ class Drawing {
     const MemoryCurve& curve = plot_.curves[i];
     if (!curve.budget_bytes) return;
     const double at = y(*curve.budget_bytes);
-    svg_.line(fmt::format("budget s{}", i % kColors), {kLeft, at}, {kRight + 14, at});
+    svg_.line(fmt::format("budget s{}", i % kColors), {kMemoryFrame.left, at},
+              {kMemoryFrame.right + 14, at});
   }
 
   /// One label a curve, to the right, at the height of its budget or peak; pushed apart.
@@ -166,7 +169,7 @@ class Drawing {
       places.emplace_back(y(curve.budget_bytes.value_or(peak(curve))), i);
     }
     std::ranges::sort(places);
-    double lowest = kTop - kLabelPitch;
+    double lowest = kMemoryFrame.top - kLabelPitch;
     for (const auto& [at, i] : places) {
       lowest = std::max(at, lowest + kLabelPitch);
       add_label(i, lowest);
@@ -175,10 +178,11 @@ class Drawing {
 
   void add_label(std::size_t i, double at) {
     const MemoryCurve& curve = plot_.curves[i];
-    svg_.text({kRight + 20, at - 2}, fmt::format("strong f{}", i % kColors), "start", curve.label);
+    svg_.text({kMemoryFrame.right + 20, at - 2}, fmt::format("strong f{}", i % kColors), "start",
+              curve.label);
     std::string detail = fmt::format("peak {}", format_bytes(peak(curve)));
     if (i > 0) detail += fmt::format(", {:+.1f}% time", 100 * (curve.end / reference_ - 1));
-    svg_.text({kRight + 20, at + 15}, "muted", "start", detail);
+    svg_.text({kMemoryFrame.right + 20, at + 15}, "muted", "start", detail);
   }
 
   const MemoryPlot& plot_;
@@ -204,7 +208,7 @@ MemoryCurve memory_curve(const Graph& graph, const Plan& plan, std::string label
 
 std::string format_memory_plot(const MemoryPlot& plot) {
   if (plot.curves.empty()) throw InputError("a picture of memory needs at least one plan.");
-  return Drawing(plot).svg();
+  return MemoryDrawing(plot).svg();
 }
 
 void write_memory_plot(const MemoryPlot& plot, const std::filesystem::path& path) {

@@ -6,7 +6,7 @@
 namespace lowtide::report {
 namespace {
 
-constexpr std::string_view kStyle = R"(
+constexpr std::string_view kCommonStyle = R"(
 text { font-family: Inter, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif; font-size: 13px; }
 .card { fill: #ffffff; stroke: #d9dfe6; } .ink { fill: #1b2733; } .muted { fill: #5f6f7f; }
 .title { font-size: 19px; font-weight: 600; } .strong { font-weight: 600; }
@@ -55,7 +55,7 @@ Svg::Svg(double width, double height, std::string_view title, std::string_view s
          std::string_view style) {
   add("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n", width,
       height);
-  add("<title>{}</title>\n<style>{}{}</style>\n", escaped(title), kStyle, style);
+  add("<title>{}</title>\n<style>{}{}</style>\n", escaped(title), kCommonStyle, style);
   add("<rect class=\"card\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"10\"/>\n",
       width - 1, height - 1);
   text({28, 38}, "title ink", "start", title);

@@ -68,7 +68,7 @@ RunState run_state(const SafetensorsReader& file) {
   }
 }
 
-std::string described(DType dtype, const Shape& shape) {
+std::string type_text(DType dtype, const Shape& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ", "));
 }
 
@@ -85,8 +85,8 @@ void check_same_tensors(const SafetensorsReader& file, const Entries& entries,
     const auto it = entries.find(named.name);
     if (it == entries.end()) differs(fmt::format("it has no tensor {}", named.name));
     const StoredTensor wanted = stored(named);
-    const std::string has = described(it->second->dtype, it->second->shape);
-    const std::string wants = described(wanted.dtype, wanted.shape);
+    const std::string has = type_text(it->second->dtype, it->second->shape);
+    const std::string wants = type_text(wanted.dtype, wanted.shape);
     if (has != wants) differs(fmt::format("its {} is {}, this model's {}", named.name, has, wants));
   }
   if (entries.size() == tensors.size()) return;

@@ -11,7 +11,7 @@
 namespace lowtide::train {
 namespace {
 
-std::string described(const Graph& graph, const RunRecord::Entry& entry) {
+std::string entry_text(const Graph& graph, const RunRecord::Entry& entry) {
   if (entry.tensor == kNone) return "the state of the random generator after the last step";
   const Tensor& tensor = graph.tensor(entry.tensor);
   if (tensor.role == Role::gradient) {
@@ -78,7 +78,7 @@ std::optional<std::string> first_difference(const Graph& graph, const RunRecord&
   const auto [in_a, in_b] =
       std::mismatch(a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end());
   if (in_a == a.entries.end() && in_b == b.entries.end()) return std::nullopt;
-  return described(graph, in_a != a.entries.end() ? *in_a : *in_b);
+  return entry_text(graph, in_a != a.entries.end() ? *in_a : *in_b);
 }
 
 }  // namespace lowtide::train

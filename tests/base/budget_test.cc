@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
+constexpr Bytes kMostOfABudget = std::numeric_limits<Bytes>::max();
 
 Bytes parsed(std::string_view text, Bytes keep_all = 1000) {
   return parse_budget(text).resolve(keep_all);
@@ -34,7 +34,7 @@ TEST(ParseBudget, ReadsAmounts) {
 }
 
 TEST(ParseBudget, IsExactUpTo63Bits) {
-  EXPECT_EQ(parsed("9223372036854775807"), kMost);
+  EXPECT_EQ(parsed("9223372036854775807"), kMostOfABudget);
   EXPECT_EQ(parsed("9007199254740993"), 9007199254740993);  // no double represents it
 }
 
@@ -44,12 +44,12 @@ TEST(ParseBudget, ReadsShares) {
   EXPECT_EQ(parsed("12.5 %", 1000), 125);
 }
 
-struct Refused {
+struct BadBudget {
   const char* text;
   const char* why;
 };
 
-class ParseBudgetRefuses : public ::testing::TestWithParam<Refused> {};
+class ParseBudgetRefuses : public ::testing::TestWithParam<BadBudget> {};
 
 TEST_P(ParseBudgetRefuses, AndSaysWhy) {
   const auto [text, why] = GetParam();
@@ -59,18 +59,18 @@ TEST_P(ParseBudgetRefuses, AndSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, ParseBudgetRefuses,
-    ::testing::Values(Refused{"", "is empty"}, Refused{"  ", "is empty"},
-                      Refused{"-5", "is negative"}, Refused{"-60%", "is negative"},
-                      Refused{"0", "leaves no memory"}, Refused{"0GiB", "leaves no memory"},
-                      Refused{"0%", "leaves no memory"}, Refused{"0.4", "leaves no memory"},
-                      Refused{"120%", "more than keep-all"}, Refused{"lots", "is not a number"},
-                      Refused{"%", "is not a number"}, Refused{"1.2.3GB", "is not a number"},
-                      Refused{".", "is not a number"}, Refused{"5 parsecs", "unit \"parsecs\""},
-                      Refused{"5G", "unit \"G\""}, Refused{"nan", "is not a number"},
-                      Refused{"inf", "is not a number"}, Refused{"1e9", "unit \"e9\""},
-                      Refused{"9223372036854775808", "larger than any memory"},
-                      Refused{"8388608TiB", "larger than any memory"},
-                      Refused{"99999999999999999999999GiB", "larger than any memory"}));
+    ::testing::Values(BadBudget{"", "is empty"}, BadBudget{"  ", "is empty"},
+                      BadBudget{"-5", "is negative"}, BadBudget{"-60%", "is negative"},
+                      BadBudget{"0", "leaves no memory"}, BadBudget{"0GiB", "leaves no memory"},
+                      BadBudget{"0%", "leaves no memory"}, BadBudget{"0.4", "leaves no memory"},
+                      BadBudget{"120%", "more than keep-all"}, BadBudget{"lots", "is not a number"},
+                      BadBudget{"%", "is not a number"}, BadBudget{"1.2.3GB", "is not a number"},
+                      BadBudget{".", "is not a number"}, BadBudget{"5 parsecs", "unit \"parsecs\""},
+                      BadBudget{"5G", "unit \"G\""}, BadBudget{"nan", "is not a number"},
+                      BadBudget{"inf", "is not a number"}, BadBudget{"1e9", "unit \"e9\""},
+                      BadBudget{"9223372036854775808", "larger than any memory"},
+                      BadBudget{"8388608TiB", "larger than any memory"},
+                      BadBudget{"99999999999999999999999GiB", "larger than any memory"}));
 
 TEST(FormatBudget, GivesWhatParsesToTheSame) {
   for (const char* text : {"1", "512MB", "1.5GiB", "60%", "33.3%", "100%", "0.07%"}) {

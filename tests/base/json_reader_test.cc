@@ -54,12 +54,12 @@ TEST(JsonReader, StreamsOnlyAtTheRoot) {
   EXPECT_THAT(heard(R"({"a": {"list": [1]}})"), ElementsAre(R"(a={"list":[1]})"));
 }
 
-struct Refused {
+struct BadJson {
   const char* text;
   const char* why;
 };
 
-class JsonReaderRefuses : public ::testing::TestWithParam<Refused> {};
+class JsonReaderRefuses : public ::testing::TestWithParam<BadJson> {};
 
 TEST_P(JsonReaderRefuses, AndSaysWhy) {
   EXPECT_THAT([&] { heard(GetParam().text); },
@@ -68,17 +68,17 @@ TEST_P(JsonReaderRefuses, AndSaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     All, JsonReaderRefuses,
-    ::testing::Values(Refused{"", "is empty"}, Refused{" \n", "not valid JSON"},
-                      Refused{"hello", "not valid JSON"},
-                      Refused{"{\"a\": 1", "line 1, column 8"},
-                      Refused{"{\"a\": 1", "cut short"}, Refused{"{\"a\":\n 1,}", "line 2"},
-                      Refused{"{\"a\": NaN}", "JSON has no NaN"},
-                      Refused{"{\"a\": -Infinity}", "JSON has no NaN or Infinity"},
-                      Refused{"{\"a\": 1e999}", "number overflow"},
-                      Refused{"{\"a\": \"\xff\"}", "UTF-8"}, Refused{"{}x", "not valid JSON"},
-                      Refused{"[1]", "one JSON object"}, Refused{"3", "one JSON object"},
-                      Refused{"null", "one JSON object"},
-                      Refused{R"({"a": 1, "a": 2})", "\"a\" appears twice"}));
+    ::testing::Values(BadJson{"", "is empty"}, BadJson{" \n", "not valid JSON"},
+                      BadJson{"hello", "not valid JSON"},
+                      BadJson{"{\"a\": 1", "line 1, column 8"},
+                      BadJson{"{\"a\": 1", "cut short"}, BadJson{"{\"a\":\n 1,}", "line 2"},
+                      BadJson{"{\"a\": NaN}", "JSON has no NaN"},
+                      BadJson{"{\"a\": -Infinity}", "JSON has no NaN or Infinity"},
+                      BadJson{"{\"a\": 1e999}", "number overflow"},
+                      BadJson{"{\"a\": \"\xff\"}", "UTF-8"}, BadJson{"{}x", "not valid JSON"},
+                      BadJson{"[1]", "one JSON object"}, BadJson{"3", "one JSON object"},
+                      BadJson{"null", "one JSON object"},
+                      BadJson{R"({"a": 1, "a": 2})", "\"a\" appears twice"}));
 
 /// A text followed by endless opening brackets.
 class EndlessNesting : public std::streambuf {
@@ -97,9 +97,9 @@ class EndlessNesting : public std::streambuf {
 };
 
 TEST(JsonReader, StopsInEndlessNesting) {
-  for (const auto& [text, why] : {Refused{"", "one JSON object"},
-                                  Refused{"{\"a\": ", "nested more than 64"},
-                                  Refused{"{\"list\": ", "nested more than 64"}}) {
+  for (const auto& [text, why] : {BadJson{"", "one JSON object"},
+                                  BadJson{"{\"a\": ", "nested more than 64"},
+                                  BadJson{"{\"list\": ", "nested more than 64"}}) {
     EndlessNesting nesting(text);
     std::istream stream(&nesting);
     const JsonListener ignore{[](std::string_view, JsonValue) {},

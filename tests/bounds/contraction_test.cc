@@ -62,12 +62,12 @@ TEST(Contraction, KeepsApartWhatReadsSomethingElseWhenStrict) {
   EXPECT_TRUE(contract(stages, all, Gluing::strict).glued.empty());
 }
 
-struct Candidate {
+struct PlanCost {
   Bytes peak;
   double cost;
 };
 
-std::vector<Candidate> all_plans(const remat::StageGraph& stages) {
+std::vector<PlanCost> all_plans(const remat::StageGraph& stages) {
   std::vector<remat::Event> events;
   for (int t = 0; t < stages.end(); ++t) {
     for (int i = 0; i < t; ++i) {
@@ -75,7 +75,7 @@ std::vector<Candidate> all_plans(const remat::StageGraph& stages) {
     }
   }
   remat::EventPlan plan(stages, 0);
-  std::vector<Candidate> plans{{plan.memory().peak(), plan.cost()}};
+  std::vector<PlanCost> plans{{plan.memory().peak(), plan.cost()}};
   for (std::uint32_t set = 1; set < 1u << events.size(); ++set) {  // in Gray code: one change each
     const remat::Event event = events[static_cast<std::size_t>(__builtin_ctz(set))];
     plan.contains(event) ? plan.remove(event) : plan.add(event);
@@ -84,9 +84,9 @@ std::vector<Candidate> all_plans(const remat::StageGraph& stages) {
   return plans;
 }
 
-double least_cost(const std::vector<Candidate>& plans, Bytes budget) {
+double least_cost(const std::vector<PlanCost>& plans, Bytes budget) {
   double least = std::numeric_limits<double>::infinity();
-  for (const Candidate& plan : plans) {
+  for (const PlanCost& plan : plans) {
     if (plan.peak <= budget) least = std::min(least, plan.cost);
   }
   return least;
@@ -105,7 +105,7 @@ TEST(Contraction, LeavesTheBoundBelowEveryPlan) {
     for (int v : contraction.glued) {
       with_another_input += stages.stage(stages.value(v).last_reader()).inputs.size() > 1;
     }
-    const std::vector<Candidate> plans = all_plans(stages);
+    const std::vector<PlanCost> plans = all_plans(stages);
     for (Bytes budget = plans.front().peak - 1; ; --budget) {
       const double optimum = least_cost(plans, budget);
       if (optimum == std::numeric_limits<double>::infinity()) break;

@@ -15,7 +15,7 @@
 namespace lowtide::testing {
 namespace {
 
-constexpr std::string_view kSource = "fuzzed";
+constexpr std::string_view kTableSource = "fuzzed";
 constexpr std::size_t kMostBuffers = 40;  // of a table that is packed
 constexpr std::size_t kEnumerated = 5;
 constexpr Bytes kSmall = 64;              // every offset below sums of such bytes is tried
@@ -147,9 +147,10 @@ void check_round_trip(const packing::BufferTable& table) {
 bool read_table(std::string_view text) {
   packing::BufferTable table;
   try {
-    table = packing::parse_buffers(text, kSource);
+    table = packing::parse_buffers(text, kTableSource);
   } catch (const InputError& error) {
-    require(std::string_view(error.what()).starts_with(kSource), "a refusal without its source");
+    require(std::string_view(error.what()).starts_with(kTableSource),
+            "a refusal without its source");
     return false;
   }
   check_round_trip(table);

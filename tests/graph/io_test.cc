@@ -203,13 +203,13 @@ TEST(GraphIo, TakesTheKeysInAnyOrder) {
 
 // ---- What is refused --------------------------------------------------------------------------
 
-struct Fault {
+struct BadText {
   const char* name;
   void (*damage)(Json& json);
   const char* message;
 };
 
-class GraphIoRefuses : public ::testing::TestWithParam<Fault> {};
+class GraphIoRefuses : public ::testing::TestWithParam<BadText> {};
 
 TEST_P(GraphIoRefuses, AndNamesFilePlaceAndRule) {
   Json json = document();
@@ -219,7 +219,7 @@ TEST_P(GraphIoRefuses, AndNamesFilePlaceAndRule) {
       ThrowsMessage<InputError>(AllOf(StartsWith("some.json: "), HasSubstr(GetParam().message))));
 }
 
-const Fault kFaults[] = {
+const BadText kBadTexts[] = {
     {"Format", [](Json& j) { j["format"] = "lowtide-plan"; },
      "\"format\" must be \"lowtide-graph\", not \"lowtide-plan\""},
     {"NoFormat", [](Json& j) { j.erase("format"); }, "the key \"format\" is missing"},
@@ -283,7 +283,7 @@ const Fault kFaults[] = {
     {"Cycle", [](Json& j) { j["ops"][0]["inputs"] = {5}; }, "the ops form a cycle"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, GraphIoRefuses, ::testing::ValuesIn(kFaults),
+INSTANTIATE_TEST_SUITE_P(All, GraphIoRefuses, ::testing::ValuesIn(kBadTexts),
                          [](const auto& info) { return info.param.name; });
 
 TEST(GraphIo, RefusesEveryTruncation) {

@@ -17,13 +17,13 @@ using ::testing::ThrowsMessage;
 
 constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
 
-struct Fault {
+struct BadGraph {
   const char* name;
   void (*damage)(GraphData& data);
   const char* message;
 };
 
-class ValidateRefuses : public ::testing::TestWithParam<Fault> {};
+class ValidateRefuses : public ::testing::TestWithParam<BadGraph> {};
 
 TEST_P(ValidateRefuses, AndNamesPlaceAndRule) {
   GraphData data = sample();
@@ -32,7 +32,7 @@ TEST_P(ValidateRefuses, AndNamesPlaceAndRule) {
 }
 
 // Of sample(): 0 w, 1 x, 2 b residents, 3 a, 4 v (view of a), 5 c; ops 0 mul, 1 view, 2 norm.
-const Fault kFaults[] = {
+const BadGraph kBadGraphs[] = {
     {"Unit", [](GraphData& d) { d.cost_unit = "hours"; }, "cost_unit is \"hours\""},
     {"NegativeBytes", [](GraphData& d) { d.tensors[3].bytes = -1; },
      "tensor 3 (\"a\") has -1 bytes"},
@@ -147,7 +147,7 @@ const Fault kFaults[] = {
      "the graph's outputs list tensor 5 (\"c\") twice"},
 };
 
-INSTANTIATE_TEST_SUITE_P(All, ValidateRefuses, ::testing::ValuesIn(kFaults),
+INSTANTIATE_TEST_SUITE_P(All, ValidateRefuses, ::testing::ValuesIn(kBadGraphs),
                          [](const auto& info) { return info.param.name; });
 
 TEST(Validate, AcceptsTheSampleAndEmptyGraphs) {

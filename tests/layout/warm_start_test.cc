@@ -18,7 +18,7 @@ namespace {
 using testing::op;
 using testing::value;
 
-Plan laid_out(const Graph& graph, std::span<const OpId> executions) {
+Plan plan_of(const Graph& graph, std::span<const OpId> executions) {
   Plan plan = with_in_place(graph, lower(graph, executions));
   plan.layout = assign_addresses(graph, plan, {.alignment = 1});
   return plan;
@@ -43,7 +43,7 @@ TEST(WarmStart, LeavesWhatStaysAndFillsHoles) {
   const Graph graph = three_values();
   const std::vector<OpId> once{0, 1, 2, 3};
   const std::vector<OpId> twice{0, 1, 2, 1, 3};
-  const Plan known = laid_out(graph, once);
+  const Plan known = plan_of(graph, once);
   Plan plan = with_in_place(graph, lower(graph, twice));
   plan.layout = WarmStart(graph, known).layout_of(plan, {1, 8, 1'000'000}, Control()).layout;
   ASSERT_TRUE(plan.layout);
@@ -56,7 +56,7 @@ TEST(WarmStart, LeavesWhatStaysAndFillsHoles) {
 TEST(WarmStart, DoesNothingForWhatNoLayoutIsWithin) {
   const Graph graph = three_values();
   const std::vector<OpId> once{0, 1, 2, 3};
-  const Plan known = laid_out(graph, once);
+  const Plan known = plan_of(graph, once);
   const auto attempt = WarmStart(graph, known).layout_of(known, {1, 5, 1'000'000}, Control());
   EXPECT_FALSE(attempt.layout);
   EXPECT_EQ(attempt.work, 0);
@@ -86,7 +86,7 @@ TEST(WarmStart, GivesUpWithTheWork) {
   const Graph graph = three_values();
   const std::vector<OpId> once{0, 1, 2, 3};
   const std::vector<OpId> twice{0, 1, 2, 1, 3};
-  const Plan known = laid_out(graph, once);
+  const Plan known = plan_of(graph, once);
   const Plan plan = with_in_place(graph, lower(graph, twice));
   EXPECT_FALSE(WarmStart(graph, known).layout_of(plan, {1, 8, 0}, Control()).layout);
 }
@@ -98,7 +98,7 @@ TEST(WarmStartProperty, LayoutsAreValidAndWithinTheCapacity) {
     SCOPED_TRACE(seed);
     const Graph drawn = testing::random_graph(seed);
     const Graph graph = with_after_bytes(drawn, static_cast<Bytes>(seed % 3 * 2000));
-    const Plan known = laid_out(graph, testing::random_executions(graph, seed));
+    const Plan known = plan_of(graph, testing::random_executions(graph, seed));
     for (std::uint64_t other : {seed, seed + 1000}) {
       Plan plan = with_in_place(graph, lower(graph, testing::random_executions(graph, other)));
       const Bytes capacity = (plan.peak_bytes - graph.resident_bytes()) * 11 / 10;

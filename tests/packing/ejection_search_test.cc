@@ -12,7 +12,7 @@ namespace {
 using testing::packing_of;
 using testing::stacked;
 
-constexpr std::int64_t kWork = 5'000'000;
+constexpr std::int64_t kEjectionWork = 5'000'000;
 
 TEST(EjectionSearchProperty, ReachesTheOptimumOfSmallInstances) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
@@ -22,11 +22,12 @@ TEST(EjectionSearchProperty, ReachesTheOptimumOfSmallInstances) {
     if (instance.items.empty()) continue;
     const Bytes optimum = testing::optimal_height(buffers);
     EjectionSearch search(instance, stacked(instance));
-    ASSERT_TRUE(search.pack_within(optimum, kWork, Control()));
+    ASSERT_TRUE(search.pack_within(optimum, kEjectionWork, Control()));
     EXPECT_TRUE(testing::is_packing(
         buffers, packing_of(instance, buffers, search.offsets(), optimum), 1));
-    EXPECT_FALSE(search.pack_within(optimum - 1, kWork / 50, Control()));
-    ASSERT_TRUE(search.pack_within(optimum, kWork, Control())) << "it goes on from a failure";
+    EXPECT_FALSE(search.pack_within(optimum - 1, kEjectionWork / 50, Control()));
+    ASSERT_TRUE(search.pack_within(optimum, kEjectionWork, Control()))
+        << "it goes on from a failure";
   }
 }
 
@@ -45,7 +46,7 @@ TEST(EjectionSearchProperty, RespectsAlignmentsAndFixedOffsets) {
     const Instance instance = instance_of(buffers);
     const Bytes capacity = lower_bound(instance) * 5 / 4;
     EjectionSearch search(instance, stacked(instance));
-    if (!search.pack_within(capacity, kWork, Control())) continue;
+    if (!search.pack_within(capacity, kEjectionWork, Control())) continue;
     ++packed;
     EXPECT_TRUE(testing::is_packing(
         buffers, packing_of(instance, buffers, search.offsets(), capacity), 1));

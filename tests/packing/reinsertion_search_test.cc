@@ -11,7 +11,7 @@ namespace {
 
 using testing::stacked;
 
-constexpr std::int64_t kWork = 20'000'000;
+constexpr std::int64_t kReinsertionWork = 20'000'000;
 
 ::testing::AssertionResult is_packing(const ReinsertionSearch& search, const Instance& instance,
                                       const std::vector<Buffer>& buffers) {
@@ -27,7 +27,7 @@ TEST(ReinsertionSearchProperty, ReachesTheOptimumOfSmallInstances) {
     if (instance.items.empty()) continue;
     const Bytes optimum = testing::optimal_height(buffers);
     ReinsertionSearch search(instance, stacked(instance));
-    search.lower(optimum, kWork, Control());
+    search.lower(optimum, kReinsertionWork, Control());
     EXPECT_EQ(search.height(), optimum);
     EXPECT_TRUE(is_packing(search, instance, buffers));
   }
@@ -41,7 +41,7 @@ TEST(ReinsertionSearchProperty, KeepsTheLowestPackingAndNeverOverlaps) {
     ReinsertionSearch search(instance, stacked(instance));
     Bytes before = search.height();
     for (int i = 0; i < 5; ++i) {
-      search.lower(lower_bound(instance), kWork / 50, Control());
+      search.lower(lower_bound(instance), kReinsertionWork / 50, Control());
       EXPECT_LE(search.height(), before);
       before = search.height();
       EXPECT_TRUE(is_packing(search, instance, buffers));

@@ -14,7 +14,7 @@ namespace lowtide::packing {
 namespace {
 
 constexpr Bytes kMost = 5000;
-constexpr std::int64_t kWork = 20'000'000;
+constexpr std::int64_t kValleyWork = 20'000'000;
 
 std::vector<Buffer> some_fixed(std::uint64_t seed) {
   std::vector<Buffer> buffers = testing::random_buffers(seed, 60, 40, kMost);
@@ -56,7 +56,7 @@ TEST(SkeletonProperty, ItsPackingIsPartOfOneOfTheWhole) {
     const Bytes capacity = lower_bound(whole) * 11 / 10;
     const Guide guide = nth_guide(skeleton.instance, 0);
     const Attempt attempt =
-        search_valleys(skeleton.instance, capacity, guide, kWork, kWork, Control());
+        search_valleys(skeleton.instance, capacity, guide, kValleyWork, kValleyWork, Control());
     if (attempt.verdict != Verdict::packed) continue;
     const auto start = offsets_of_whole(skeleton, attempt.offsets, whole);
     const auto unplaced = std::ranges::count(start, EjectionSearch::kUnplaced);
@@ -67,7 +67,7 @@ TEST(SkeletonProperty, ItsPackingIsPartOfOneOfTheWhole) {
     EXPECT_TRUE(testing::is_packing(chosen(buffers, whole, skeleton), {part, capacity}, 1));
 
     EjectionSearch rest(whole, start);
-    if (!rest.pack_within(capacity, kWork, Control())) continue;
+    if (!rest.pack_within(capacity, kValleyWork, Control())) continue;
     ++packed;
     Packing packing{std::vector<Bytes>(buffers.size()), capacity};
     for (std::size_t i = 0; i < whole.items.size(); ++i) {

@@ -19,8 +19,8 @@ namespace {
 using ::testing::HasSubstr;
 
 SolvedPacking solved(const std::vector<Buffer>& buffers, Bytes alignment = 1) {
-  constexpr std::int64_t kWork = kPackingWork / 20;
-  return solve_packing(buffers, {.alignment = alignment, .work = kWork}, Control());
+  constexpr std::int64_t kTestWork = kPackingWork / 20;
+  return solve_packing(buffers, {.alignment = alignment, .work = kTestWork}, Control());
 }
 
 TEST(SolvePackingProperty, ProvesTheOptimumOfSmallInstances) {

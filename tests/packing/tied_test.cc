@@ -22,7 +22,7 @@ using testing::alive_together;
 
 using Names = std::vector<std::string>;
 
-SolvedPacking solved(const std::vector<Buffer>& buffers, const Ties& ties, Bytes alignment = 1) {
+SolvedPacking solved_tied(const std::vector<Buffer>& buffers, const Ties& ties, Bytes alignment = 1) {
   return solve_tied_packing(buffers, ties, {.alignment = alignment, .work = kPackingWork / 100},
                             Control());
 }
@@ -130,7 +130,7 @@ std::vector<Buffer> some_buffers(std::uint64_t seed, std::size_t count) {
 
 TEST(TiedPacking, BuffersOfOneNameShareAnOffset) {
   const std::vector<Buffer> buffers{{0, 2, 10}, {0, 4, 4}, {2, 5, 8}};
-  const SolvedPacking result = solved(buffers, {.same = {"x", "", "x"}, .groups = {}});
+  const SolvedPacking result = solved_tied(buffers, {.same = {"x", "", "x"}, .groups = {}});
   EXPECT_EQ(result.packing.offsets[0], result.packing.offsets[2]);
   EXPECT_EQ(result.packing.height, 14);
   EXPECT_TRUE(result.proven());
@@ -139,7 +139,7 @@ TEST(TiedPacking, BuffersOfOneNameShareAnOffset) {
 TEST(TiedPacking, AGroupLiesSideBySideInOrder) {
   // Two parts of a flat gradient, the second of which begins first; an ended buffer fits below.
   const std::vector<Buffer> buffers{{4, 9, 6}, {1, 9, 4}, {0, 4, 6}};
-  const SolvedPacking result = solved(buffers, {.same = {}, .groups = {"g", "g", ""}});
+  const SolvedPacking result = solved_tied(buffers, {.same = {}, .groups = {"g", "g", ""}});
   EXPECT_THAT(result.packing.offsets, ElementsAre(0, 6, 0));
   EXPECT_EQ(result.packing.height, 10);
   EXPECT_TRUE(result.proven());
@@ -147,14 +147,14 @@ TEST(TiedPacking, AGroupLiesSideBySideInOrder) {
 
 TEST(TiedPacking, PartsOfAGroupAreAligned) {
   const std::vector<Buffer> buffers{{0, 2, 10}, {0, 2, 10}, {0, 2, 200}};
-  const SolvedPacking result = solved(buffers, {.same = {}, .groups = {"g", "g", "g"}}, 64);
+  const SolvedPacking result = solved_tied(buffers, {.same = {}, .groups = {"g", "g", "g"}}, 64);
   EXPECT_THAT(result.packing.offsets, ElementsAre(0, 64, 128));
 }
 
 TEST(TiedPacking, AFixedPartFixesItsGroup) {
   std::vector<Buffer> buffers{{0, 2, 6}, {0, 2, 4}, {0, 2, 5}};
   buffers[1].fixed = 16;
-  const SolvedPacking result = solved(buffers, {.same = {}, .groups = {"g", "g", ""}});
+  const SolvedPacking result = solved_tied(buffers, {.same = {}, .groups = {"g", "g", ""}});
   EXPECT_THAT(result.packing.offsets, ElementsAre(10, 16, 0));
   EXPECT_EQ(result.packing.height, 20);
 }
@@ -163,11 +163,11 @@ TEST(TiedPacking, SaysWhatContradicts) {
   std::vector<Buffer> buffers{{0, 2, 6}, {0, 2, 4}};
   buffers[0].fixed = 0;
   buffers[1].fixed = 10;
-  EXPECT_THROWS_INPUT_ERROR(solved(buffers, {.same = {}, .groups = {"g", "g"}}),
+  EXPECT_THROWS_INPUT_ERROR(solved_tied(buffers, {.same = {}, .groups = {"g", "g"}}),
                             HasSubstr("buffer 1: its fixed offset contradicts"));
-  EXPECT_THROWS_INPUT_ERROR(solved(buffers, {.same = {"x", "x"}, .groups = {}}),
+  EXPECT_THROWS_INPUT_ERROR(solved_tied(buffers, {.same = {"x", "x"}, .groups = {}}),
                             HasSubstr("buffer 1: its fixed offset contradicts"));
-  EXPECT_THROWS_INPUT_ERROR(solved({{0, 2, 6}, {0, 2, 4}}, {{"x", "x"}, {"g", ""}}),
+  EXPECT_THROWS_INPUT_ERROR(solved_tied({{0, 2, 6}, {0, 2, 4}}, {{"x", "x"}, {"g", ""}}),
                             HasSubstr("share an offset, but not their group"));
 }
 
@@ -178,7 +178,7 @@ TEST(TiedPackingProperty, IsTheLowestWhereGroupsLiveEquallyLong) {
     buffers[3].begin = buffers[1].begin;
     buffers[3].end = buffers[1].end;
     const Ties ties{{"x", "", "x", "", "", ""}, {"", "g", "", "g", "", ""}};
-    const SolvedPacking result = solved(buffers, ties);
+    const SolvedPacking result = solved_tied(buffers, ties);
     expect_holds(buffers, ties, result.packing);
     EXPECT_TRUE(result.proven());
     EXPECT_EQ(result.packing.height, lowest_height(buffers, ties));
@@ -191,7 +191,7 @@ TEST(TiedPackingProperty, IsSeldomAboveTheLowestWhereTheyDoNot) {
     SCOPED_TRACE(seed);
     const std::vector<Buffer> buffers = some_buffers(seed, 7);
     const Ties ties{{"", "", "x", "", "x", "", ""}, {"g", "", "", "g", "", "h", "h"}};
-    const SolvedPacking result = solved(buffers, ties);
+    const SolvedPacking result = solved_tied(buffers, ties);
     expect_holds(buffers, ties, result.packing);
     const Bytes lowest = lowest_height(buffers, ties);
     EXPECT_GE(result.packing.height, lowest);
@@ -206,8 +206,8 @@ TEST(TiedPackingProperty, WithoutTiesIsAsEver) {
   const PackingGoal goal{.alignment = 1, .work = kPackingWork / 100};
   const SolvedPacking plain = solve_packing(buffers, goal, Control());
   const Names none(buffers.size());
-  EXPECT_EQ(solved(buffers, {}).packing.offsets, plain.packing.offsets);
-  EXPECT_EQ(solved(buffers, {none, none}).packing.offsets, plain.packing.offsets);
+  EXPECT_EQ(solved_tied(buffers, {}).packing.offsets, plain.packing.offsets);
+  EXPECT_EQ(solved_tied(buffers, {none, none}).packing.offsets, plain.packing.offsets);
 }
 
 }  // namespace

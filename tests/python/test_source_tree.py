@@ -85,6 +85,41 @@ def test_the_check_of_types_finds_a_pair():
     assert twice_defined({"a": text, "b": hidden}) == {}
 
 
+def unnamed_functions(text):
+    """Qualified names of the functions in a file's unnamed namespaces."""
+    named = re.search(r"^namespace (lowtide[\w:]*) \{$", text, re.MULTILINE)
+    start = r"^(?!TEST|INSTANTIATE|using|return|#|//)[A-Za-z_][\w:<>,*& \[\]]*?[\s&*](\w+)\("
+    return {f"{named.group(1) if named else ''}::{name}"
+            for body in re.findall(r"^namespace \{$(.*?)^\}  // namespace$", text,
+                                   re.DOTALL | re.MULTILINE)
+            for name in re.findall(start, body, re.MULTILINE)}
+
+
+def shared_unnamed_functions(texts):
+    """Names of functions that the unnamed namespaces of several texts have."""
+    where = collections.defaultdict(list)
+    for source, text in texts.items():
+        for name in unnamed_functions(text):
+            where[name].append(source)
+    return {name: sources for name, sources in where.items() if len(sources) > 1}
+
+
+def test_functions_of_unnamed_namespaces_have_names_of_their_own():
+    """Files are compiled several at a time, where two such functions would overload each other."""
+    programs = [sorted((ROOT / "src").rglob("*.cc"))]
+    programs += [sorted(part.glob("*.cc")) for part in (ROOT / "tests").iterdir()]
+    for files in programs:
+        assert shared_unnamed_functions({path: path.read_text() for path in files}) == {}
+    assert sum(len(unnamed_functions(path.read_text())) for path in programs[0]) > 500
+
+
+def test_the_check_of_functions_finds_a_pair():
+    text = "namespace lowtide {{\nnamespace {{\nint {}(int x) {{\n}}\n}}  // namespace\n}}\n"
+    assert shared_unnamed_functions({"a": text.format("f"), "b": text.format("f")}) == {
+        "lowtide::f": ["a", "b"]}
+    assert shared_unnamed_functions({"a": text.format("f"), "b": text.format("g")}) == {}
+
+
 def keeps_to_its_namespace(path, namespaces):
     """Whether a file opens the namespace of its room, and others only of other rooms: there to
     declare a type, or a function that is found by its arguments."""

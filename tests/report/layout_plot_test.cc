@@ -8,6 +8,7 @@
 #include "layout/layout.h"
 #include "report/layout_boxes.h"
 #include "report/samples.h"
+#include "support/count_matches.h"
 #include "support/throws.h"
 
 namespace lowtide::testing {
@@ -16,12 +17,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-std::size_t count(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return static_cast<std::size_t>(
-      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
-}
 
 std::vector<report::Box> boxes_of_recomputation() {
   const Graph graph = three_ops();
@@ -93,7 +88,7 @@ TEST(LayoutBoxes, TellLivesApartByLength) {
 
 TEST(LayoutPlot, HasARectangleWithATooltipForEachBox) {
   const std::string svg = report::format_layout_plot(sample());
-  EXPECT_EQ(count(svg, "<rect [^>]*><title>"), 6u);
+  EXPECT_EQ(count_matches(svg, "<rect [^>]*><title>"), 6u);
   EXPECT_THAT(svg, HasSubstr("<title>a, 1000 B, 0 to "));
   EXPECT_THAT(svg, HasSubstr("<title>workspace of last, 30 B, "));
 }
@@ -107,7 +102,7 @@ TEST(LayoutPlot, MarksWhenMostIsAliveAndHowHighItGoes) {
   EXPECT_THAT(svg, HasSubstr("most alive: 1.56 KiB at 6"));
   EXPECT_THAT(svg, HasSubstr("height 2.05 KiB"));
   EXPECT_THAT(svg, HasSubstr("budget 2.93 KiB"));
-  EXPECT_EQ(count(svg, "<line class=\"budget\""), 1u);
+  EXPECT_EQ(count_matches(svg, "<line class=\"budget\""), 1u);
   EXPECT_THAT(svg, HasSubstr(">workspaces</text>"));
   EXPECT_THAT(svg, Not(HasSubstr(">recomputed</text>")));  // no box has this content
 }

@@ -27,12 +27,6 @@ report::MemoryPlot sample_plot() {
   return plot;
 }
 
-std::size_t count(const std::string& text, const std::string& pattern) {
-  const std::regex regex(pattern);
-  return static_cast<std::size_t>(
-      std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator()));
-}
-
 TEST(MemoryCurve, FollowsThePlan) {
   const Graph graph = three_ops();
   const report::MemoryCurve curve = report::memory_curve(graph, keep_all(graph), "keep-all");
@@ -45,11 +39,11 @@ TEST(MemoryCurve, FollowsThePlan) {
 
 TEST(MemoryPlot, HasACurveALabelAndABudgetForEachPlan) {
   const std::string svg = report::format_memory_plot(sample_plot());
-  EXPECT_EQ(count(svg, "<path class=\"curve s[01]\""), 2u);
-  EXPECT_EQ(count(svg, "<path class=\"area f[01]\""), 2u);
-  EXPECT_EQ(count(svg, "<line class=\"budget s1\""), 1u);
-  EXPECT_EQ(count(svg, ">keep-all</text>"), 1u);
-  EXPECT_EQ(count(svg, ">again</text>"), 1u);
+  EXPECT_EQ(count_matches(svg, "<path class=\"curve s[01]\""), 2u);
+  EXPECT_EQ(count_matches(svg, "<path class=\"area f[01]\""), 2u);
+  EXPECT_EQ(count_matches(svg, "<line class=\"budget s1\""), 1u);
+  EXPECT_EQ(count_matches(svg, ">keep-all</text>"), 1u);
+  EXPECT_EQ(count_matches(svg, ">again</text>"), 1u);
   EXPECT_THAT(svg, ContainsRegex(">peak [^<]*, [+]50.0% time<"));
   EXPECT_THAT(svg, HasSubstr("keep-all = 100%"));
 }

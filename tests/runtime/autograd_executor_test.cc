@@ -73,11 +73,11 @@ struct Inputs {
   std::vector<at::Tensor> residents() const { return {x, w}; }
 };
 
-struct Step {
+struct HalvesStep {
   at::Tensor y, gradient;
 };
 
-Step run(AutogradExecutor& executor, const Inputs& inputs) {
+HalvesStep run(AutogradExecutor& executor, const Inputs& inputs) {
   const std::vector<TensorId> y{halves().y};
   const std::vector<TensorId> gradient{halves().gradient};
   const auto forward = executor.forward(inputs.residents(), y);
@@ -85,7 +85,7 @@ Step run(AutogradExecutor& executor, const Inputs& inputs) {
   return {forward.results[0], executor.backward(tangents, gradient)[0]};
 }
 
-Step eager(const Inputs& inputs) {
+HalvesStep eager(const Inputs& inputs) {
   const at::Tensor relu = at::relu(at::mm(inputs.x, inputs.w));
   const auto [dropped, mask] = at::native_dropout(relu, 0.4, true);
   const at::Tensor y = at::tanh(dropped);
@@ -101,10 +101,10 @@ TEST(AutogradExecutor, ComputesWhatEagerComputesWithOtherInputsEachTime) {
     for (int step = 0; step < 3; ++step) {
       const Inputs inputs;
       at::manual_seed(static_cast<std::uint64_t>(step));
-      const Step expected = eager(inputs);
+      const HalvesStep expected = eager(inputs);
       const at::Tensor state = generator_state();
       at::manual_seed(static_cast<std::uint64_t>(step));
-      const Step got = run(executor, inputs);
+      const HalvesStep got = run(executor, inputs);
       EXPECT_TRUE(at::equal(got.y, expected.y));
       EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
       EXPECT_TRUE(at::equal(generator_state(), state));
@@ -116,7 +116,7 @@ TEST(AutogradExecutor, ComputesWhatEagerComputesWithOtherInputsEachTime) {
 TEST(AutogradExecutor, ResultsOfTheForwardPassLieOutsideAndHoldNothing) {
   const Plan plan = keep_all_plan(halves().graph);
   AutogradExecutor executor(halves().graph, plan);
-  const Step kept = run(executor, Inputs());
+  const HalvesStep kept = run(executor, Inputs());
   EXPECT_FALSE(executor.contains(kept.y));
   EXPECT_TRUE(executor.contains(kept.gradient));
   EXPECT_FALSE(executor.idle());
@@ -147,7 +147,7 @@ TEST(AutogradExecutor, FliesATicketAgainWithTheNumbersThatItDrew) {
   for (const Plan& plan : {keep_all_plan(halves().graph), recomputing()}) {
     const Inputs inputs;
     at::manual_seed(7);
-    const Step expected = eager(inputs);
+    const HalvesStep expected = eager(inputs);
     at::manual_seed(7);
     AutogradExecutor first(halves().graph, plan);
     const auto forward = first.forward(inputs.residents(), {});
@@ -209,9 +209,9 @@ TEST(AutogradExecutor, GivesBackAllSectionsButThatOfTheGradients) {
     for (int step = 0; step < 3; ++step) {
       const Inputs inputs;
       at::manual_seed(static_cast<std::uint64_t>(step));
-      const Step expected = eager(inputs);
+      const HalvesStep expected = eager(inputs);
       at::manual_seed(static_cast<std::uint64_t>(step));
-      Step got = run(executor, inputs);
+      HalvesStep got = run(executor, inputs);
       EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
       executor.release_unused();
       EXPECT_EQ(executor.held_bytes(), states + gradient_bytes);
@@ -238,9 +238,9 @@ TEST(AutogradExecutor, TakesSectionsAtOtherAddresses) {
   for (int step = 0; step < 4; ++step) {
     const Inputs inputs;
     at::manual_seed(3);
-    const Step expected = eager(inputs);
+    const HalvesStep expected = eager(inputs);
     at::manual_seed(3);
-    const Step got = run(executor, inputs);
+    const HalvesStep got = run(executor, inputs);
     EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
     executor.release_unused();
     for (Bytes bytes : {plan.layout->arena_bytes - plan.layout->borders[0], Bytes{4096}}) {

@@ -65,7 +65,7 @@ Graph dropping() {
   return with_results_dropped(scored().graph, std::vector<TensorId>{scored().scores});
 }
 
-struct Step {
+struct ScoredStep {
   at::Tensor x = at::randn({64, 32}), w = at::randn({32, 512});
   at::Tensor given = at::tensor(0.5F).reshape({});
 
@@ -107,7 +107,7 @@ TEST(DroppedResults, MakeRoomForTheSecondHalf) {
   EXPECT_LT(plan.layout->arena_bytes, held.layout->arena_bytes + scores_bytes());
   AutogradExecutor executor(graph, plan);
   for (int i = 0; i < 3; ++i) {
-    const Step step;
+    const ScoredStep step;
     auto forward = step.forward(executor);
     EXPECT_EQ(executor.held_bytes() + scores_bytes(), executor.block_bytes());
     EXPECT_FALSE(executor.contains(forward.results[1]));
@@ -125,13 +125,13 @@ TEST(DroppedResults, StayTheCallersWhereItHoldsThem) {
     const Plan plan = keep_all_plan(graph);
     AutogradExecutor executor(graph, plan);
     for (int i = 0; i < 3; ++i) {
-      const Step step;
+      const ScoredStep step;
       const auto forward = step.forward(executor);
       EXPECT_TRUE(at::equal(step.backward(executor), step.eager_gradient()));
       EXPECT_TRUE(at::equal(forward.results[1], step.eager_scores()));
       EXPECT_THAT(executor.held_results(), ElementsAre(scored().loss, scored().scores));
     }
-    const Step step;
+    const ScoredStep step;
     auto forward = step.forward(executor);
     forward.results.pop_back();
     step.backward(executor);
@@ -143,7 +143,7 @@ TEST(DroppedResults, AreDroppedWhenATicketIsFlownAgain) {
   const Graph graph = dropping();
   const Plan plan = keep_all_plan(graph);
   AutogradExecutor executor(graph, plan);
-  const Step step;
+  const ScoredStep step;
   const auto forward = step.forward(executor);
   step.backward(executor);
   const std::vector<at::Tensor> residents{step.x, step.w}, tangents{step.given};
@@ -163,7 +163,7 @@ TEST(DroppedResults, HaveTheirPlaceToThemselves) {
     }
   }
   AutogradExecutor executor(graph, plan);
-  EXPECT_THAT([&] { Step().forward(executor); },
+  EXPECT_THAT([&] { ScoredStep().forward(executor); },
               ThrowsMessage<InputError>(HasSubstr("the place of results")));
 }
 

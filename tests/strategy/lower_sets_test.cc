@@ -9,14 +9,14 @@
 #include "strategy/lower_sets/family.h"
 #include "strategy/lower_sets/program.h"
 #include "support/ask.h"
+#include "support/brute_force.h"
 #include "support/random_graph.h"
 
 namespace lowtide::strategy {
 namespace {
 
+using testing::kNever;
 using testing::random_graph;
-
-constexpr double kNever = std::numeric_limits<double>::infinity();
 
 bool is_lower(const remat::StageGraph& graph, const lower_sets::LowerSet& set) {
   for (std::size_t i = 0; i < set.size(); ++i) {

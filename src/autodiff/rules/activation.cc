@@ -100,7 +100,7 @@ Result gelu_backward(const RuleContext& c) {
       });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kActivationRules[] = {
     {"aten::tanh", tanh_rule},         {"aten::tanh_backward", tanh_backward},
     {"aten::sigmoid", sigmoid_rule},   {"aten::sigmoid_backward", sigmoid_backward},
     {"aten::relu", relu_rule},         {"aten::threshold_backward", threshold_backward},
@@ -111,6 +111,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> activation_rules() { return kRules; }
+std::span<const GradientRule> activation_rules() { return kActivationRules; }
 
 }  // namespace lowtide::autodiff

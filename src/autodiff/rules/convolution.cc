@@ -83,13 +83,13 @@ Result convolution_backward(const RuleContext& c) {
       .add(2, [&] { return backward.of_weight(); });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kConvolutionRules[] = {
     {"aten::convolution", convolution},
     {"aten::convolution_backward", convolution_backward},
 };
 
 }  // namespace
 
-std::span<const GradientRule> convolution_rules() { return kRules; }
+std::span<const GradientRule> convolution_rules() { return kConvolutionRules; }
 
 }  // namespace lowtide::autodiff

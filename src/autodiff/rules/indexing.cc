@@ -76,7 +76,7 @@ Result scattered(const RuleContext& c) {
   });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kIndexingRules[] = {
     {"aten::cat", joined},
     {"aten::stack", stacked},
     {"aten::embedding", embedded},
@@ -88,6 +88,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> indexing_rules() { return kRules; }
+std::span<const GradientRule> indexing_rules() { return kIndexingRules; }
 
 }  // namespace lowtide::autodiff

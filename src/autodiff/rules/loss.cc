@@ -56,7 +56,7 @@ Result squared_error_backward(const RuleContext& c) {
   return differentiate_as(c, squared_error_backward_primitives);
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kLossRules[] = {
     {"aten::nll_loss_forward", nll_1d},   {"aten::nll_loss_backward", nll_1d_backward},
     {"aten::nll_loss2d_forward", nll_2d}, {"aten::nll_loss2d_backward", nll_2d_backward},
     {"aten::mse_loss", squared_error},    {"aten::mse_loss_backward", squared_error_backward},
@@ -64,6 +64,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> loss_rules() { return kRules; }
+std::span<const GradientRule> loss_rules() { return kLossRules; }
 
 }  // namespace lowtide::autodiff

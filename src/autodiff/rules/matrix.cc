@@ -72,7 +72,7 @@ Result attention(const RuleContext& c) {
       .add(2, [&] { return adjoints[2]; });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kMatrixRules[] = {
     {"aten::mm", product},
     {"aten::addmm", biased_product},
     {"aten::bmm", batched_product},
@@ -82,6 +82,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> matrix_rules() { return kRules; }
+std::span<const GradientRule> matrix_rules() { return kMatrixRules; }
 
 }  // namespace lowtide::autodiff

@@ -163,7 +163,7 @@ Result layer_norm_backward(const RuleContext& c) {
   return differentiate_as(c, layer_norm_backward_primitives);
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kNormalizationRules[] = {
     {"aten::native_batch_norm", batch_norm},
     {"aten::native_batch_norm_backward", batch_norm_backward},
     {"aten::native_layer_norm", layer_norm},
@@ -172,6 +172,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> normalization_rules() { return kRules; }
+std::span<const GradientRule> normalization_rules() { return kNormalizationRules; }
 
 }  // namespace lowtide::autodiff

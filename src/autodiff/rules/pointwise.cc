@@ -168,7 +168,7 @@ Result dropout_backward(const RuleContext& c) {
   });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kPointwiseRules[] = {
     {"aten::add.Tensor", add},
     {"aten::add.Scalar", identity},
     {"aten::sub.Tensor", subtract},
@@ -208,6 +208,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> pointwise_rules() { return kRules; }
+std::span<const GradientRule> pointwise_rules() { return kPointwiseRules; }
 
 }  // namespace lowtide::autodiff

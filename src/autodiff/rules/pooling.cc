@@ -89,7 +89,7 @@ Result nearest_backward(const RuleContext& c) {
   });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kPoolingRules[] = {
     {"aten::max_pool2d_with_indices", max_pool},
     {"aten::max_pool2d_with_indices_backward", max_pool_backward},
     {"aten::max_unpool2d", max_unpool},
@@ -105,6 +105,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> pooling_rules() { return kRules; }
+std::span<const GradientRule> pooling_rules() { return kPoolingRules; }
 
 }  // namespace lowtide::autodiff

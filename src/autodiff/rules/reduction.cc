@@ -99,7 +99,7 @@ Result log_softmax_backward(const RuleContext& c) {
   return differentiate_as(c, log_softmax_backward_primitives);
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kReductionRules[] = {
     {"aten::sum", sum_all},
     {"aten::sum.dim_IntList", sum_dims},
     {"aten::mean", mean_all},
@@ -113,6 +113,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> reduction_rules() { return kRules; }
+std::span<const GradientRule> reduction_rules() { return kReductionRules; }
 
 }  // namespace lowtide::autodiff

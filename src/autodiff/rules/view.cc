@@ -87,7 +87,7 @@ Result unbound(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return stack(all_adjoints(c), c.integer(1, 0)); });
 }
 
-constexpr GradientRule kRules[] = {
+constexpr GradientRule kViewRules[] = {
     {"aten::alias", same},
     {"aten::detach", zero_rule},
     {"aten::view", reshaped},
@@ -108,6 +108,6 @@ constexpr GradientRule kRules[] = {
 
 }  // namespace
 
-std::span<const GradientRule> view_rules() { return kRules; }
+std::span<const GradientRule> view_rules() { return kViewRules; }
 
 }  // namespace lowtide::autodiff

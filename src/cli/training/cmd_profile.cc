@@ -17,7 +17,7 @@
 namespace lowtide::cli {
 namespace {
 
-struct Arguments {
+struct ProfileArguments {
   std::string graph;
   std::string output;
   std::string profile;
@@ -34,7 +34,7 @@ void require_executable(const Graph& graph, const std::string& file) {
                   file));
 }
 
-int profile(const Arguments& arguments) {
+int profile(const ProfileArguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
   require_can_write(arguments.output);
   const Graph graph = read_graph(arguments.graph);
@@ -68,7 +68,7 @@ int profile(const Arguments& arguments) {
 }  // namespace
 
 Action define_profile(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<ProfileArguments>();
   app.add_option("graph", arguments->graph, "Graph to measure")
       ->required()
       ->type_name("GRAPH.json");

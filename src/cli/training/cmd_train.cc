@@ -19,7 +19,7 @@ namespace {
 using Memory = runtime::ExecutorOptions::Memory;
 using Overrun = runtime::ExecutorOptions::Overrun;
 
-struct Arguments {
+struct TrainArguments {
   Edits<models::StepRecipe> recipe;
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
@@ -142,7 +142,7 @@ void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
            &train::TrainOptions::gradients_out);
 }
 
-train::TrainOptions options_from(const Arguments& arguments) {
+train::TrainOptions options_from(const TrainArguments& arguments) {
   train::TrainOptions options =
       arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
   apply(arguments.recipe, static_cast<models::StepRecipe&>(options.recipe));
@@ -166,7 +166,7 @@ int exit_code(const train::TrainResult& result) {
   return result.stopped ? kStopped : kSuccess;
 }
 
-int train_model(const Arguments& arguments) {
+int train_model(const TrainArguments& arguments) {
   const train::TrainOptions options = options_from(arguments);
   Progress progress;
   const train::TrainResult result = train::train(options, step_lines(progress));
@@ -181,7 +181,7 @@ int train_model(const Arguments& arguments) {
 }  // namespace
 
 Action define_train(CLI::App& app) {
-  auto arguments = std::make_shared<Arguments>();
+  auto arguments = std::make_shared<TrainArguments>();
   add_recipe_options(app, arguments->recipe);
   add_run_options(app, arguments->edits);
   add_memory_options(app, arguments->edits);

@@ -102,7 +102,7 @@ class BlockTapes {
   std::vector<std::vector<std::vector<int>>> held_;  // per block and tape
 };
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_blocks(const PlanRequest& request) {
   const CutGraph cut = cut_graph(request.graph);
   const chain::BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
   Trials trials(request);
@@ -127,7 +127,7 @@ Strategy blocks_strategy() {
                    "2023; blocks are solved by minimum cuts",
           .options = chain::with_chain_options(
               {integer_option("levels", "solutions per block and kind of op", 8, {1, 100})}, 1),
-          .decide = decide};
+          .decide = decide_by_blocks};
 }
 
 }  // namespace lowtide::strategy

@@ -3,7 +3,7 @@
 namespace lowtide::strategy {
 namespace {
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_rotor(const PlanRequest& request) {
   return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
     const chain::BlockChain chain(cut, static_cast<int>(request.options.at("blocks")));
     std::vector<std::vector<chain::Tape>> tapes;
@@ -26,7 +26,7 @@ Strategy rotor_strategy() {
           .paper = "Beaumont, Eyraud-Dubois, Herrmann, Joly, Shilova: Optimal checkpointing for "
                    "heterogeneous chains, 2019",
           .options = chain::with_chain_options({}, 2),
-          .decide = decide};
+          .decide = decide_by_rotor};
 }
 
 }  // namespace lowtide::strategy

@@ -204,7 +204,7 @@ class Checkmate {
   bool staged_ = false;      ///< proved only for plans with at most one run of an op in a stage
 };
 
-Decision decide(const PlanRequest& request) { return Checkmate(request).decide(); }
+Decision decide_by_checkmate(const PlanRequest& request) { return Checkmate(request).decide(); }
 
 }  // namespace
 
@@ -222,7 +222,7 @@ Strategy checkmate_strategy() {
                           {0, 1e9}),
            number_option("start", "of a first local search; 0: none", 300, {0, 1e6},
                          "thousand moves")}),
-      .decide = decide};
+      .decide = decide_by_checkmate};
 }
 
 }  // namespace lowtide::strategy

@@ -102,7 +102,7 @@ class LpRounding {
   bool proved_ = false;  ///< that no plan is within the budget
 };
 
-Decision decide(const PlanRequest& request) { return LpRounding(request).decide(); }
+Decision decide_by_checkmate_lp(const PlanRequest& request) { return LpRounding(request).decide(); }
 
 }  // namespace
 
@@ -118,7 +118,7 @@ Strategy checkmate_lp_strategy() {
                integer_option("thresholds", "tried between 0 and 1, from which on a value is held",
                               9, {1, 1000}),
                integer_option("threads", "of the solver", 1, {1, 256})}),
-          .decide = decide};
+          .decide = decide_by_checkmate_lp};
 }
 
 }  // namespace lowtide::strategy

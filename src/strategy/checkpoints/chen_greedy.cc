@@ -50,7 +50,7 @@ Decision try_sizes(const CutGraph& cut, Trials& trials, const Control& control) 
   return trials.decision("segments of equal bytes");
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_chen_greedy(const PlanRequest& request) {
   return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
     return try_sizes(cut, trials, request.control);
   });
@@ -64,7 +64,7 @@ Strategy chen_greedy_strategy() {
           .guarantee = "the cheapest of the segment sizes tried",
           .paper = "Chen, Xu, Zhang, Guestrin: Training deep nets with sublinear memory cost, 2016",
           .options = {},
-          .decide = decide};
+          .decide = decide_by_chen_greedy};
 }
 
 }  // namespace lowtide::strategy

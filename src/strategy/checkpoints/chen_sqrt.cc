@@ -15,7 +15,7 @@ std::vector<int> sqrt_cuts(const std::vector<Cut>& points) {
   return cuts;
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_chen_sqrt(const PlanRequest& request) {
   return decide_at_articulation_points(request, [](const CutGraph& cut, Trials& trials) {
     const Checkpoints chosen = segmented(cut.graph, cut.forward_end, sqrt_cuts(cut.points));
     trials.offer(checkpointed_order(cut.graph, cut.forward_end, chosen));
@@ -32,7 +32,7 @@ Strategy chen_sqrt_strategy() {
                        "one more forward pass",
           .paper = "Chen, Xu, Zhang, Guestrin: Training deep nets with sublinear memory cost, 2016",
           .options = {},
-          .decide = decide};
+          .decide = decide_by_chen_sqrt};
 }
 
 }  // namespace lowtide::strategy

@@ -14,7 +14,7 @@ std::vector<OpId> given_order(const Graph& graph) {
   return order;
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_keep_all(const PlanRequest& request) {
   const remat::StageGraph stages(request.graph);
   const double work = request.options.at("order");
   Trials trials(request);
@@ -42,7 +42,7 @@ Strategy keep_all_strategy() {
                                     "work on another order of the ops, where the graph's does not "
                                     "fit; 0: none",
                                     1, {0, 1e6})},
-          .decide = decide};
+          .decide = decide_by_keep_all};
 }
 
 }  // namespace lowtide::strategy

@@ -154,7 +154,7 @@ Decision try_slots(const CutGraph& cut, Trials& trials, const Control& control) 
   return trials.decision("binomial checkpointing");
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_revolve(const PlanRequest& request) {
   return decide_at_articulation_points(request, [&](const CutGraph& cut, Trials& trials) {
     return try_slots(cut, trials, request.control);
   });
@@ -170,7 +170,7 @@ Strategy revolve_strategy() {
           .paper = "Griewank, Walther: Algorithm 799, ACM Transactions on Mathematical Software, "
                    "2000",
           .options = {},
-          .decide = decide};
+          .decide = decide_by_revolve};
 }
 
 }  // namespace lowtide::strategy

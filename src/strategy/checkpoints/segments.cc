@@ -16,7 +16,7 @@ std::vector<int> useful_counts(int most) {
   return counts;
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_segments(const PlanRequest& request) {
   const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
   const int asked = static_cast<int>(request.options.at("segments"));
@@ -38,7 +38,7 @@ Strategy segments_strategy() {
           .paper = "torch.utils.checkpoint_sequential",
           .options = {integer_option("segments", "number of segments; 0 tries all useful ones", 0,
                                      {0, 1e6})},
-          .decide = decide};
+          .decide = decide_by_segments};
 }
 
 }  // namespace lowtide::strategy

@@ -28,7 +28,7 @@ std::vector<OpId> order_without(const remat::StageGraph& graph, int end,
   return checkpointed_order(graph, end, std::move(chosen));
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_selective(const PlanRequest& request) {
   const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
   const std::vector<int> cheap = by_price(graph, cheap_stages(request.graph, graph, end));
@@ -50,7 +50,7 @@ Strategy selective_strategy() {
           .paper = "Korthikanti et al.: Reducing activation recomputation in large transformer "
                    "models, 2022",
           .options = {},
-          .decide = decide};
+          .decide = decide_by_selective};
 }
 
 }  // namespace lowtide::strategy

@@ -45,7 +45,7 @@ class Dtr {
   dtr::SimulationOptions options_;
 };
 
-Decision decide(const PlanRequest& request) { return Dtr(request).decide(); }
+Decision decide_by_dtr(const PlanRequest& request) { return Dtr(request).decide(); }
 
 }  // namespace
 
@@ -64,7 +64,7 @@ Strategy dtr_strategy() {
                                     {"classes", "full", "local", "lru", "size", "msps", "ahead"}),
                       number_option("thrash", "gives up at so many times the cost of a step", 4,
                                     {1, 1e6})},
-          .decide = decide};
+          .decide = decide_by_dtr};
 }
 
 }  // namespace lowtide::strategy

@@ -98,7 +98,7 @@ class Evolution {
   std::vector<evolve::Individual> population_;
 };
 
-Decision decide(const PlanRequest& request) { return Evolution(request).decide(); }
+Decision decide_by_evolve(const PlanRequest& request) { return Evolution(request).decide(); }
 
 }  // namespace
 
@@ -111,7 +111,7 @@ Strategy evolve_strategy() {
                       integer_option("generations", "at most", 100, {0, 1e9}),
                       number_option("mutation", "share of children that mutate", 0.5, {0, 1}),
                       seed_option()},
-          .decide = decide};
+          .decide = decide_by_evolve};
 }
 
 }  // namespace lowtide::strategy

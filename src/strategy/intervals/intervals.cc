@@ -227,7 +227,7 @@ class Intervals {
   bool is_capped_ = false;
 };
 
-Decision decide(const PlanRequest& request) { return Intervals(request).decide(); }
+Decision decide_by_intervals(const PlanRequest& request) { return Intervals(request).decide(); }
 
 }  // namespace
 
@@ -247,7 +247,7 @@ Strategy intervals_strategy() {
                choice_option("solver", "of the whole graph: own, or cp-sat of the package OR-Tools",
                              {"own", "cp-sat"}),
                integer_option("threads", "of CP-SAT", 1, {1, 256})},
-          .decide = decide};
+          .decide = decide_by_intervals};
 }
 
 }  // namespace lowtide::strategy

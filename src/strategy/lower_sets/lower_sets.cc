@@ -68,7 +68,7 @@ class LowerSets {
   Trials trials_;
 };
 
-Decision decide(const PlanRequest& request) { return LowerSets(request).decide(); }
+Decision decide_by_lower_sets(const PlanRequest& request) { return LowerSets(request).decide(); }
 
 }  // namespace
 
@@ -86,7 +86,7 @@ Strategy lower_sets_strategy() {
                                  {2, 1500}),
                   integer_option("slots", "parts into which the time of a forward pass is divided",
                                  200, {10, 2000})},
-      .decide = decide};
+      .decide = decide_by_lower_sets};
 }
 
 }  // namespace lowtide::strategy

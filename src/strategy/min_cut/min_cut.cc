@@ -66,7 +66,7 @@ class MinCut {
   Trials trials_;
 };
 
-Decision decide(const PlanRequest& request) { return MinCut(request).decide(); }
+Decision decide_by_min_cut(const PlanRequest& request) { return MinCut(request).decide(); }
 
 }  // namespace
 
@@ -78,7 +78,7 @@ Strategy min_cut_strategy() {
           .paper = "the min-cut partitioner of PyTorch's functorch, with its memory budget",
           .options = {integer_option("slots", "parts into which memory is divided for the knapsack",
                                      1000, {10, 100000})},
-          .decide = decide};
+          .decide = decide_by_min_cut};
 }
 
 }  // namespace lowtide::strategy

@@ -92,7 +92,7 @@ class Annealing {
   search::Annealer annealer_;
 };
 
-Decision decide(const PlanRequest& request) { return Annealing(request).decide(); }
+Decision decide_by_anneal(const PlanRequest& request) { return Annealing(request).decide(); }
 
 }  // namespace
 
@@ -107,7 +107,7 @@ Strategy anneal_strategy() {
                   number_option("first", "temperature, times the cost of the average op", 3,
                                 {1e-9, 1e6}),
                   number_option("last", "temperature, times the same", 0.002, {1e-9, 1e6})},
-      .decide = decide};
+      .decide = decide_by_anneal};
 }
 
 }  // namespace lowtide::strategy

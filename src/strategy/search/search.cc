@@ -152,7 +152,7 @@ std::optional<Decision> kept_in_another_order(const PlanRequest& request,
   return kept;
 }
 
-Decision decide(const PlanRequest& request) {
+Decision decide_by_search(const PlanRequest& request) {
   const remat::StageGraph stages(request.graph);
   auto kept = keep_all_if_it_fits(stages, request.budget_bytes);
   if (!kept) kept = kept_in_another_order(request, stages);
@@ -209,7 +209,7 @@ Strategy search_strategy() {
                   on_off_option("spare-room",
                                 "remove reruns that the holes of the arena make needless", true),
                   seed_option()},
-      .decide = decide,
+      .decide = decide_by_search,
       .may_lose_reruns = true};
 }
 
