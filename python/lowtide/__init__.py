@@ -52,6 +52,14 @@ from ._core import (
     verify,
     write_trace,
 )
+from .arguments import (
+    budget_text,
+    checked_count,
+    checked_graph,
+    checked_options,
+    checked_seconds,
+    checked_strategy,
+)
 from .interruptible import interruptible
 from .lazy import lazily
 
@@ -78,7 +86,7 @@ __getattr__ = lazily(__name__, _WITH_TORCH)
 def plan(
     graph: Graph,
     budget: int | str,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     *,
     options: Mapping[str, float | str] | None = None,
     time_limit: float = 0.0,
@@ -93,9 +101,10 @@ def plan(
     answered by a worse plan than less was. Other threads run meanwhile. Ctrl-C ends the search and
     raises KeyboardInterrupt.
     """
-    chosen = dict(options or {})
-    known = _known_plans(graph, strategy, chosen) if cache else None
-    arguments = (graph, _core.Budget(str(budget)), strategy, chosen, time_limit, known)
+    name, chosen = checked_strategy(strategy), checked_options(options or {})
+    seconds = checked_seconds(time_limit, zero_is_none=True)
+    known = _known_plans(checked_graph(graph), name, chosen) if cache else None
+    arguments = (checked_graph(graph), _core.Budget(budget_text(budget)), name, chosen, seconds, known)
     return interruptible(lambda: _core.plan(*arguments), _core)
 
 
@@ -111,17 +120,19 @@ def _known_plans(graph: Graph, strategy: str | None, options: Mapping[str, float
 def frontier(
     graph: Graph,
     points: int = 9,
-    strategy: str | None = None,
+    strategy: str | Strategy | None = None,
     *,
     options: Mapping[str, float | str] | None = None,
     time_limit: float = 0.0,
 ) -> Frontier:
     """What every budget costs, from keep-all's peak down to the smallest that ``strategy`` reaches.
 
-    ``points`` budgets, evenly spaced; ``time_limit`` is for all of them together. Ctrl-C raises
-    KeyboardInterrupt.
+    ``points`` budgets, 2 to 1000, evenly spaced; ``time_limit`` is in seconds for all of them
+    together, 0 is none. Ctrl-C raises KeyboardInterrupt.
     """
-    arguments = (graph, points, strategy, dict(options or {}), time_limit)
+    arguments = (checked_graph(graph), checked_count("points", points, 2, 1000),
+                 checked_strategy(strategy), checked_options(options or {}),
+                 checked_seconds(time_limit, zero_is_none=True))
     return interruptible(lambda: _core.frontier(*arguments), _core)
 
 

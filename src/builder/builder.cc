@@ -97,7 +97,7 @@ std::int64_t Value::size(std::int64_t dim) const {
 
 Builder::Builder(std::string name) { data_.name = std::move(name); }
 
-Value Builder::input(std::string name, Shape shape, DType dtype, Role role) {
+Value Builder::input(const std::string& name, Shape shape, DType dtype, Role role) {
   require_sizes(name, shape);
   Tensor tensor;
   tensor.name = scoped(name);
@@ -107,21 +107,22 @@ Value Builder::input(std::string name, Shape shape, DType dtype, Role role) {
   return {this, add_tensor(std::move(tensor), ops::contiguous_type(dtype, std::move(shape)))};
 }
 
-Value Builder::resident(std::string name, Shape shape, DType dtype, Role role, Initializer init) {
-  const Value value = input(std::move(name), std::move(shape), dtype, role);
+Value Builder::resident(const std::string& name, Shape shape, DType dtype, Role role,
+                        Initializer init) {
+  const Value value = input(name, std::move(shape), dtype, role);
   data_.tensors[at(value.id())].init = init;
   return value;
 }
 
-Value Builder::parameter(std::string name, Shape shape, Initializer init) {
-  return resident(std::move(name), std::move(shape), DType::f32, Role::parameter, init);
+Value Builder::parameter(const std::string& name, Shape shape, Initializer init) {
+  return resident(name, std::move(shape), DType::f32, Role::parameter, init);
 }
 
-Value Builder::buffer(std::string name, Shape shape, Initializer init, DType dtype) {
-  return resident(std::move(name), std::move(shape), dtype, Role::buffer, init);
+Value Builder::buffer(const std::string& name, Shape shape, Initializer init, DType dtype) {
+  return resident(name, std::move(shape), dtype, Role::buffer, init);
 }
 
-std::vector<Value> Builder::call(std::string_view type, std::vector<CallArg> args) {
+std::vector<Value> Builder::call(std::string_view type, const std::vector<CallArg>& args) {
   if (Control::stop_requested()) throw StoppedError("stopped while the graph was built.");
   if (data_.ops.size() == kMostOps) {
     throw InputError(fmt::format("The graph would have more than {} ops. Choose fewer layers or a "
@@ -253,7 +254,7 @@ std::vector<Value> Builder::parameters() {
   return values;
 }
 
-Graph Builder::build(std::vector<Value> outputs) const {
+Graph Builder::build(const std::vector<Value>& outputs) const {
   GraphData data = data_;
   for (const Value& output : outputs) {
     const TensorId id = input_id(output, "build");

@@ -60,16 +60,17 @@ class Builder {
   Builder(const Builder&) = delete;
   Builder& operator=(const Builder&) = delete;
 
-  Value input(std::string name, Shape shape, DType dtype = DType::f32, Role role = Role::input);
-  Value parameter(std::string name, Shape shape, Initializer init);
-  Value buffer(std::string name, Shape shape, Initializer init, DType dtype = DType::f32);
-  Value resident(std::string name, Shape shape, DType dtype, Role role, Initializer init);
+  Value input(const std::string& name, Shape shape, DType dtype = DType::f32,
+              Role role = Role::input);
+  Value parameter(const std::string& name, Shape shape, Initializer init);
+  Value buffer(const std::string& name, Shape shape, Initializer init, DType dtype = DType::f32);
+  Value resident(const std::string& name, Shape shape, DType dtype, Role role, Initializer init);
 
   /// Appends an op with the arguments of its ATen schema in order; trailing defaults may be left
   /// out. Returns the outputs in order (none for an op that only mutates). Throws InputError for an
   /// op that the library does not know (with the nearest names), for arguments that do not fit, and
   /// for more than kMostOps ops; StoppedError when the user asks to stop.
-  std::vector<Value> call(std::string_view type, std::vector<CallArg> args);
+  std::vector<Value> call(std::string_view type, const std::vector<CallArg>& args);
   /// The same for an op with one output.
   Value call1(std::string_view type, std::vector<CallArg> args);
 
@@ -102,7 +103,7 @@ class Builder {
   /// The finished graph; `outputs` are kept live to its end. The builder stays usable.
   /// Element-by-element ops get permission to write over an operand, if possible over one that dies
   /// there.
-  Graph build(std::vector<Value> outputs) const;
+  Graph build(const std::vector<Value>& outputs) const;
 
  private:
   std::string scoped(std::string_view name) const;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 
@@ -53,11 +54,12 @@ struct OwnedBlock {
 struct OwnedScratch {
   explicit OwnedScratch(const MemorySource::Grant& grant, Bytes bytes)
       : memory(grant.data, grant.release), range(grant.data, bytes, &keep) {
-    const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-    const auto begin = reinterpret_cast<std::uintptr_t>(grant.data);
-    const std::uintptr_t first = (begin + page - 1) / page * page;
-    const std::uintptr_t last = (begin + static_cast<std::uintptr_t>(bytes)) / page * page;
-    if (last > first) madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    auto size = static_cast<std::size_t>(bytes);
+    void* first = grant.data;
+    if (std::align(page, page, first, size) != nullptr) {
+      madvise(first, size / page * page, MADV_HUGEPAGE);
+    }
   }
 
   std::unique_ptr<void, MemorySource::Release> memory;

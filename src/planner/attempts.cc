@@ -88,7 +88,9 @@ class Attempts {
       }
     }
     if (best_) return accept(std::move(*best_));
-    return !control_.should_stop() && accept_smallest();
+    // Where nothing fits, the smallest budget is the answer, however short the time limit.
+    const bool is_over = is_hopeless_ ? Control::stop_requested() : control_.should_stop();
+    return !is_over && accept_smallest();
   }
 
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
@@ -117,8 +119,10 @@ class Attempts {
     const bool stopped = stopped_;
     if (!smallest_peak_) decide(0);
     planned_.smallest_budget = smallest_peak_;
-    if (!smallest_peak_ || control_.should_stop()) return false;
-    std::optional<Found> found = decide(*smallest_peak_);
+    if (!smallest_peak_ || Control::stop_requested()) return false;
+    std::optional<Found> found;
+    if (!control_.should_stop()) found = decide(*smallest_peak_);
+    if (!found && !smallest_executions_.empty()) found = smallest_found();
     stopped_ = stopped_ || stopped;
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
@@ -130,6 +134,20 @@ class Attempts {
     return false;
   }
 
+  /// The plan that a strategy told of when it found none within the budget. Its layout takes what
+  /// time there is.
+  Found smallest_found() {
+    Plan plan = lower_in_place(graph_, smallest_executions_);
+    return found_from(std::move(smallest_executions_), std::move(plan), Care::quick);
+  }
+
+  void note_smallest(strategy::Decision& decision) {
+    if (!decision.smallest_peak) return;
+    if (smallest_peak_ && *smallest_peak_ < *decision.smallest_peak) return;
+    smallest_peak_ = decision.smallest_peak;
+    smallest_executions_ = std::move(decision.smallest_executions);
+  }
+
   /// A plan with addresses; nothing when the strategy has none.
   std::optional<Found> decide(Bytes asked) {
     Control control = limited_control();
@@ -137,7 +155,7 @@ class Attempts {
         strategy_.decide({graph_, asked, options_, control, too_large_, &known_order_, prices_});
     stopped_ = decision.outcome == strategy::Outcome::stopped;
     if (decision.certificate) prices_ = bounds::op_prices(*decision.certificate);
-    if (decision.smallest_peak) smallest_peak_ = decision.smallest_peak;
+    note_smallest(decision);
     // A bound for less than the budget says nothing about the budget.
     if (asked >= budget_ && decision.lower_bound) {
       bound_ = std::max(bound_.value_or(0), *decision.lower_bound);
@@ -316,6 +334,7 @@ class Attempts {
   std::optional<double> bound_;
   std::string bound_model_;
   std::optional<Bytes> smallest_peak_;
+  std::vector<OpId> smallest_executions_;  ///< a plan of that peak; may be empty
   std::optional<Found> best_;
   std::vector<OpId> too_large_;  // the last answer whose layout did not fit
   double too_large_cost_ = 0;

@@ -86,7 +86,7 @@ void Executor::initialize(std::uint64_t seed) {
   }
 }
 
-void Executor::watch(std::vector<TensorId> watched, Watcher watcher) {
+void Executor::watch(const std::vector<TensorId>& watched, Watcher watcher) {
   std::vector<bool> chosen(static_cast<std::size_t>(impl_->graph.num_tensors()));
   for (TensorId id : watched) chosen[static_cast<std::size_t>(id)] = true;
   impl_->listener = [this, chosen = std::move(chosen), watcher = std::move(watcher)](

@@ -58,7 +58,7 @@ class Executor {
   void initialize(std::uint64_t seed);
   /// Sees each tensor of `watched` right after the execution that first makes it, while it is live.
   using Watcher = std::function<void(TensorId, const at::Tensor&)>;
-  void watch(std::vector<TensorId> watched, Watcher watcher);
+  void watch(const std::vector<TensorId>& watched, Watcher watcher);
   /// One training step. Throws Error that names the op when an op fails; the residents are then
   /// undefined, but after they are set again the Executor is usable.
   StepReport step();

@@ -1,4 +1,5 @@
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "remat/event_plan.h"
 
 namespace lowtide::strategy {
@@ -16,14 +18,16 @@ std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Byte
   return result;
 }
 
-Decision nothing_fits(Bytes smallest, std::string_view who, const Control& control) {
+Decision nothing_fits(Bytes smallest_peak, std::vector<OpId> executions, std::string_view who,
+                      const Control& control) {
   Decision result;
   const bool stopped = control.should_stop();
   result.outcome = stopped ? Outcome::stopped : Outcome::infeasible;
-  result.smallest_peak = smallest;
-  result.message =
-      fmt::format("the smallest budget that {} {} is {} bytes ({})", who,
-                  stopped ? "reached so far" : "can reach", smallest, format_bytes(smallest));
+  result.smallest_peak = smallest_peak;
+  result.smallest_executions = std::move(executions);
+  result.message = fmt::format("the smallest budget that {} {} is {} bytes ({})", who,
+                               stopped ? "reached so far" : "can reach", smallest_peak,
+                               format_bytes(smallest_peak));
   return result;
 }
 

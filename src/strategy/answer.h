@@ -13,8 +13,10 @@ namespace lowtide::strategy {
 /// Keep-all, which no plan can beat, if it is within the budget.
 std::optional<Decision> keep_all_if_it_fits(const remat::StageGraph& graph, Bytes budget);
 
-/// The answer when `smallest`, the smallest peak of any plan of `who` ("the search"), is above the
-/// budget: infeasible, or stopped when control ended the descent to it.
-Decision nothing_fits(Bytes smallest, std::string_view who, const Control& control);
+/// The answer when the smallest peak of any plan of `who` ("the search") is above the budget:
+/// infeasible, or stopped when control ended the descent to it. `executions`: of that plan; may be
+/// empty.
+Decision nothing_fits(Bytes smallest_peak, std::vector<OpId> executions, std::string_view who,
+                      const Control& control);
 
 }  // namespace lowtide::strategy

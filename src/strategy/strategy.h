@@ -58,7 +58,8 @@ struct Decision {
   std::shared_ptr<const certify::Certificate> certificate = {};
   /// When infeasible: the smallest peak that this strategy reaches; a request for it succeeds.
   std::optional<Bytes> smallest_peak;
-  std::string message;  ///< why, when infeasible
+  std::vector<OpId> smallest_executions = {};  ///< a plan of that peak, where the strategy has one
+  std::string message;                         ///< why, when infeasible
 };
 
 /// One planning strategy. A new one is one file under src/strategy/ and one line in registry.cc.

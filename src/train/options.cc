@@ -46,7 +46,7 @@ Data parse_kind(std::string_view text) {
 
 /// JSON is UTF-8, and a path is any bytes: a path that is not UTF-8 becomes a list of bytes.
 json path_to_json(const std::filesystem::path& path) {
-  const std::string bytes = path.string();
+  std::string bytes = path.string();
   try {
     static_cast<void>(json(bytes).dump());
     return bytes;

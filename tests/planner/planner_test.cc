@@ -404,6 +404,23 @@ TEST(PlanOf, LaysOutAndVerifiesAnOrder) {
   EXPECT_EQ(too_large.smallest_budget, peak);
 }
 
+TEST(PlanWithin, ARefusalHasAPlanForTheSmallestBudgetHoweverShortTheLimit) {
+  for (const char* name : {"layered-100", "torch-gpt", "checkmate-unet"}) {
+    const Graph graph = read_graph(
+        fmt::format("{}/data/graphs/{}.json", LOWTIDE_SOURCE_DIR, name));
+    for (double seconds : {0.05, 0.3, 1.0}) {
+      SCOPED_TRACE(fmt::format("{} in {} s", name, seconds));
+      Control control(seconds);
+      const Planned planned = plan_within(graph, strategy::default_strategy(),
+                                          bounds::budget_floor(graph) - 1, {}, control);
+      ASSERT_EQ(planned.outcome, strategy::Outcome::infeasible);
+      ASSERT_TRUE(planned.smallest_plan);
+      EXPECT_EQ(planned.smallest_plan->layout->arena_bytes, planned.smallest_budget);
+      EXPECT_LT(planned.smallest_budget, keep_all_reference(graph).peak_bytes);
+    }
+  }
+}
+
 // ---- Every strategy on random graphs -----------------------------------------------------------
 
 TEST(PlanWithinProperty, PlansAreValidWithinTheBudgetAndRefusalsKeepTheirWord) {

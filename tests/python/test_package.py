@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import os
 import pathlib
 import pickle
@@ -13,6 +14,7 @@ import time
 import xml.etree.ElementTree
 
 import lowtide
+import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -150,6 +152,16 @@ def test_an_infeasible_budget_names_the_smallest():
     (lambda g: lowtide.plan(g, "80%", "serch"), ("serch", "search")),
     (lambda g: lowtide.plan(g, "80%", options={"move": 3}), ("move", "moves")),
     (lambda g: lowtide.plan(g, "1.5GiBs"), ("1.5GiBs",)),
+    (lambda g: lowtide.plan("g.json", "80%"), ("Graph.load", "g.json")),
+    (lambda g: lowtide.plan(g, "80%", 5), ("strategy", "5")),
+    (lambda g: lowtide.plan(g, "80%", options="moves=1"), ("options", "moves=1")),
+    (lambda g: lowtide.plan(g, "80%", options={"moves": [5]}), ("moves", "[5]")),
+    (lambda g: lowtide.plan(g, "80%", options={1: 2, "moves": 1}), ("a text", "1")),
+    (lambda g: lowtide.plan(g, "80%", time_limit=-1), ("time_limit", "0 for no limit", "-1")),
+    (lambda g: lowtide.plan(g, "80%", time_limit=math.nan), ("time_limit", "nan")),
+    (lambda g: lowtide.plan(g, "80%", time_limit=math.inf), ("time_limit", "inf")),
+    (lambda g: lowtide.frontier(g, 10**9, time_limit=0.1), ("points", "at most 1000")),
+    (lambda g: lowtide.frontier(g, time_limit=None), ("time_limit", "None")),
     (lambda g: lowtide.Graph.load("no/such/file.json"), ("no/such/file.json",)),
     (lambda g: lowtide.Graph.parse("{", "mine.json"), ("mine.json",)),
     (lambda g: lowtide.Plan.parse('{"format": "lowtide-graph"}'), ("lowtide-plan",)),
@@ -159,6 +171,15 @@ def test_what_is_wrong_is_said(call, words):
         call(lowtide.Graph.load(LAYERED))
     for word in words:
         assert word in str(error.value)
+
+
+def test_numbers_of_numpy_and_strategies_as_objects_are_taken():
+    graph = lowtide.Graph.load(LAYERED)
+    segments = next(found for found in lowtide.strategies() if found.name == "segments")
+    most = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
+    found = lowtide.plan(graph, numpy.float32(2 * most), segments, time_limit=numpy.int64(1),
+                         options={"segments": numpy.int64(3)})
+    assert found.plan is not None and found.plan.strategy == "segments"
 
 
 def test_other_threads_run_while_planning():

@@ -53,6 +53,11 @@ def test_nothing_is_said_to_those_who_want_it_otherwise(impatient, capsys, setti
     assert not capsys.readouterr().err
 
 
+def test_a_report_may_print(capsys):
+    wrapped(report=print)
+    assert "planning Sequential, at most 1 s" in capsys.readouterr().out
+
+
 def test_a_plan_that_takes_a_moment_is_not_told_of(capsys):
     wrapped()
     assert not planned_lines(capsys.readouterr().err)

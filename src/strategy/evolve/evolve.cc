@@ -27,7 +27,8 @@ class Evolution {
       const search::Descent smallest =
           search::descend(graph_, request_.budget_bytes, request_.control);
       if (smallest.peak > request_.budget_bytes) {
-        return nothing_fits(smallest.peak, "evolution", request_.control);
+        return nothing_fits(smallest.peak, remat::executions_of(graph_, smallest.events),
+                            "evolution", request_.control);
       }
       add(smallest.events);
     }

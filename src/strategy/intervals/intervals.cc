@@ -184,7 +184,7 @@ class Intervals {
 
   Decision answer() const {
     if (!best_ && is_proved_) return none_exists();
-    if (!best_) return nothing_fits(smallest_, "the search for intervals", request_.control);
+    if (!best_) return nothing_fits(smallest_, {}, "the search for intervals", request_.control);
     Decision result;
     result.outcome = is_proved_ ? Outcome::optimal : Outcome::feasible;
     result.executions = remat::executions_of(graph_, *best_);

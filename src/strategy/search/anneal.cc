@@ -48,7 +48,8 @@ class Annealing {
     const search::Descent smallest =
         search::descend(graph_, request_.budget_bytes, request_.control);
     if (smallest.peak > request_.budget_bytes) {
-      return nothing_fits(smallest.peak, "annealing", request_.control);
+      return nothing_fits(smallest.peak, remat::executions_of(graph_, smallest.events), "annealing",
+                          request_.control);
     }
     annealer_.load(smallest.events);
     cool(kColdShare);

@@ -200,7 +200,8 @@ class Search {
   Decision descend_only() {
     const Descent found = descend(graph_, request_.budget_bytes, request_.control);
     if (found.peak > request_.budget_bytes) {
-      return with_bound(nothing_fits(found.peak, "the search", request_.control));
+      return with_bound(nothing_fits(found.peak, remat::executions_of(graph_, found.events),
+                                     "the search", request_.control));
     }
     best_ = remat::executions_of(graph_, found.events);
     best_cost_ = found.cost;

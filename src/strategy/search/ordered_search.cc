@@ -38,6 +38,7 @@ Decision ordered_search(const PlanRequest& request, std::span<const OpId> order,
       {other, request.budget_bytes, request.options, request.control, start, nullptr, prices},
       without_proof);
   decision.executions = mapped(decision.executions, order);
+  decision.smallest_executions = mapped(decision.smallest_executions, order);
   for (auto& executions : decision.alternatives) executions = mapped(executions, order);
   if (decision.outcome == Outcome::optimal) decision.outcome = Outcome::feasible;
   decision.lower_bound.reset();  // it refers to the other graph, and so does its certificate

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import numbers
 
 from ... import InputError, _core
@@ -23,13 +24,13 @@ class Budget:
         InputError."""
         if isinstance(given, Budget):
             return given
-        if given is None or isinstance(given, (str, float)) and given in ("inf", float("inf")):
+        if given is None or isinstance(given, (str, numbers.Real)) and given in ("inf", math.inf):
             return Budget(str(given))
-        is_number = isinstance(given, (numbers.Integral, float)) and not isinstance(given, bool)
+        is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
         if not (is_number and given == given or isinstance(given, str)):
             raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", "
                              f"or None, not {given!r}")
-        if isinstance(given, float) and 0 < given <= 1:
+        if is_number and not isinstance(given, numbers.Integral) and 0 < given <= 1:
             raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
                              f"of what a step takes when all values are kept, write "
                              f"\"{given:.0%}\"")

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 
-from ... import InputError, _core, strategies
+from ... import InputError, _core
+from ...arguments import checked_count, checked_options, checked_seconds, checked_strategy
+from ..common.module_state import aloud
 from ..common.progress import Progress
 from .budget import Budget
 from .optimizer_state import optimizer_state_bytes
@@ -58,13 +60,20 @@ class Settings:
         if self.mode == "inductor" and self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
                              f"cache={self.cache!r} out")
-        _require_planning(self.strategy, self.options)
-        _require_seconds(self.time_limit)
-        _require_count("batches_ahead", self.batches_ahead)
+        self._set("strategy", checked_strategy(self.strategy))
+        self._set("options", checked_options(self.options))
+        self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
+        self._set("batches_ahead", checked_count("batches_ahead", self.batches_ahead, 0))
+        _core.require_options(self.strategy or "", self.options)
         if self.report is not None and not callable(self.report):
             raise InputError(f"report must be a function that gets a line of text, or None, not "
                              f"{self.report!r}")
+        if self.report is not None:
+            self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
+
+    def _set(self, name: str, value) -> None:
+        object.__setattr__(self, name, value)  # as dataclasses say for frozen ones
 
     @property
     def keeps_plans(self) -> bool:
@@ -89,30 +98,6 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
     if not any(value is choice or (isinstance(choice, str) and value == choice)
                for choice in choices):
         raise InputError(f"unknown {name} {value!r}: choose from {', '.join(map(str, choices))}")
-
-
-def _require_planning(strategy, options) -> None:
-    known = [found.name for found in strategies()]
-    if strategy is not None and strategy not in known:
-        raise InputError(f"unknown strategy {strategy!r}: choose from {', '.join(known)}")
-    if not isinstance(options, Mapping):
-        raise InputError(f"options must be a dict from names to values, not {options!r}")
-    for name, value in options.items():
-        if not isinstance(value, (int, float, str)):
-            raise InputError(f"the option {name!r} must be a number, a switch or a name, not "
-                             f"{value!r}")
-    _core.require_options(strategy or "", options)
-
-
-def _require_seconds(time_limit) -> None:
-    if (isinstance(time_limit, bool) or not isinstance(time_limit, (int, float))
-            or not time_limit > 0):
-        raise InputError(f"time_limit must be seconds of planning above 0, not {time_limit!r}")
-
-
-def _require_count(name: str, value) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(f"{name} must be a whole number, at least 0, not {value!r}")
 
 
 def settings_from(options: Mapping | None) -> Settings:

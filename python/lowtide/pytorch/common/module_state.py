@@ -7,8 +7,28 @@ import copy
 import io
 import random
 import sys
+from collections.abc import Callable
 
 import torch
+
+
+class _Silence(io.StringIO):
+    """Takes what a model prints in place of the standard output."""
+
+    def __init__(self):
+        super().__init__()
+        self.silenced = sys.stdout
+
+
+def aloud(report: Callable[[str], None]) -> Callable[[str], None]:
+    """The same report, heard while a model is silenced: it may print."""
+    def told(line: str) -> None:
+        output = sys.stdout
+        while isinstance(output, _Silence):
+            output = output.silenced
+        with contextlib.redirect_stdout(output):
+            report(line)
+    return told
 
 
 @contextlib.contextmanager
@@ -20,7 +40,7 @@ def unchanged(model: torch.nn.Module):
     numpy = sys.modules.get("numpy")
     drawn = random.getstate(), numpy and numpy.random.get_state()
     try:
-        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(io.StringIO()):
+        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(_Silence()):
             yield
     finally:
         random.setstate(drawn[0])

@@ -1,0 +1,68 @@
+"""Checks the arguments that functions for planning share. Each function gives the argument as the
+compiled part takes it, or raises InputError."""
+
+import math
+import numbers
+from collections.abc import Mapping
+
+from ._core import Graph, InputError, Strategy
+
+
+def checked_graph(graph) -> Graph:
+    if not isinstance(graph, Graph):
+        hint = " (Graph.load reads a file)" if isinstance(graph, str) else ""
+        raise InputError(f"graph must be a lowtide.Graph{hint}, not {graph!r}")
+    return graph
+
+
+def budget_text(budget) -> str:
+    """A budget as the compiled part reads it: numbers, of NumPy too, without an exponent."""
+    is_number = isinstance(budget, numbers.Real) and not isinstance(budget, bool)
+    return str(int(budget)) if is_number and 1 <= budget < math.inf else str(budget)
+
+
+def checked_strategy(strategy) -> str | None:
+    """The name of a strategy; None is the default one."""
+    if isinstance(strategy, Strategy):
+        return strategy.name
+    if strategy is not None and not isinstance(strategy, str):
+        raise InputError(f"strategy must be a name of lowtide.strategies(), or None, not "
+                         f"{strategy!r}")
+    return strategy
+
+
+def checked_options(options) -> dict[str, float | str]:
+    if not isinstance(options, Mapping):
+        raise InputError(f"options must be a dict from names to values, not {options!r}")
+    for name, value in options.items():
+        if not isinstance(name, str):
+            raise InputError(f"the name of an option must be a text, not {name!r}")
+        if not isinstance(value, (numbers.Real, str)):
+            raise InputError(f"the option {name!r} must be a number, a switch or a name, not "
+                             f"{value!r}")
+    return {name: _plain(value) for name, value in options.items()}
+
+
+def _plain(value):
+    """A number of another package, such as NumPy's, as Python's."""
+    if isinstance(value, (bool, str)):
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+def checked_seconds(time_limit, *, zero_is_none: bool) -> float:
+    """Seconds of planning. ``zero_is_none``: whether 0 stands for no limit, or is refused."""
+    is_number = isinstance(time_limit, numbers.Real) and not isinstance(time_limit, bool)
+    is_enough = is_number and (time_limit > 0 or zero_is_none and time_limit == 0)
+    if not is_enough or math.isinf(time_limit):
+        least = "0 for no limit, or more" if zero_is_none else "more than 0"
+        raise InputError(f"time_limit must be seconds of planning, {least}, not {time_limit!r}")
+    return float(time_limit)
+
+
+def checked_count(name: str, value, least: int, most: int | None = None) -> int:
+    is_count = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not is_count or value < least or (most is not None and value > most):
+        upper = "" if most is None else f" and at most {most}"
+        raise InputError(f"{name} must be a whole number, at least {least}{upper}, not {value!r}")
+    return int(value)
