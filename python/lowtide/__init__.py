@@ -103,8 +103,9 @@ def plan(
     """
     name, chosen = checked_strategy(strategy), checked_options(options or {})
     seconds = checked_seconds(time_limit, zero_is_none=True)
+    limit = _core.Budget(budget_text(budget))
     known = _known_plans(checked_graph(graph), name, chosen) if cache else None
-    arguments = (checked_graph(graph), _core.Budget(budget_text(budget)), name, chosen, seconds, known)
+    arguments = (checked_graph(graph), limit, name, chosen, seconds, known)
     return interruptible(lambda: _core.plan(*arguments), _core)
 
 

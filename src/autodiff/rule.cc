@@ -132,7 +132,7 @@ std::vector<Value> call_masked(const RuleContext& context, std::string_view type
   std::vector<Value> result(arguments.size());
   if (std::find(mask.begin(), mask.end(), 1) == mask.end()) return result;
   args.emplace_back(mask);
-  const std::vector<Value> computed = context.builder.call(type, std::move(args));
+  const std::vector<Value> computed = context.builder.call(type, args);
   for (std::size_t k = 0, next = 0; k < mask.size(); ++k) {
     if (mask[k]) result[k] = computed[next++];
   }

@@ -164,8 +164,8 @@ std::vector<Value> Builder::call(std::string_view type, const std::vector<CallAr
   return results;
 }
 
-Value Builder::call1(std::string_view type, std::vector<CallArg> args) {
-  const std::vector<Value> results = call(type, std::move(args));
+Value Builder::call1(std::string_view type, const std::vector<CallArg>& args) {
+  const std::vector<Value> results = call(type, args);
   if (results.size() != 1) {
     throw InputError(fmt::format("{} has {} results, but one was expected.", type, results.size()));
   }

@@ -72,7 +72,7 @@ class Builder {
   /// for more than kMostOps ops; StoppedError when the user asks to stop.
   std::vector<Value> call(std::string_view type, const std::vector<CallArg>& args);
   /// The same for an op with one output.
-  Value call1(std::string_view type, std::vector<CallArg> args);
+  Value call1(std::string_view type, const std::vector<CallArg>& args);
 
   /// Ops appended from now on belong to this phase.
   void set_phase(Phase phase) { phase_ = phase; }

@@ -53,8 +53,8 @@ std::string residents_text(const Graph& graph) {
 
 std::string op_text(const Graph& graph, const Floor& floor) {
   const Op& op = graph.op(floor.op);
-  return fmt::format(", and op {} (\"{}\") alone needs {} more: it {}, {}, works in {}",
-                     floor.op, op.name, format_bytes(floor.bytes - graph.resident_bytes()),
+  return fmt::format(", and op {} (\"{}\") alone needs {} more: it {}, {}, works in {}", floor.op,
+                     op.name, format_bytes(floor.bytes - graph.resident_bytes()),
                      operands_text(graph, "reads", op.inputs),
                      operands_text(graph, "makes", op.outputs), format_bytes(op.workspace_bytes));
 }

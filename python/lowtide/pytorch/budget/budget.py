@@ -30,7 +30,7 @@ class Budget:
         if not (is_number and given == given or isinstance(given, str)):
             raise InputError(f"a budget is a number of bytes, a text such as \"6GiB\" or \"60%\", "
                              f"or None, not {given!r}")
-        if is_number and not isinstance(given, numbers.Integral) and 0 < given <= 1:
+        if not isinstance(given, (str, numbers.Integral)) and 0 < given <= 1:
             raise InputError(f"a budget of {given!r} bytes is too small for anything; for a share "
                              f"of what a step takes when all values are kept, write "
                              f"\"{given:.0%}\"")
