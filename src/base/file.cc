@@ -148,6 +148,15 @@ void write_directly(const fs::path& path, std::span<const std::string_view> part
   if (const int error = write_all(file.get(), parts)) cannot_write(path, error);
 }
 
+/// Whether both name one regular file, there already or not.
+bool is_same_file(const fs::path& a, const fs::path& b) {
+  if (a.empty() || b.empty()) return false;
+  std::error_code none;
+  if (fs::exists(a, none) && !fs::is_regular_file(a, none)) return false;
+  if (fs::equivalent(a, b, none)) return true;
+  return fs::weakly_canonical(a, none) == fs::weakly_canonical(b, none);
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path) {
@@ -199,6 +208,19 @@ void write_file(const fs::path& path, std::span<const std::string_view> parts) {
   if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
   if (is_stream(status)) return write_directly(path, parts);
   replace_file(followed(path), parts);
+}
+
+void require_other_files(const std::vector<fs::path>& inputs,
+                         const std::vector<fs::path>& outputs) {
+  std::vector<fs::path> taken = inputs;
+  for (const fs::path& output : outputs) {
+    for (const fs::path& other : taken) {
+      if (!is_same_file(output, other)) continue;
+      throw InputError(fmt::format("{} would be written over {}; give it another name",
+                                   output.string(), other.string()));
+    }
+    taken.push_back(output);
+  }
 }
 
 void require_can_write(const fs::path& path) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace lowtide {
 
@@ -27,5 +28,10 @@ void write_file(const std::filesystem::path& path, std::span<const std::string_v
 /// Throws as write_file() would, except for missing space. Call it before long work whose result
 /// goes to this path. A file at the path stays. Does nothing for an empty path.
 void require_can_write(const std::filesystem::path& path);
+
+/// Throws InputError for an output that is also an input or an output before it, under any name.
+/// Empty names and devices are passed over.
+void require_other_files(const std::vector<std::filesystem::path>& inputs,
+                         const std::vector<std::filesystem::path>& outputs);
 
 }  // namespace lowtide

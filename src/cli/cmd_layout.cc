@@ -158,6 +158,7 @@ int layout(const LayoutArguments& arguments) {
   const std::optional<Bytes> capacity = capacity_of(arguments);
   LayoutSource source = arguments.source;
   source.seconds = arguments.seconds.value_or(kPlanningSeconds);
+  require_other_files({source.file, source.plan}, {arguments.output, arguments.picture});
   const LayoutInput input = read_layout_input(source);
   const double seconds = arguments.seconds.value_or(kPackingSeconds);
   const Control control(seconds);

@@ -138,6 +138,9 @@ int plan(const PlanArguments& arguments) {
   apply(arguments.planning, planning);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   planning.budget = parse_budget(arguments.budget);
+  require_other_files(
+      {arguments.graph, arguments.solution},
+      {arguments.output, arguments.certificate, arguments.picture, arguments.model});
   for (const std::string& file :
        {arguments.output, arguments.certificate, arguments.picture, arguments.model}) {
     require_can_write(file);

@@ -122,7 +122,10 @@ class Attempts {
     if (!smallest_peak_ || Control::stop_requested()) return false;
     std::optional<Found> found;
     if (!control_.should_stop()) found = decide(*smallest_peak_);
-    if (!found && !smallest_executions_.empty()) found = smallest_found();
+    if (!smallest_executions_.empty() && (!found || found->arena_bytes > *smallest_peak_)) {
+      Found other = smallest_found();
+      if (!found || other.arena_bytes < found->arena_bytes) found = std::move(other);
+    }
     stopped_ = stopped_ || stopped;
     if (!found) return false;
     if (found->arena_bytes <= budget_) return accept(with_less_spare_room(std::move(*found)));
@@ -134,11 +137,14 @@ class Attempts {
     return false;
   }
 
-  /// The plan that a strategy told of when it found none within the budget. Its layout takes what
-  /// time there is.
+  /// The plan that a strategy told of when it found none within the budget. Its layout is limited
+  /// by work alone: the time may be up, and a hasty layout would name a larger budget.
   Found smallest_found() {
     Plan plan = lower_in_place(graph_, smallest_executions_);
-    return found_from(std::move(smallest_executions_), std::move(plan), Care::quick);
+    plan = with_addresses(graph_, std::move(plan), *smallest_peak_, packing_work(Care::thorough),
+                          Control());
+    const Bytes arena_bytes = plan.layout->arena_bytes;
+    return {std::move(plan), std::move(smallest_executions_), arena_bytes, false};
   }
 
   void note_smallest(strategy::Decision& decision) {

@@ -209,6 +209,18 @@ def test_unreadable_files(lowtide, graph):
     lowtide("plan", locked, "--budget", "60%").fails(2, "locked.json", "ermission")
 
 
+def test_no_output_replaces_an_input_or_another_output(lowtide, graph, tmp_path):
+    before = graph.read_bytes()
+    link = tmp_path / "link.json"
+    link.symlink_to(graph)
+    for output in (graph, graph.parent / "." / graph.name, link):
+        lowtide("plan", graph, "--budget", "90%", "-o", output).fails(2, "written over", "name")
+        lowtide("layout", graph, "-o", output).fails(2, "written over", "name")
+    new = tmp_path / "new"
+    lowtide("plan", graph, "--budget", "90%", "-o", new, "--svg", new).fails(2, "written over")
+    assert graph.read_bytes() == before and not new.exists()
+
+
 def test_a_folder_instead_of_a_file(lowtide):
     lowtide("plan", lowtide.folder, "--budget", "60%").fails(2, str(lowtide.folder))
     lowtide("train", "--resume", lowtide.folder).fails(2, str(lowtide.folder))

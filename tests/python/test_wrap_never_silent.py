@@ -232,7 +232,7 @@ def test_inputs_of_any_layout():
     ({"options": {"moves": "many"}}, "must be a number"), ({"options": {"x": 1}}, "no option"),
     ({"budget": torch.tensor(8)}, "a budget is"), ({"budget": True}, "a budget is"),
     ({"budget": 0.6}, 'write "60%"'), ({"budget": "6G"}, "unknown unit"),
-    ({"strategy": "best"}, "unknown strategy"), ({"when_infeasible": "stop"}, "when_infeasible"),
+    ({"strategy": "best"}, "no strategy"), ({"when_infeasible": "stop"}, "when_infeasible"),
     ({"batches_ahead": -1}, "batches_ahead must be"), ({"cache": "new"}, "unknown cache"),
     ({"optimizer": "best"}, "unknown optimizer")])
 def test_settings_are_refused_by_wrap(settings, why):
