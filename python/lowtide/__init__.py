@@ -101,11 +101,12 @@ def plan(
     answered by a worse plan than less was. Other threads run meanwhile. Ctrl-C ends the search and
     raises KeyboardInterrupt.
     """
+    checked_graph(graph)
     name, chosen = checked_strategy(strategy), checked_options(options or {})
     seconds = checked_seconds(time_limit, zero_is_none=True)
     limit = _core.Budget(budget_text(budget))
-    known = _known_plans(checked_graph(graph), name, chosen) if cache else None
-    arguments = (checked_graph(graph), limit, name, chosen, seconds, known)
+    known = _known_plans(graph, name, chosen) if cache else None
+    arguments = (graph, limit, name, chosen, seconds, known)
     return interruptible(lambda: _core.plan(*arguments), _core)
 
 

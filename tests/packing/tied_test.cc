@@ -22,7 +22,8 @@ using testing::alive_together;
 
 using Names = std::vector<std::string>;
 
-SolvedPacking solved_tied(const std::vector<Buffer>& buffers, const Ties& ties, Bytes alignment = 1) {
+SolvedPacking solved_tied(const std::vector<Buffer>& buffers, const Ties& ties,
+                          Bytes alignment = 1) {
   return solve_tied_packing(buffers, ties, {.alignment = alignment, .work = kPackingWork / 100},
                             Control());
 }
