@@ -6,7 +6,6 @@
 #include "bounds/cost.h"
 
 namespace lowtide::bounds {
-namespace {}  // namespace
 
 HeldSetProgram::HeldSetProgram(const remat::StageGraph& graph, Bytes budget,
                                const CompletionBound& completion, Bytes free_bytes)
@@ -60,6 +59,8 @@ ValueSet HeldSetProgram::useful(int stage, double cost) const {
 HeldSetAnswer HeldSetProgram::run(const HeldSetEffort& effort, const Control& control) {
   constexpr double kNanoseconds = 20;  // per op that may run in a stage
   effort_ = effort;
+  control_ = &control;
+  ended_ = false;
   traces_.clear();
   std::vector<State> states(1);
   HeldSetAnswer answer;
@@ -79,8 +80,10 @@ HeldSetAnswer HeldSetProgram::run(const HeldSetEffort& effort, const Control& co
       if (answer.states > effort_.states || control.should_stop()) return answer;
       const State state = here_.states[k];
       const bool is_stale = here_.index.at(state.live) != static_cast<int>(k);
+      drops_ = 0;
       if (!is_stale) expand(t, state);
       control.count(kNanoseconds * (t + 1));
+      if (ended_) return answer;
     }
     states = undominated(std::move(next_.states));
   }
@@ -99,7 +102,7 @@ double HeldSetProgram::least_total(int stage, const ValueSet& live, double cost)
   return (graph_.required_cost() + cost + std::max(0.0, rest)) * (1 - kRounding);
 }
 
-bool HeldSetProgram::is_too_dear(int stage, const ValueSet& live, double cost) const {
+bool HeldSetProgram::costs_too_much(int stage, const ValueSet& live, double cost) const {
   return least_total(stage, live, cost) >= effort_.cost_below;
 }
 
@@ -168,7 +171,7 @@ bool HeldSetProgram::must_stay(int value, int from_stage) const {
 /// item can be left out: the last one is the smallest.
 void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueSet& live,
                           Bytes missing, Bytes overwritable) {
-  if (is_too_dear(placing.next_stage(), live, placing.cost)) return;
+  if (must_end() || costs_too_much(placing.next_stage(), live, placing.cost)) return;
   if (missing <= 0) {
     add(placing, live);
     return;
@@ -182,6 +185,17 @@ void HeldSetProgram::drop(const Placing& placing, std::size_t item, const ValueS
     rest.erase(v);
     drop(placing, k + 1, rest, missing - freed, overwritable - (written_over ? freed : 0));
   }
+}
+
+/// One expansion may try as many sets as there are subsets of the items, so it asks for the limits
+/// itself.
+bool HeldSetProgram::must_end() {
+  constexpr std::int64_t kDropsPerCheck = 4096;
+  constexpr double kNanoseconds = 200;
+  if (ended_ || ++drops_ % kDropsPerCheck != 0) return ended_;
+  control_->count(kNanoseconds * kDropsPerCheck);
+  ended_ = control_->should_stop() || static_cast<std::int64_t>(traces_.size()) > effort_.states;
+  return ended_;
 }
 
 void HeldSetProgram::add(const Placing& placing, const ValueSet& live) {

@@ -93,8 +93,9 @@ class HeldSetProgram {
   bool must_stay(int value, int from_stage) const;
   void drop(const Placing& placing, std::size_t item, const ValueSet& live, Bytes missing,
             Bytes overwritable);
+  bool must_end();
   void add(const Placing& placing, const ValueSet& live);
-  bool is_too_dear(int stage, const ValueSet& live, double cost) const;
+  bool costs_too_much(int stage, const ValueSet& live, double cost) const;
   double least_total(int stage, const ValueSet& live, double cost) const;
   std::vector<State> undominated(std::vector<State> states) const;
   Bytes bytes_of(const ValueSet& values) const;
@@ -111,6 +112,9 @@ class HeldSetProgram {
   std::vector<Bytes> bytes_;       // per value
   std::vector<Bytes> own_bytes_;   // per stage: bytes of its op's outputs and workspace
   HeldSetEffort effort_;
+  const Control* control_ = nullptr;  ///< of the present run
+  std::int64_t drops_ = 0;            ///< sets that the present expansion tried
+  bool ended_ = false;                ///< an expansion was cut short
   Layer here_;  // states of the current stage, in the order of expansion
   Layer next_;  // after its first run
   std::vector<Trace> traces_;

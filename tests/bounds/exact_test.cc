@@ -168,6 +168,39 @@ TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
   EXPECT_GT(rerunning, 15);
 }
 
+/// 50 values of 10 bytes are alive when an op needs the memory of 25 of them: any 25 may be dropped.
+Graph with_many_sets_to_drop() {
+  GraphData data;
+  data.name = "many sets";
+  std::vector<TensorId> values;
+  for (int i = 0; i < 50; ++i) {
+    data.tensors.push_back(testing::value("v", 10));
+    data.ops.push_back(testing::op("make", {}, {i}));
+    values.push_back(i);
+  }
+  data.tensors.push_back(testing::value("large", 250));
+  data.tensors.push_back(testing::value("small", 1));
+  data.tensors.push_back(testing::value("sum", 1));
+  data.ops.push_back(testing::op("make large", {}, {50}));
+  data.ops.push_back(testing::op("take large", {50}, {51}));
+  values.push_back(51);
+  data.ops.push_back(testing::op("add", values, {52}));
+  data.outputs = {52};
+  return Graph(std::move(data));
+}
+
+TEST(HeldSetProgram, EndsWithinItsLimitsInTheMiddleOfAnExpansion) {
+  const Graph graph = with_many_sets_to_drop();
+  const remat::StageGraph stages(graph);
+  Exact exact(stages, 502, 1);
+  const Control control = Control::by_work(0.05);
+  EXPECT_FALSE(exact.program.run(kAny, control).complete);
+  EXPECT_TRUE(control.should_stop());
+  const HeldSetAnswer answer = exact.program.run({kAny.cost_below, 1000}, Control());
+  EXPECT_FALSE(answer.complete);
+  EXPECT_LT(answer.states, 10'000);
+}
+
 TEST(HeldSetProgram, KeepsAValidBoundWhenItStopsEarly) {
   TinyGraphs graphs(1500, false);
   for (int i = 0; i < 40; ++i) {

@@ -81,7 +81,7 @@ void PricedDescent::try_drop(std::span<const remat::Event> events, double saved,
 void PricedDescent::try_drop_readers(int v) {
   std::vector<Gap> gaps;
   for (int reader : graph_.value(v).readers) {
-    const Gap gap = dearest_gap(reader);
+    const Gap gap = costliest_gap(reader);
     if (gap.held > 0) gaps.push_back(gap);
   }
   std::ranges::sort(gaps, {}, &Gap::event);
@@ -106,8 +106,8 @@ void PricedDescent::try_drop_readers(int v) {
 }
 
 /// The most expensive time between two uses of an output of the op.
-PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
-  Gap dearest;
+PricedDescent::Gap PricedDescent::costliest_gap(int op) const {
+  Gap costliest;
   for (int v : graph_.stage(op).outputs) {
     std::vector<int> uses = plan_.runs(op);
     for (int reader : graph_.value(v).readers) {
@@ -119,10 +119,10 @@ PricedDescent::Gap PricedDescent::dearest_gap(int op) const {
       if (plan_.contains(event) || !graph_.may_rerun(op, event.stage)) continue;
       const double held =
           prices_.over(uses[i - 1] + 1, event.stage) * static_cast<double>(graph_.value(v).bytes);
-      if (held > dearest.held) dearest = {event, held};
+      if (held > costliest.held) costliest = {event, held};
     }
   }
-  return dearest;
+  return costliest;
 }
 
 void PricedDescent::try_hold(remat::Event event) {

@@ -30,7 +30,7 @@ class PricedDescent {
     remat::Event event;
     double held = 0;  ///< price of holding the output over that time
   };
-  Gap dearest_gap(int op) const;
+  Gap costliest_gap(int op) const;
   bool keep_if_better(double before);
 
   const remat::StageGraph& graph_;

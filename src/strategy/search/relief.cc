@@ -190,11 +190,11 @@ double Relief::try_drop(const Drop& drop, double most_ratio) {
   }
   const double saved = excess - static_cast<double>(plan_.memory().excess());
   const double ratio = (plan_.cost() - cost) / saved;
-  const bool is_too_dear = plan_.cost() > most_cost;
-  if (moves_.any() && saved > 0 && !is_too_dear && ratio <= most_ratio) return ratio;
+  const bool costs_too_much = plan_.cost() > most_cost;
+  if (moves_.any() && saved > 0 && !costs_too_much && ratio <= most_ratio) return ratio;
   moves_.undo();
-  if (is_too_dear && most_cost < most_cost_) return std::max(most_ratio, drop.ratio);
-  return !is_too_dear && saved > 0 ? ratio : kNever;
+  if (costs_too_much && most_cost < most_cost_) return std::max(most_ratio, drop.ratio);
+  return !costs_too_much && saved > 0 ? ratio : kNever;
 }
 
 }  // namespace lowtide::strategy::search
