@@ -31,7 +31,7 @@ void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
                            [field = size.field](models::StepRecipe& recipe, std::int64_t value) {
                              recipe.sizes.*field = value;
                            })
-        ->check(in_range(1, kLargest))
+        ->check(in_whole_range(1, kLargestWhole))
         ->type_name("N")
         ->group("Model");
   }
@@ -64,6 +64,29 @@ CLI::Validator in_range(double low, double high) {
           return fmt::format("\"{}\" is no number", text);
         if (value >= low && value <= high) return std::string();
         return fmt::format("{} is not between {} and {}", text, low, high);
+      },
+      "");
+}
+
+CLI::Validator in_whole_range(std::int64_t low, std::int64_t high) {
+  return CLI::Validator(
+      [low, high](const std::string& text) {
+        std::int64_t value = 0;
+        const char* end = text.data() + text.size();
+        const auto [stop, error] = std::from_chars(text.data(), end, value);
+        if (text.empty() || stop != end || error != std::errc() || value < low || value > high) {
+          return fmt::format("\"{}\" is no whole number from {} to {}", text, low, high);
+        }
+        return std::string();
+      },
+      "");
+}
+
+CLI::Validator trimmed() {
+  return CLI::Validator(
+      [](std::string& text) {
+        CLI::detail::trim(text);
+        return std::string();
       },
       "");
 }

@@ -36,11 +36,17 @@ CLI::Option* add_edit(CLI::App& app, Edits<Options>& edits, const std::string& n
 }
 
 inline constexpr double kLargest = 1e12;  ///< of any number on the command line
+inline constexpr std::int64_t kLargestWhole = 1'000'000'000'000;  ///< the same
 
 /// A range check without CLI11's own long description of the range in --help.
 CLI::Validator in_range(double low, double high);
+/// The same for whole numbers: 1.5 and 1e3 are refused.
+CLI::Validator in_whole_range(std::int64_t low, std::int64_t high);
 /// From 0 to 2^64 - 1; CLI11 alone would read -1 as the largest number.
 CLI::Validator whole_number();
+
+/// Removes the spaces around a value, such as those after the commas of a list.
+CLI::Validator trimmed();
 
 /// --model and its sizes, --optimizer and its numbers.
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);

@@ -144,10 +144,12 @@ Action define_compare(CLI::App& app) {
       ->delimiter(',')
       ->required()
       ->take_all()
+      ->transform(trimmed())
       ->type_name("LIST");
   app.add_option("--strategies", arguments->strategies, "Strategies, separated by commas [all]")
       ->delimiter(',')
       ->take_all()
+      ->transform(trimmed())
       ->type_name("LIST");
   app.add_option("--time-limit", arguments->time_limit, "Seconds for each plan; 0: no limit [30]")
       ->check(in_range(0, kLargest))

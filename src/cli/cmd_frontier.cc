@@ -110,7 +110,7 @@ Action define_frontier(CLI::App& app) {
   auto arguments = std::make_shared<FrontierArguments>();
   app.add_option("graph", arguments->graph, "Graph to plan")->required()->type_name("GRAPH.json");
   app.add_option("--points", arguments->points, "Budgets to plan within [9]")
-      ->check(in_range(2, 1000))
+      ->check(in_whole_range(2, 1000))
       ->type_name("N");
   add_planning_options(app, arguments->planning, kDefaultSeconds);
   app.add_option("--plans", arguments->plans, "Folder to write the plans to, named by budget")

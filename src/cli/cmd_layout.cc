@@ -193,7 +193,7 @@ Action define_layout(CLI::App& app) {
       ->type_name("AMOUNT");
   app.add_option("--alignment", arguments->alignment,
                  "Of every offset, a power of two [1; of a plan 64]")
-      ->check(in_range(1, kLargest))
+      ->check(in_whole_range(1, kLargestWhole))
       ->type_name("BYTES");
   app.add_option("--time-limit", arguments->seconds,
                  "Seconds at most, and as many to plan; 0: no limit [10, and 30]")

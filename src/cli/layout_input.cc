@@ -20,7 +20,7 @@ namespace lowtide::cli {
 namespace {
 
 bool is_json(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   return first != std::string_view::npos && text[first] == '{';
 }
 

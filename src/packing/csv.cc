@@ -161,6 +161,9 @@ BufferTable parse(std::string_view text) {
 }  // namespace
 
 BufferTable parse_buffers(std::string_view text, std::string_view source) {
+  // Spreadsheets begin a file with it.
+  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   try {
     return parse(text);
   } catch (const InputError& error) {

@@ -22,6 +22,7 @@ BAD_ARGUMENTS = [
     (["train", *TINY, "--batch"], ["--batch"]),
     (["train", *TINY, "--dropout", "-0.5"], ["--dropout"]),
     (["train", *TINY, "--steps", "-1"], ["--steps"]),
+    (["train", *TINY, "--steps", "1e3"], ['"1e3" is no whole number']),
     (["train", *TINY, "--budget", "lots"], ["lots", "GiB"]),
     (["train", *TINY, "--reserve", "10%"], ["--reserve"]),
     (["train", *TINY, "--memory", "pol"], ['"pool"']),

@@ -172,8 +172,9 @@ def test_every_strategy_answers(lowtide, graph):
         else:
             assert row["status"] == "infeasible" and row["smallest_budget_bytes"]
     assert any(r["budget"] == "80%" and r["arena_bytes"] for r in rows)
-    table = lowtide("compare", graph, "--budgets", "80%", "--strategies", names[0]).out
-    assert "overhead" in table and names[0] in table
+    table = lowtide("compare", graph, "--budgets", "80%", "--strategies",
+                    f"{names[0]}, {names[1]}").out
+    assert "overhead" in table and names[0] in table and names[1] in table
 
 
 def test_frontier_falls_to_the_smallest_budget(lowtide, graph):

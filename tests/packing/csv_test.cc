@@ -26,6 +26,10 @@ TEST(BufferCsv, AnEndIsTheLastTimeIncluded) {
   EXPECT_EQ(parse_buffers("buffer,start,end,size\n0,1,3,8\n").buffers[0].end, 4);
 }
 
+TEST(BufferCsv, PassesOverAByteOrderMark) {
+  EXPECT_EQ(parse_buffers("\xEF\xBB\xBFid,lower,upper,size\n0,1,3,8\n").buffers[0].bytes, 8);
+}
+
 TEST(BufferCsv, ReadsAlignmentsAndFixedOffsets) {
   const auto buffers =
       parse_buffers("id,lower,upper,size,alignment,offset\n"

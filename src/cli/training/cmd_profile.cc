@@ -80,7 +80,7 @@ Action define_profile(CLI::App& app) {
                  "File of measurements [this device's, in the cache]")
       ->type_name("FILE");
   app.add_option("--threads", arguments->threads, "Threads of the kernels")
-      ->check(in_range(1, 4096))
+      ->check(in_whole_range(1, 4096))
       ->type_name("N");
   app.add_flag("--measure-again", arguments->again,
                "Measure all ops once more and keep the smaller times");

@@ -54,7 +54,7 @@ void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Run";
   add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
                          [](train::TrainOptions& o, std::int64_t n) { o.steps = n; })
-      ->check(in_range(0, kLargest))
+      ->check(in_whole_range(0, kLargestWhole))
       ->type_name("N")
       ->group(group);
   add_edit<std::string>(app, edits, "--data",
@@ -77,7 +77,7 @@ void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->group(group);
   add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
                 [](train::TrainOptions& o, int n) { o.recipe.threads = n; })
-      ->check(in_range(1, 4096))
+      ->check(in_whole_range(1, 4096))
       ->type_name("N")
       ->group(group);
 }
@@ -124,7 +124,7 @@ void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
            &train::TrainOptions::save);
   add_edit<std::int64_t>(app, edits, "--save-every", "And after every N steps",
                          [](train::TrainOptions& o, std::int64_t n) { o.save_every = n; })
-      ->check(in_range(1, kLargest))
+      ->check(in_whole_range(1, kLargestWhole))
       ->type_name("N")
       ->group("Files");
   add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",

@@ -67,7 +67,7 @@ std::string interpreter() {
   const std::string text = errors.substr(0, end + 1);
   throw InputError(fmt::format(
       "{} cannot run CP-SAT ({}): install OR-Tools there (pip install ortools==9.11.4210), name "
-      "another interpreter in the environment as LOWTIDE_PYTHON, or leave out -O solver=1",
+      "another interpreter in the environment as LOWTIDE_PYTHON, or leave out -O solver=cp-sat",
       python, text.substr(text.rfind('\n') + 1)));
 }
 
