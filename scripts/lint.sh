@@ -30,6 +30,10 @@ cmake --preset tidy >"$log" 2>&1 || { cat "$log" >&2; exit 1; }
 batches=(build-tidy/CMakeFiles/*/Unity/*.cxx)
 if [ $# -gt 0 ]; then
   mapfile -t batches < <(printf '/%s"\n' "$@" | grep -lFf - "${batches[@]}")
+  if [ ${#batches[@]} -eq 0 ]; then
+    echo "lint: no batch compiles $*; name files as src/base/file.cc" >&2
+    exit 1
+  fi
 fi
 printf '%s\0' "${batches[@]}" |
   xargs -0 -n 1 -P "$(nproc)" "$tools/bin/clang-tidy" -p build-tidy --quiet

@@ -1,8 +1,29 @@
-"""Long work of the compiled parts that Ctrl-C can stop."""
+"""Work that Ctrl-C stops, and work that Ctrl-C waits for."""
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import threading
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C within this block is heard at its end."""
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if not in_main_thread or before is None:  # None: a handler of C, which cannot be put back
+        yield
+        return
+    heard = []
+    signal.signal(signal.SIGINT, lambda *of: heard.append(of))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if heard:
+            signal.raise_signal(signal.SIGINT)
 
 
 def interruptible(work, compiled):

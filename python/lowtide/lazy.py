@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from .interruptible import uninterrupted
+
 
 def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package that takes each of these names from its module, so that
@@ -13,6 +15,9 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     def load(name: str):
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(importlib.import_module(modules[name], package), name)
+        # torch is spoiled until the process ends if its import is interrupted.
+        with uninterrupted():
+            module = importlib.import_module(modules[name], package)
+        return getattr(module, name)
 
     return load

@@ -108,8 +108,8 @@ def test_a_budget_below_all_splits_says_what_the_smallest_takes():
 
     def partition(*inputs, **given):
         with pytest.raises(lowtide.InfeasibleError) as error:
-            PlannedPartition(1000, time_limit=0.3)(*inputs, **given)
-        smallest = PlannedPartition(1000, time_limit=0.3, over=float("inf"))
+            PlannedPartition(1000, time_limit=5)(*inputs, **given)
+        smallest = PlannedPartition(1000, time_limit=5, over=float("inf"))
         halves = smallest(*inputs, **given)
         found.append((str(error.value), smallest.found.expected_bytes))
         return halves

@@ -8,6 +8,7 @@ import pathlib
 import pickle
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -210,6 +211,31 @@ def test_ctrl_c_ends_the_search_and_the_next_one_runs(heard_interrupts):
     assert lowtide.plan(graph, "100%", time_limit=20).plan is not None
 
 
+def test_ctrl_c_waits_for_the_import_of_torch():
+    program = """
+import os, signal, sys, threading, time
+import lowtide
+
+def interrupt():
+    while "torch._dynamo" not in sys.modules:
+        time.sleep(0.001)
+    os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+threading.Thread(target=interrupt).start()
+try:
+    lowtide.wrap
+    raise SystemExit("not interrupted")
+except KeyboardInterrupt:
+    pass
+import torch
+assert torch.compile(torch.nn.Linear(2, 2), backend="eager")(torch.ones(1, 2)).shape == (1, 2)
+assert lowtide.wrap is not None
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_every_name_has_its_type():
     stub = (ROOT / "python" / "lowtide" / "_core.pyi").read_text()
     for name in dir(lowtide._core):
@@ -217,9 +243,9 @@ def test_every_name_has_its_type():
             assert f"class {name}" in stub or f"def {name}(" in stub, name
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ortools") is not None,
-                    reason="nothing is missing: OR-Tools is installed")
-def test_other_solvers_are_looked_for_in_this_interpreter(monkeypatch):
+def test_other_solvers_are_looked_for_in_this_interpreter(monkeypatch, tmp_path):
+    (tmp_path / "ortools.py").write_text("raise ImportError('OR-Tools is missing')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.delenv("LOWTIDE_PYTHON", raising=False)
     with pytest.raises(lowtide.InputError, match=f"{re.escape(sys.executable)} cannot run CP-SAT"):
         lowtide.plan(lowtide.Graph.load(LAYERED), "80%", "intervals",
