@@ -142,7 +142,7 @@ TEST(Schedule, PeakIsThatOfTheLoweredPlan) {
 }
 
 TEST(Unrolled, KeepsMemoryAndMeaningOfReruns) {
-  for (std::uint64_t seed = 0; seed < testing::sweep(100u, 40u); ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(100u, 20u); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 10 + static_cast<int>(seed % 40)});
     const remat::StageGraph stages(graph);
@@ -185,7 +185,7 @@ TEST(Search, NeedsNoRerunsWhereAnotherOrderFits) {
 }
 
 TEST(Search, ComputesTheSameInAnotherOrder) {
-  const std::uint64_t step = 60 / testing::sweep(60u, 15u);
+  const std::uint64_t step = 60 / testing::sweep(60u, 10u);
   for (std::uint64_t seed = 0; seed < 60; seed += step) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     const Graph graph = random_graph(seed, {.ops = 20 + static_cast<int>(seed)});

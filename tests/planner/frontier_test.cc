@@ -8,6 +8,7 @@
 #include "plan/verify.h"
 #include "support/ask.h"
 #include "support/random_graph.h"
+#include "support/sweep.h"
 #include "support/tiny_graphs.h"
 #include "support/two_branches.h"
 
@@ -48,7 +49,7 @@ TEST(Frontier, FallsFromTheSmallestBudgetToKeepAll) {
 }
 
 TEST(Frontier, IsMonotoneOnRandomGraphs) {
-  for (unsigned seed = 0; seed < 8; ++seed) {
+  for (unsigned seed = 0; seed < testing::sweep(8u, 3u); ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = testing::random_graph(seed);
     for (const char* strategy : {"search", "revolve"}) {
@@ -63,7 +64,7 @@ TEST(Frontier, IsMonotoneOnRandomGraphs) {
 
 TEST(Frontier, IsMonotoneOverADenseCurve) {
   std::size_t points = 0;
-  for (unsigned seed = 20; seed < 24; ++seed) {
+  for (unsigned seed = 20; seed < testing::sweep(24u, 22u); ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = testing::random_graph(seed, {.ops = 25});
     for (const char* strategy : {"search", "dtr", "rotor"}) {
@@ -74,7 +75,7 @@ TEST(Frontier, IsMonotoneOverADenseCurve) {
       points += found.points.size();
     }
   }
-  EXPECT_GT(points, 150U);
+  EXPECT_GT(points, testing::sweep(150u, 70u));
 }
 
 /// Uses the better order only when it must.

@@ -3,10 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <span>
+#include <vector>
+
 #include "certify/check.h"
 #include "support/brute_force.h"
 #include "support/random_graph.h"
 #include "support/recurrent_step.h"
+#include "support/sweep.h"
 
 namespace lowtide::testing {
 namespace {
@@ -20,7 +24,7 @@ planner::Planned searched(const Graph& graph, Bytes budget) {
 TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
   int compared = 0;
   int below_all_excess = 0;
-  for (std::uint64_t seed = 0; compared < 100; ++seed) {
+  for (std::uint64_t seed = 0; compared < testing::sweep(100, 35); ++seed) {
     const Graph graph = random_graph(seed, {.ops = 6 + static_cast<int>(seed % 5)});
     const remat::StageGraph stages(graph);
     const std::vector<remat::Event> events = allowed_events(stages);
@@ -47,7 +51,8 @@ TEST(MoreBudget, NoPlanOfAllSavesMoreThanTheBoundAllows) {
 
 TEST(MoreBudget, ClaimsNoMoreThanTheCasesProve) {
   const Graph graph = recurrent_step();
-  for (Bytes budget : {4300, 5000, 5099}) {
+  const std::vector<Bytes> budgets = {4300, 5099, 5000};
+  for (Bytes budget : std::span(budgets).first(testing::sweep(3u, 1u))) {
     const planner::Planned planned = searched(graph, budget);
     ASSERT_TRUE(planned.plan && planned.certificate);
     EXPECT_TRUE(planned.certificate->split);

@@ -16,7 +16,7 @@ namespace lowtide::planner {
 namespace {
 
 TEST(Scale, ALargeGraphIsPlannedNearItsBoundInLittleWork) {
-  const int ops = testing::sweep(2000, 800);
+  const int ops = testing::sweep(2000, 400);
   const Graph graph = testing::random_step(1, ops + 500, ops);
   const Bytes peak = keep_all_reference(graph).peak_bytes;
   Control control;

@@ -48,7 +48,7 @@ void compare(const Tiny& tiny, Bytes budget) {
 
 TEST(Optimum, SearchReachesItAndTheBoundStaysBelow) {
   TinyGraphs graphs(0);
-  for (int i = 0; i < testing::sweep(60, 20); ++i) {
+  for (int i = 0; i < testing::sweep(60, 10); ++i) {
     const Tiny tiny = graphs.next();
     SCOPED_TRACE(tiny.graph.name());
     const Bytes keep_all = tiny.plans.front().peak;

@@ -5,7 +5,9 @@
 
 #include <deque>
 #include <set>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "graph/io.h"
@@ -92,13 +94,16 @@ TEST_P(EveryStrategy, PlansRandomGraphs) {
 TEST_P(EveryStrategy, PlansRealGraphs) {
   Answers answers(GetParam());
   std::deque<Graph> graphs;
-  for (const char* name : {"chain-20s0", "chain-29s3", "checkmate-unet", "checkmate-resnet50",
-                           "layered-100", "torch-unet", "torch-resnet50"}) {
+  const std::vector<const char*> names = {"chain-29s3",     "checkmate-unet", "layered-100",
+                                          "torch-resnet50", "chain-20s0",     "torch-unet",
+                                          "checkmate-resnet50"};
+  for (const char* name : std::span(names).first(testing::sweep(names.size(), std::size_t{4}))) {
     SCOPED_TRACE(name);
     const Graph& graph = graphs.emplace_back(
         read_graph(std::string(LOWTIDE_SOURCE_DIR "/data/graphs/") + name + ".json"));
     const double moves = testing::sweep(20, 10);
-    for (double share : {0.8, 0.5, 0.2}) answers.check(graph, share_of_peak(graph, share), moves);
+    for (double share : {0.5, 0.2}) answers.check(graph, share_of_peak(graph, share), moves);
+    if (testing::sweep(true, false)) answers.check(graph, share_of_peak(graph, 0.8), moves);
   }
   answers.expect_valid();
 }

@@ -58,7 +58,7 @@ class TrainerTest : public ::testing::Test {
   TrainOptions small(TrainOptions options, std::int64_t steps) const {
     options.recipe.threads = 1;
     options.steps = steps;
-    options.memory.planning.seconds = 5;
+    options.memory.planning.seconds = 2;
     options.profile = std::filesystem::temp_directory_path() / "lowtide-trainer-test-profile.json";
     return options;
   }
