@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/time_share.h"
+#include "bounds/budget_floor.h"
 #include "bounds/certificate.h"
 #include "bounds/raised.h"
 #include "ordering/known_order.h"
@@ -88,9 +89,7 @@ class Attempts {
       }
     }
     if (best_) return accept(std::move(*best_));
-    // Where nothing fits, the smallest budget is the answer, however short the time limit.
-    const bool is_over = is_hopeless_ ? Control::stop_requested() : control_.should_stop();
-    return !is_over && accept_smallest();
+    return is_hopeless_ && !Control::stop_requested() && accept_smallest();
   }
 
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
@@ -113,8 +112,8 @@ class Attempts {
     return Control::stop_requested() || control_.used_share() > share;
   }
 
-  /// The last resort, with the time that is left: the plan that needs the fewest bytes. A later
-  /// call with its arena as the budget succeeds.
+  /// The plan that needs the fewest bytes, however short the time limit. Nothing here depends on
+  /// the budget, so that a search with its arena as the budget finds it again.
   bool accept_smallest() {
     const bool stopped = stopped_;
     if (!smallest_peak_) decide(0);
@@ -230,8 +229,9 @@ class Attempts {
   Found found_from(std::vector<OpId> executions, Plan without_addresses, Care care) const {
     // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
     const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
+    const Bytes goal = is_hopeless_ ? smallest_peak_.value_or(budget_) : budget_;
     Plan plan =
-        with_addresses(graph_, std::move(without_addresses), budget_, packing_work(care), part);
+        with_addresses(graph_, std::move(without_addresses), goal, packing_work(care), part);
     const Bytes arena_bytes = plan.layout->arena_bytes;
     return {std::move(plan), std::move(executions), arena_bytes, false};
   }
@@ -294,8 +294,8 @@ class Attempts {
   /// Says why there is no plan, and which budget would do.
   void explain() {
     // More time cannot help where nothing fits; it could only find a smaller budget that would do.
-    const bool may_exist = stopped_ && !is_hopeless_;
-    if (may_exist || Control::stop_requested()) {
+    const bool is_known = planned_.smallest_budget || budget_ < bounds::budget_floor(graph_);
+    if (Control::stop_requested() || (stopped_ && !is_known)) {
       planned_.outcome = strategy::Outcome::stopped;
       planned_.message = why_stopped();
       return;

@@ -20,6 +20,9 @@ namespace {
 /// So a longer limit begins with the work of a shorter one, and its answer is no worse.
 constexpr double kFirstRound = 5;
 constexpr double kRoundGrowth = 5;
+/// Of the limit, and beyond it where no plan within the budget was found: for the plan of the fewest
+/// bytes.
+constexpr double kSmallestShare = 1.0 / 3;
 
 /// The option of strategies whose answers depend on random numbers.
 constexpr const char* kSeed = "seed";
@@ -59,9 +62,14 @@ class Searches {
  public:
   explicit Searches(Search search)
       : search_(std::move(search)),
+        smallest_(search_),
         has_luck_(search_.strategy.may_lose_reruns &&
                   strategy::find_option(search_.strategy, kSeed) != nullptr &&
-                  !strategy::is_off(search_.options, kRestarts)) {}
+                  !strategy::is_off(search_.options, kRestarts)) {
+    smallest_.is_hopeless = true;
+  }
+
+  bool has_plan() const { return best_ && best_->plan; }
 
   /// Whether another search may find a better plan.
   bool may_gain() const {
@@ -78,6 +86,16 @@ class Searches {
     }
   }
 
+  /// The plan of the fewest bytes is the answer, if it is within the budget; or else the refusal
+  /// names what it takes. The search for it is the same for every budget and on a busy machine,
+  /// limited by work alone: so a budget that a refusal names is met. 0 seconds: no limit.
+  void search_smallest(double seconds) {
+    Control control = seconds > 0 ? Control::by_work(seconds) : Control();
+    Planned smallest = search_once(smallest_, control);
+    if (smallest.plan && best_ && best_->certificate) add_bound(smallest, *best_);
+    best_ = std::move(smallest);
+  }
+
   Planned best() { return std::move(*best_); }
 
  private:
@@ -86,10 +104,29 @@ class Searches {
     best_ = best_ ? better_of(std::move(*best_), std::move(next)) : std::move(next);
   }
 
+  /// A bound that was proved for the budget without finding a plan.
+  static void add_bound(Planned& planned, Planned& without_plan) {
+    const auto& certificate = without_plan.certificate;
+    if (certificate->lower_bound > planned.plan->cost) return;
+    planned.plan->lower_bound = certificate->lower_bound;
+    planned.plan->model = certificate->chain ? "any-order" : "fixed-order";
+    planned.certificate = certificate;
+  }
+
   Search search_;
+  Search smallest_;
   const bool has_luck_;
   std::optional<Planned> best_;
 };
+
+void search_in_rounds(Searches& searches, Control& control) {
+  double round = kFirstRound;
+  for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
+    Control part = part_of_time(control, round);
+    searches.search_for(part);
+  }
+  searches.search_for(control);
+}
 
 }  // namespace
 
@@ -117,12 +154,11 @@ Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Byte
                            budget_bytes < bounds::budget_floor(graph);
   Searches searches({graph, strategy, budget_bytes, is_hopeless,
                      strategy::complete_options(strategy, options), control.limit_seconds()});
-  double round = kFirstRound;
-  for (; searches.may_gain() && round < control.left_seconds(); round *= kRoundGrowth) {
-    Control part = part_of_time(control, round);
-    searches.search_for(part);
+  if (!is_hopeless) search_in_rounds(searches, control);
+  if (!searches.has_plan()) {
+    control.report("looking for the plan of the fewest bytes");
+    searches.search_smallest(kSmallestShare * control.limit_seconds());
   }
-  searches.search_for(control);
   Planned best = searches.best();
   best.seconds = clock.elapsed_seconds();
   best.repeatable = !control.is_behind();

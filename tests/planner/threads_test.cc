@@ -35,7 +35,9 @@ TEST(Threads, PlansOfOneGraphMadeAtOnceAreThoseMadeOneAfterTheOther) {
   for (int i = 0; i < kThreads; ++i) {
     const Planned alone = planned_within(graph, peak - i * peak / 20);
     ASSERT_EQ(alone.plan.has_value(), at_once[i].plan.has_value()) << i;
-    if (alone.plan) EXPECT_EQ(alone.plan->cost, at_once[i].plan->cost) << i;
+    if (alone.plan) {
+      EXPECT_EQ(alone.plan->cost, at_once[i].plan->cost) << i;
+    }
   }
 }
 

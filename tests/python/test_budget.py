@@ -2,11 +2,14 @@
 
 import lowtide
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from lowtide import _core
 
 torch = pytest.importorskip("torch")
 
 from lowtide.pytorch.budget.budget import Budget  # noqa: E402
+from lowtide.pytorch.budget.shares import Need, shares  # noqa: E402
 
 
 @pytest.mark.parametrize("given, expected", [
@@ -49,3 +52,23 @@ def test_what_is_wrong_is_said_as_by_the_planner(text):
 def test_what_is_no_budget_is_refused(given):
     with pytest.raises(lowtide.InputError, match="budget"):
         Budget.parse(given)
+
+
+NEEDS = st.lists(st.builds(
+    lambda residents, floor, more: Need(residents + floor + more, residents + floor, residents),
+    *[st.integers(0, 1 << 20)] * 3), min_size=1, max_size=5)
+
+
+@settings(deadline=None)
+@given(NEEDS, st.integers(0, 1 << 24), st.integers(0, 1 << 24), st.integers(0, 1 << 16))
+def test_shares_fit_together_and_grow_with_the_budget(needs, total, more, again):
+    try:
+        less = shares(total, needs, again)
+    except lowtide.InfeasibleError:
+        return
+    blocks = sum(share - need.resident_bytes for share, need in zip(less, needs))
+    assert max(need.resident_bytes for need in needs) + blocks <= max(total, less[0])
+    if len(needs) > 1:
+        assert all(share >= need.floor_bytes for share, need in zip(less, needs))
+    assert all(a <= b for a, b in zip(less, shares(total + more, needs, again)))
+    assert all(share >= 1 << 30 for share in shares(1 << 60, needs, again))

@@ -247,11 +247,11 @@ def test_what_cannot_be_kept_is_refused_with_what_was_measured():
 
 
 def test_what_is_far_above_the_budget_is_refused_before_it_is_compiled(monkeypatch):
-    """With the smallest that was found."""
+    """With the smallest that is expected."""
     monkeypatch.setattr(importlib.import_module("lowtide.pytorch.inductor.compiler"),
                         "compile_fx_inner", None)
     module, inputs = Chain(), torch.randn(64, 32)
-    with pytest.raises(lowtide.InfeasibleError, match="found takes [0-9]+ .*10000 "):
+    with pytest.raises(lowtide.InfeasibleError, match="expected takes [0-9]+ .*10000 "):
         compile_within(module, 10_000, lambda compiled: step(compiled, inputs) or 0,
                        time_limit=0.5)
 

@@ -72,7 +72,7 @@ class Region:
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self._results.now
         if dropped not in self._known:
-            known = price(self._measured.with_results_dropped(sorted(dropped)))
+            known = price(self._measured.with_results_dropped(sorted(dropped)), bool(dropped))
             # What no plan counts is gone when the optimizer steps.
             after_bytes = max(0, self._after_bytes - known.uncounted_bytes)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)

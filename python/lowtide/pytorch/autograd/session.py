@@ -109,6 +109,11 @@ class Session:
         try:
             return self._plan_within_share(region)
         except InfeasibleError as error:
+            if not self._account.set_least(self._least_of_step(region)):
+                return self._smallest_plan(region, error)
+        try:
+            return self._plan_within_share(region)
+        except InfeasibleError as error:
             return self._smallest_plan(region, error)
 
     def _plan_within_share(self, region: Region) -> Plan:
@@ -129,8 +134,7 @@ class Session:
 
     def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
         """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
-        needs = {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
-        enough = self._account.smallest_sufficient(needs)
+        enough = self._account.smallest_sufficient(self._least_of_step(region))
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
         known = "" if self._trained else (
             ", as far as the first step is known (graphs behind a break and further forward passes "
@@ -138,6 +142,10 @@ class Session:
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
                    f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
         return NoPlan(Refusal(message), enough)
+
+    def _least_of_step(self, region: Region) -> dict[Region, int]:
+        """The arenas of the smallest plans of the graphs that run in one step with this one."""
+        return {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
 
     def _wants_plans_soon(self) -> bool:
         """Whether a run waits for the plan, or a plan for other sizes is there already."""

@@ -83,6 +83,7 @@ class BudgetAccount(Generic[Region]):
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
+        self._least: dict[Region, int] = {}
         self._shares: dict[Region, int | None] = {}
         self._room_bytes: dict[Region, int | None] = {}
 
@@ -103,6 +104,16 @@ class BudgetAccount(Generic[Region]):
         if outside_bytes != self.outside_bytes:
             self.outside_bytes = outside_bytes
             self.invalidate()
+
+    def set_least(self, needs: Mapping[Region, int]) -> bool:
+        """The fewest bytes that a search found for each of these graphs, which may be more than the
+        bound below all plans: a share has room for them before any graph gets more. Returns whether
+        that changes shares."""
+        if len(needs) < 2 or all(self._least.get(region) == need for region, need in needs.items()):
+            return False
+        self._least.update(needs)
+        self.invalidate()
+        return True
 
     def set_traced_parameters(self, trained: Sequence[torch.Tensor]) -> None:
         """Parameters that a graph trains: they stand for the model's where those are not known."""
@@ -194,8 +205,15 @@ class BudgetAccount(Generic[Region]):
         passes = [other for other, count in step.items() for _ in range(count)]
         again = max((other.priced.uncounted_bytes for other, count in step.items() if count > 1),
                     default=0)
-        share = shares(left, [_need(other) for other in passes], again)[passes.index(region)]
+        share = shares(left, [self._need(other) for other in passes], again)[passes.index(region)]
         return share - region.uncounted_bytes
+
+    def _need(self, region: Region) -> Need:
+        known = region.priced
+        floor = max(known.floor_bytes, self._least.get(region, 0))
+        keep_all = max(known.keep_all_peak_bytes, floor)
+        return Need(keep_all + region.uncounted_bytes, floor + region.uncounted_bytes,
+                    known.resident_bytes)
 
     def _room(self, region: Region, total: int) -> int:
         return (self._for_steps(region, total)
@@ -241,9 +259,3 @@ def _if_a_share_was_meant(budget) -> str:
     text = str(budget)
     is_small = text.replace(".", "", 1).isdigit() and float(text) <= 100
     return f" (which are bytes; for a share, write \"{text}%\")" if is_small else ""
-
-
-def _need(region: BudgetedGraph) -> Need:
-    known = region.priced
-    return Need(known.keep_all_peak_bytes + region.uncounted_bytes,
-                known.floor_bytes + region.uncounted_bytes, known.resident_bytes)

@@ -25,7 +25,9 @@ def shares(total_bytes: int | None, needs: Sequence[Need],
     All forward passes run before the first backward pass, so the values of all graphs are held at
     once. What the budget leaves beyond every graph's floor goes to each in proportion to what it
     lacks to keep everything, less ``again_bytes``, which a pass needs that is replayed because not
-    everything is kept. Raises InfeasibleError when the floors alone exceed the budget.
+    everything is kept. What is left when all can keep everything goes to each in proportion to its
+    size: the addresses of a plan that keeps everything may take more than its values. Raises
+    InfeasibleError when the floors alone exceed the budget.
     """
     if total_bytes is None:
         return [None] * len(needs)
@@ -41,7 +43,14 @@ def shares(total_bytes: int | None, needs: Sequence[Need],
             f"together, and {format_bytes(total_bytes)} are there; fewer graph breaks, a smaller "
             f"batch, or a larger budget would do")
     if spare < sum(wishes):
-        spare = max(0, spare - again_bytes)
-    part = min(1.0, spare / max(1, sum(wishes)))
-    return [need.resident_bytes + floor + int(part * wish)
-            for need, floor, wish in zip(needs, floors, wishes)]
+        granted = _in_proportion(max(0, spare - again_bytes), wishes)
+    else:
+        sizes = [1 + need.keep_all_bytes - need.resident_bytes for need in needs]
+        surplus = _in_proportion(spare - sum(wishes), sizes)
+        granted = [wish + more for wish, more in zip(wishes, surplus)]
+    return [need.resident_bytes + floor + grant
+            for need, floor, grant in zip(needs, floors, granted)]
+
+
+def _in_proportion(total_bytes: int, weights: Sequence[int]) -> list[int]:
+    return [total_bytes * weight // max(1, sum(weights)) for weight in weights]

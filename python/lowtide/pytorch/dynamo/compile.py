@@ -11,15 +11,19 @@ from ..autograd.session import Session
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace, trace_joint
-from .shapes import PerShape, is_symbolic
+from .shapes import PerShape, is_symbolic, number_positions, with_numbers
 from .used_results import Used, detached
 from .variants import Variants
 
 
 def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
     """The callable of a graph, planned in ``session`` with those that are there."""
-    if any(is_symbolic(value) for value in inputs):
-        return PerShape(lambda *given: _compile_for(graph, given, session))
+    numbers = number_positions(graph)
+    if numbers or any(is_symbolic(value) for value in inputs):
+        def compile_for(*given):
+            values = {position: given[position].item() for position in numbers}
+            return _compile_for(with_numbers(graph, values), given, session)
+        return PerShape(compile_for, numbers)
     return _compile_for(graph, inputs, session)
 
 

@@ -1,10 +1,12 @@
-"""One compilation for each set of input sizes, where Dynamo leaves sizes open."""
+"""One compilation for each set of sizes and numbers, where Dynamo leaves them open."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import fx
 
 
 def is_symbolic(value) -> bool:
@@ -15,16 +17,38 @@ def is_symbolic(value) -> bool:
         isinstance(size, torch.SymInt) for size in (*value.shape, *value.stride()))
 
 
+def number_positions(graph: fx.GraphModule) -> list[int]:
+    """The inputs that are numbers of the user's code, such as the share of a dropout, which Dynamo
+    passes as tensors of no dimension with ``dynamic=True``."""
+    return [position for position, node in enumerate(graph.graph.find_nodes(op="placeholder"))
+            if getattr(node.meta.get("grapharg"), "pass_arg_as_tensor", False)]
+
+
+def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphModule:
+    """A graph with the values of these inputs in place of what reads them. The inputs stay."""
+    graph = copy.copy(graph)
+    graph.graph = copy.deepcopy(graph.graph)
+    for position, node in enumerate(graph.graph.find_nodes(op="placeholder")):
+        for reader in list(node.users) if position in values else ():
+            if reader.op == "call_method" and reader.target == "item":
+                reader.replace_all_uses_with(values[position])
+                graph.graph.erase_node(reader)
+    graph.recompile()
+    return graph
+
+
 class PerShape:
     """A callable for every size: what ``compile(*inputs)`` makes for the sizes of a call serves all
-    calls of these sizes."""
+    calls of these sizes, and of these values at the positions of ``numbers``."""
 
-    def __init__(self, compile: Callable):
+    def __init__(self, compile: Callable, numbers: Sequence[int] = ()):
         self._compile = compile
+        self._numbers = frozenset(numbers)
         self._compiled: dict[tuple, Callable] = {}
 
     def __call__(self, *inputs):
-        key = tuple(_size(value) for value in inputs)
+        key = tuple(value.item() if position in self._numbers else _size(value)
+                    for position, value in enumerate(inputs))
         if key not in self._compiled:
             self._compiled[key] = self._compile(*inputs)
         return self._compiled[key](*inputs)

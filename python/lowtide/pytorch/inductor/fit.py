@@ -108,7 +108,7 @@ class _Fit:
                 break
             other_bytes += fitted.measured_bytes - fitted.choice.expected_bytes
         if self.best is None:
-            raise too_small(limit, int(smallest), "measured")
+            raise too_small(limit, int(smallest), is_measured=True)
         if _is_close(self.best.choice):
             rival = self._compiled(budget, self.best.rounds, other_bytes, only_pytorch=True)
             self._keep_faster(rival)

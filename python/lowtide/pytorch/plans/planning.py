@@ -78,14 +78,22 @@ def keep_all_bytes(measured: Graph) -> int:
     return kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
 
 
-def price(measured: Graph) -> PricedGraph:
-    """What bounds the plans of a measured graph."""
+def price(measured: Graph, replaces_results: bool) -> PricedGraph:
+    """What bounds the plans of a measured graph.
+
+    ``replaces_results``: a section of its block is for results that the caller drops. No other
+    value may lie across its border, so that the addresses may take more than the values.
+    """
+    kept_all = keep_all_bytes(measured)
+    if replaces_results:
+        laid_out = plan(measured, _UNLIMITED_BYTES, "keep-all").plan
+        kept_all = max(kept_all, laid_out.arena_bytes)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
     by_role = collections.Counter()
     for tensor in measured.tensors:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
-        measured, keep_all_bytes(measured), replay(measured, keep_all(measured)).cost,
+        measured, kept_all, replay(measured, keep_all(measured)).cost,
         structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
 
 

@@ -45,12 +45,16 @@ def require_fit(candidate: Candidate, over: float = 0.0) -> Candidate:
     ``over`` of it."""
     if candidate.fits or candidate.expected_bytes <= (1 + over) * candidate.budget_bytes:
         return candidate
-    raise too_small(candidate.budget_bytes, candidate.expected_bytes, "found")
+    raise too_small(candidate.budget_bytes, candidate.expected_bytes, is_measured=False)
 
 
-def too_small(budget_bytes: int, smallest: int, how: str) -> InfeasibleError:
-    """For a budget below the smallest step that was ``how``, such as measured."""
-    return InfeasibleError(
-        f"the smallest step that was {how} takes {smallest} bytes ({format_bytes(smallest)}) and "
-        f"the budget is {budget_bytes} ({format_bytes(budget_bytes)}); give that much, or a "
-        "smaller batch")
+def too_small(budget_bytes: int, smallest: int, *, is_measured: bool) -> InfeasibleError:
+    """For a budget below the smallest step that was measured, or else expected: Inductor compiles
+    for minutes, so what is expected far above a budget is not compiled to measure it."""
+    how, advice = ("was measured", "give that much") if is_measured else (
+        "is expected", "give that much, or more where it is measured to take more")
+    error = InfeasibleError(
+        f"the smallest step that {how} takes {smallest} bytes ({format_bytes(smallest)}) and "
+        f"the budget is {budget_bytes} ({format_bytes(budget_bytes)}); {advice}, or a smaller batch")
+    error.smallest_budget = smallest
+    return error
