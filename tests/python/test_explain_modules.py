@@ -7,6 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from lowtide.pytorch.integrations.in_place import enable_memory_budget  # noqa: E402
 from lowtide.pytorch.wrap import session_of  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
@@ -32,18 +33,43 @@ class Net(torch.nn.Module):
         return x.square().sum()
 
 
-@pytest.fixture(scope="module")
-def explained():
+SETTINGS = {"budget": "70%", "optimizer": "none", "time_limit": 0.3, "cache": False}
+
+
+def explain(wrapped):
     """The model's text, its session and the rows of modules: name, bytes, part of the time."""
-    wrapped = lowtide.wrap(Net(), torch.randn(512, 64), budget="70%", optimizer="none",
-                           time_limit=0.3, cache=False)
     text = lowtide.explain(wrapped, most=100)
     table = text[text.index("module "):].splitlines()[1:]
     return text, session_of(wrapped), [re.split(r"  +", line) for line in table]
 
 
-def test_modules_are_called_as_in_the_model(explained):
-    _, _, rows = explained
+@pytest.fixture(scope="module")
+def explained():
+    return explain(lowtide.wrap(Net(), torch.randn(512, 64), **SETTINGS))
+
+
+def in_place(model, inputs):
+    return enable_memory_budget(model, example_inputs=inputs, **SETTINGS).planned
+
+
+def exchanged(plan):
+    """Plans a model whose forward another tool has exchanged for a function around it."""
+    def planned(model, inputs):
+        plain = model.forward
+        model.forward = lambda x: 2 * plain(x)
+        return plan(model, inputs)
+
+    return planned
+
+
+def wrapped(model, inputs):
+    return lowtide.wrap(model, inputs, **SETTINGS)
+
+
+@pytest.mark.parametrize("plan", [wrapped, in_place, exchanged(wrapped), exchanged(in_place)],
+                         ids=["wrapped", "in place", "wrapped exchanged", "in place exchanged"])
+def test_modules_are_called_as_in_the_model(plan):
+    _, _, rows = explain(plan(Net(), torch.randn(512, 64)))
     names = {row[0] for row in rows}
     assert names <= {"(its own forward)", *(
         f"blocks.{i}{part}" for i in range(4)

@@ -76,3 +76,48 @@ def test_a_stop_keeps_the_best(monkeypatch):
 
     found = lowtide.max_batch(stopped_at_four, 400_000, time_limit=1)
     assert (found.size, found.too_large) == (2, None)
+
+
+@pytest.mark.parametrize("sizes, message", [
+    ({"start": 0}, "start must be a whole number, at least 1, not 0"),
+    ({"start": -1}, "start must be a whole number, at least 1, not -1"),
+    ({"start": 1.5}, "start must be a whole number, at least 1, not 1.5"),
+    ({"start": True}, "start must be a whole number"),
+    ({"limit": 0}, "limit must be a whole number, at least 1, not 0"),
+    ({"limit": "8"}, "limit must be a whole number, at least 1, not '8'"),
+    ({"start": 5, "limit": 4}, "start must be at most limit, which is 4, not 5")])
+def test_sizes_that_are_none_are_refused_before_anything_is_tried(sizes, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.max_batch(lambda size: pytest.fail("a size was tried"), 400_000, **sizes)
+
+
+@pytest.mark.parametrize("fails", ["make_step", "model"])
+def test_an_error_of_the_model_says_how_far_the_search_came(fails):
+    class Picky(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net, _ = make(1)
+
+        def forward(self, x):
+            if x.shape[0] >= 4:
+                raise ValueError("too many rows")
+            return self.net(x)
+
+    def picky(size):
+        if fails == "make_step" and size >= 4:
+            raise ValueError("too many rows")
+        return Picky(), torch.randn(size, 64)
+
+    with pytest.raises(Exception, match="too many rows") as caught:
+        lowtide.max_batch(picky, 400_000, time_limit=0.3)
+    assert caught.value.largest_batch.size == 2
+    assert caught.value.largest_batch.memory.measured_peak > 0
+    (note,) = caught.value.__notes__
+    assert note == "max_batch tried a batch of 16; the largest that fitted before is 2"
+
+
+def test_an_error_at_the_first_size_has_no_largest_batch():
+    with pytest.raises(ZeroDivisionError) as caught:
+        lowtide.max_batch(lambda size: 1 / 0, 400_000)
+    assert caught.value.largest_batch is None
+    assert caught.value.__notes__ == ["max_batch tried a batch of 1; none was tried before"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 
 from .. import InfeasibleError, InputError
+from ..arguments import checked_count
 from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
@@ -52,8 +54,13 @@ def max_batch(
     none on standard error unless ``verbose`` is False. Ctrl-C ends the search with the best size so
     far.
 
-    Raises InfeasibleError when not even ``start`` fits.
+    Raises InfeasibleError when not even ``start`` fits. An error of ``make_step`` or of the model
+    is raised as it is, with a note that names the size that was tried and the largest that fitted;
+    ``largest_batch`` of the error is the Batch of the latter, or None.
     """
+    start, limit = checked_count("start", start, 1), checked_count("limit", limit, 1)
+    if start > limit:
+        raise InputError(f"start must be at most limit, which is {limit}, not {start}")
     parsed = Budget.parse(budget)
     if parsed.is_unlimited:
         raise InputError("max_batch wants a budget in bytes, as without a limit every batch fits")
@@ -69,33 +76,37 @@ def max_batch(
             raise
     if search.best is None:
         raise search.reason
-    size, memory = search.best
-    return Batch(size, memory, search.too_large)
+    return search.best
 
 
 class _Search:
-    """``best``: the largest size that was run within the budget, and its memory. ``too_large``: the
-    smallest that does not fit. ``reason``: why it does not."""
+    """``largest``: the largest size that was run within the budget, and its memory. ``too_large``:
+    the smallest that does not fit. ``reason``: why it does not."""
 
     def __init__(self, make_step, settings: Mapping, report):
         self._make_step, self._settings, self._report = make_step, settings, report
-        self.best: tuple[int, Memory] | None = None
+        self.largest: tuple[int, Memory] | None = None
         self.too_large: int | None = None
         self.reason: Exception | None = None
         self._needs: dict[int, int] = {}  # by size: bytes at least
         self._step = 1
 
+    @property
+    def best(self) -> Batch | None:
+        """What is known by now; None when no size fitted yet."""
+        return None if self.largest is None else Batch(*self.largest, self.too_large)
+
     def run(self, start: int, limit: int) -> None:
-        size = start if start <= limit else None
+        size: int | None = start
         while size is not None:
             self._fits(size)
             size = self._next(limit)
 
     def _next(self, limit: int) -> int | None:
         """The size to try now; None when nothing is left to find out."""
-        if self.best is None:
+        if self.largest is None:
             return None
-        low = self.best[0]
+        low = self.largest[0]
         high = limit + 1 if self.too_large is None else min(self.too_large, limit + 1)
         if high - low < 2:
             return None
@@ -115,7 +126,7 @@ class _Search:
             return 2 * low if self.too_large is None else (low + high) // 2
         size, larger = known[-2:]
         slope = max(1.0, (self._needs[larger] - self._needs[size]) / (larger - size))
-        more = (self.best[1].budget - self._needs[size]) / slope
+        more = (self.largest[1].budget - self._needs[size]) / slope
         return min(size + math.floor(more), _MOST_GROWTH * low)
 
     def _fits(self, size: int) -> bool:
@@ -129,9 +140,20 @@ class _Search:
                 self._needs[size] = needed
             self._say(f"a batch of {size} does not fit")
             return False
-        self.best = size, memory
+        except Exception as error:
+            self._note_size(error, size)
+            raise
+        self.largest = size, memory
         self._say(f"a batch of {size} fits: {memory}")
         return True
+
+    def _note_size(self, error: Exception, size: int) -> None:
+        """Tells the user of an error that is no matter of the budget how far the search came."""
+        largest = "none was tried before" if self.largest is None else (
+            f"the largest that fitted before is {self.largest[0]}")
+        error.add_note(f"max_batch tried a batch of {size}; {largest}")
+        with contextlib.suppress(AttributeError):  # of a class with slots
+            error.largest_batch = self.best  # type: ignore[attr-defined]
 
     def _run_step(self, size: int) -> Memory:
         model, inputs = self._make_step(size)

@@ -13,6 +13,12 @@ from ... import Graph, Plan, format_bytes, replay
 #: Of ops that lie in no module below the model, such as a loss in its forward.
 _OWN = "(its own forward)"
 
+#: Dynamo calls a module by how the code reaches it: L['model'].blocks.0, or, where a forward was
+#: exchanged, by way of a function: L['model'].call.__self__.blocks.0 or
+#: L['f'].__closure__[0].cell_contents.blocks.0. The user's name is the part behind the last such
+#: step.
+_ROUTE = re.compile(r"^(?:.*\.(?:__\w+__|cell_contents)(?:\[\w+\])?|[LG]\[.*?\])(?:\.|$)")
+
 
 def by_module(graph: Graph, nodes: Sequence[fx.Node | None], plan: Plan, most: int) -> str:
     """A table of at most ``most`` modules that hold most at the peak or run again; "" where the
@@ -42,7 +48,7 @@ def _module_of(node: fx.Node | None) -> str:
     if not stack:
         return ""
     path, kind = list(stack.values())[-1]
-    inner = re.sub(r"^L\[.*?\]\.?", "", path)
+    inner = _ROUTE.sub("", path)
     return f"{inner} ({getattr(kind, '__name__', kind)})" if inner else ""
 
 

@@ -23,10 +23,12 @@ class InPlace:
         """``settings``: those of ``lowtide.wrap``; its errors are raised."""
         if getattr(module.forward, "_lowtide_in_place", False):
             raise InputError(
-                f"{type(module).__name__} has a memory budget already: disable that one first")
+                f"{type(module).__name__} has a memory budget already, and a module takes one: "
+                f"give the trainer one MemoryBudget for it, or call disable() of the switch that "
+                f"enable_memory_budget returned")
         self.module = module
-        #: Whether the module was called since it has the budget.
-        self.was_called = False
+        #: Is called before each call of the module that has the budget.
+        self.before_call: Callable[[], None] | None = None
         self._before = module.__dict__.get("forward")
         plain = getattr(module.forward, "__func__", type(module).forward)
         self.planned = wrap(_Calls(module, module.forward), example_inputs, budget, **settings)
@@ -82,7 +84,8 @@ def _exchanged(switch: InPlace, plain: Callable) -> Callable:
         # A copy of the module brings this method with it.
         if self is not module:
             return plain(self, *arguments, **named)
-        switch.was_called = True
+        if switch.before_call is not None:
+            switch.before_call()
         return planned(*arguments, **named)
 
     forward._lowtide_in_place = True  # type: ignore[attr-defined]

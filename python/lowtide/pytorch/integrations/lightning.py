@@ -10,13 +10,15 @@ from __future__ import annotations
 import torch
 
 from ... import InputError
+from ..common.notices import warn
+from .early_clearing import may_clear_early
 from .in_place import InPlace, enable_memory_budget
 
 try:
-    from lightning.pytorch import Callback
+    from lightning.pytorch import Callback, LightningModule
 except ImportError:
     try:
-        from pytorch_lightning import Callback
+        from pytorch_lightning import Callback, LightningModule
     except ImportError as error:
         raise InputError(
             "this callback needs Lightning: pip install lightning") from error
@@ -33,33 +35,63 @@ class MemoryBudget(Callback):
     ``lowtide_peak_bytes`` once an epoch: what a step takes by its plan and what the last one took,
     existing tensors included, and in the latter what other code took, such as a loss outside of the
     module, for which the plan leaves room.
+
+    ``when_unused``: whether a first epoch that trains and never calls the module ends with
+    InputError (``"error"``) or only with the warning that its first batch gives (``"warn"``).
     """
 
-    def __init__(self, budget: int | str | None, module: str = "", **settings):
+    def __init__(self, budget: int | str | None, module: str = "", *, when_unused: str = "error",
+                 **settings):
+        if when_unused not in ("error", "warn"):
+            raise InputError(f'when_unused must be "error" or "warn", not {when_unused!r}')
         self._budget, self._path, self._settings = budget, module, settings
+        self._when_unused = when_unused
         self._in_place: InPlace | None = None
+        self._is_used = self._has_warned = False
+        self._may_clear = self._clears_now = False
 
     def on_train_start(self, trainer, pl_module):
         optimizers = trainer.optimizers
         counted = {"optimizer": optimizers[0]} if len(optimizers) == 1 else {}
         self._in_place = enable_memory_budget(self._module(pl_module), self._budget,
                                               **{**counted, **self._settings})
+        self._in_place.before_call = lambda: self._see_call(trainer, pl_module)
+        self._is_used = self._has_warned = False
+        self._may_clear = may_clear_early(trainer, pl_module, LightningModule, Callback)
 
     def on_train_batch_start(self, trainer, pl_module, batch, batch_idx):
-        """Lightning clears gradients between forward and backward pass: until then the old ones
-        would take memory beside what is saved."""
-        if pl_module.automatic_optimization and batch_idx % trainer.accumulate_grad_batches == 0:
-            for optimizer in trainer.optimizers:
-                optimizer.zero_grad()
+        is_first = batch_idx % trainer.accumulate_grad_batches == 0
+        self._clears_now = self._may_clear and is_first and _runs_backward(trainer)
+
+    def _see_call(self, trainer, pl_module) -> None:
+        """The module is about to be called."""
+        if not trainer.training:
+            return
+        self._is_used = True
+        # Lightning clears gradients between forward and backward pass: until then the old ones
+        # would take memory beside the saved values. Hooks before the step still see them.
+        is_step = getattr(pl_module, "_current_fx_name", None) == "training_step"
+        if self._clears_now and is_step and torch.is_grad_enabled():
+            trainer.optimizers[0].zero_grad()
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
-        if not self._in_place.was_called:
-            raise InputError(
-                f"the budget of {self._budget} was not used: the training step does not call "
-                f"{self._path or 'the LightningModule itself'}; name the module that it calls, as "
-                f"in MemoryBudget({self._budget!r}, module=\"net\")")
+        """A step without a loss says nothing yet of the module's use."""
+        is_skipped = pl_module.automatic_optimization and (outputs is None or outputs == {})
+        if not is_skipped and not (self._is_used or self._has_warned):
+            self._has_warned = True
+            then = ("" if self._when_unused == "warn" else
+                    ", or the training ends with an error after this epoch. If only later epochs "
+                    "call it, set when_unused=\"warn\"")
+            warn(f"the budget of {self._budget} is not used yet: {self._what_to_name()}{then}")
+
+    def _what_to_name(self) -> str:
+        return (f"the training step does not call {self._path or 'the LightningModule itself'}; "
+                f"name the module that it calls, as in MemoryBudget({self._budget!r}, "
+                f"module=\"net\")")
 
     def on_train_epoch_end(self, trainer, pl_module):
+        if self._has_warned and not self._is_used and self._when_unused == "error":
+            raise InputError(f"the budget of {self._budget} was not used: {self._what_to_name()}")
         memory = self._in_place.memory
         pl_module.log_dict({"lowtide_planned_bytes": float(memory.planned_peak),
                             "lowtide_peak_bytes": float(memory.measured_peak)})
@@ -83,3 +115,9 @@ class MemoryBudget(Callback):
         if self._in_place is not None:
             self._in_place.disable()
             self._in_place = None
+
+
+def _runs_backward(trainer) -> bool:
+    """Whether Lightning clears gradients in this batch, as it does not where a callback has the
+    batches run forward alone; where a release of it does not say, they count as not cleared."""
+    return not getattr(trainer.fit_loop.epoch_loop.automatic_optimization, "_skip_backward", True)
