@@ -47,6 +47,11 @@ bool is_on_device(const at::Tensor& tensor) {
   return tensor.defined() && tensor.device().type() == kDeviceType;
 }
 
+bool is_plain(const at::Tensor& tensor) {
+  return (tensor.is_cpu() || is_on_device(tensor)) && tensor.layout() == at::kStrided &&
+         !tensor.unsafeGetTensorImpl()->is_python_dispatch();
+}
+
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKeySet keys, const at::Tensor& like) {
   at::Tensor tensor =
       at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, like.dtype());

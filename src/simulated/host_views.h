@@ -8,6 +8,8 @@
 namespace lowtide::simulated {
 
 bool is_on_device(const at::Tensor& tensor);
+/// Whether it is a tensor with bytes, here or on the CPU, and not one that stands for another.
+bool is_plain(const at::Tensor& tensor);
 
 /// A tensor with the type, sizes and strides of another one, over a storage.
 at::Tensor tensor_over(c10::Storage storage, c10::DispatchKeySet keys, const at::Tensor& like);

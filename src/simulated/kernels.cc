@@ -7,12 +7,14 @@
 #include <torch/library.h>
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
 
 #include "simulated/allocator.h"
 #include "simulated/copies.h"
+#include "simulated/guard.h"
 #include "simulated/host_call.h"
 #include "simulated/host_views.h"
 #include "simulated/op_names.h"
@@ -26,16 +28,18 @@ using c10::DispatchKey;
 using torch::CppFunction;
 using torch::Library;
 
-void require_plain(std::optional<at::Layout> layout, std::optional<bool> pinned) {
+void require_plain(std::optional<at::Device> device, std::optional<at::Layout> layout,
+                   std::optional<bool> pinned) {
+  if (device) guard().setDevice(*device);
   TORCH_CHECK_NOT_IMPLEMENTED(layout.value_or(at::kStrided) == at::kStrided,
                               "the simulated device has only dense tensors");
   TORCH_CHECK(!pinned.value_or(false), "only memory of the CPU can be pinned");
 }
 
 at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
-                 std::optional<at::Layout> layout, std::optional<at::Device>,
+                 std::optional<at::Layout> layout, std::optional<at::Device> device,
                  std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
-  require_plain(layout, pinned);
+  require_plain(device, layout, pinned);
   return at::detail::empty_generic(size, &allocator(),
                                    c10::DispatchKeySet(DispatchKey::PrivateUse1),
                                    at::dtype_or_default(type), format);
@@ -43,8 +47,8 @@ at::Tensor empty(at::IntArrayRef size, std::optional<at::ScalarType> type,
 
 at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                          std::optional<at::ScalarType> type, std::optional<at::Layout> layout,
-                         std::optional<at::Device>, std::optional<bool> pinned) {
-  require_plain(layout, pinned);
+                         std::optional<at::Device> device, std::optional<bool> pinned) {
+  require_plain(device, layout, pinned);
   return at::detail::empty_strided_generic(size, stride, &allocator(),
                                            c10::DispatchKeySet(DispatchKey::PrivateUse1),
                                            at::dtype_or_default(type));
@@ -81,6 +85,13 @@ at::Tensor dropout(const at::Tensor& input, double p, bool train) {
   at::Tensor noise = at::empty_like(input).bernoulli_(1 - p);
   noise.div_(1 - p);
   return input * noise;
+}
+
+/// Whether one tensor can become the other, as `parameter.data = moved` does: the framework's own
+/// answer is no for devices that it does not know, and modules would not keep shared parameters.
+bool has_compatible_type(const at::Tensor& self, const at::Tensor& from) {
+  return (is_plain(self) && is_plain(from)) ||
+         self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }
 
 /// A CPU tensor without bytes.
@@ -138,17 +149,35 @@ void register_those_of_cpu(Library& aten) {
   }
 }
 
-/// Ops that are made of others by the type of device.
+/// Ops that choose by the type of device which ops they are made of.
 constexpr std::array kWhole = {
-    "lstm.input",     "lstm.data",  "gru.input",      "gru.data",     "rnn_tanh.input",
-    "rnn_tanh.data",  "rnn_relu.input", "rnn_relu.data", "lstm_cell", "gru_cell",
-    "rnn_tanh_cell",  "rnn_relu_cell",  "_weight_norm"};
+    "lstm.input",      "lstm.data",     "gru.input",     "gru.data",     "rnn_tanh.input",
+    "rnn_tanh.data",   "rnn_relu.input", "rnn_relu.data", "lstm_cell",    "gru_cell",
+    "rnn_tanh_cell",   "rnn_relu_cell", "_weight_norm"};
+/// Ops that choose by the type of device how their gradients are computed.
+constexpr std::array kWholeGradients = {"native_group_norm"};
 
-void register_composites(Library& library) {
+void register_whole(Library& library, DispatchKey key, const char* op, WholeOnHost::When when) {
+  library.impl(op, CppFunction::makeFromBoxedFunctor(
+                       std::make_unique<WholeOnHost>(aten_kernel(op, key), when)));
+}
+
+void register_composites(Library& library, DispatchKey key) {
   library.impl("dropout", &dropout);
-  for (const char* op : kWhole) {
-    library.impl(op, CppFunction::makeFromBoxedFunction<&run_whole_on_host>());
+  library.impl("_has_compatible_shallow_copy_type", &has_compatible_type);
+  for (const char* op : kWhole) register_whole(library, key, op, WholeOnHost::When::always);
+}
+
+void register_gradients(Library& library, DispatchKey key) {
+  for (const char* op : kWholeGradients) {
+    register_whole(library, key, op, WholeOnHost::When::gradients);
   }
+}
+
+/// Conjugates and negatives are resolved by copies, so copies take them as they are.
+void pass_to_copies(Library& aten) {
+  aten.impl("_copy_from", CppFunction::makeFallthrough());
+  aten.impl("_copy_from_and_resize", CppFunction::makeFallthrough());
 }
 
 /// Kernels stay registered as long as their library lives: until the end of the process.
@@ -164,8 +193,13 @@ void register_kernels() {
   Library& aten = new_library("aten", DispatchKey::PrivateUse1);
   register_own(aten);
   register_those_of_cpu(aten);
-  register_composites(aten);
-  register_composites(new_library("aten", DispatchKey::AutogradPrivateUse1));
+  register_composites(aten, DispatchKey::PrivateUse1);
+  Library& autograd = new_library("aten", DispatchKey::AutogradPrivateUse1);
+  register_composites(autograd, DispatchKey::AutogradPrivateUse1);
+  register_gradients(autograd, DispatchKey::AutogradPrivateUse1);
+  for (const DispatchKey key : {DispatchKey::Conjugate, DispatchKey::Negative}) {
+    pass_to_copies(new_library("aten", key));
+  }
   for (const DispatchKey key :
        {DispatchKey::SparsePrivateUse1, DispatchKey::SparseCsrPrivateUse1}) {
     new_library("_", key).fallback(CppFunction::makeFromBoxedFunction<&refuse_sparse>());

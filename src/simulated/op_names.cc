@@ -4,8 +4,13 @@
 
 namespace lowtide::simulated {
 
+namespace {
+
+constexpr std::string_view kNamespace = "aten::";
+
+}  // namespace
+
 std::vector<OpName> aten_ops_with(c10::DispatchKey key) {
-  constexpr std::string_view kNamespace = "aten::";
   std::vector<OpName> names;
   for (const c10::OperatorName& op :
        c10::Dispatcher::singleton().getAllOpNamesForDispatchKey(key)) {
@@ -14,6 +19,16 @@ std::vector<OpName> aten_ops_with(c10::DispatchKey key) {
     names.push_back({base, op.overload_name.empty() ? base : base + "." + op.overload_name});
   }
   return names;
+}
+
+c10::SafeKernelFunction aten_kernel(const std::string& full_name, c10::DispatchKey key) {
+  const std::size_t point = full_name.find('.');
+  const std::string overload =
+      point == std::string::npos ? "" : full_name.substr(point + 1);
+  const std::string name = std::string(kNamespace) + full_name.substr(0, point);
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow(name.c_str(), overload.c_str())
+      .getComputedKernelForDispatchKey(key);
 }
 
 }  // namespace lowtide::simulated

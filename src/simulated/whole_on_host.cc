@@ -100,6 +100,23 @@ class HostNode final : public torch::autograd::Node {
   Tensors results_;  ///< of the CPU
 };
 
+bool needs_gradient(const at::Tensor& tensor) {
+  return is_on_device(tensor) && at::GradMode::is_enabled() && tensor.requires_grad();
+}
+
+struct Arguments {
+  Arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i) {
+      visit_tensors(stack[i], [this](const at::Tensor& tensor) {
+        if (tensor.defined() && !is_plain(tensor)) are_plain = false;
+        if (needs_gradient(tensor)) need_gradients = true;
+      });
+    }
+  }
+  bool are_plain = true;
+  bool need_gradients = false;
+};
+
 class WholeCall {
  public:
   WholeCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {}
@@ -123,9 +140,7 @@ class WholeCall {
  private:
   at::Tensor taken_tensor(const at::Tensor& tensor) {
     at::Tensor host = lasting_host_view(tensor);
-    if (!is_on_device(tensor) || !at::GradMode::is_enabled() || !tensor.requires_grad()) {
-      return host;
-    }
+    if (!needs_gradient(tensor)) return host;
     host.set_requires_grad(true);
     edges_.push_back(torch::autograd::impl::gradient_edge(tensor));
     inputs_.push_back(host);
@@ -163,9 +178,14 @@ class WholeCall {
 
 }  // namespace
 
-void run_whole_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet,
-                       torch::jit::Stack* stack) {
-  WholeCall(op, *stack).run();
+void WholeOnHost::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                             torch::jit::Stack* stack) {
+  const Arguments arguments(op, *stack);
+  if (arguments.are_plain && (when_ == When::always || arguments.need_gradients)) {
+    WholeCall(op, *stack).run();
+  } else {
+    own_.callBoxed(op, keys, stack);
+  }
 }
 
 }  // namespace lowtide::simulated

@@ -8,6 +8,7 @@ program that orders its streams gives the bits that it gives on the CPU.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import types
 from typing import Any
@@ -19,20 +20,6 @@ from .. import InputError, _runtime
 
 #: Of the device type: ``tensor.to("simulated")``, ``torch.simulated``.
 NAME = "simulated"
-
-
-class Stream(torch.Stream):
-    """A stream of the simulated device."""
-
-    def __new__(cls, device: object = NAME, priority: int = 0, **kwargs: Any) -> Stream:
-        return super().__new__(cls, device=device, priority=priority, **kwargs)
-
-
-class Event(torch.Event):
-    """An event of the simulated device."""
-
-    def __new__(cls, enable_timing: bool = False, **kwargs: Any) -> Event:
-        return super().__new__(cls, device=NAME, enable_timing=enable_timing, **kwargs)
 
 
 def install(bytes: int, *, late: bool = True, seed: int = 0) -> types.ModuleType:
@@ -83,13 +70,20 @@ def _seed() -> int:
     return _runtime.simulated_generator().seed()
 
 
+def _device(device: object) -> contextlib.AbstractContextManager:
+    """A context with this device as the current one, as ``torch.cuda.device``."""
+    index = device if isinstance(device, int) else torch.device(device).index
+    return torch.accelerator.device_index(index or 0)
+
+
 def _device_module() -> types.ModuleType:
     """What PyTorch asks of ``torch.<device type>``, by the names that ``torch.cuda`` has."""
     module = types.ModuleType(f"torch.{NAME}", __doc__)
     accelerator: Any = torch.accelerator
     module.__dict__.update(
-        Stream=Stream,
-        Event=Event,
+        Stream=torch.Stream,  # of the accelerator that there is
+        Event=torch.Event,
+        _initialized=True,
         is_available=lambda: True,
         is_initialized=lambda: True,
         _is_in_bad_fork=lambda: False,
@@ -97,6 +91,7 @@ def _device_module() -> types.ModuleType:
         device_count=lambda: 1,
         current_device=lambda: 0,
         set_device=accelerator.set_device_index,
+        device=_device,
         get_device_name=lambda device=None: NAME,
         get_amp_supported_dtype=lambda: [torch.bfloat16, torch.float16],
         is_bf16_supported=lambda: True,
@@ -111,7 +106,7 @@ def _device_module() -> types.ModuleType:
         set_rng_state_all=lambda states: _set_rng_state(states[0]),
         default_generators=(_runtime.simulated_generator(),),
         synchronize=accelerator.synchronize,
-        stream=lambda stream: stream,
+        stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
         current_stream=accelerator.current_stream,
         default_stream=lambda device=None: torch.Stream(
             stream_id=0, device_index=0,
