@@ -19,11 +19,27 @@ constexpr c10::DispatchKey kAutocast = c10::DispatchKey::AutocastPrivateUse1;
 
 /// Ops that the CPU's autocast runs in the lower precision, and those that it runs in the widest
 /// type of their arguments. It runs all its others in float32.
-const std::set<std::string> kInLowerPrecision = {
-    "conv1d", "conv2d", "conv3d", "bmm", "mm", "linalg_vecdot", "baddbmm", "addmm",
-    "_addmm_activation", "addbmm", "linear", "_convolution", "matmul", "conv_tbc",
-    "mkldnn_rnn_layer", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "prelu",
-    "scaled_dot_product_attention", "_native_multi_head_attention"};
+const std::set<std::string> kInLowerPrecision = {"conv1d",
+                                                 "conv2d",
+                                                 "conv3d",
+                                                 "bmm",
+                                                 "mm",
+                                                 "linalg_vecdot",
+                                                 "baddbmm",
+                                                 "addmm",
+                                                 "_addmm_activation",
+                                                 "addbmm",
+                                                 "linear",
+                                                 "_convolution",
+                                                 "matmul",
+                                                 "conv_tbc",
+                                                 "mkldnn_rnn_layer",
+                                                 "conv_transpose1d",
+                                                 "conv_transpose2d",
+                                                 "conv_transpose3d",
+                                                 "prelu",
+                                                 "scaled_dot_product_attention",
+                                                 "_native_multi_head_attention"};
 const std::set<std::string> kInWidest = {"stack", "cat", "index_copy"};
 
 std::size_t first_argument(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {

@@ -2,8 +2,8 @@
 
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 
-#include <cstring>
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <utility>
 

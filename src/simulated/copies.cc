@@ -55,8 +55,8 @@ void copy_within(const at::Tensor& from, const at::Tensor& to) {
 at::Tensor staged(const at::Tensor& from, const at::Tensor& to) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   at::Tensor stage = at::detail::empty_strided_generic(
-      to.sizes(), to.strides(), &pinned_allocator(),
-      c10::DispatchKeySet(c10::DispatchKey::CPU), to.scalar_type());
+      to.sizes(), to.strides(), &pinned_allocator(), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      to.scalar_type());
   if (to.is_conj()) stage._set_conj(true);
   if (to.is_neg()) stage._set_neg(true);
   return stage.copy_(from);

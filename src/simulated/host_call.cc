@@ -59,8 +59,7 @@ class HostCall {
   }
 
   static bool is_generator(const c10::Argument& argument) {
-    return argument.type()->isSubtypeOf(
-        *c10::OptionalType::create(c10::GeneratorType::get()));
+    return argument.type()->isSubtypeOf(*c10::OptionalType::create(c10::GeneratorType::get()));
   }
 
   c10::IValue generator_for(const c10::IValue& value) {
@@ -82,8 +81,8 @@ class HostCall {
   void give_results() {
     const std::size_t count = op_.schema().returns().size();
     for (std::size_t i = stack_.size() - count; i < stack_.size(); ++i) {
-      stack_[i] = with_tensors(stack_[i],
-                               [this](const at::Tensor& tensor) { return views_.to_device(tensor); });
+      stack_[i] = with_tensors(
+          stack_[i], [this](const at::Tensor& tensor) { return views_.to_device(tensor); });
     }
     for (const c10::Storage& storage : views_.new_storages()) effects_.has_made(storage);
   }

@@ -80,9 +80,8 @@ at::Tensor HostViews::to_host(const at::Tensor& tensor) {
 }
 
 c10::Storage HostViews::host_storage(const c10::Storage& device) {
-  const auto known = std::ranges::find_if(storages_, [&](const StoragePair& pair) {
-    return pair.device.is_alias_of(device);
-  });
+  const auto known = std::ranges::find_if(
+      storages_, [&](const StoragePair& pair) { return pair.device.is_alias_of(device); });
   if (known != storages_.end()) return known->host;
   void* const data = state().memory.to_host(device.mutable_data());
   c10::Storage host = make_storage({data, kHost}, device.nbytes(), c10::GetCPUAllocator());
@@ -91,9 +90,8 @@ c10::Storage HostViews::host_storage(const c10::Storage& device) {
 }
 
 c10::Storage HostViews::device_storage(const c10::Storage& host) {
-  const auto known = std::ranges::find_if(storages_, [&](const StoragePair& pair) {
-    return pair.host.is_alias_of(host);
-  });
+  const auto known = std::ranges::find_if(
+      storages_, [&](const StoragePair& pair) { return pair.host.is_alias_of(host); });
   if (known != storages_.end()) return known->device;
   const std::size_t bytes = host.nbytes();
   c10::DataPtr data = adopted(host.set_data_ptr(c10::DataPtr(nullptr, kHost)), bytes);

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/EmptyTensor.h>
 #include <ATen/NativeFunctions.h>
+#include <ATen/Operators.h>
+#include <ATen/native/TensorFactories.h>
 #include <ATen/native/transformers/attention.h>
 #include <torch/library.h>
 
@@ -11,6 +13,8 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "simulated/allocator.h"
 #include "simulated/copies.h"
@@ -54,6 +58,16 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride,
                                            at::dtype_or_default(type));
 }
 
+/// Zeros without bytes, of which most ops make something without reading them.
+at::Tensor zeros_without_bytes(at::IntArrayRef size, std::optional<at::ScalarType> type,
+                               std::optional<at::Layout> layout, std::optional<at::Device> device,
+                               std::optional<bool> pinned) {
+  require_plain(device, layout, pinned);
+  static at::native::ZeroTensorAllocator no_bytes(kDevice);
+  const c10::DispatchKeySet keys{DispatchKey::PrivateUse1, DispatchKey::ZeroTensor};
+  return at::detail::empty_generic(size, &no_bytes, keys, at::dtype_or_default(type), std::nullopt);
+}
+
 at::Tensor& set_to_nothing(at::Tensor& self) {
   const c10::Storage nothing(c10::Storage::use_byte_size_t(), 0, allocator().allocate(0),
                              &allocator(), true);
@@ -94,12 +108,20 @@ bool has_compatible_type(const at::Tensor& self, const at::Tensor& from) {
          self.unsafeGetTensorImpl()->has_compatible_shallow_copy_type(from.key_set());
 }
 
-/// A CPU tensor without bytes.
+std::vector<std::int64_t> numbers(c10::SymIntArrayRef values) {
+  std::vector<std::int64_t> numbers;
+  for (const c10::SymInt& value : values) numbers.push_back(value.guard_int(__FILE__, __LINE__));
+  return numbers;
+}
+
+/// A CPU tensor without bytes, also for one that a tracer has.
 at::Tensor shape_of(const at::Tensor& tensor) {
-  if (!tensor.defined()) return tensor;
-  const c10::Storage nothing(c10::Storage::use_byte_size_t(), 0,
-                             c10::DataPtr(nullptr, c10::Device(at::kCPU)), nullptr, false);
-  at::Tensor shape = tensor_over(nothing, c10::DispatchKeySet(DispatchKey::CPU), tensor);
+  c10::Storage nothing(c10::Storage::use_byte_size_t(), 0,
+                       c10::DataPtr(nullptr, c10::Device(at::kCPU)), nullptr, false);
+  at::Tensor shape = at::detail::make_tensor<c10::TensorImpl>(
+      std::move(nothing), c10::DispatchKeySet(DispatchKey::CPU), tensor.dtype());
+  shape.unsafeGetTensorImpl()->set_sizes_and_strides(numbers(tensor.sym_sizes()),
+                                                     numbers(tensor.sym_strides()));
   return shape.set_requires_grad(tensor.requires_grad());
 }
 
@@ -108,20 +130,34 @@ std::int64_t choose_attention(const at::Tensor& query, const at::Tensor& key,
                               const at::Tensor& value, const std::optional<at::Tensor>& mask,
                               double dropout, bool is_causal, std::optional<double> scale,
                               bool grouped) {
-  const auto mask_shape = mask ? std::optional(shape_of(*mask)) : std::nullopt;
-  return at::_fused_sdp_choice(shape_of(query), shape_of(key), shape_of(value), mask_shape, dropout,
-                               is_causal, scale, grouped);
+  const bool is_masked = mask.has_value() && mask->defined();
+  const auto mask_shape = is_masked ? std::optional(shape_of(*mask)) : std::nullopt;
+  return at::_ops::_fused_sdp_choice::redispatch(c10::DispatchKeySet(DispatchKey::CPU),
+                                                 shape_of(query), shape_of(key), shape_of(value),
+                                                 mask_shape, dropout, is_causal, scale, grouped);
 }
 
 /// Ops with kernels of our own: what the CPU's would do to a view of the storage is not enough.
-const std::set<std::string> kOwn = {
-    "empty.memory_format", "empty_strided", "as_strided", "view", "_reshape_alias", "unfold",
-    "set_.source_Storage_storage_offset", "set_.source_Storage", "set_.source_Tensor", "set_",
-    "record_stream", "_pack_padded_sequence", "_copy_from", "_copy_from_and_resize"};
+const std::set<std::string> kOwn = {"empty.memory_format",
+                                    "empty_strided",
+                                    "as_strided",
+                                    "view",
+                                    "_reshape_alias",
+                                    "unfold",
+                                    "set_.source_Storage_storage_offset",
+                                    "set_.source_Storage",
+                                    "set_.source_Tensor",
+                                    "set_",
+                                    "_efficientzerotensor",
+                                    "record_stream",
+                                    "_pack_padded_sequence",
+                                    "_copy_from",
+                                    "_copy_from_and_resize"};
 
 void register_own(Library& aten) {
   aten.impl("empty.memory_format", &empty);
   aten.impl("empty_strided", &empty_strided);
+  aten.impl("_efficientzerotensor", &zeros_without_bytes);
   aten.impl("as_strided", &at::native::as_strided_tensorimpl);
   aten.impl("view", &at::native::view);
   aten.impl("_reshape_alias", &at::native::_reshape_alias);
@@ -150,10 +186,10 @@ void register_those_of_cpu(Library& aten) {
 }
 
 /// Ops that choose by the type of device which ops they are made of.
-constexpr std::array kWhole = {
-    "lstm.input",      "lstm.data",     "gru.input",     "gru.data",     "rnn_tanh.input",
-    "rnn_tanh.data",   "rnn_relu.input", "rnn_relu.data", "lstm_cell",    "gru_cell",
-    "rnn_tanh_cell",   "rnn_relu_cell", "_weight_norm"};
+constexpr std::array kWhole = {"lstm.input",     "lstm.data",     "gru.input",      "gru.data",
+                               "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data",
+                               "lstm_cell",      "gru_cell",      "rnn_tanh_cell",  "rnn_relu_cell",
+                               "_weight_norm"};
 /// Ops that choose by the type of device how their gradients are computed.
 constexpr std::array kWholeGradients = {"native_group_norm"};
 
@@ -193,10 +229,11 @@ void register_kernels() {
   Library& aten = new_library("aten", DispatchKey::PrivateUse1);
   register_own(aten);
   register_those_of_cpu(aten);
-  register_composites(aten, DispatchKey::PrivateUse1);
+  // Autograd first: its own kernels are others where the device has a kernel.
   Library& autograd = new_library("aten", DispatchKey::AutogradPrivateUse1);
   register_composites(autograd, DispatchKey::AutogradPrivateUse1);
   register_gradients(autograd, DispatchKey::AutogradPrivateUse1);
+  register_composites(aten, DispatchKey::PrivateUse1);
   for (const DispatchKey key : {DispatchKey::Conjugate, DispatchKey::Negative}) {
     pass_to_copies(new_library("aten", key));
   }

@@ -25,8 +25,7 @@ std::unique_ptr<std::byte[]> copy_of(const std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-LateEffects::LateEffects(StreamId stream)
-    : stream_(stream), active_(state().streams.may_race()) {}
+LateEffects::LateEffects(StreamId stream) : stream_(stream), active_(state().streams.may_race()) {}
 
 void LateEffects::will_write(const at::Tensor& tensor) {
   if (!active_ || tensor.numel() == 0) return;

@@ -15,11 +15,12 @@
 namespace lowtide::simulated {
 namespace {
 
-using StatArray = c10::CachingAllocator::StatArray;
+using c10::CachingAllocator::StatArray;
 
 [[noreturn]] void refused_by_system(Bytes bytes) {
-  throw Error(fmt::format("the system refuses {} for the simulated device: {}; install a smaller one",
-                          format_bytes(bytes), std::strerror(errno)));
+  throw Error(
+      fmt::format("the system refuses {} for the simulated device: {}; install a smaller one",
+                  format_bytes(bytes), std::strerror(errno)));
 }
 
 std::size_t index_of(c10::CachingAllocator::StatType type) {
@@ -31,8 +32,8 @@ c10::CachingAllocator::Stat& all_pools(StatArray& stats) {
 }
 
 std::vector<StatArray*> arrays_of(c10::CachingDeviceAllocator::DeviceStats& stats) {
-  return {&stats.allocation,      &stats.active,       &stats.allocated_bytes,
-          &stats.reserved_bytes,  &stats.active_bytes, &stats.requested_bytes};
+  return {&stats.allocation,     &stats.active,       &stats.allocated_bytes,
+          &stats.reserved_bytes, &stats.active_bytes, &stats.requested_bytes};
 }
 
 }  // namespace

@@ -101,7 +101,7 @@ class Memory {
   TwoMappings mappings_;
   Streams& streams_;
   mutable std::mutex mutex_;
-  packing::Holes holes_;  ///< of all bytes: it never grows
+  packing::Holes holes_;                     ///< of all bytes: it never grows
   std::unordered_map<Bytes, Block> blocks_;  ///< by offset
   std::vector<Awaited> awaited_;             ///< not in holes_ yet
   std::vector<Awaited> recent_;              ///< in holes_, with work of the stream that had them

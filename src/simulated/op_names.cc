@@ -23,8 +23,7 @@ std::vector<OpName> aten_ops_with(c10::DispatchKey key) {
 
 c10::SafeKernelFunction aten_kernel(const std::string& full_name, c10::DispatchKey key) {
   const std::size_t point = full_name.find('.');
-  const std::string overload =
-      point == std::string::npos ? "" : full_name.substr(point + 1);
+  const std::string overload = point == std::string::npos ? "" : full_name.substr(point + 1);
   const std::string name = std::string(kNamespace) + full_name.substr(0, point);
   return c10::Dispatcher::singleton()
       .findSchemaOrThrow(name.c_str(), overload.c_str())

@@ -16,8 +16,7 @@ namespace {
 
 /// A block that only its owner releases, whatever ops do with addresses in it.
 std::shared_ptr<std::byte> kept_block(Bytes bytes) {
-  std::byte* const data =
-      state().memory.allocate_kept(std::max<Bytes>(bytes, 1), current_stream());
+  std::byte* const data = state().memory.allocate_kept(std::max<Bytes>(bytes, 1), current_stream());
   return {data, [](std::byte* block) { state().memory.release_kept(block); }};
 }
 

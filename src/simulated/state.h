@@ -15,8 +15,7 @@ inline const c10::Device kDevice(kDeviceType, 0);
 
 /// What the one simulated device of a process has.
 struct State {
-  State(Bytes bytes, bool late, std::uint64_t seed)
-      : streams(late, seed), memory(bytes, streams) {}
+  State(Bytes bytes, bool late, std::uint64_t seed) : streams(late, seed), memory(bytes, streams) {}
   Streams streams;
   Memory memory;
 };

@@ -94,7 +94,7 @@ class Streams {
   std::mt19937_64 random_;
   double zeal_ = 0;  ///< the chance that a stream does its next piece of work before it must
   int calls_ = 0;
-  std::deque<Queue> queues_;  ///< by stream
+  std::deque<Queue> queues_;                         ///< by stream
   std::vector<std::shared_ptr<const void>> owners_;  ///< of copies that are done
 };
 

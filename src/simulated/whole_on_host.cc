@@ -14,6 +14,7 @@
 #include "simulated/allocator.h"
 #include "simulated/generator.h"
 #include "simulated/host_views.h"
+#include "simulated/late_effects.h"
 #include "simulated/state.h"
 #include "simulated/value_tensors.h"
 
@@ -77,7 +78,7 @@ class HostNode final : public torch::autograd::Node {
 
   Tensors apply(Tensors&& gradients) override {
     TORCH_CHECK(!results_.empty(), "the graph of this backward pass was freed; give "
-                "retain_graph=True to the pass before");
+                                   "retain_graph=True to the pass before");
     TORCH_CHECK_NOT_IMPLEMENTED(!at::GradMode::is_enabled(),
                                 "the simulated device has no second derivative of this op");
     state().streams.finish(current_stream());
@@ -125,8 +126,8 @@ class WholeCall {
     state().streams.finish(current_stream());
     const std::size_t first = stack_.size() - op_.schema().arguments().size();
     for (std::size_t i = first; i < stack_.size(); ++i) {
-      stack_[i] = with_tensors(
-          stack_[i], [this](const at::Tensor& tensor) { return taken_tensor(tensor); });
+      stack_[i] = with_tensors(stack_[i],
+                               [this](const at::Tensor& tensor) { return taken_tensor(tensor); });
     }
     {
       const device::Serving serving(kernel_source());
@@ -149,12 +150,15 @@ class WholeCall {
 
   void give_results() {
     Tensors hosts, devices;
+    LateEffects effects(current_stream());
     const std::size_t count = op_.schema().returns().size();
     for (std::size_t i = stack_.size() - count; i < stack_.size(); ++i) {
       hosts.push_back(stack_[i].toTensor());
       devices.push_back(lasting_device_view(hosts.back()));
       stack_[i] = devices.back();
+      effects.has_made(devices.back().storage());
     }
+    effects.defer();
     if (inputs_.empty()) return;
     const auto node = c10::make_intrusive<HostNode>(std::move(edges_), std::move(inputs_));
     for (std::size_t i = 0; i < hosts.size(); ++i) add_history(node, hosts[i], devices[i]);

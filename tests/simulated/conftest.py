@@ -4,7 +4,6 @@ import gc
 
 import pytest
 import torch
-
 from lowtide.pytorch import simulated
 
 pytest.register_assert_rewrite("both_devices")

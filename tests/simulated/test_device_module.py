@@ -1,11 +1,14 @@
 """What PyTorch asks of a device module, and torch.accelerator."""
 
 import io
-
-import pytest
-import torch
+import subprocess
+import sys
 
 import lowtide
+import pytest
+import torch
+from torch._dispatch.python import enable_python_dispatcher
+from torch.fx.experimental.proxy_tensor import make_fx
 from lowtide.pytorch import simulated
 
 
@@ -41,6 +44,23 @@ def test_tensors_are_saved_and_loaded():
         file.seek(0)
         loaded = torch.load(file, map_location=place)["x"]
         assert loaded.device.type == place and loaded.cpu().tolist() == x.cpu().tolist()
+
+
+TOO_LATE = """
+import torch
+import lowtide
+from lowtide.pytorch import simulated
+torch.ones(3, requires_grad=True).sum().backward()
+try:
+    simulated.install(bytes=1 << 20)
+except lowtide.InputError as error:
+    print(error)
+"""
+
+
+def test_a_device_after_the_first_backward_pass_is_refused():
+    run = subprocess.run([sys.executable, "-c", TOO_LATE], capture_output=True, text=True)
+    assert "before the first backward pass" in run.stdout, run.stderr
 
 
 def test_a_second_device_is_refused():
@@ -81,3 +101,26 @@ def test_gradients_are_scaled():
     scaler.step(optimizer)
     scaler.update()
     assert w.tolist() == [-1.0] * 3
+
+
+def test_a_graph_is_traced_and_compiled():
+    def attention(q, k, v):
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).sum()
+
+    parts = [torch.randn(2, 3, 4, 8, device="simulated", requires_grad=True) for _ in range(3)]
+    graph = make_fx(attention, tracing_mode="symbolic")(*parts)
+    assert "_scaled_dot_product_flash_attention_for_cpu" in graph.code
+    assert torch.equal(graph(*parts).cpu(), attention(*parts).cpu())
+    compiled = torch.compile(attention, backend="aot_eager")
+    assert torch.equal(compiled(*parts).cpu(), attention(*parts).cpu())
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU], ids=lambda kind: kind.__name__)
+def test_recurrent_models_are_traced_as_other_ops(kind):
+    model = kind(3, 4).to("simulated")
+    x = torch.randn(5, 2, 3, device="simulated")
+    with enable_python_dispatcher():
+        graph = make_fx(lambda x: model(x)[0], tracing_mode="fake", _allow_non_fake_inputs=True)(x)
+    assert kind.__name__.lower() + ".input" not in graph.code
+    torch.testing.assert_close(graph(x).cpu(), model(x)[0].cpu())

@@ -60,7 +60,7 @@ def test_peaks_and_scratch_are_counted():
     torch.simulated.reset_peak_memory_stats()
     x.sort()
     assert torch.simulated.memory_allocated() == 1 << 20
-    assert torch.simulated.max_memory_allocated() >= 4 << 20  # values, and indices of twice the bytes
+    assert torch.simulated.max_memory_allocated() >= 4 << 20  # with indices of 8 bytes
     free, total = torch.simulated.mem_get_info()
     assert (total, total - free) == (BYTES, 1 << 20)
 

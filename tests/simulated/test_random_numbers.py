@@ -2,6 +2,7 @@
 
 import torch
 from both_devices import assert_same_bits
+from torch.nn import functional as F
 
 
 def test_draws_are_those_of_the_cpu():
@@ -12,9 +13,9 @@ def test_draws_are_those_of_the_cpu():
                 torch.bernoulli(x), torch.multinomial(x, 5), torch.poisson(x), torch.rand_like(x),
                 torch.randn_like(x), torch.normal(x, 1.0), x.clone().exponential_(),
                 x.clone().uniform_(2, 3), x.clone().random_(), x.clone().cauchy_(),
-                torch.nn.functional.dropout(x, 0.4), torch.nn.functional.alpha_dropout(x, 0.4, True),
-                torch.native_dropout(x, 0.4, True)[0], torch.nn.functional.rrelu(x - 1, training=True),
-                torch.nn.functional.gumbel_softmax(x)]
+                F.dropout(x, 0.4), F.alpha_dropout(x, 0.4, True),
+                torch.native_dropout(x, 0.4, True)[0], F.rrelu(x - 1, training=True),
+                F.gumbel_softmax(x)]
 
     assert_same_bits(program)
 
@@ -24,7 +25,7 @@ def test_the_device_draws_from_its_own_generator():
     alone = torch.randn(4)
     torch.manual_seed(5)
     torch.randn(9, device="simulated")
-    torch.nn.functional.dropout(torch.ones(9, device="simulated"), 0.5)
+    F.dropout(torch.ones(9, device="simulated"), 0.5)
     torch.native_dropout(torch.ones(9, device="simulated"), 0.5, True)
     assert torch.equal(torch.randn(4), alone)
 

@@ -186,7 +186,8 @@ def test_copies_of_conjugates():
     def program(device):
         z = torch.randn(4, dtype=torch.complex64).to(device)
         into = torch.empty(4, dtype=torch.complex64, device=device)
-        return [into.copy_(z.conj()), z.conj().cpu(), z.conj().imag.cpu().contiguous(), z.conj().cpu().to(device)]
+        return [into.copy_(z.conj()), z.conj().cpu(), z.conj().imag.cpu().contiguous(),
+                z.conj().cpu().to(device)]
 
     assert_same_bits(program)
 
@@ -202,7 +203,8 @@ def test_indices():
                  x.masked_fill(x < 0, 1.0), x.where(x > 0, 0.5), x.nonzero().float(),
                  x.topk(2)[0], x.sort(0)[0], x.cumsum(0), x.roll(1, 0), x.unfold(0, 2, 1)]
         sum(part.square().sum() for part in parts).backward()
-        return parts + [x.grad, rows.unique(), torch.bincount(rows), x.unique(return_counts=True)[1]]
+        return parts + [x.grad, rows.unique(), torch.bincount(rows),
+                        x.unique(return_counts=True)[1]]
 
     assert_same_bits(program)
 

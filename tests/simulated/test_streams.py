@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-
 from lowtide.pytorch import simulated
 
 SEEDS = range(100)
@@ -240,8 +239,11 @@ def trained(seed):
     return tuple(p.detach().cpu().numpy().tobytes() for p in model.parameters())
 
 
-def test_the_order_never_changes_what_an_ordered_program_computes():
-    assert len({trained(seed) for seed in SEEDS}) == 1
+@pytest.mark.parametrize("seeds", [
+    pytest.param(SEEDS, id="usual"),
+    pytest.param(range(100, 5000), id="more", marks=pytest.mark.sweep)])
+def test_the_order_never_changes_what_an_ordered_program_computes(seeds):
+    assert len({trained(seed) for seed in seeds}) == 1
 
 
 def test_a_backward_pass_on_a_side_stream():

@@ -9,6 +9,7 @@ program that orders its streams gives the bits that it gives on the CPU.
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import types
 from typing import Any
@@ -40,6 +41,7 @@ def install(bytes: int, *, late: bool = True, seed: int = 0) -> types.ModuleType
     backend_registration.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, module)
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
+    _start_autograd()
     return module
 
 
@@ -47,6 +49,16 @@ def reseed(seed: int) -> None:
     """Draws the order of the streams' work from another seed, from now on. Ends all work first."""
     _require_int("seed", seed)
     _runtime.reseed_simulated(seed % 2**64)
+
+
+def _start_autograd() -> None:
+    """Autograd makes its threads, one for each device that there is, in its first backward pass."""
+    try:
+        with torch.enable_grad():
+            torch.zeros((), device=NAME, requires_grad=True).mul(1).backward()
+    except RuntimeError as error:
+        raise InputError("the simulated device must be installed before the first backward pass of "
+                         "the process: autograd counts the devices there") from error
 
 
 def _require_int(name: str, value: object) -> None:
@@ -79,6 +91,7 @@ def _device(device: object) -> contextlib.AbstractContextManager:
 def _device_module() -> types.ModuleType:
     """What PyTorch asks of ``torch.<device type>``, by the names that ``torch.cuda`` has."""
     module = types.ModuleType(f"torch.{NAME}", __doc__)
+    owner = os.getpid()
     accelerator: Any = torch.accelerator
     module.__dict__.update(
         Stream=torch.Stream,  # of the accelerator that there is
@@ -86,7 +99,7 @@ def _device_module() -> types.ModuleType:
         _initialized=True,
         is_available=lambda: True,
         is_initialized=lambda: True,
-        _is_in_bad_fork=lambda: False,
+        _is_in_bad_fork=lambda: os.getpid() != owner,
         init=lambda: None,
         device_count=lambda: 1,
         current_device=lambda: 0,

@@ -1,7 +1,6 @@
-#include "simulated/backend.h"
-
 #include <torch/csrc/Generator.h>
 
+#include "simulated/backend.h"
 #include "simulated/generator.h"
 #include "tensors.h"
 
