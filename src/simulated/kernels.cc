@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "simulated/allocator.h"
+#include "simulated/cells.h"
 #include "simulated/copies.h"
 #include "simulated/guard.h"
 #include "simulated/host_call.h"
@@ -200,6 +201,8 @@ void register_whole(Library& library, DispatchKey key, const char* op, WholeOnHo
 
 void register_composites(Library& library, DispatchKey key) {
   library.impl("dropout", &dropout);
+  library.impl("_thnn_fused_lstm_cell", &lstm_cell_of_parts);
+  library.impl("_thnn_fused_gru_cell", &gru_cell_of_parts);
   library.impl("_has_compatible_shallow_copy_type", &has_compatible_type);
   for (const char* op : kWhole) register_whole(library, key, op, WholeOnHost::When::always);
 }

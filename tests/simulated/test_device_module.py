@@ -7,9 +7,9 @@ import sys
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch import simulated
 from torch._dispatch.python import enable_python_dispatcher
 from torch.fx.experimental.proxy_tensor import make_fx
-from lowtide.pytorch import simulated
 
 
 def test_torch_accelerator():
