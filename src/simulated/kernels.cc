@@ -191,7 +191,7 @@ constexpr std::array kWhole = {"lstm.input",     "lstm.data",     "gru.input",  
                                "rnn_tanh.input", "rnn_tanh.data", "rnn_relu.input", "rnn_relu.data",
                                "lstm_cell",      "gru_cell",      "rnn_tanh_cell",  "rnn_relu_cell",
                                "_weight_norm"};
-/// Ops that choose by the type of device how their gradients are computed.
+/// Ops whose gradients have another layout on the CPU than elsewhere.
 constexpr std::array kWholeGradients = {"native_group_norm"};
 
 void register_whole(Library& library, DispatchKey key, const char* op, WholeOnHost::When when) {
@@ -209,7 +209,7 @@ void register_composites(Library& library, DispatchKey key) {
 
 void register_gradients(Library& library, DispatchKey key) {
   for (const char* op : kWholeGradients) {
-    register_whole(library, key, op, WholeOnHost::When::gradients);
+    register_whole(library, key, op, WholeOnHost::When::gradients_in_other_layouts);
   }
 }
 

@@ -111,11 +111,13 @@ struct Arguments {
       visit_tensors(stack[i], [this](const at::Tensor& tensor) {
         if (tensor.defined() && !is_plain(tensor)) are_plain = false;
         if (needs_gradient(tensor)) need_gradients = true;
+        if (tensor.defined() && is_plain(tensor) && !tensor.is_contiguous()) are_contiguous = false;
       });
     }
   }
   bool are_plain = true;
   bool need_gradients = false;
+  bool are_contiguous = true;
 };
 
 class WholeCall {
@@ -185,7 +187,9 @@ class WholeCall {
 void WholeOnHost::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                              torch::jit::Stack* stack) {
   const Arguments arguments(op, *stack);
-  if (arguments.are_plain && (when_ == When::always || arguments.need_gradients)) {
+  const bool is_asked =
+      when_ == When::always || (arguments.need_gradients && !arguments.are_contiguous);
+  if (arguments.are_plain && is_asked) {
     WholeCall(op, *stack).run();
   } else {
     own_.callBoxed(op, keys, stack);

@@ -15,10 +15,10 @@ namespace lowtide::simulated {
 /// framework's own kernel.
 class WholeOnHost final : public c10::OperatorKernel {
  public:
-  enum class When : std::uint8_t { always, gradients };
+  enum class When : std::uint8_t { always, gradients_in_other_layouts };
 
-  /// `own`: the framework's kernel. `when`: whether that also runs where no argument needs
-  /// gradients.
+  /// `own`: the framework's kernel. `when`: always, or where an argument needs gradients and one is
+  /// not contiguous.
   WholeOnHost(c10::SafeKernelFunction own, When when) : own_(std::move(own)), when_(when) {}
   void operator()(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                   torch::jit::Stack* stack);

@@ -286,3 +286,22 @@ def test_factories():
                 torch.scalar_tensor(3, device=device), torch.zeros(3, device=device).new_ones(2)]
 
     assert_same_bits(program)
+
+
+def test_second_derivatives():
+    def program(device):
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Conv2d(2, 4, 3), nn.GroupNorm(2, 4), nn.Tanh()).to(device)
+        x = torch.randn(2, 2, 5, 5).to(device).requires_grad_()
+        (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        return [slope, x.grad] + [p.grad for p in model.parameters() if p.grad is not None]
+
+    assert_same_bits(program)
+
+
+def test_a_second_derivative_of_a_recurrent_model_is_refused():
+    x = torch.randn(3, 2, 4).to("simulated").requires_grad_()
+    y = nn.LSTM(4, 4).to("simulated")(x)[0]
+    with pytest.raises(NotImplementedError, match="no second derivative"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)
