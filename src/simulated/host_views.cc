@@ -93,10 +93,8 @@ c10::Storage HostViews::device_storage(const c10::Storage& host) {
   const auto known = std::ranges::find_if(
       storages_, [&](const StoragePair& pair) { return pair.host.is_alias_of(host); });
   if (known != storages_.end()) return known->device;
-  const std::size_t bytes = host.nbytes();
-  c10::DataPtr data = adopted(host.set_data_ptr(c10::DataPtr(nullptr, kHost)), bytes);
-  c10::Storage device = make_storage(std::move(data), bytes, &allocator());
-  storages_.push_back({device, host, nullptr, bytes});
+  const c10::Storage device = device_storage_over(host);
+  storages_.push_back({device, host, host.data(), host.nbytes()});
   new_storages_.push_back(device);
   return device;
 }
