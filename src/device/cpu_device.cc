@@ -8,26 +8,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <fstream>
 #include <memory>
-#include <mutex>
-#include <type_traits>
 
 #include "device/block.h"
 #include "device/device.h"
+#include "device/generator_state.h"
 #include "packing/packing.h"
 
 namespace lowtide::device {
 namespace {
-
-/// The generator's whole state, without the allocations of its own get_state().
-struct GeneratorState {
-  at::mt19937_data_pod engine;
-  std::optional<float> next_float;
-  std::optional<double> next_double;
-};
-static_assert(std::is_trivially_copyable_v<GeneratorState>);
 
 at::CPUGeneratorImpl& generator() {
   return *at::check_generator<at::CPUGeneratorImpl>(at::detail::getDefaultCPUGenerator());
@@ -99,24 +89,12 @@ class CpuDevice final : public ComputeDevice {
     return std::make_shared<Service>(source, unordered);
   }
 
-  Bytes generator_state_bytes() const override { return sizeof(GeneratorState); }
+  Bytes generator_state_bytes() const override { return cpu_generator_state_bytes(); }
 
-  void save_generator(std::byte* state) const override {
-    const std::scoped_lock lock(generator().mutex_);
-    const GeneratorState now{generator().engine().data(), generator().next_float_normal_sample(),
-                             generator().next_double_normal_sample()};
-    std::memcpy(state, &now, sizeof now);
-  }
+  void save_generator(std::byte* state) const override { save_cpu_generator(generator(), state); }
 
   void restore_generator(const std::byte* state) const override {
-    GeneratorState then;
-    std::memcpy(&then, state, sizeof then);
-    at::mt19937 engine;
-    engine.set_data(then.engine);
-    const std::scoped_lock lock(generator().mutex_);
-    generator().set_engine(engine);
-    generator().set_next_float_normal_sample(then.next_float);
-    generator().set_next_double_normal_sample(then.next_double);
+    restore_cpu_generator(generator(), state);
   }
 
   void synchronize() const override {}

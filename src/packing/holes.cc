@@ -54,6 +54,8 @@ Bytes Holes::end() const {
   return offset + size == top_ ? offset : top_;
 }
 
+Bytes Holes::largest() const { return by_size_.empty() ? 0 : by_size_.rbegin()->first; }
+
 Holes::ByOffset::iterator Holes::find(Bytes bytes, Fit fit) {
   switch (fit) {
     case Fit::first: return first(bytes);

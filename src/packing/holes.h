@@ -26,6 +26,7 @@ class Holes {
 
   Bytes top() const { return top_; }  ///< the highest end of all ranges taken so far
   Bytes end() const;                  ///< the highest end of ranges in use
+  Bytes largest() const;              ///< bytes of the largest hole; 0 when there is none
 
  private:
   using ByOffset = std::map<Bytes, Bytes>;  // offset, size

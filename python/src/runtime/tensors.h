@@ -11,6 +11,7 @@ namespace lowtide::python {
 
 void bind_executor(py::module_& module);
 void bind_differentiable(py::module_& module);
+void bind_simulated(py::module_& module);
 
 /// Throws TypeError for a list with something else than tensors.
 std::vector<at::Tensor> unwrapped(const py::sequence& tensors);

@@ -1,0 +1,38 @@
+"""The process of these tests has a simulated device; other tests have processes of their own."""
+
+import gc
+
+import pytest
+import torch
+from lowtide.pytorch import simulated
+
+pytest.register_assert_rewrite("both_devices")
+
+BYTES = 256 << 20
+
+simulated.install(bytes=BYTES, seed=1)
+
+
+def pytest_collection_finish():
+    """The modules that are loaded by now stay, so that no collection looks through them."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """At the sizes of tests threads cost more than they give."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """A test leaves no memory of the device behind."""
+    yield
+    gc.collect()
+    torch.simulated.synchronize()
+    torch.simulated.empty_cache()
+    assert torch.simulated.memory_allocated() == 0
