@@ -81,6 +81,8 @@ class CpuDevice final : public ComputeDevice {
 
   c10::Device torch_device() const override { return c10::Device(c10::DeviceType::CPU); }
 
+  bool is_host_memory() const override { return true; }
+
   std::shared_ptr<std::byte> allocate_block(Bytes bytes) const override {
     auto owned = std::make_shared<OwnedBlock>(bytes);
     std::byte* const data = owned->block.data();
@@ -98,6 +100,12 @@ class CpuDevice final : public ComputeDevice {
   std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const override {
     return std::make_shared<Service>(source, unordered);
   }
+
+  const AllocationCounters& count_allocations() const override {
+    return device::count_allocations();
+  }
+
+  void reset_allocation_peaks() const override { device::reset_allocation_peaks(); }
 
   Bytes generator_state_bytes() const override { return sizeof(GeneratorState); }
 

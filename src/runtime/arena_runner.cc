@@ -12,10 +12,10 @@
 
 namespace lowtide::runtime {
 
-ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
-                         Beyond beyond)
+ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
+                         BlockMap map, SectionAddresses block, Beyond beyond)
     : graph_(graph),
-      device_(device::cpu_device()),
+      device_(device),
       map_(std::move(map)),
       block_(std::move(block)),
       program_(compile(graph, plan, map_, block_, device_.torch_device())),

@@ -26,7 +26,7 @@ class PoolMode final : public MemoryMode {
       : graph_(graph),
         plan_(plan),
         options_(options),
-        device_(device::cpu_device()),
+        device_(*options.device),
         kernels_(bind_kernels(graph, plan)),
         pool_(addressable_memory()),
         values_(index(graph.num_tensors())),
