@@ -142,6 +142,11 @@ class Hook final : public c10::Allocator {
   std::map<const std::byte*, Range> ranges_;  ///< by begin, disjoint
 };
 
+class SystemSource final : public MemorySource {
+ public:
+  Grant allocate(std::size_t bytes) override { return Hook::instance().from_system(bytes); }
+};
+
 }  // namespace
 
 Serving::Serving(MemorySource& source) : previous_(thread_source) {
@@ -175,6 +180,9 @@ void reset_allocation_peaks() {
 
 void keep(void*) {}
 
-MemorySource::Grant system_memory(std::size_t bytes) { return Hook::instance().from_system(bytes); }
+MemorySource& system_source() {
+  static SystemSource source;
+  return source;
+}
 
 }  // namespace lowtide::device

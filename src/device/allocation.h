@@ -72,7 +72,7 @@ void reset_allocation_peaks();
 /// The Release of memory that lives as long as its block.
 void keep(void* data);
 
-/// Memory from the framework's previous allocator, which serves requests without a source.
-MemorySource::Grant system_memory(std::size_t bytes);
+/// The framework's previous allocator, which serves requests without a source.
+MemorySource& system_source();
 
 }  // namespace lowtide::device

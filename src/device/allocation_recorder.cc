@@ -38,7 +38,7 @@ AllocationRecorder::Followed& AllocationRecorder::followed() {
 AllocationRecorder::~AllocationRecorder() { clear(); }
 
 MemorySource::Grant AllocationRecorder::allocate(std::size_t bytes) {
-  const Grant grant = system_memory(bytes);
+  const Grant grant = system_.allocate(bytes);
   const std::scoped_lock lock(followed().mutex);
   followed().origins[grant.data] = {
       grant.release, this, requests_.size(),

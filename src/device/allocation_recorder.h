@@ -8,7 +8,8 @@
 
 namespace lowtide::device {
 
-/// Serves requests from the system and records every request and release in order.
+/// Serves requests from the framework's own allocator for a device, and records every request and
+/// release in order.
 class AllocationRecorder final : public MemorySource {
  public:
   /// One request. Times count requests and releases together; a live one ends now.
@@ -19,7 +20,8 @@ class AllocationRecorder final : public MemorySource {
     std::int32_t end;
   };
 
-  AllocationRecorder() = default;
+  /// `system` must live until the process ends.
+  explicit AllocationRecorder(MemorySource& system = system_source()) : system_(system) {}
   ~AllocationRecorder() override;
   AllocationRecorder(const AllocationRecorder&) = delete;
   AllocationRecorder& operator=(const AllocationRecorder&) = delete;
@@ -39,6 +41,7 @@ class AllocationRecorder final : public MemorySource {
   static void release(void* data);
   static Followed& followed();
 
+  MemorySource& system_;
   std::vector<Request> requests_;
   std::int32_t now_ = 0;
   Bytes live_bytes_ = 0;

@@ -71,6 +71,8 @@ class CpuDevice final : public ComputeDevice {
 
   c10::Device torch_device() const override { return c10::Device(c10::DeviceType::CPU); }
 
+  bool is_host_memory() const override { return true; }
+
   std::shared_ptr<std::byte> allocate_block(Bytes bytes) const override {
     auto owned = std::make_shared<OwnedBlock>(bytes);
     std::byte* const data = owned->block.data();
@@ -80,14 +82,22 @@ class CpuDevice final : public ComputeDevice {
   std::shared_ptr<std::byte> allocate_scratch(Bytes bytes) const override {
     const Bytes some = std::max<Bytes>(bytes, 1);
     auto owned =
-        std::make_shared<OwnedScratch>(system_memory(static_cast<std::size_t>(some)), some);
+        std::make_shared<OwnedScratch>(system().allocate(static_cast<std::size_t>(some)), some);
     auto* const data = static_cast<std::byte*>(owned->memory.get());
     return {std::move(owned), data};
   }
 
+  MemorySource& system() const override { return system_source(); }
+
   std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const override {
     return std::make_shared<Service>(source, unordered);
   }
+
+  const AllocationCounters& count_allocations() const override {
+    return device::count_allocations();
+  }
+
+  void reset_allocation_peaks() const override { device::reset_allocation_peaks(); }
 
   Bytes generator_state_bytes() const override { return cpu_generator_state_bytes(); }
 

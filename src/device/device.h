@@ -10,8 +10,8 @@
 
 namespace lowtide::device {
 
-/// The interface of a kind of device for the executor and the profiler. A new kind is one file next
-/// to cpu_device.cc with its allocator, its stream and its generator.
+/// The interface of a device for the executor and the profiler: memory, the requests of ops, a
+/// generator, synchronization. A new kind implements it and calls add_device().
 class ComputeDevice {
  public:
   virtual ~ComputeDevice() = default;
@@ -19,17 +19,25 @@ class ComputeDevice {
   /// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": the device of a profile.
   virtual std::string name() const = 0;
   virtual c10::Device torch_device() const = 0;
+  /// Whether the host may read and write the device's memory at its addresses.
+  virtual bool is_host_memory() const = 0;
 
   /// One block of zero-filled memory at a multiple of 64. Throws Error when allocation fails.
   virtual std::shared_ptr<std::byte> allocate_block(Bytes bytes) const = 0;
   /// The same from the framework's own allocator, so that its memory counters include it. The
   /// content is undefined.
   virtual std::shared_ptr<std::byte> allocate_scratch(Bytes bytes) const = 0;
+  /// The framework's own allocator, whatever serves this thread.
+  virtual MemorySource& system() const = 0;
   /// While the result lives, `source` serves the requests of this thread's ops to the framework's
   /// allocator; `unordered` serves requests without a fixed order (of worker threads).
   virtual std::shared_ptr<void> serve(MemorySource& source, MemorySource& unordered) const = 0;
+  /// From the first call on, the allocations of the framework on this device are counted.
+  virtual const AllocationCounters& count_allocations() const = 0;
+  /// Restarts the peaks of the counters from now on. Starts the count if it was off.
+  virtual void reset_allocation_peaks() const = 0;
 
-  /// Bytes of a saved state of the device's default generator.
+  /// Bytes of a saved state of the device's default generator. States lie in memory of the host.
   virtual Bytes generator_state_bytes() const = 0;
   virtual void save_generator(std::byte* state) const = 0;
   virtual void restore_generator(const std::byte* state) const = 0;
@@ -39,5 +47,11 @@ class ComputeDevice {
 };
 
 const ComputeDevice& cpu_device();
+
+/// Makes a device known to device_of(), in place of an earlier one of its type and index. `device`
+/// must live until the process ends.
+void add_device(const ComputeDevice& device);
+/// The device on which these tensors lie. Throws InputError that lists the known ones.
+const ComputeDevice& device_of(c10::Device device);
 
 }  // namespace lowtide::device

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "base/machine_memory.h"
 #include "device/allocation_recorder.h"
 #include "device/planned_source.h"
 #include "device/replayed_draw.h"
@@ -75,7 +74,7 @@ class Trial {
         device_(device),
         room_(room),
         kernel_(op_),
-        inputs_(synthetic_inputs(graph, op_, room.take(synthetic_bytes(graph, op_)),
+        inputs_(synthetic_inputs(graph, op_, room.take_inputs(synthetic_bytes(graph, op_)),
                                  device.torch_device())) {}
 
   cost::OpProfile run() {
@@ -87,25 +86,25 @@ class Trial {
 
  private:
   cost::OpProfile record() {
-    device::AllocationRecorder recorder;
-    device::AllocationRecorder unordered;
+    device::AllocationRecorder recorder(device_.system());
+    device::AllocationRecorder unordered(device_.system());
     const auto service = device_.serve(recorder, unordered);
     const std::vector<at::Tensor> results = kernel_.run(inputs_);
     device_.synchronize();
     return assign(graph_, op_, recorder.requests(), results);
   }
 
-  /// Addresses after the inputs: first all outputs, then the workspace.
+  /// Addresses: first all outputs, then the workspace.
   std::vector<device::Slot> plan(const cost::OpProfile& profile) {
-    Bytes end = synthetic_bytes(graph_, op_);
+    Bytes end = 0;
     std::vector<Bytes> outputs(op_.outputs.size());
     for (const Allocation& a : profile.allocations) {
       if (a.output == -1) continue;
       outputs[static_cast<std::size_t>(a.output)] = end;
       end += align_up(a.bytes, packing::kArenaAlignment);
     }
-    end_ = end + profile.workspace_bytes;
-    std::byte* const base = room_.take(end_);
+    std::byte* const base = room_.take_rest(end + profile.workspace_bytes);
+    all_bytes_ = synthetic_bytes(graph_, op_) + end + profile.workspace_bytes;
     std::vector<device::Slot> slots;
     for (const Allocation& a : profile.allocations) {
       const Bytes begin =
@@ -117,7 +116,7 @@ class Trial {
 
   double time(const std::vector<device::Slot>& slots) {
     device::PlannedSource source({});
-    device::AllocationRecorder unordered;
+    device::AllocationRecorder unordered(device_.system());
     const auto service = device_.serve(source, unordered);
     std::vector<const at::Tensor*> inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(&input);
@@ -134,7 +133,7 @@ class Trial {
     std::vector<double> seconds;
     while (static_cast<int>(seconds.size()) < kFewestRuns ||
            (static_cast<int>(seconds.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
-      room_.disturb(kNeighbours * end_);
+      room_.disturb(kNeighbours * all_bytes_);
       seconds.push_back(once());
     }
     const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
@@ -148,7 +147,7 @@ class Trial {
   TrialMemory& room_;
   runtime::Kernel kernel_;
   std::vector<at::Tensor> inputs_;
-  Bytes end_ = 0;  ///< of all memory of the op
+  Bytes all_bytes_ = 0;  ///< of all memory of the op
 };
 
 /// Restores the state of the generator.
@@ -179,14 +178,16 @@ std::size_t cache_bytes() {
 
 }  // namespace
 
-TrialMemory::TrialMemory()
-    : block_(addressable_memory(), device::Block::Access::none),
-      range_(block_.data(), block_.bytes(), &device::keep),
-      other_(cache_bytes()) {}
+TrialMemory::TrialMemory(const device::ComputeDevice& device)
+    : device_(device), other_(cache_bytes()) {}
 
-std::byte* TrialMemory::take(Bytes bytes) {
-  block_.open_to(bytes);
-  return block_.data();
+std::byte* TrialMemory::take(Room& room, Bytes bytes) {
+  if (bytes > room.bytes || room.memory == nullptr) {
+    room.memory.reset();
+    room.bytes = std::max<Bytes>(bytes, 1);
+    room.memory = device_.allocate_block(room.bytes);
+  }
+  return room.memory.get();
 }
 
 void TrialMemory::disturb(Bytes bytes) {

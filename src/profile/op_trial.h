@@ -1,26 +1,35 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "cost/profile.h"
-#include "device/block.h"
 #include "device/device.h"
 
 namespace lowtide::profile {
 
-/// Memory for the tensors of one op at a time, reused for each trial.
+/// Memory of a device for the tensors of one op at a time, reused for each trial.
 class TrialMemory {
  public:
-  TrialMemory();
-  /// Returns `bytes` bytes from the start of the memory. Throws Error when the system has no more.
-  std::byte* take(Bytes bytes);
+  /// The device must outlive this object.
+  explicit TrialMemory(const device::ComputeDevice& device);
+  /// `bytes` bytes for the inputs, or for all else, until the next call. Throws Error when the
+  /// device has no more.
+  std::byte* take_inputs(Bytes bytes) { return take(inputs_, bytes); }
+  std::byte* take_rest(Bytes bytes) { return take(rest_, bytes); }
   /// Reads and writes `bytes` other bytes (at most the last cache), as the other ops of a step do
   /// between two runs of an op.
   void disturb(Bytes bytes);
 
  private:
-  device::Block block_;
-  device::OwnedRange range_;
+  struct Room {
+    std::shared_ptr<std::byte> memory;
+    Bytes bytes = 0;
+  };
+  std::byte* take(Room& room, Bytes bytes);
+
+  const device::ComputeDevice& device_;
+  Room inputs_, rest_;
   std::vector<std::byte> other_;
 };
 

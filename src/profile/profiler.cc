@@ -46,19 +46,16 @@ void enter(cost::Profile& profile, const std::string& key, cost::OpProfile measu
 
 }  // namespace
 
-std::string device_name() { return device::cpu_device().name(); }
-
 int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
-                Measure measure) {
+                Measure measure, const device::ComputeDevice& device) {
   if (!graph.executable()) {
     throw InputError(
         fmt::format("graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));
   }
-  const device::ComputeDevice& device = device::cpu_device();
   cost::require_device(profile, device.name());
   profile.device = device.name();
   const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
-  TrialMemory room;
+  TrialMemory room(device);
   int measured = 0;
   for (const Wanted& next : wanted) {
     if (control.should_stop()) break;

@@ -5,11 +5,10 @@
 
 #include "base/control.h"
 #include "cost/profile.h"
+#include "device/device.h"
 
 namespace lowtide::profile {
 
-/// "AMD EPYC (AVX2), 2 threads, LibTorch 2.13.0": the device of a profile.
-std::string device_name();
 
 /// The ops that profile_ops() runs.
 enum class Measure : std::uint8_t {
@@ -17,13 +16,14 @@ enum class Measure : std::uint8_t {
   again     ///< all ops; keeps the smaller time, since a busy machine only makes it longer
 };
 
-/// Runs each distinct op of `graph` that `measure` selects, on synthetic data with the real
-/// kernels, and adds its time, workspace and allocation sequence to `profile`. Only one op's
+/// Runs each distinct op of `graph` that `measure` selects on the device, on synthetic data with the
+/// real kernels, and adds its time, workspace and allocation sequence to `profile`. Only one op's
 /// tensors exist at a time; the global generator is restored. View ops get cost 0: the executor
 /// makes views once, before the steps. When `control` stops it, it stops between two ops and keeps
 /// the results. Returns the number of measured ops. Throws InputError when the profile is of
 /// another device or the graph has no arguments, Error that names the op when an op fails.
 int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
-                Measure measure = Measure::lacking);
+                Measure measure = Measure::lacking,
+                const device::ComputeDevice& device = device::cpu_device());
 
 }  // namespace lowtide::profile

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <optional>
 
@@ -165,10 +164,17 @@ at::Tensor marked(at::Tensor tensor, Marks marks) {
   return tensor;
 }
 
-void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes) {
-  const auto size = static_cast<Bytes>(tile.nbytes());
-  for (Bytes at = 0; at < bytes; at += size) {
-    std::memcpy(data + at, tile.data_ptr(), static_cast<std::size_t>(std::min(size, bytes - at)));
+/// Writes the tile's bytes again and again, to memory of any device.
+void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes, c10::Device device) {
+  const at::Tensor source = tile.contiguous().view(at::kByte);
+  const auto options = at::TensorOptions().dtype(at::kByte).device(device);
+  for (Bytes at = 0; at < bytes; at += source.numel()) {
+    const Bytes size = std::min<Bytes>(source.numel(), bytes - at);
+    at::for_blob(data + at, {size})
+        .options(options)
+        .target_device(device)
+        .make_tensor()
+        .copy_(source.narrow(0, 0, size));
   }
 }
 
@@ -192,7 +198,7 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     repeat(ends ? *ends
                 : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
                        plain_integer(graph, op, id)),
-           data, bytes);
+           data, bytes, device);
     made[id] = marked(runtime::tensor_over(data, tensor, device), marks_of(graph, id));
     data += align_up(bytes, packing::kArenaAlignment);
   }

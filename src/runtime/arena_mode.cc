@@ -18,12 +18,12 @@ class ArenaMode final : public MemoryMode {
  public:
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
       : ArenaMode(graph, plan, options,
-                  map_block(graph, plan, device::cpu_device().generator_state_bytes(),
+                  map_block(graph, plan, GeneratorStates::of(*options.device),
                             reserve_of(options))) {}
 
   at::Tensor resident(TensorId id) override {
     return tensor_over(block_.get() + runner_.map().residents[static_cast<std::size_t>(id)],
-                       graph_.tensor(id), device::cpu_device().torch_device(), block_);
+                       graph_.tensor(id), device_.torch_device(), block_);
   }
 
   at::Tensor output(TensorId id) override {
@@ -40,12 +40,14 @@ class ArenaMode final : public MemoryMode {
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options,
             const BlockMap& map)
       : graph_(graph),
-        block_(device::cpu_device().allocate_block(map.end)),
-        runner_(graph, plan, map, SectionAddresses(block_.get(), map.end),
+        device_(*options.device),
+        block_(device_.allocate_block(map.end)),
+        runner_(graph, plan, device_, map, SectionAddresses(block_.get(), map.end),
                 {.reserve_bytes = reserve_of(options)}),
         timed_actions_(options.record_times ? plan.actions.size() : 0) {}
 
   const Graph& graph_;
+  const device::ComputeDevice& device_;
   std::shared_ptr<std::byte> block_;
   ArenaRunner runner_;
   std::size_t timed_actions_;

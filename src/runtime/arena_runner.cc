@@ -12,13 +12,14 @@
 
 namespace lowtide::runtime {
 
-ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
-                         Beyond beyond)
+ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
+                         BlockMap map, SectionAddresses block, Beyond beyond)
     : graph_(graph),
-      device_(device::cpu_device()),
+      device_(device),
       map_(std::move(map)),
       block_(std::move(block)),
       program_(compile(graph, plan, map_, block_, device_.torch_device())),
+      outside_(device_.system()),
       source_({block_.at(map_.reserve), beyond.reserve_bytes, map_.reserve},
               beyond.from_system ? &outside_ : nullptr),
       present_state_(static_cast<std::size_t>(device_.generator_state_bytes())) {}

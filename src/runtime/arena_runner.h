@@ -24,10 +24,10 @@ class ArenaRunner {
     bool from_system = false;  ///< when that is full: use the system, or stop
   };
 
-  /// The graph must outlive the runner. `block` has map.end bytes, which must be allocated while it
-  /// runs.
-  ArenaRunner(const Graph& graph, const Plan& plan, BlockMap map, SectionAddresses block,
-              Beyond beyond);
+  /// Graph and device must outlive the runner. `block` has map.end bytes of the device, which must
+  /// be allocated while it runs.
+  ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
+              BlockMap map, SectionAddresses block, Beyond beyond);
 
   /// The block or some of its sections have new addresses. Precondition: no needed data in these,
   /// and no residents in the block.

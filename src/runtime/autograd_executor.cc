@@ -28,17 +28,24 @@ std::int64_t next_number() {
   return ++last;
 }
 
-/// The words of a ticket: its number, then the generator's state.
-std::vector<std::int64_t> new_ticket() {
-  std::vector<std::int64_t> words(static_cast<std::size_t>(AutogradExecutor::ticket_size()));
+/// Words of a ticket: its number, then the generator's state.
+std::size_t ticket_words(const device::ComputeDevice& device) {
+  constexpr auto kWord = static_cast<Bytes>(sizeof(std::int64_t));
+  return static_cast<std::size_t>(1 + (device.generator_state_bytes() + kWord - 1) / kWord);
+}
+
+std::vector<std::int64_t> new_ticket(const device::ComputeDevice& device) {
+  std::vector<std::int64_t> words(ticket_words(device));
   words[0] = next_number();
-  device::cpu_device().save_generator(reinterpret_cast<std::byte*>(&words[1]));
+  device.save_generator(reinterpret_cast<std::byte*>(&words[1]));
   return words;
 }
 
 /// A forward() whose backward() may still come.
 struct PendingPass {
-  std::vector<std::int64_t> ticket = new_ticket();
+  explicit PendingPass(const device::ComputeDevice& device) : ticket(new_ticket(device)) {}
+
+  std::vector<std::int64_t> ticket;
   std::atomic<bool> open = true;
 };
 
@@ -46,14 +53,13 @@ struct PendingPass {
 at::Tensor ticket_of(std::shared_ptr<PendingPass> pass) {
   std::vector<std::int64_t>& words = pass->ticket;
   return at::from_blob(
-      words.data(), {AutogradExecutor::ticket_size()},
+      words.data(), {static_cast<std::int64_t>(words.size())},
       [pass = std::move(pass)](void*) { pass->open = false; }, at::kLong);
 }
 
-std::span<const std::int64_t> words_of(const at::Tensor& ticket) {
-  const auto size = static_cast<std::size_t>(AutogradExecutor::ticket_size());
-  if (ticket.scalar_type() != at::kLong || !ticket.is_contiguous() ||
-      ticket.sizes() != at::IntArrayRef(AutogradExecutor::ticket_size())) {
+std::span<const std::int64_t> words_of(const at::Tensor& ticket, std::size_t size) {
+  if (ticket.scalar_type() != at::kLong || !ticket.is_contiguous() || ticket.dim() != 1 ||
+      static_cast<std::size_t>(ticket.size(0)) != size) {
     throw InputError("this is no ticket of a forward pass");
   }
   return {ticket.const_data_ptr<std::int64_t>(), size};
@@ -76,7 +82,11 @@ OpId boundary_of(const Graph& graph) {
                                graph.name()));
 }
 
-void check_fits(const Tensor& expected, const at::Tensor& given) {
+void check_fits(const Tensor& expected, const at::Tensor& given, c10::Device device) {
+  if (given.device() != device) {
+    throw InputError(fmt::format("\"{}\" lies on {}, but the plan was made for {}; move it there",
+                                 expected.name, given.device().str(), device.str()));
+  }
   if (given.scalar_type() == scalar_type(expected.dtype.value()) &&
       given.sizes() == at::IntArrayRef(expected.shape)) {
     return;
@@ -96,13 +106,14 @@ const c10::DispatchKeySet kLeftOut =
 }  // namespace
 
 struct AutogradExecutor::Impl {
-  Impl(const Graph& graph, const Plan& plan)
+  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device)
       : graph(graph),
         plan(plan),
+        device(device),
         boundary(boundary_of(graph)),
         residents(storages(graph, Kind::resident)),
-        map(map_arena(graph, plan, device::cpu_device().generator_state_bytes())),
-        sections(map) {}
+        map(map_arena(graph, plan, GeneratorStates::of(device))),
+        sections(map, device) {}
 
   void take_block();
   void take_late_section();
@@ -119,6 +130,7 @@ struct AutogradExecutor::Impl {
 
   const Graph& graph;
   const Plan& plan;
+  const device::ComputeDevice& device;
   OpId boundary;
   std::vector<TensorId> residents;
   BlockMap map;
@@ -134,7 +146,7 @@ void AutogradExecutor::Impl::take_block() {
   sections.take();
   const SectionAddresses block = sections.addresses();
   if (runner != nullptr) return runner->move_to(block);
-  runner = std::make_unique<ArenaRunner>(graph, plan, map, block,
+  runner = std::make_unique<ArenaRunner>(graph, plan, device, map, block,
                                          ArenaRunner::Beyond{.from_system = true});
 }
 
@@ -167,7 +179,7 @@ void AutogradExecutor::Impl::find_held_results() {
 }
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
-  check_fits(graph.tensor(id), tensor);
+  check_fits(graph.tensor(id), tensor, device.torch_device());
   *runner->program().outside[static_cast<std::size_t>(id)] = tensor.tensor_data();
 }
 
@@ -214,8 +226,9 @@ std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at:
   return results;
 }
 
-AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan)
-    : impl_(std::make_unique<Impl>(graph, plan)) {}
+AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan,
+                                   const device::ComputeDevice& device)
+    : impl_(std::make_unique<Impl>(graph, plan, device)) {}
 
 AutogradExecutor::~AutogradExecutor() = default;
 
@@ -229,7 +242,7 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   if (!idle()) throw std::logic_error("forward() on a block that is still needed");
   const at::NoGradGuard no_grad;
   impl.begin(residents);
-  auto pass = std::make_shared<PendingPass>();
+  auto pass = std::make_shared<PendingPass>(impl.device);
   impl.run(0, impl.runner->program().boundary);
   impl.pass = pass;
   Forward answer{{}, ticket_of(std::move(pass))};
@@ -254,23 +267,21 @@ std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
                                                  std::span<const TensorId> wanted) {
   Impl& impl = *impl_;
   if (!idle()) throw std::logic_error("again() on a block that is still needed");
-  const std::span<const std::int64_t> words = words_of(ticket);
+  const std::span<const std::int64_t> words = words_of(ticket, ticket_words(impl.device));
   const at::NoGradGuard no_grad;
   impl.begin(residents);
   {
-    std::vector<std::byte> present(
-        static_cast<std::size_t>(device::cpu_device().generator_state_bytes()));
-    const device::ReplayedDraw draw(device::cpu_device(),
-                                    reinterpret_cast<const std::byte*>(&words[1]), present.data());
+    std::vector<std::byte> present(static_cast<std::size_t>(impl.device.generator_state_bytes()));
+    const device::ReplayedDraw draw(impl.device, reinterpret_cast<const std::byte*>(&words[1]),
+                                    present.data());
     impl.run(0, impl.runner->program().boundary, Effects::left_out);
   }
   impl.part_with_results();
   return impl.run_backward(tangents, wanted);
 }
 
-std::int64_t AutogradExecutor::ticket_size() {
-  constexpr auto kWord = static_cast<Bytes>(sizeof(std::int64_t));
-  return 1 + (device::cpu_device().generator_state_bytes() + kWord - 1) / kWord;
+std::int64_t AutogradExecutor::ticket_size(const device::ComputeDevice& device) {
+  return static_cast<std::int64_t>(ticket_words(device));
 }
 
 const std::vector<TensorId>& AutogradExecutor::held_results() const { return impl_->held_results; }
@@ -282,7 +293,7 @@ std::int64_t AutogradExecutor::pending_pass() const {
 }
 
 bool AutogradExecutor::is_pending(const at::Tensor& ticket) const {
-  return pending_pass() != 0 && pending_pass() == words_of(ticket)[0];
+  return pending_pass() != 0 && pending_pass() == words_of(ticket, ticket_words(impl_->device))[0];
 }
 
 void AutogradExecutor::discard() {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "device/device.h"
 #include "plan/plan.h"
 
 namespace lowtide::runtime {
@@ -32,9 +33,10 @@ namespace lowtide::runtime {
 /// Results equal those of keep-all bit for bit, as with Executor. Not thread-safe.
 class AutogradExecutor {
  public:
-  /// `graph` must be executable and profiled, `plan` verified and laid out; both must outlive the
-  /// executor. Throws InputError when the graph has no boundary or an op cannot run as planned.
-  AutogradExecutor(const Graph& graph, const Plan& plan);
+  /// `graph` must be executable and profiled, `plan` verified and laid out; both, and the device,
+  /// must outlive the executor. Throws InputError when the graph has no boundary or an op cannot run as planned.
+  AutogradExecutor(const Graph& graph, const Plan& plan,
+                   const device::ComputeDevice& device = device::cpu_device());
   ~AutogradExecutor();
   AutogradExecutor(const AutogradExecutor&) = delete;
   AutogradExecutor& operator=(const AutogradExecutor&) = delete;
@@ -47,11 +49,12 @@ class AutogradExecutor {
   struct Forward {
     std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
     /// ticket_size() numbers: a number unique to this forward() in the process, then the state of
-    /// the random generator at its start. Until this tensor dies or backward() runs, the values in
+    /// the device's random generator at its start. Until this tensor dies or backward() runs, the values in
     /// the block are needed, so the executor is not idle.
     at::Tensor ticket;
   };
-  /// The first half. `residents` as residents() says, of the graph's dtypes and shapes. Throws
+  /// The first half. `residents` as residents() says, of the graph's dtypes and shapes, on the
+  /// device. Throws
   /// InputError that names a tensor that does not fit, Error that names the op that fails;
   /// std::logic_error when not idle.
   Forward forward(std::span<const at::Tensor> residents, std::span<const TensorId> wanted);
@@ -64,7 +67,7 @@ class AutogradExecutor {
   std::vector<at::Tensor> replay(const at::Tensor& ticket, std::span<const at::Tensor> residents,
                                  std::span<const at::Tensor> tangents,
                                  std::span<const TensorId> wanted);
-  static std::int64_t ticket_size();
+  static std::int64_t ticket_size(const device::ComputeDevice& device = device::cpu_device());
 
   /// The storages of results that the caller still held when the last backward() began.
   const std::vector<TensorId>& held_results() const;

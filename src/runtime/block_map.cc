@@ -36,14 +36,15 @@ std::vector<int> executions(const Graph& graph, const Plan& plan) {
 }
 
 /// Places everything after the residents, which end at `end`.
-void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator_state_bytes,
+void place_rest(const Graph& graph, const Plan& plan, Bytes end, const GeneratorStates& states,
                 Bytes reserve_bytes, BlockMap& map) {
   const std::vector<int> count = executions(graph, plan);
   map.generator_states.assign(count.size(), -1);
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
-    map.generator_states[static_cast<std::size_t>(id)] = end;
-    end += align_up(generator_state_bytes, packing::kArenaAlignment);
+    Bytes& end_of_states = states.on_host ? map.host_state_bytes : end;
+    map.generator_states[static_cast<std::size_t>(id)] = end_of_states;
+    end_of_states += align_up(states.bytes, packing::kArenaAlignment);
   }
   map.reserve = end;
   map.arena = end + reserve_bytes;
@@ -52,7 +53,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, Bytes generator
 
 }  // namespace
 
-BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
+BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes) {
   BlockMap map;
   map.lead = align_up(graph.resident_bytes(), packing::kArenaAlignment) - graph.resident_bytes();
@@ -62,14 +63,14 @@ BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_b
     map.residents[static_cast<std::size_t>(id)] = end;
     end += graph.tensor(id).bytes;
   }
-  place_rest(graph, plan, end, generator_state_bytes, reserve_bytes, map);
+  place_rest(graph, plan, end, states, reserve_bytes, map);
   return map;
 }
 
-BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes) {
+BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states) {
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
-  place_rest(graph, plan, 0, generator_state_bytes, 0, map);
+  place_rest(graph, plan, 0, states, 0, map);
   for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
   if (layout::end_of_results(graph, packing::kArenaAlignment) > 0) {
     map.late_begin = map.arena;

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "device/device.h"
 #include "plan/plan.h"
 
 namespace lowtide::runtime {
@@ -17,6 +18,7 @@ struct BlockMap {
   Bytes lead = 0;
   std::vector<Bytes> residents;         ///< by tensor; -1 if not a resident storage
   std::vector<Bytes> generator_states;  ///< by op; -1 if none is kept
+  Bytes host_state_bytes = 0;  ///< of states that lie in memory of the host, not in the block
   Bytes reserve = 0;
   Bytes arena = 0;
   Bytes end = 0;
@@ -26,14 +28,24 @@ struct BlockMap {
   Bytes late_begin = 0, late_end = 0;
 };
 
+/// How saved states of a device's generator are kept.
+struct GeneratorStates {
+  Bytes bytes = 0;       ///< of one
+  bool on_host = false;  ///< outside the block, whose memory the host cannot write
+
+  static GeneratorStates of(const device::ComputeDevice& device) {
+    return {device.generator_state_bytes(), !device.is_host_memory()};
+  }
+};
+
 /// Places residents, the generator states of random ops that the plan runs more than once, the
 /// plan's arena and a reserve (bytes, a multiple of 64). The plan must have a layout.
-BlockMap map_block(const Graph& graph, const Plan& plan, Bytes generator_state_bytes,
+BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes);
 
 /// The same without residents and reserve, for a step whose residents are in the caller's memory,
 /// with the sections of the plan's layout. The bytes before the arena belong to its first section,
 /// unless that one replaces results.
-BlockMap map_arena(const Graph& graph, const Plan& plan, Bytes generator_state_bytes);
+BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states);
 
 }  // namespace lowtide::runtime

@@ -35,6 +35,11 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
   if (options.memory == ExecutorOptions::Memory::arena && !addressed) {
     throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");
   }
+  if (options.memory == ExecutorOptions::Memory::pool && !options.device->is_host_memory()) {
+    throw InputError(fmt::format("the memory pool serves the CPU alone; run the plan on {} with the "
+                                 "arena",
+                                 options.device->torch_device().str()));
+  }
 }
 
 std::unique_ptr<MemoryMode> make_mode(const Graph& graph, const Plan& plan,
@@ -109,10 +114,11 @@ at::Tensor Executor::output(TensorId id) {
 
 Bytes Executor::block_bytes() const { return impl_->mode->block_bytes(); }
 
-Bytes generator_state_bytes(const Graph& graph) {
+Bytes generator_state_bytes(const Graph& graph, const device::ComputeDevice& device) {
+  if (!device.is_host_memory()) return 0;
   const auto states =
       std::ranges::count_if(graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
-  return states * align_up(device::cpu_device().generator_state_bytes(), packing::kArenaAlignment);
+  return states * align_up(device.generator_state_bytes(), packing::kArenaAlignment);
 }
 
 void require_results(const Op& op, std::size_t results) {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "device/device.h"
 
 namespace lowtide::runtime {
 
@@ -20,6 +21,8 @@ struct ExecutorOptions {
   Overrun overrun = Overrun::stop;
   Bytes reserve_bytes = 0;    ///< rounded down to a multiple of 64
   bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
+  /// Must outlive the Executor. The pool needs memory that is the host's too.
+  const device::ComputeDevice* device = &device::cpu_device();
 };
 
 }  // namespace lowtide::runtime

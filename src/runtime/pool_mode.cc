@@ -26,9 +26,10 @@ class PoolMode final : public MemoryMode {
       : graph_(graph),
         plan_(plan),
         options_(options),
-        device_(device::cpu_device()),
+        device_(*options.device),
         kernels_(bind_kernels(graph, plan)),
         pool_(addressable_memory()),
+        outside_(device_.system()),
         values_(index(graph.num_tensors())),
         states_(index(graph.num_ops())),
         executed_(index(graph.num_ops())) {

@@ -64,6 +64,7 @@ class Compiler {
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
     program_->handed = program_->ends;
     program_->outside.assign(at(graph_.num_tensors()), nullptr);
+    program_->host_states.resize(static_cast<std::size_t>(map_.host_state_bytes));
   }
 
   void place_residents(c10::Device device) {
@@ -154,7 +155,8 @@ class Compiler {
   void bind_generator(Program::Run& run) const {
     const Bytes offset = map_.generator_states[at(run.op)];
     if (offset < 0) return;
-    run.generator_state = block_.at(offset);
+    run.generator_state = map_.host_state_bytes > 0 ? program_->host_states.data() + offset
+                                                    : block_.at(offset);
     run.draw = executed_[at(run.op)] ? Program::Draw::again : Program::Draw::first;
   }
 
@@ -296,8 +298,8 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
 void Program::move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to) {
   for (device::Slot& slot : slots) slot.data = to.at(slot.offset);
   for (Run& run : runs) {
-    if (run.generator_state != nullptr)
-      run.generator_state = to.at(map.generator_states[at(run.op)]);
+    if (run.generator_state == nullptr || map.host_state_bytes > 0) continue;
+    run.generator_state = to.at(map.generator_states[at(run.op)]);
   }
   for (Output& output : outputs) {
     if (output.outside || from.at(output.offset) == to.at(output.offset)) continue;

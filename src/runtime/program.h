@@ -71,6 +71,7 @@ struct Program {
   std::vector<const at::Tensor*> inputs;
   std::vector<device::Slot> slots;
   std::vector<Output> outputs;
+  std::vector<std::byte> host_states;  ///< of the generator, where the block cannot hold them
 
   /// Resolves addresses again after sections of the block moved; `values` over them are undefined
   /// until they are made again. Not for a block with residents.

@@ -25,7 +25,7 @@ bool SectionAddresses::contain(const void* address) const {
   });
 }
 
-Sections::Sections(const BlockMap& map) {
+Sections::Sections(const BlockMap& map, const device::ComputeDevice& device) : device_(device) {
   const auto add = [&](Bytes begin, Bytes end) {
     const bool late = map.late_begin < map.late_end && begin == map.late_begin;
     sections_.push_back({begin, end, late});
@@ -41,7 +41,7 @@ void Sections::take_late() { take(true); }
 void Sections::take(bool late) {
   for (Section& section : sections_) {
     if (section.memory == nullptr && section.late == late) {
-      section.memory = device::cpu_device().allocate_scratch(section.end - section.begin);
+      section.memory = device_.allocate_scratch(section.end - section.begin);
     }
   }
 }

@@ -32,12 +32,13 @@ class SectionAddresses {
   std::vector<Section> sections_;
 };
 
-/// The memory of a block's sections, each an allocation of the framework's own allocator. A section
+/// The memory of a block's sections, each an allocation of the framework's own allocator for the
+/// device. A section
 /// is in use while another owner, such as a returned tensor, holds it.
 class Sections {
  public:
   /// Allocates no memory yet.
-  explicit Sections(const BlockMap& map);
+  Sections(const BlockMap& map, const device::ComputeDevice& device);
 
   /// Allocates the sections that are not held, except the one that replaces results. Throws Error
   /// when an allocation fails.
@@ -63,6 +64,7 @@ class Sections {
 
   void take(bool late);
 
+  const device::ComputeDevice& device_;
   std::vector<Section> sections_;
 };
 

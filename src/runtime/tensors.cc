@@ -9,8 +9,10 @@ namespace {
 
 at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
                 const at::TensorOptions& options, std::shared_ptr<void> owner) {
-  if (owner == nullptr) return at::from_blob(data, shape, strides, options);
-  return at::from_blob(data, shape, strides, [owner = std::move(owner)](void*) {}, options);
+  auto maker = at::for_blob(data, shape).strides(strides).options(options).target_device(
+      options.device());
+  if (owner != nullptr) maker.deleter([owner = std::move(owner)](void*) {});
+  return maker.make_tensor();
 }
 
 /// Compares only strides of dimensions with more than one element; others have no meaning.

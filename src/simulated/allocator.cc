@@ -27,11 +27,11 @@ class OwnMemory final : public device::MemorySource {
 class CurrentMemory final : public device::MemorySource {
  public:
   Grant allocate(std::size_t bytes) override {
-    return device_source != nullptr ? device_source->allocate(bytes) : own_.allocate(bytes);
+    if (device_source != nullptr) return device_source->allocate(bytes);
+    const Grant grant = own_memory().allocate(bytes);
+    state().memory.counters().unserved.add(grant.data, bytes);
+    return grant;
   }
-
- private:
-  OwnMemory own_;
 };
 
 CurrentMemory& current_memory() {
@@ -98,6 +98,11 @@ class Allocator final : public c10::DeviceAllocator {
 c10::DeviceAllocator& allocator() {
   static Allocator* const instance = new Allocator;  // outlives every tensor of the program
   return *instance;
+}
+
+device::MemorySource& own_memory() {
+  static OwnMemory memory;
+  return memory;
 }
 
 device::MemorySource& kernel_source() {

@@ -9,6 +9,9 @@ namespace lowtide::simulated {
 /// The framework's allocator of the device.
 c10::DeviceAllocator& allocator();
 
+/// The framework's allocator, whatever serves this thread. Its grants are device addresses.
+device::MemorySource& own_memory();
+
 /// The memory that kernels ask the framework's CPU allocator for while they run for the device: it
 /// comes from where the device's memory comes from, at host addresses.
 device::MemorySource& kernel_source();

@@ -110,7 +110,9 @@ std::byte* Memory::allocate_block(Bytes bytes, StreamId stream, bool kept) {
   blocks_[offset] = block;
   in_blocks_ += block.bytes;
   count(block);
-  return mappings_.device() + offset;
+  std::byte* const data = mappings_.device() + offset;
+  counters_.taken.add(data, static_cast<std::size_t>(bytes));
+  return data;
 }
 
 Bytes Memory::take(Bytes bytes) {
@@ -135,6 +137,7 @@ void Memory::release(const void* device) {
   if (block != blocks_.end() && !block->second.kept) {
     give(block->first, block->second);
     blocks_.erase(block);
+    forget(device);
   }
 }
 
@@ -143,6 +146,12 @@ void Memory::release_kept(const void* device) {
   const auto block = blocks_.find(static_cast<const std::byte*>(device) - mappings_.device());
   give(block->first, block->second);
   blocks_.erase(block);
+  forget(device);
+}
+
+void Memory::forget(const void* device) {
+  counters_.taken.remove(device);
+  counters_.unserved.remove(device);
 }
 
 void Memory::use(const void* device, StreamId stream) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "device/allocation.h"
 #include "packing/holes.h"
 #include "simulated/streams.h"
 
@@ -69,6 +70,8 @@ class Memory {
   void use(const void* device, StreamId stream);
 
   c10::CachingDeviceAllocator::DeviceStats stats() const;
+  /// Of the bytes that were asked for, without the rounding of blocks.
+  device::AllocationCounters& counters() { return counters_; }
   void reset_accumulated();
   void reset_peaks();
   /// Finishes all work, and gives unused memory back to the system.
@@ -93,6 +96,7 @@ class Memory {
   Bytes take(Bytes bytes);
   Bytes take_or_wait(Bytes bytes);
   void give(Bytes offset, const Block& block);
+  void forget(const void* device);
   void give_reached();
   void finish_others(Bytes offset, Bytes bytes, StreamId stream);
   void count(const Block& block);
@@ -108,6 +112,7 @@ class Memory {
   Bytes in_blocks_ = 0;                      ///< of blocks_
   Bytes in_awaited_ = 0;
   c10::CachingDeviceAllocator::DeviceStats stats_;
+  device::AllocationCounters counters_;
 };
 
 }  // namespace lowtide::simulated

@@ -59,6 +59,20 @@ class SimulatedDevice final : public device::ComputeDevice {
     return kept_block(bytes);
   }
 
+  bool is_host_memory() const override { return false; }
+
+  device::MemorySource& system() const override { return own_memory(); }
+
+  const device::AllocationCounters& count_allocations() const override {
+    return state().memory.counters();
+  }
+
+  void reset_allocation_peaks() const override {
+    device::AllocationCounters& counters = state().memory.counters();
+    counters.taken.reset_peak();
+    counters.unserved.reset_peak();
+  }
+
   std::shared_ptr<void> serve(device::MemorySource& source,
                               device::MemorySource& unordered) const override {
     return std::make_shared<DeviceService>(source, unordered);

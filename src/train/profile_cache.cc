@@ -63,11 +63,10 @@ fs::path default_profile_path(const std::string& device) {
 }
 
 Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,
-                      profile::Measure measure) {
-  const std::string device = profile::device_name();
-  const fs::path file = given.empty() ? default_profile_path(device) : given;
-  cost::Profile profile = read_own_profile(file, device, given.empty(), control);
-  const int measured = profile::profile_ops(graph, profile, control, measure);
+                      profile::Measure measure, const device::ComputeDevice& device) {
+  const fs::path file = given.empty() ? default_profile_path(device.name()) : given;
+  cost::Profile profile = read_own_profile(file, device.name(), given.empty(), control);
+  const int measured = profile::profile_ops(graph, profile, control, measure, device);
   const bool is_kept = measured == 0 || keep(profile, file, control);
   if (Control::stop_requested()) {
     if (!is_kept) throw StoppedError("stopped while profiling.");

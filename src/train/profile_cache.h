@@ -21,11 +21,12 @@ struct Profiled {
   bool is_kept = true;  ///< whether the file has the measurements now
 };
 
-/// Measures the ops of `graph` that `file` (empty: the default one) lacks on this machine, or all
-/// of them again. Writes the file, also after a stop request. Throws InputError for a file from
+/// Measures the ops of `graph` that `file` (empty: the default one) lacks on a device of this
+/// machine, or all of them again. Writes the file, also after a stop request. Throws InputError for a file from
 /// another device, StoppedError when stopped before every op was measured. A file that cannot be
 /// written is reported through `control` and is no error.
 Profiled profile_here(const Graph& graph, const std::filesystem::path& file, const Control& control,
-                      profile::Measure measure = profile::Measure::lacking);
+                      profile::Measure measure = profile::Measure::lacking,
+                      const device::ComputeDevice& device = device::cpu_device());
 
 }  // namespace lowtide::train

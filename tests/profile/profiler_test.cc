@@ -51,7 +51,7 @@ TEST(Profiler, MeasuresEachDistinctOpOnce) {
   const Graph graph = network();
   cost::Profile profile;
   EXPECT_EQ(profile_ops(graph, profile, Control()), 7);  // 9 ops: one repeats, one is a view
-  EXPECT_EQ(profile.device, device_name());
+  EXPECT_EQ(profile.device, device::cpu_device().name());
   EXPECT_EQ(profile_ops(graph, profile, Control()), 0);
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     ASSERT_TRUE(profile.ops.contains(cost::profile_key(graph, id)));
@@ -126,7 +126,7 @@ TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
   cost::Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
   EXPECT_THAT(
       [&] { profile_ops(network(), profile, Control()); },
-      ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device_name()))));
+      ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
 }
 
 TEST(Profiler, NamesTheOpThatFails) {

@@ -47,6 +47,10 @@ py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
 
 }  // namespace
 
+const device::ComputeDevice& device_named(const std::string& name) {
+  return device::device_of(c10::Device(name));
+}
+
 std::vector<at::Tensor> unwrapped(const py::sequence& tensors) {
   std::vector<at::Tensor> result;
   result.reserve(tensors.size());
@@ -67,16 +71,29 @@ py::list wrapped(std::vector<at::Tensor> tensors) {
 
 void bind_executor(py::module_& module) {
   module.def("foreign_bytes", &foreign_bytes, py::arg("graph"));
-  module.def("generator_state_bytes", &runtime::generator_state_bytes, py::arg("graph"));
+  module.def(
+      "generator_state_bytes",
+      [](const Graph& graph, const std::string& device) {
+        return runtime::generator_state_bytes(graph, device_named(device));
+      },
+      py::arg("graph"), py::arg("device") = kCpu);
   py::class_<runtime::AutogradExecutor>(module, "Executor",
                                         "Runs a plan in two halves, as autograd calls them.")
-      .def(py::init<const Graph&, const Plan&>(), py::arg("graph"), py::arg("plan"),
-           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+      .def(py::init([](const Graph& graph, const Plan& plan, const std::string& device) {
+             return std::make_unique<runtime::AutogradExecutor>(graph, plan, device_named(device));
+           }),
+           py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu, py::keep_alive<1, 2>(),
+           py::keep_alive<1, 3>())
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("replay", &replay, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
            py::arg("wanted"))
-      .def_static("ticket_size", &runtime::AutogradExecutor::ticket_size)
+      .def_static(
+          "ticket_size",
+          [](const std::string& device) {
+            return runtime::AutogradExecutor::ticket_size(device_named(device));
+          },
+          py::arg("device") = kCpu)
       .def_property_readonly("held_results", &runtime::AutogradExecutor::held_results)
       .def_property_readonly("idle", &runtime::AutogradExecutor::idle)
       .def_property_readonly("pending_pass", &runtime::AutogradExecutor::pending_pass)

@@ -1,6 +1,6 @@
 #include "base/error.h"
 #include "bindings.h"
-#include "device/allocation.h"
+#include "device/device.h"
 #include "profile/profiler.h"
 #include "tensors.h"
 #include "train/profile_cache.h"
@@ -11,28 +11,37 @@ namespace {
 using Report = std::optional<Control::Listener>;
 
 Graph profiled(const Graph& graph, const std::optional<std::filesystem::path>& file, bool again,
-               const Report& report) {
+               const Report& report, const std::string& device) {
   const Control control(0, report.value_or(Control::Listener()));
   const profile::Measure measure = again ? profile::Measure::again : profile::Measure::lacking;
-  return train::profile_here(graph, file.value_or(""), control, measure).graph;
+  return train::profile_here(graph, file.value_or(""), control, measure, device_named(device))
+      .graph;
 }
 
 void bind_profile(py::module_& module) {
-  module.def("device_name", &profile::device_name);
-  module.def("profile_path", [] { return train::default_profile_path(profile::device_name()); });
+  module.def("profile_path", [](const std::string& device) {
+    return train::default_profile_path(device_named(device).name());
+  }, py::arg("device") = kCpu);
   module.def("profiled", &profiled, py::arg("graph"), py::arg("file") = std::nullopt,
-             py::arg("again") = false, py::arg("report") = std::nullopt,
+             py::arg("again") = false, py::arg("report") = std::nullopt, py::arg("device") = kCpu,
              py::call_guard<py::gil_scoped_release>());
   module.def("request_stop", &Control::request_stop);
   module.def("clear_stop", &Control::clear_stop);
 }
 
 void bind_memory(py::module_& module) {
-  module.def("taken_bytes", [] { return device::count_allocations().taken.now(); });
-  module.def("taken_peak_bytes", [] { return device::count_allocations().taken.peak(); });
-  module.def("unserved_bytes", [] { return device::count_allocations().unserved.now(); });
-  module.def("unserved_peak_bytes", [] { return device::count_allocations().unserved.peak(); });
-  module.def("reset_peaks", &device::reset_allocation_peaks);
+  const auto define = [&](const char* name, auto&& of) {
+    module.def(name, [of](const std::string& device) {
+      return of(device_named(device).count_allocations());
+    }, py::arg("device") = kCpu);
+  };
+  define("taken_bytes", [](const auto& counted) { return counted.taken.now(); });
+  define("taken_peak_bytes", [](const auto& counted) { return counted.taken.peak(); });
+  define("unserved_bytes", [](const auto& counted) { return counted.unserved.now(); });
+  define("unserved_peak_bytes", [](const auto& counted) { return counted.unserved.peak(); });
+  module.def("reset_peaks", [](const std::string& device) {
+    device_named(device).reset_allocation_peaks();
+  }, py::arg("device") = kCpu);
 }
 
 }  // namespace

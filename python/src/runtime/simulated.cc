@@ -2,6 +2,7 @@
 
 #include "simulated/backend.h"
 #include "simulated/generator.h"
+#include "simulated/simulated_device.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -9,6 +10,7 @@ namespace {
 
 void install_simulated(Bytes bytes, bool late, std::uint64_t seed) {
   simulated::install({bytes, late, seed});
+  device::add_device(simulated::simulated_device());
 }
 
 py::object simulated_generator() {

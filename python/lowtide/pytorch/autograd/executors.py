@@ -14,7 +14,8 @@ class Executors:
     something of an earlier step is still held where it was made, or when a plan has changed.
     """
 
-    def __init__(self):
+    def __init__(self, device: str):
+        self._device = device
         self._by_plan: dict[Plan, list] = {}
 
     def __iter__(self) -> Iterator:
@@ -27,7 +28,7 @@ class Executors:
         executors = self._by_plan.setdefault(plan, [])
         found = next((executor for executor in executors if executor.idle), None)
         if found is None:
-            found = _runtime.Executor(graph, plan)
+            found = _runtime.Executor(graph, plan, self._device)
             executors.append(found)
         if not found.held_bytes:
             self.release_idle()

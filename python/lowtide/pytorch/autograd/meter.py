@@ -1,4 +1,4 @@
-"""Measures what a training step takes of the framework's memory."""
+"""Measures what a training step takes of the framework's memory of its device."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Meter:
         self.outside_bytes = 0
         #: By how much the step took more than its plans count.
         self.unforeseen_bytes = 0
-        self._regions = regions
+        self._regions, self._device = regions, "cpu"
         self._is_capturing = False
         self._is_open = False
         self._before = self._unserved_before = 0
@@ -29,8 +29,9 @@ class Meter:
         self._is_read = False
         self._taken_before = 0
 
-    def capture(self) -> None:
-        """A graph is to be captured for the step that comes: it begins with this."""
+    def capture(self, device: str) -> None:
+        """A graph is to be captured for the step that comes, on the device: it begins with this."""
+        self._device = device
         if not self._is_capturing:
             self._open()
             self._is_capturing = True
@@ -38,31 +39,32 @@ class Meter:
     def begin(self) -> None:
         """The first forward pass of a step comes."""
         if self._is_capturing:
-            self._until_backward = _runtime.taken_peak_bytes()
-            _runtime.reset_peaks()
+            self._until_backward = _runtime.taken_peak_bytes(self._device)
+            _runtime.reset_peaks(self._device)
         else:
             self._open()
-        self._before = _runtime.taken_bytes() - self._held_bytes()
-        self._unserved_before = _runtime.unserved_bytes()
+        self._before = _runtime.taken_bytes(self._device) - self._held_bytes()
+        self._unserved_before = _runtime.unserved_bytes(self._device)
         self._is_capturing = False
 
     def read(self) -> None:
         """A backward pass has ended."""
         if self._is_open:
             self._is_read = True
-            self._outside = max(self._outside,
-                                _runtime.unserved_peak_bytes() - self._unserved_before)
+            unserved = _runtime.unserved_peak_bytes(self._device) - self._unserved_before
+            self._outside = max(self._outside, unserved)
             self.outside_bytes = self._outside
-            peak = _runtime.taken_peak_bytes()
+            peak = _runtime.taken_peak_bytes(self._device)
             self._until_backward = max(self._until_backward, peak)
             self.unforeseen_bytes = max(self.unforeseen_bytes,
                                         peak - self._before - self._planned_bytes())
-            _runtime.reset_peaks()
+            _runtime.reset_peaks(self._device)
 
     def end(self) -> None:
         """What follows is no part of the step."""
         if self._is_open and not self._is_capturing:
-            self._after_backward = _runtime.taken_peak_bytes() - self._made_bytes() - self._before
+            peak = _runtime.taken_peak_bytes(self._device)
+            self._after_backward = peak - self._made_bytes() - self._before
             self._is_open = False
 
     @property
@@ -75,14 +77,14 @@ class Meter:
 
     def _open(self) -> None:
         self._taken_before, self._is_read = self.taken_bytes, False
-        _runtime.reset_peaks()
+        _runtime.reset_peaks(self._device)
         self._until_backward = self._outside = self.unforeseen_bytes = 0
         self._is_open = True
 
     def _made_bytes(self) -> int:
         """What was made since the step began and lasts: the optimizer's state in its first step,
         which counts among what exists, and what the caller keeps for other ends."""
-        return max(0, _runtime.taken_bytes() - self._held_bytes() - self._before)
+        return max(0, _runtime.taken_bytes(self._device) - self._held_bytes() - self._before)
 
     def _planned_bytes(self) -> int:
         return sum(executor.block_bytes + region.uncounted_bytes for region in self._regions

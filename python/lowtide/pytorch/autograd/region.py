@@ -36,14 +36,14 @@ class Region:
                  after_bytes: int = 0):
         self.captured = captured
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
-        measured = measure(captured.graph, settings)
+        measured = measure(captured.graph, captured.device, settings)
         self._results = DroppedResults(captured, measured, keep_all_bytes(measured))
         self._measured = measured
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
-        self.executors = Executors()
+        self.executors = Executors(captured.device)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._residents = _resident_sources(captured)
@@ -72,7 +72,8 @@ class Region:
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self._results.now
         if dropped not in self._known:
-            known = price(self._measured.with_results_dropped(sorted(dropped)), bool(dropped))
+            known = price(self._measured.with_results_dropped(sorted(dropped)),
+                          self.captured.device, bool(dropped))
             # What no plan counts is gone when the optimizer steps.
             after_bytes = max(0, self._after_bytes - known.uncounted_bytes)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)

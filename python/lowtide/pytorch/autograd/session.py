@@ -95,14 +95,14 @@ class Session:
         """What the next captured graph is called: the first has the model's own name."""
         return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
 
-    def begin_capture(self) -> None:
-        """A graph is about to be captured and its ops measured: blocks that nobody needs make room,
-        and what that takes counts as of the step that comes."""
+    def begin_capture(self, device: str) -> None:
+        """A graph is about to be captured and its ops measured on the device: blocks that nobody
+        needs make room, and what that takes counts as of the step that comes."""
         if self.preparing or any(region.pending_passes for region in self.regions):
             return
         self._meter.end()
         self._release_idle()
-        self._meter.capture()
+        self._meter.capture(device)
 
     def plan_for(self, region: Region) -> Plan:
         """The plan of a region as things are: how many graphs there are, which gradients live."""

@@ -45,15 +45,16 @@ def trial(kind: type, groups: Sequence[Group]) -> Trial:
     if not largest:
         return Trial(0, 0)
     factor = -(-largest // _TRIED_BYTES)
+    device = next(str(parameter.device) for parameters, _ in groups for parameter in parameters)
     with _disable_current_modes(), torch.enable_grad():
         optimizer = kind([{"params": [_smaller(parameter, factor) for parameter in parameters],
                            **options} for parameters, options in groups])
         optimizer.step()  # makes its state
-        _runtime.reset_peaks()
-        before = _runtime.taken_bytes()
+        _runtime.reset_peaks(device)
+        before = _runtime.taken_bytes(device)
         optimizer.step()
         return Trial(factor * state_bytes(optimizer),
-                     factor * (_runtime.taken_peak_bytes() - before))
+                     factor * (_runtime.taken_peak_bytes(device) - before))
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
@@ -69,6 +70,6 @@ def _smaller(parameter: torch.Tensor, factor: float) -> torch.nn.Parameter:
         smaller = math.ceil(shape[dim] / factor)
         factor = max(1, factor * smaller / max(1, shape[dim]))
         shape[dim] = smaller
-    made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype))
+    made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype, device=parameter.device))
     made.grad = torch.ones_like(made)
     return made

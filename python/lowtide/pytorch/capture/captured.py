@@ -40,3 +40,4 @@ class Captured:
     tangents: tuple[int, ...]  # by tangent: what the boundary makes
     gradients: tuple[Output, ...]  # by primal
     updated: tuple[int, ...]  # indices of the primals that the module overwrites
+    device: str = "cpu"  # on which the step runs, by its name in PyTorch

@@ -17,6 +17,7 @@ from .document import Document
 from .in_place import choose_pairs
 from .primals import placeholders
 from .residents import Constants, add_primals
+from .step_device import step_device
 
 
 def from_joint(
@@ -69,6 +70,7 @@ def from_joint(
         tangents=boundary.tangents,
         gradients=gradients,
         updated=updated,
+        device=step_device(joint),
     )
 
 

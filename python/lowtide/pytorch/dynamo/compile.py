@@ -37,7 +37,7 @@ def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> C
     full = trace_joint(graph, inputs, name, evaluate)
     if not isinstance(full, JointTrace):
         return full
-    session.begin_capture()
+    session.begin_capture(full.captured.device)
     # Under no_grad, what needs gradients is connected within the graph.
     results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
     if results is None:

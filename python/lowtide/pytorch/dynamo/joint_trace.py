@@ -13,7 +13,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch._aot_autograd.schemas import ViewAndMutationMeta
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ... import InputError, _runtime
+from ... import _runtime
 from ..autograd.saved_tensors import SavedTensors, tensors_to_save
 from ..capture import (
     Captured,
@@ -89,7 +89,6 @@ def _tracing_context():
 
 def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
               inputs: Sequence, name: str) -> JointTrace:
-    _require_cpu(placeholders(joint, "primals"))
     described = describe_inputs(graph, inputs)
     roles, names = describe_primals(joint, described)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
@@ -101,18 +100,9 @@ def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule
 
 def _without_elements(parameter: torch.Tensor) -> torch.Tensor:
     """A trace is not to keep a model alive."""
-    with _disable_current_modes():
-        found = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
-        return found.requires_grad_(parameter.requires_grad)
-
-
-def _require_cpu(primals: Sequence[fx.Node]) -> None:
-    for node in primals:
-        value = node.meta.get("val")
-        if isinstance(value, torch.Tensor) and value.device.type != "cpu":
-            raise InputError(f"{node.name} is on the device {value.device}, and plans are run on "
-                             f"the CPU alone: move the model and its inputs there, or save the "
-                             f"graph with lowtide.capture to plan it only")
+    with _disable_current_modes(), torch.no_grad():
+        one = torch.empty((), dtype=parameter.dtype, device=parameter.device)
+        return one.expand(parameter.shape).requires_grad_(parameter.requires_grad)
 
 
 def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx.GraphModule]:
@@ -122,7 +112,7 @@ def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
     saved = [*(primals[position] for position in trace.saved.primals),
              *(returned[position] for position in trace.saved.results)]
-    ticket = _fake_ticket(primals)
+    ticket = _fake_ticket(primals, trace.captured.device)
     return (
         forward_graph(_run_forward(trace), primals, returned, saved, ticket),
         backward_graph(_run_backward(trace, len(saved)), saved, ticket,
@@ -144,7 +134,7 @@ def _run_backward(trace: JointTrace, num_saved: int) -> Callable:
     return run_backward
 
 
-def _fake_ticket(primals: Sequence[fx.Node]) -> torch.Tensor:
+def _fake_ticket(primals: Sequence[fx.Node], device: str) -> torch.Tensor:
     mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
-        return torch.zeros(_runtime.Executor.ticket_size(), dtype=torch.int64)
+        return torch.zeros(_runtime.Executor.ticket_size(device), dtype=torch.int64)

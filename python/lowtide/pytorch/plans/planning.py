@@ -36,6 +36,7 @@ class PricedGraph:
     uncounted_bytes: int  # what no plan counts: results in the caller's memory, generator states
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
+    device: str  # that it was measured on
 
     @property
     def resident_bytes(self) -> int:
@@ -64,11 +65,12 @@ class NoPlan(InfeasibleError):
         self.smallest_budget = smallest_budget
 
 
-def measure(graph: Graph, settings: Settings) -> Graph:
-    """Measures what the profile of this device lacks. Ctrl-C keeps what was measured."""
+def measure(graph: Graph, device: str, settings: Settings) -> Graph:
+    """Measures what the profile of the device lacks. Ctrl-C keeps what was measured."""
     settings.say(f"measuring the ops of {graph.name}")
     with settings.progress(f"measuring the ops of {graph.name}"):
-        return interruptible(lambda: _runtime.profiled(graph, report=settings.report), _runtime)
+        return interruptible(
+            lambda: _runtime.profiled(graph, report=settings.report, device=device), _runtime)
 
 
 def keep_all_bytes(measured: Graph) -> int:
@@ -78,8 +80,8 @@ def keep_all_bytes(measured: Graph) -> int:
     return kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
 
 
-def price(measured: Graph, replaces_results: bool) -> PricedGraph:
-    """What bounds the plans of a measured graph.
+def price(measured: Graph, device: str, replaces_results: bool) -> PricedGraph:
+    """What bounds the plans of a graph that was measured on the device.
 
     ``replaces_results``: a section of its block is for results that the caller drops. No other
     value may lie across its border, so that the addresses may take more than the values.
@@ -88,13 +90,14 @@ def price(measured: Graph, replaces_results: bool) -> PricedGraph:
     if replaces_results:
         laid_out = plan(measured, _UNLIMITED_BYTES, "keep-all").plan
         kept_all = max(kept_all, laid_out.arena_bytes)
-    beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured)
+    beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured, device)
     by_role = collections.Counter()
     for tensor in measured.tensors:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
         measured, kept_all, replay(measured, keep_all(measured)).cost,
-        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
+        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"],
+        device)
 
 
 def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
