@@ -9,8 +9,8 @@ namespace {
 
 at::Tensor wrap(std::byte* data, at::IntArrayRef shape, at::IntArrayRef strides,
                 const at::TensorOptions& options, std::shared_ptr<void> owner) {
-  auto maker = at::for_blob(data, shape).strides(strides).options(options).target_device(
-      options.device());
+  at::TensorMaker maker = at::for_blob(data, shape);
+  maker.strides(strides).options(options).target_device(options.device());
   if (owner != nullptr) maker.deleter([owner = std::move(owner)](void*) {});
   return maker.make_tensor();
 }
