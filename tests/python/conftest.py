@@ -1,8 +1,23 @@
 """Surroundings that several test files share."""
 
 import gc
+import os
 
 import pytest
+
+#: Where the tests make their tensors, unless they say another device.
+DEVICE = os.environ.get("LOWTIDE_TEST_DEVICE", "cpu")
+
+
+def pytest_configure():
+    if DEVICE == "cpu":
+        return
+    import torch
+    if DEVICE == "simulated":
+        from lowtide.pytorch import simulated
+
+        simulated.install(4 << 30)
+    torch.set_default_device(DEVICE)
 
 
 def pytest_collection_finish():
