@@ -15,6 +15,7 @@ struct Search {
   const Graph& graph;
   const strategy::Strategy& strategy;
   Bytes budget_bytes;
+  Bytes reserved_bytes;               ///< see Planned
   bool is_hopeless;                   ///< it is known that no plan of any kind is within the budget
   strategy::StrategyOptions options;  ///< complete
   double limit_seconds;               ///< that the user gave; a search may have a part of it
