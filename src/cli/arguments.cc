@@ -1,28 +1,17 @@
 #include "cli/arguments.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
+#include <cmath>
+#include <limits>
 
 #include "base/budget.h"
 #include "base/error.h"
 
 namespace lowtide::cli {
 namespace {
-
-struct RateOption {
-  const char* name;
-  double models::OptimizerOptions::* field;
-  const char* help;
-};
-constexpr RateOption kRates[] = {
-    {"--lr", &models::OptimizerOptions::learning_rate,
-     "Learning rate [0.1 for sgd, 0.001 for the others]"},
-    {"--momentum", &models::OptimizerOptions::momentum, "Momentum of sgd [0.9]"},
-    {"--beta1", &models::OptimizerOptions::beta1, "Decay of adam's first moment [0.9]"},
-    {"--beta2", &models::OptimizerOptions::beta2, "Decay of adam's second moment [0.999]"},
-    {"--epsilon", &models::OptimizerOptions::epsilon, "Adam's epsilon [1e-8]"},
-    {"--weight-decay", &models::OptimizerOptions::weight_decay, "Weight decay [0]"}};
 
 void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
   for (const models::SizeOption& size : models::size_options()) {
@@ -40,6 +29,24 @@ void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
       ->check(in_range(0, 1))
       ->type_name("P")
       ->group("Model");
+}
+
+/// The recipe of a command line, with NaN for the numbers of the optimizer that it does not give.
+models::StepRecipe as_given(const Edits<models::StepRecipe>& edits) {
+  models::StepRecipe recipe;
+  for (const models::RateOption& rate : models::rate_options()) {
+    recipe.optimizer.*rate.field = std::numeric_limits<double>::quiet_NaN();
+  }
+  apply(edits, recipe);
+  return recipe;
+}
+
+std::string rates_read(std::string_view optimizer) {
+  std::vector<std::string_view> names;
+  for (const models::RateOption& rate : models::rate_options()) {
+    if (models::reads(optimizer, rate)) names.push_back(rate.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 /// "segments=8"
@@ -115,13 +122,25 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
       [](models::StepRecipe& recipe, const std::string& name) { recipe.optimizer.name = name; })
       ->type_name("NAME")
       ->group("Optimizer");
-  for (const RateOption& rate : kRates) {
-    add_edit<double>(app, edits, rate.name, rate.help,
+  for (const models::RateOption& rate : models::rate_options()) {
+    add_edit<double>(app, edits, fmt::format("--{}", rate.name), std::string(rate.help),
                      [field = rate.field](models::StepRecipe& recipe, double value) {
                        recipe.optimizer.*field = value;
                      })
         ->type_name("X")
         ->group("Optimizer");
+  }
+}
+
+void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe) {
+  apply(edits, recipe);
+  const models::StepRecipe given = as_given(edits);
+  for (const models::RateOption& rate : models::rate_options()) {
+    if (std::isnan(given.optimizer.*rate.field)) continue;
+    if (models::reads(recipe.optimizer.name, rate)) continue;
+    throw InputError(fmt::format("optimizer {} has no option \"{}\"; it reads: {}",
+                                 recipe.optimizer.name, rate.name,
+                                 rates_read(recipe.optimizer.name)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/or_null.h"
@@ -67,10 +68,14 @@ void make_folder(const std::filesystem::path& folder) {
                                error ? error.message() : "it is no folder"));
 }
 
-void write_plans(const planner::Frontier& found, const std::filesystem::path& folder) {
-  for (const planner::Planned& point : found.points) {
-    write_plan(*point.plan, folder / fmt::format("{}.json", point.budget_bytes));
-  }
+/// `graph` is the file that the plans are of: it may lie in the folder, under such a name.
+void write_plans(const planner::Frontier& found, const std::filesystem::path& folder,
+                 const std::filesystem::path& graph) {
+  const auto file = [&folder](const planner::Planned& point) {
+    return folder / fmt::format("{}.json", point.budget_bytes);
+  };
+  for (const planner::Planned& point : found.points) require_other_files({graph}, {file(point)});
+  for (const planner::Planned& point : found.points) write_plan(*point.plan, file(point));
 }
 
 [[noreturn]] void refuse(const strategy::Strategy& strategy) {
@@ -92,7 +97,7 @@ int walk(const FrontierArguments& arguments) {
   const planner::Frontier found =
       planner::frontier(graph, strategy, arguments.points, planning.strategy_options, control);
   if (found.points.empty()) refuse(strategy);
-  if (!arguments.plans.empty()) write_plans(found, arguments.plans);
+  if (!arguments.plans.empty()) write_plans(found, arguments.plans, arguments.graph);
   if (arguments.json) {
     print_json(frontier_json(graph, strategy, found));
   } else {

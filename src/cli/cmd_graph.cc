@@ -23,7 +23,7 @@ struct GraphArguments {
 
 int write_training_graph(const GraphArguments& arguments) {
   models::StepRecipe recipe;
-  apply(arguments.edits, recipe);
+  apply_recipe(arguments.edits, recipe);
   if (recipe.model.empty())
     throw InputError("which model? Give --model; `lowtide models` lists them.");
   require_can_write(arguments.output);

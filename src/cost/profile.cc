@@ -64,10 +64,27 @@ OpProfile op_from(const json& entry) {
   return op;
 }
 
-Profile profile_from(const json& document) {
-  if (!document.is_object() || document.value("format", "") != kFormat) {
-    throw InputError(fmt::format("not a {} document", kFormat));
+bool is_profile(const json& document) {
+  return document.is_object() && document.value("format", json()) == kFormat;
+}
+
+/// May be anything, such as another file of the user: nobody should delete it.
+[[noreturn]] void refuse_other_file(const std::string& source, const std::string& why) {
+  throw InputError(fmt::format("{}: not a {} document{}; name another file for the measurements",
+                               source, kFormat, why));
+}
+
+json document_from(std::string_view text, const std::string& source) {
+  try {
+    json document = json::parse(text);
+    if (!is_profile(document)) refuse_other_file(source, "");
+    return document;
+  } catch (const json::parse_error& error) {
+    refuse_other_file(source, fmt::format(", nor any JSON (byte {})", error.byte));
   }
+}
+
+Profile profile_from(const json& document) {
   if (const json version = document.value("version", json()); version != kVersion) {
     throw InputError(
         fmt::format("version {} is not known; this is version {}", version.dump(), kVersion));
@@ -87,11 +104,9 @@ Profile profile_from(const json& document) {
 }  // namespace
 
 Profile parse_profile(std::string_view text, const std::string& source) {
+  const json document = document_from(text, source);
   try {
-    return profile_from(json::parse(text));
-  } catch (const json::parse_error& error) {
-    throw InputError(fmt::format("{}: not a JSON document (byte {}); delete it to measure again",
-                                 source, error.byte));
+    return profile_from(document);
   } catch (const json::exception&) {
     throw InputError(fmt::format(
         "{}: a key is missing or has the wrong type; delete it to measure again", source));

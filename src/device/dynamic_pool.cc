@@ -8,7 +8,6 @@
 #include <mutex>
 #include <utility>
 
-#include "base/error.h"
 #include "device/block.h"
 #include "packing/packing.h"
 
@@ -31,10 +30,12 @@ void BestFit::release(Bytes offset) {
 }
 
 struct DynamicPool::Region {
-  explicit Region(Bytes capacity)
-      : block(capacity, Block::Access::none),
+  explicit Region(Bytes most)
+      : capacity(most),
+        block(most, Block::Access::none),
         range(block.data(), block.bytes(), &DynamicPool::release) {}
 
+  const Bytes capacity;  ///< the block is of whole pages
   Block block;
   OwnedRange range;
   std::mutex mutex;
@@ -93,10 +94,11 @@ DynamicPool::~DynamicPool() {
 MemorySource::Grant DynamicPool::allocate(std::size_t bytes) {
   const std::scoped_lock lock(region_->mutex);
   const Bytes offset = region_->fit.allocate(static_cast<Bytes>(bytes));
-  if (region_->fit.top() > region_->block.bytes()) {
+  if (const Bytes needed = region_->fit.top(); needed > region_->capacity) {
     region_->fit.release(offset);
-    throw Error(
-        fmt::format("the memory pool of {} is used up", format_bytes(region_->block.bytes())));
+    throw PoolFull(fmt::format(
+        "the memory pool needs {} ({} bytes) for a request of {} bytes, and may take {} ({} bytes)",
+        format_bytes(needed), needed, bytes, format_bytes(region_->capacity), region_->capacity));
   }
   region_->block.open_to(region_->fit.top());
   ++region_->count;

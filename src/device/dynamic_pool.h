@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <unordered_map>
 
+#include "base/error.h"
 #include "device/allocation.h"
 #include "packing/holes.h"
 
@@ -29,6 +30,12 @@ class BestFit {
   Bytes live_ = 0;
 };
 
+/// A request does not fit into what a DynamicPool may take. what() names both numbers.
+class PoolFull : public InfeasibleError {
+ public:
+  using InfeasibleError::InfeasibleError;
+};
+
 /// Allocates as a framework does: on request, with reuse of released memory, in one growing region.
 /// The region stays until the last tensor in it is gone, even after the DynamicPool.
 class DynamicPool final : public MemorySource {
@@ -39,7 +46,7 @@ class DynamicPool final : public MemorySource {
   DynamicPool(const DynamicPool&) = delete;
   DynamicPool& operator=(const DynamicPool&) = delete;
 
-  /// Throws Error when the capacity is used up.
+  /// Throws PoolFull instead of a region larger than the capacity.
   Grant allocate(std::size_t bytes) override;
 
   Bytes live_bytes() const;

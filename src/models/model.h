@@ -67,6 +67,20 @@ struct OptimizerOptions {
   double weight_decay = 0;
 };
 
+/// A number of OptimizerOptions and its name for users.
+struct RateOption {
+  std::string_view name;  ///< "weight-decay"
+  double OptimizerOptions::* field;
+  std::string_view help;
+  bool is_of_sgd, is_of_adam;  ///< whether sgd reads it; whether adam and adamw do
+};
+std::span<const RateOption> rate_options();
+/// Throws InputError for an unknown optimizer.
+bool reads(std::string_view optimizer, const RateOption& rate);
+/// With the learning rate that the optimizer takes where none is given. Throws InputError for an
+/// unknown optimizer.
+OptimizerOptions with_defaults(const OptimizerOptions& given);
+
 /// The whole training step of a model: forward, loss, gradients of every parameter, update.
 /// The graph's outputs are the loss.
 Graph training_graph(const Model& model, const ModelOptions& options,

@@ -72,6 +72,15 @@ const Optimizer& find_optimizer(std::string_view name) {
   throw InputError(fmt::format("unknown optimizer \"{}\"; there are sgd, adam and adamw", name));
 }
 
+constexpr RateOption kRateOptions[] = {
+    {"lr", &OptimizerOptions::learning_rate, "Learning rate [0.1 for sgd, 0.001 for the others]",
+     true, true},
+    {"momentum", &OptimizerOptions::momentum, "Momentum of sgd [0.9]", true, false},
+    {"beta1", &OptimizerOptions::beta1, "Decay of adam's first moment [0.9]", false, true},
+    {"beta2", &OptimizerOptions::beta2, "Decay of adam's second moment [0.999]", false, true},
+    {"epsilon", &OptimizerOptions::epsilon, "Adam's epsilon [1e-8]", false, true},
+    {"weight-decay", &OptimizerOptions::weight_decay, "Weight decay [0]", true, true}};
+
 void require_range(std::string_view what, double value, double low, double high) {
   if (value >= low && value < high) return;
   throw InputError(
@@ -90,15 +99,28 @@ void check(const OptimizerOptions& options) {
 
 }  // namespace
 
+std::span<const RateOption> rate_options() { return kRateOptions; }
+
+bool reads(std::string_view optimizer, const RateOption& rate) {
+  return find_optimizer(optimizer).counts_steps ? rate.is_of_adam : rate.is_of_sgd;
+}
+
+OptimizerOptions with_defaults(const OptimizerOptions& given) {
+  OptimizerOptions complete = given;
+  const double usual = find_optimizer(given.name).learning_rate;
+  if (given.learning_rate == 0) complete.learning_rate = usual;
+  return complete;
+}
+
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
-                      std::span<const Value> gradients, const OptimizerOptions& options) {
-  const Optimizer& optimizer = find_optimizer(options.name);
+                      std::span<const Value> gradients, const OptimizerOptions& given) {
+  const Optimizer& optimizer = find_optimizer(given.name);
+  const OptimizerOptions options = with_defaults(given);
   check(options);
   builder.set_phase(Phase::optimizer);
-  const double rate = options.learning_rate > 0 ? options.learning_rate : optimizer.learning_rate;
   // f64, so that the kernels get exactly the given rate, as in PyTorch.
-  Value learning_rate =
-      builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state, init::constant(rate));
+  Value learning_rate = builder.resident("optimizer.lr", {}, DType::f64, Role::optimizer_state,
+                                         init::constant(options.learning_rate));
   Value step;
   if (optimizer.counts_steps) {
     step = builder.resident("optimizer.step", {}, DType::f32, Role::optimizer_state, init::zeros());

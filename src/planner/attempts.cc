@@ -43,6 +43,7 @@ class Attempts {
       : graph_(search.graph),
         strategy_(search.strategy),
         budget_(search.budget_bytes),
+        reserved_(search.reserved_bytes),
         is_hopeless_(search.is_hopeless),
         options_(search.options),
         limit_seconds_(search.limit_seconds),
@@ -50,6 +51,7 @@ class Attempts {
 
   Planned run() {
     planned_ = nothing_planned(graph_, budget_);
+    planned_.reserved_bytes = reserved_;
     if (!ask_within_budget()) explain();
     planned_.repeatable = !control_.is_behind();
     if (!planned_.repeatable) {
@@ -301,34 +303,38 @@ class Attempts {
       return;
     }
     planned_.outcome = strategy::Outcome::infeasible;
-    planned_.why_not_less = why_not_less(graph_);
+    planned_.why_not_less = why_not_less(graph_, reserved_);
     planned_.message = fmt::format("infeasible: {}. {}", why_infeasible(), planned_.why_not_less);
   }
 
+  /// A number of bytes of the plan, as one of the user's budget.
+  std::string as_budget(Bytes bytes) const { return in_full(bytes + reserved_); }
+
   std::string why_infeasible() const {
     if (!planned_.smallest_budget) {
-      return fmt::format("{} finds no plan within {}", strategy_.name, in_full(budget_));
+      return fmt::format("{} finds no plan within {}", strategy_.name, as_budget(budget_));
     }
     const std::string so_far =
         stopped_ ? fmt::format(" in the time limit of {} s", limit_seconds_) : "";
     return fmt::format("the smallest budget that {} reaches{} is {}", strategy_.name, so_far,
-                       in_full(*planned_.smallest_budget));
+                       as_budget(*planned_.smallest_budget));
   }
 
   std::string why_stopped() const {
     if (Control::stop_requested() || control_.limit_seconds() <= 0) {
       return fmt::format("{} was stopped before it found a plan within {}.", strategy_.name,
-                         in_full(budget_));
+                         as_budget(budget_));
     }
     const std::string reached =
-        smallest_peak_ ? fmt::format(" It came down to {}.", in_full(*smallest_peak_)) : "";
+        smallest_peak_ ? fmt::format(" It came down to {}.", as_budget(*smallest_peak_)) : "";
     return fmt::format("{} found no plan within {} in the time limit of {} s.{} More time may do.",
-                       strategy_.name, in_full(budget_), limit_seconds_, reached);
+                       strategy_.name, as_budget(budget_), limit_seconds_, reached);
   }
 
   const Graph& graph_;
   const strategy::Strategy& strategy_;
   const Bytes budget_;
+  const Bytes reserved_;
   const bool is_hopeless_;
   const strategy::StrategyOptions& options_;
   const double limit_seconds_;

@@ -15,6 +15,7 @@ struct Search {
   const Graph& graph;
   const strategy::Strategy& strategy;
   Bytes budget_bytes;
+  Bytes reserved_bytes;               ///< see Planned
   bool is_hopeless;                   ///< looks for the plan of the fewest bytes alone
   strategy::StrategyOptions options;  ///< complete
   double limit_seconds;               ///< that the user gave; a search may have a part of it

@@ -13,21 +13,13 @@ std::string slip(Bytes budget) {
   return fmt::format(" The budget is {} bytes. Did you mean {}%?", budget, budget);
 }
 
-std::string why_not(const Planned& planned, Bytes reserved_bytes) {
-  if (reserved_bytes == 0) return planned.message + slip(planned.budget_bytes);
-  return fmt::format(
-      "{} Of the budget of {}, {} are kept for states of the random generator and the reserve.",
-      planned.message, format_bytes(planned.budget_bytes + reserved_bytes),
-      format_bytes(reserved_bytes));
-}
-
 }  // namespace
 
-DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned, Bytes reserved_bytes)
-    : InfeasibleError(why_not(planned, reserved_bytes)),
+DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned)
+    : InfeasibleError(planned.message + slip(planned.budget_bytes + planned.reserved_bytes)),
       smallest_budget_bytes(planned.smallest_budget),
-      floor_bytes(bounds::budget_floor(graph) + reserved_bytes) {
-  if (smallest_budget_bytes) *smallest_budget_bytes += reserved_bytes;
+      floor_bytes(bounds::budget_floor(graph) + planned.reserved_bytes) {
+  if (smallest_budget_bytes) *smallest_budget_bytes += planned.reserved_bytes;
 }
 
 }  // namespace lowtide::planner

@@ -148,11 +148,11 @@ std::optional<double> Planned::gap() const {
 }
 
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
-                    const strategy::GivenOptions& options, Control& control) {
+                    const strategy::GivenOptions& options, Control& control, Bytes reserved_bytes) {
   const Control clock;
   const bool is_hopeless = budget_bytes < keep_all_reference(graph).peak_bytes &&
                            budget_bytes < bounds::budget_floor(graph);
-  Searches searches({graph, strategy, budget_bytes, is_hopeless,
+  Searches searches({graph, strategy, budget_bytes, reserved_bytes, is_hopeless,
                      strategy::complete_options(strategy, options), control.limit_seconds()});
   if (!is_hopeless) search_in_rounds(searches, control);
   if (!searches.has_plan()) {

@@ -15,6 +15,8 @@ struct Planned {
   strategy::Outcome outcome = strategy::Outcome::infeasible;
   std::optional<Plan> plan;  ///< verified; its arena is within the budget
   Bytes budget_bytes = 0;
+  /// Beside the plan, what the budget of the user also holds; in the texts, and in no other number.
+  Bytes reserved_bytes = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
   /// Proof of a lower bound for this budget, when the strategy gave one.
@@ -41,8 +43,11 @@ struct Planned {
 /// for, for a third of the limit more: a budget that a refusal names is met with the same limit.
 /// `options` may be partial; an unknown or out-of-range one
 /// throws InputError. A plan that the verifier refuses is a bug and throws std::logic_error.
+/// `reserved_bytes`: of the budget that the user gave, what the plan cannot have; the texts for the
+/// user count it in.
 Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Bytes budget_bytes,
-                    const strategy::GivenOptions& options, Control& control);
+                    const strategy::GivenOptions& options, Control& control,
+                    Bytes reserved_bytes = 0);
 
 /// The same for an order of executions that `strategy` decided elsewhere: laid out and verified, or
 /// infeasible when its arena exceeds the budget.

@@ -10,6 +10,7 @@
 #include "bounds/budget_floor.h"
 #include "graph/residents.h"
 #include "plan/replay.h"
+#include "planner/realize.h"
 
 namespace lowtide::planner {
 namespace {
@@ -51,6 +52,11 @@ std::string residents_text(const Graph& graph) {
   return kinds.empty() ? "" : fmt::format(" ({})", kinds);
 }
 
+std::string reserved_text(Bytes bytes) {
+  if (bytes == 0) return "";
+  return fmt::format(", states of the random generator and the reserve {}", format_bytes(bytes));
+}
+
 std::string op_text(const Graph& graph, const Floor& floor) {
   const Op& op = graph.op(floor.op);
   return fmt::format(", and op {} (\"{}\") alone needs {} more: it {}, {}, works in {}", floor.op,
@@ -83,24 +89,24 @@ std::string remedies(const Graph& graph, const Floor& floor) {
 }
 
 /// What is held while the inputs of an op are made, in whatever order.
-std::string making_text(const Graph& graph, const Floor& alone) {
+std::string making_text(const Graph& graph, const Floor& alone, Bytes reserved_bytes) {
   const Bytes floor = bounds::budget_floor(graph);
   if (floor <= alone.bytes) return "";
   return fmt::format(
       " Since what ops read must be made while other values are held, no plan in any order needs "
-      "less than {} ({} bytes).",
-      format_bytes(floor), floor);
+      "less than {}.",
+      in_full(floor + reserved_bytes));
 }
 
 }  // namespace
 
-std::string why_not_less(const Graph& graph) {
+std::string why_not_less(const Graph& graph, Bytes reserved_bytes) {
   const Floor floor = structural_floor(graph);
-  return fmt::format(
-      "No plan of any kind needs less than {} ({} bytes): resident tensors take {}{}{}.{}{}",
-      format_bytes(floor.bytes), floor.bytes, format_bytes(graph.resident_bytes()),
-      residents_text(graph), floor.op == kNone ? "" : op_text(graph, floor),
-      making_text(graph, floor), remedies(graph, floor));
+  return fmt::format("No plan of any kind needs less than {}: resident tensors take {}{}{}{}.{}{}",
+                     in_full(floor.bytes + reserved_bytes), format_bytes(graph.resident_bytes()),
+                     residents_text(graph), reserved_text(reserved_bytes),
+                     floor.op == kNone ? "" : op_text(graph, floor),
+                     making_text(graph, floor, reserved_bytes), remedies(graph, floor));
 }
 
 }  // namespace lowtide::planner

@@ -43,7 +43,8 @@ Bytes generator_state_bytes(const Graph& graph,
 /// (while it runs, it serves the framework's allocator for its own thread).
 ///
 /// The pool allocates each storage when the plan makes it, and releases it when the plan frees it;
-/// it ignores addresses and in-place writes.
+/// it ignores addresses and in-place writes. Constructor and step() throw device::PoolFull where it
+/// needs more than `pool_bytes`.
 class Executor {
  public:
   /// `plan` must be verified and have a layout (memory = arena); `graph` must be executable and,

@@ -20,6 +20,7 @@ struct ExecutorOptions {
   /// the bytes, or use `reserve_bytes`, continue and add it to the report.
   Overrun overrun = Overrun::stop;
   Bytes reserve_bytes = 0;    ///< rounded down to a multiple of 64
+  Bytes pool_bytes = 0;       ///< most that the pool may take; 0: what this machine has
   bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
   /// Must outlive the Executor. The pool needs memory that is the host's too.
   const device::ComputeDevice* device = &device::cpu_device();

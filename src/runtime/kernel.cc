@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/dynamic_pool.h"
 #include "runtime/schema_value.h"
 
 namespace lowtide::runtime {
@@ -163,6 +164,9 @@ void Kernel::run(std::span<const at::Tensor* const> inputs, bool withhold_mutate
   impl.push_arguments(inputs, withhold_mutated);
   try {
     impl.handle.callBoxed(&impl.stack);
+  } catch (const device::PoolFull& error) {
+    impl.stack.clear();
+    throw device::PoolFull(fmt::format("{}: {}", impl.label(), error.what()));
   } catch (const Error& error) {
     impl.stack.clear();
     throw Error(fmt::format("{}: {}", impl.label(), error.what()));

@@ -28,7 +28,7 @@ class PoolMode final : public MemoryMode {
         options_(options),
         device_(*options.device),
         kernels_(bind_kernels(graph, plan)),
-        pool_(addressable_memory()),
+        pool_(options.pool_bytes > 0 ? options.pool_bytes : addressable_memory()),
         outside_(device_.system()),
         values_(index(graph.num_tensors())),
         states_(index(graph.num_ops())),
@@ -152,6 +152,7 @@ void PoolMode::act(std::int32_t index_of_action, const ResultListener& listener)
 
 StepReport PoolMode::step(const ResultListener& listener) {
   StepReport report;
+  results_.clear();  // of an op that failed
   drop_values();
   pool_.reset_peak();
   outside_.clear();

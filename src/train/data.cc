@@ -50,6 +50,16 @@ std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape
   throw std::logic_error("a kind of data without batches");
 }
 
+std::vector<std::filesystem::path> files_of(const DataSource& source) {
+  switch (source.kind) {
+    case DataSource::Kind::synthetic: return {};
+    case DataSource::Kind::text: return {source.path};
+    case DataSource::Kind::mnist: return mnist_files(source.path);
+    case DataSource::Kind::cifar10: return cifar10_files(source.path);
+  }
+  throw std::logic_error("a kind of data without files");
+}
+
 std::string_view item_name(models::Task task) {
   return task == models::Task::tokens ? "tokens" : "images";
 }

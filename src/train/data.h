@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "models/model.h"
 #include "train/options.h"
@@ -34,6 +35,9 @@ class Batches {
 std::unique_ptr<Batches> open_batches(const DataSource& source, const BatchShape& shape,
                                       const at::Tensor& input, std::uint64_t seed);
 
+/// The files that batches of `source` are read from.
+std::vector<std::filesystem::path> files_of(const DataSource& source);
+
 /// The unit that a step counts: "tokens", or "images" for everything else.
 std::string_view item_name(models::Task task);
 std::int64_t items_per_step(models::Task task, const at::Tensor& input);
@@ -46,6 +50,9 @@ std::unique_ptr<Batches> mnist_batches(const std::filesystem::path& folder, cons
                                        std::uint64_t seed);
 std::unique_ptr<Batches> cifar10_batches(const std::filesystem::path& folder,
                                          const BatchShape& shape, std::uint64_t seed);
+
+std::vector<std::filesystem::path> mnist_files(const std::filesystem::path& folder);
+std::vector<std::filesystem::path> cifar10_files(const std::filesystem::path& folder);
 
 /// A different seed for each (seed, step), by SplitMix64 (Steele et al., OOPSLA 2014).
 std::uint64_t mixed_seed(std::uint64_t seed, std::uint64_t step);

@@ -26,7 +26,7 @@ class Cifar10 : public torch::data::datasets::Dataset<Cifar10> {
   static constexpr std::size_t kPixels = 3 * 32 * 32, kRecord = kPixels + 1;
 
   explicit Cifar10(const fs::path& folder) {
-    for (int part = 1; part <= 5; ++part) append(folder / fmt::format("data_batch_{}.bin", part));
+    for (const fs::path& file : cifar10_files(folder)) append(file);
   }
 
   Example<> get(std::size_t index) override {
@@ -146,12 +146,25 @@ void require_idx_file(const fs::path& file, std::uint32_t magic, std::size_t hea
 
 }  // namespace
 
+std::vector<fs::path> mnist_files(const fs::path& folder) {
+  return {folder / "train-images-idx3-ubyte", folder / "train-labels-idx1-ubyte"};
+}
+
+std::vector<fs::path> cifar10_files(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (int part = 1; part <= 5; ++part) {
+    files.push_back(folder / fmt::format("data_batch_{}.bin", part));
+  }
+  return files;
+}
+
 std::unique_ptr<Batches> mnist_batches(const fs::path& folder, const BatchShape& shape,
                                        std::uint64_t seed) {
   using torch::data::datasets::MNIST;
   require_images(shape, "MNIST");
-  require_idx_file(folder / "train-images-idx3-ubyte", 0x0803, 16, 28 * 28);
-  require_idx_file(folder / "train-labels-idx1-ubyte", 0x0801, 8, 1);
+  const std::vector<fs::path> files = mnist_files(folder);
+  require_idx_file(files.at(0), 0x0803, 16, 28 * 28);
+  require_idx_file(files.at(1), 0x0801, 8, 1);
   return std::make_unique<Images<MNIST>>("MNIST", MNIST(folder.string()), seed);
 }
 

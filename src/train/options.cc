@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/budget.h"
 #include "base/error.h"
@@ -132,6 +134,33 @@ MemoryOptions memory_from(const json& j) {
   return options;
 }
 
+/// Options with their values, as on the command line.
+using Typed = std::vector<std::pair<std::string, std::string>>;
+
+/// What determines the numbers of a run, apart from where its data lies.
+Typed typed(const Recipe& recipe) {
+  Typed options = {{"--model", recipe.model}};
+  const auto add = [&options](std::string_view name, const auto& value) {
+    options.emplace_back(fmt::format("--{}", name), fmt::format("{}", value));
+  };
+  for (const models::SizeOption& size : models::size_options()) {
+    add(size.name, recipe.sizes.*size.field);
+  }
+  add("dropout", recipe.sizes.dropout);
+  add("optimizer", recipe.optimizer.name);
+  for (const models::RateOption& rate : models::rate_options()) {
+    add(rate.name, recipe.optimizer.*rate.field);
+  }
+  add("data", name(recipe.data.kind));
+  add("seed", recipe.seed);
+  add("threads", recipe.threads);
+  return options;
+}
+
+std::string change(std::string_view option, std::string_view then, std::string_view now) {
+  return fmt::format("{} {}, now {}", option, then, now);
+}
+
 }  // namespace
 
 std::string_view name(DataSource::Kind kind) {
@@ -174,18 +203,20 @@ TrainOptions parse_options(std::string_view text) {
   }
 }
 
+Recipe with_defaults(const Recipe& given) {
+  Recipe complete = given;
+  complete.sizes = models::with_defaults(models::find_model(given.model), given.sizes);
+  complete.optimizer = models::with_defaults(given.optimizer);
+  return complete;
+}
+
 std::optional<std::string> first_difference(const Recipe& then, const Recipe& now) {
-  json a = to_json(then), b = to_json(now);
-  a.erase("data_path");
-  b.erase("data_path");
-  a = a.flatten();
-  b = b.flatten();
-  for (const auto& [key, value] : a.items()) {
-    if (value == b[key]) continue;
-    const std::string what = key.substr(key.rfind('/') + 1);
-    return fmt::format("{}: {}, now {}", what, value.dump(), b[key].dump());
-  }
-  return std::nullopt;
+  // The sizes of one model may be none of another.
+  if (then.model != now.model) return change("--model", then.model, now.model);
+  const Typed a = typed(with_defaults(then)), b = typed(with_defaults(now));
+  const auto [in_a, in_b] = std::ranges::mismatch(a, b);
+  if (in_a == a.end()) return std::nullopt;
+  return change(in_a->first, in_a->second, in_b->second);
 }
 
 }  // namespace lowtide::train

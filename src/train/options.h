@@ -61,8 +61,13 @@ struct TrainOptions {
 std::string format_options(const TrainOptions& options);
 TrainOptions parse_options(std::string_view json);
 
-/// The first difference between the numbers of `now` and those of `then`, as in "model: resnet50,
-/// now vgg16"; nothing when the run continues exactly. A data file may move.
+/// The recipe with the model's and the optimizer's own values for what it leaves open. Throws
+/// InputError for an unknown name, and for an option that the model does not read.
+Recipe with_defaults(const Recipe& given);
+
+/// The first difference between the numbers of `now` and those of `then`, as in "--model resnet50,
+/// now vgg16"; nothing when the run continues exactly. A data file may move. Throws as
+/// with_defaults().
 std::optional<std::string> first_difference(const Recipe& then, const Recipe& now);
 
 }  // namespace lowtide::train

@@ -33,10 +33,11 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   const Division division{*budget, executor_bytes(graph, options)};
   if (bounds::budget_floor(graph) <= division.plan_bytes()) return;
   Control control;
-  throw planner::DoesNotFit(
-      graph,
-      planner::plan_within(graph, strategy::default_strategy(), division.plan_bytes(), {}, control),
-      division.executor_bytes);
+  planner::Planned planned =
+      planner::plan_within(graph, strategy::default_strategy(), division.plan_bytes(), {}, control,
+                           division.executor_bytes);
+  planned.message += " What ops work in is not known yet and comes on top.";
+  throw planner::DoesNotFit(graph, planned);
 }
 
 const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) {
@@ -69,13 +70,13 @@ Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listen
                           executor_bytes(step.graph, options)};
   Control control(planning.seconds, listener);
   Fitted fitted{planner::plan_within(step.graph, strategy_of(planning), division.plan_bytes(),
-                                     planning.strategy_options, control),
+                                     planning.strategy_options, control, division.executor_bytes),
                 division};
   if (!fitted.planned.plan) {
     if (Control::stop_requested()) {
       throw StoppedError("stopped while planning, before a plan was found.");
     }
-    throw planner::DoesNotFit(step.graph, fitted.planned, division.executor_bytes);
+    throw planner::DoesNotFit(step.graph, fitted.planned);
   }
   if (!planning.budget.is_limited()) {
     fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;

@@ -4,8 +4,10 @@
 
 #include <cstdlib>
 #include <string>
+#include <system_error>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "train/hash.h"
 
 namespace lowtide::train {
@@ -43,9 +45,10 @@ cost::Profile read_own_profile(const fs::path& file, const std::string& device, 
 }
 
 /// Returns whether that was possible.
-bool keep(const cost::Profile& profile, const fs::path& file, const Control& control) {
+bool keep(const cost::Profile& profile, const fs::path& file, bool is_ours,
+          const Control& control) {
   try {
-    if (file.has_parent_path()) fs::create_directories(file.parent_path());
+    if (is_ours) fs::create_directories(file.parent_path());
     cost::write_profile(profile, file);
     return true;
   } catch (const std::exception&) {
@@ -64,10 +67,15 @@ fs::path default_profile_path(const std::string& device) {
 
 Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,
                       profile::Measure measure, const device::ComputeDevice& device) {
-  const fs::path file = given.empty() ? default_profile_path(device.name()) : given;
-  cost::Profile profile = read_own_profile(file, device.name(), given.empty(), control);
+  const bool is_ours = given.empty();
+  const fs::path file = is_ours ? default_profile_path(device.name()) : given;
+  std::error_code error;
+  if (!is_ours && fs::status(file, error).type() == fs::file_type::not_found) {
+    require_can_write(file);
+  }
+  cost::Profile profile = read_own_profile(file, device.name(), is_ours, control);
   const int measured = profile::profile_ops(graph, profile, control, measure, device);
-  const bool is_kept = measured == 0 || keep(profile, file, control);
+  const bool is_kept = measured == 0 || keep(profile, file, is_ours, control);
   if (Control::stop_requested()) {
     if (!is_kept) throw StoppedError("stopped while profiling.");
     throw StoppedError(

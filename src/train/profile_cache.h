@@ -22,9 +22,10 @@ struct Profiled {
 };
 
 /// Measures the ops of `graph` that `file` (empty: the default one) lacks on a device of this
-/// machine, or all of them again. Writes the file, also after a stop request. Throws InputError for a file from
-/// another device, StoppedError when stopped before every op was measured. A file that cannot be
-/// written is reported through `control` and is no error.
+/// machine, or all of them again. Writes the file, also after a stop request. Makes the folder of
+/// the default one alone. Throws InputError for a file from another device and for a new one that
+/// cannot be written, StoppedError when stopped before every op was measured. That the default
+/// file, or one that was there, cannot be written is reported through `control` and is no error.
 Profiled profile_here(const Graph& graph, const std::filesystem::path& file, const Control& control,
                       profile::Measure measure = profile::Measure::lacking,
                       const device::ComputeDevice& device = device::cpu_device());

@@ -12,12 +12,14 @@
 namespace lowtide::train {
 namespace {
 
-runtime::ExecutorOptions executor_options(const TrainOptions& options) {
+runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptions& options) {
   const MemoryOptions& memory = options.memory;
+  const bool is_limited = memory.planning.budget.is_limited();
   const bool reserve = memory.overrun == runtime::ExecutorOptions::Overrun::reserve;
   return {.memory = memory.memory,
           .overrun = memory.overrun,
           .reserve_bytes = reserve ? memory.reserve_bytes : 0,
+          .pool_bytes = is_limited ? fitted.division.budget_bytes : 0,
           .record_times = !options.trace.empty()};
 }
 
@@ -41,7 +43,7 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
     : graph_(step.graph),
       fitted_(fitted),
       options_(options),
-      executor_(step.graph, fitted.plan(), executor_options(options)),
+      executor_(step.graph, fitted.plan(), executor_options(fitted, options)),
       input_(only_resident(Role::input)),
       target_(only_resident(Role::target)),
       batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,

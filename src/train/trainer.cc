@@ -6,10 +6,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process_memory.h"
+#include "device/dynamic_pool.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "report/trace.h"
 #include "train/checkpoint.h"
+#include "train/data.h"
 #include "train/loop.h"
 #include "train/prepare.h"
 #include "train/record.h"
@@ -18,6 +20,17 @@
 namespace lowtide::train {
 namespace fs = std::filesystem;
 namespace {
+
+/// A run that continues may save over its own checkpoint; nothing else may be written over.
+void require_own_files(const TrainOptions& options) {
+  std::vector<fs::path> taken = files_of(options.recipe.data);
+  taken.push_back(options.profile);
+  require_other_files(taken, {options.save});
+  taken.push_back(options.save);
+  taken.push_back(options.resume);
+  require_other_files(taken,
+                      {options.trace, options.plan_out, options.graph_out, options.gradients_out});
+}
 
 /// Checked first: after hours of training, an unwritable result file would be found too late.
 void require_can_write_results(const TrainOptions& options) {
@@ -38,7 +51,7 @@ void require_same_recipe(const RunState& saved, const TrainOptions& options) {
 
 /// Fills in options that the user left open, so that a checkpoint records the actual values.
 void complete(Recipe& recipe) {
-  recipe.sizes = models::with_defaults(models::find_model(recipe.model), recipe.sizes);
+  recipe = with_defaults(recipe);
   if (recipe.threads > 0) at::set_num_threads(recipe.threads);
   recipe.threads = at::get_num_threads();
 }
@@ -123,6 +136,14 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   }
 }
 
+/// The gaps of a pool are known only when a step runs.
+[[noreturn]] void refuse_pool(const device::PoolFull& error) {
+  throw InfeasibleError(
+      fmt::format("{}: the whole budget. A pool leaves gaps between tensors, which planned "
+                  "addresses avoid: train with --memory static, or raise --budget.",
+                  error.what()));
+}
+
 }  // namespace
 
 TrainOptions resumed_options(const fs::path& checkpoint) {
@@ -133,6 +154,7 @@ TrainOptions resumed_options(const fs::path& checkpoint) {
 
 TrainResult train(TrainOptions options, const TrainListener& listener) {
   TrainResult result;
+  require_own_files(options);
   require_can_write_results(options);
   if (!options.resume.empty()) {
     const RunState saved = read_run_state(options.resume);
@@ -149,7 +171,11 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   const Fitted fitted = fit(step, options.memory, listener.message);
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
   if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
-  run_planned(step, fitted, options, listener, result);
+  try {
+    run_planned(step, fitted, options, listener, result);
+  } catch (const device::PoolFull& error) {
+    refuse_pool(error);
+  }
   result.process_peak_bytes = peak_resident_set_bytes();
   return result;
 }

@@ -34,6 +34,11 @@ BAD_ARGUMENTS = [
     (["train", *TINY, "--data", "cifar10:none"], ["data_batch_1.bin"]),
     (["train", *TINY, "--text", "none.txt"], ["learns from images"]),
     (["train", *TINY, "--overrun", "reserve"], ["--reserve"]),
+    (["train", *TINY, "--reserve", "1MB"], ["--overrun reserve"]),
+    (["train", *TINY, "--momentum", "0.9", "--optimizer", "adam"],
+     ['no option "momentum"', "beta1"]),
+    (["train", *TINY, "--beta1", "0.9"], ['no option "beta1"', "momentum"]),
+    (["train", *TINY, "--profile", "none/p.json"], ["no folder none"]),
     (["train", *TINY, "--seed", "-1"], ["--seed", "-1"]),
     (["train", *TINY, "--seed", "18446744073709551616"], ["--seed"]),
     (["train", *TINY, "--save-every", "2"], ["--save"]),
@@ -53,6 +58,8 @@ BAD_ARGUMENTS = [
     (["graph", "--model", "unet"], ["--output"]),
     (["graph", "-o", "x.json"], ["which model"]),
     (["graph", *TINY[:-2], "-o", "none/x.json"], ["none/x.json"]),
+    (["graph", *TINY[:-2], "--optimizer", "adamw", "--momentum", "0", "-o", "x.json"],
+     ["momentum"]),
     (["profile", "none.json", "-o", "x.json"], ["none.json"]),
     (["verify", "none.json", "none.json"], ["none.json"]),
     (["compare", "none.json", "--budgets", "60%"], ["none.json"]),
@@ -118,6 +125,7 @@ def test_impossible_budgets_name_the_smallest(lowtide, graph, command):
     done = lowtide(*arguments, "--budget", "1000", "--json").fails(3, "smallest budget", "bytes")
     assert done.json["status"] == "infeasible"
     smallest = done.json["smallest_budget_bytes"]
+    assert f"({smallest} bytes)" in done.json["error"]
     assert smallest >= done.json["floor_bytes"] > 1000
     again = lowtide(*arguments, "--budget", smallest, "--json")
     assert again.code == 0, again.err
@@ -171,10 +179,21 @@ def test_checkpoint_of_another_model(lowtide, checkpoint):
     lowtide("train", "--resume", "run.ckpt", "--model", "vgg16", "--steps",
             "3").fails(2, "mlp", "vgg16")
     lowtide("train", "--resume", "run.ckpt", "--width", "64", "--steps",
-            "3").fails(2, "width: 32, now 64")
+            "3").fails(2, "--width 32, now 64")
     lowtide("train", "--resume", "run.ckpt", "--lr", "0.3", "--steps",
-            "3").fails(2, "learning_rate")
-    assert lowtide("train", "--resume", "run.ckpt", "--width", "32", "--steps", "3").code == 0
+            "3").fails(2, "--lr 0.1, now 0.3")
+    lowtide("train", "--resume", "run.ckpt", "--optimizer", "adam", "--steps",
+            "3").fails(2, "--optimizer sgd, now adam")
+    assert lowtide("train", "--resume", "run.ckpt", "--width", "32", "--lr", "0.1", "--steps",
+                   "3").code == 0
+
+
+def test_a_resumed_run_may_leave_its_reserve(lowtide):
+    assert lowtide("train", *TINY, "--steps", "1", "--overrun", "reserve", "--reserve", "1MB",
+                   "--save", "run.ckpt").code == 0
+    resume = ["train", "--resume", "run.ckpt", "--steps", "2", "--overrun", "stop"]
+    lowtide(*resume, "--reserve", "1MB").fails(2, "--overrun reserve")
+    assert lowtide(*resume).code == 0
 
 
 def test_damaged_checkpoints(lowtide, checkpoint):
@@ -219,7 +238,44 @@ def test_no_output_replaces_an_input_or_another_output(lowtide, graph, tmp_path)
         lowtide("layout", graph, "-o", output).fails(2, "written over", "name")
     new = tmp_path / "new"
     lowtide("plan", graph, "--budget", "90%", "-o", new, "--svg", new).fails(2, "written over")
+    lowtide("profile", graph, "--profile", new, "-o", new).fails(2, "written over")
     assert graph.read_bytes() == before and not new.exists()
+
+
+@pytest.mark.parametrize("option", ["--trace", "--plan-out", "--graph-out", "--dump-gradients"])
+def test_a_run_keeps_its_checkpoint(lowtide, checkpoint, option):
+    before = checkpoint.read_bytes()
+    lowtide("train", "--resume", "run.ckpt", "--steps", "3", option,
+            checkpoint).fails(2, "written over", "name")
+    lowtide("train", *TINY, "--steps", "3", "--save", "run.ckpt", option,
+            "./run.ckpt").fails(2, "written over")
+    lowtide("train", "--resume", "run.ckpt", "--steps", "3", "--save", "new.ckpt", option,
+            "run.ckpt").fails(2, "written over")
+    assert checkpoint.read_bytes() == before
+
+
+def test_plans_of_a_frontier_spare_their_graph(lowtide, graph):
+    points = lowtide("frontier", graph, "--points", "2", "--time-limit", "2", "--json").json
+    own = lowtide.folder / f"{points['keep_all_peak_bytes']}.json"
+    shutil.copy(graph, own)
+    lowtide("frontier", own, "--points", "2", "--time-limit", "2", "--plans",
+            lowtide.folder).fails(2, "written over")
+    assert own.read_bytes() == graph.read_bytes()
+
+
+def test_a_file_that_is_no_profile_is_called_so(lowtide, checkpoint, graph):
+    for file in (checkpoint, graph):
+        done = lowtide("train", *TINY, "--profile", file).fails(2, "not a lowtide-profile document")
+        assert "delete" not in done.err
+
+
+def test_a_pool_beyond_the_budget_ends_the_run(lowtide):
+    """Its tensors of a few bytes take 64 each, which a plan's addresses do not."""
+    tight = ["train", *TINY, "--dropout", "0", "--budget", "100%", "--steps", "2"]
+    assert lowtide(*tight).code == 0
+    done = lowtide(*tight, "--memory", "pool", "--json")
+    done.fails(3, "the memory pool needs", "may take", "--memory static")
+    assert done.json["status"] == "infeasible"
 
 
 def test_a_folder_instead_of_a_file(lowtide):

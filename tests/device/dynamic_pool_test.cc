@@ -1,12 +1,17 @@
 #include "device/dynamic_pool.h"
 
 #include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
 namespace lowtide::device {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 TEST(BestFit, TakesTheTightestHoleAndJoinsNeighbours) {
   BestFit fit;
@@ -19,7 +24,7 @@ TEST(BestFit, TakesTheTightestHoleAndJoinsNeighbours) {
   fit.release(c);
   EXPECT_EQ(fit.allocate(100), c);  // 128 is tighter than 256
   fit.release(c);
-  fit.release(b);                   // joins a, b and c
+  fit.release(b);  // joins a, b and c
   EXPECT_EQ(fit.allocate(448), a);
   fit.release(d);
   EXPECT_EQ(fit.top(), 448);
@@ -78,10 +83,15 @@ TEST(DynamicPool, TensorsOutliveIt) {
   EXPECT_EQ(x.sum().item<float>(), 3000.0F);
 }
 
-TEST(DynamicPool, SaysWhenItIsUsedUp) {
-  DynamicPool pool(4096);
+TEST(DynamicPool, TakesNoByteMoreThanItsCapacityAndNamesBothNumbers) {
+  DynamicPool pool(4000);  // less than a page
   const Serving serving(pool);
-  EXPECT_ANY_THROW(at::ones({100000}));
+  const at::Tensor x = at::ones({500});
+  EXPECT_THAT([] { at::ones({500}); },
+              ThrowsMessage<PoolFull>(AllOf(HasSubstr("(4096 bytes) for a request of 2000 bytes"),
+                                            HasSubstr("(4000 bytes)"))));
+  EXPECT_EQ(pool.live_bytes(), 2048);
+  EXPECT_NO_THROW(at::ones({480}));  // goes on with what is left
 }
 
 }  // namespace

@@ -37,6 +37,22 @@ const Tensor* find_tensor(const Graph& graph, std::string_view name) {
 
 using Counts = std::map<std::string, int>;
 
+TEST(OptimizerOptions, HaveTheLearningRateThatTheOptimizerTakes) {
+  EXPECT_EQ(with_defaults(OptimizerOptions{.name = "sgd"}).learning_rate, 0.1);
+  EXPECT_EQ(with_defaults(OptimizerOptions{.name = "adamw"}).learning_rate, 0.001);
+  EXPECT_EQ(with_defaults(OptimizerOptions{.name = "adam", .learning_rate = 3}).learning_rate, 3);
+}
+
+TEST(OptimizerOptions, AreReadByTheOptimizersThatUseThem) {
+  std::string of_sgd, of_adam;
+  for (const RateOption& rate : rate_options()) {
+    if (reads("sgd", rate)) of_sgd += std::string(rate.name) + " ";
+    if (reads("adam", rate)) of_adam += std::string(rate.name) + " ";
+  }
+  EXPECT_EQ(of_sgd, "lr momentum weight-decay ");
+  EXPECT_EQ(of_adam, "lr beta1 beta2 epsilon weight-decay ");
+}
+
 TEST(Sgd, UpdatesEachParameterWithAMomentum) {
   const Graph graph = mlp_graph({.name = "sgd"});
   EXPECT_EQ(optimizer_op_counts(graph), (Counts{{"aten::_fused_sgd_.tensor_lr", 6}}));

@@ -10,6 +10,7 @@
 namespace lowtide::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -43,6 +44,14 @@ TEST(WhyNotLess, NamesTheFloorOfMakingWhereThatIsMore) {
   EXPECT_THAT(text, HasSubstr("no plan in any order needs less than 145 B (145 bytes)"));
   data.ops[0].workspace_bytes = 0;
   EXPECT_THAT(planner::why_not_less(Graph(data)), Not(HasSubstr("in any order")));
+}
+
+TEST(WhyNotLess, CountsInWhatTheBudgetHoldsBesideThePlan) {
+  const Graph graph = chain_graph(3);
+  EXPECT_THAT(planner::why_not_less(graph, 5000),
+              AllOf(HasSubstr(fmt::format("({} bytes)", structural_floor(graph).bytes + 5000)),
+                    HasSubstr("the reserve 4.88 KiB")));
+  EXPECT_THAT(planner::why_not_less(graph), Not(HasSubstr("reserve")));
 }
 
 TEST(WhyNotLess, SuggestsOnlyWhatIsThere) {

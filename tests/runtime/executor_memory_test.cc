@@ -1,8 +1,11 @@
+#include <fmt/format.h>
+
 #include <fstream>
 
 #include "base/error.h"
 #include "device/allocation.h"
 #include "device/allocation_recorder.h"
+#include "device/dynamic_pool.h"
 #include "runtime/training_sample.h"
 
 namespace lowtide::runtime {
@@ -80,6 +83,28 @@ TEST(ExecutorMemory, TheResidentSetGrowsByTheArenaOnly) {
   constexpr Bytes kPages = Bytes{6} << 20;  // whole large pages at both ends, stacks of threads
   EXPECT_LE(grown, report.measured_peak_bytes + kPages);
   EXPECT_GE(grown, (report.measured_peak_bytes - graph.resident_bytes()) / 2);
+}
+
+TEST(ExecutorMemory, ThePoolTakesNoMoreThanItMayAndNamesTheOp) {
+  const Sample& s = profiled_sample();
+  const Plan plan = keep_all_plan(s.graph);
+  Executor unlimited(s.graph, plan, {.memory = Memory::pool});
+  unlimited.initialize(5);
+  const Bytes needed = unlimited.step().measured_peak_bytes;
+
+  Executor enough(s.graph, plan, {.memory = Memory::pool, .pool_bytes = needed});
+  enough.initialize(5);
+  EXPECT_EQ(enough.step().measured_peak_bytes, needed);
+  EXPECT_EQ(enough.step().measured_peak_bytes, needed);
+
+  Executor less(s.graph, plan, {.memory = Memory::pool, .pool_bytes = needed - 1});
+  less.initialize(5);
+  EXPECT_THAT([&] { less.step(); },
+              ThrowsMessage<device::PoolFull>(
+                  AllOf(HasSubstr("op \""), HasSubstr(fmt::format("({} bytes)", needed)),
+                        HasSubstr(fmt::format("({} bytes)", needed - 1)))));
+  EXPECT_THROW(Executor(s.graph, plan, {.memory = Memory::pool, .pool_bytes = 64}),
+               device::PoolFull);
 }
 
 TEST(ExecutorMemory, ResidentsOutliveIt) {

@@ -144,8 +144,7 @@ TEST_F(CheckpointTest, AFullDiskLeavesTheOldOne) {
   save(1, 1);
   const std::string before = content_of(file_);
   EXPECT_THROW(save_checkpoint("/dev/full", state_at(2), tensors(2)), Error);
-  std::filesystem::create_directory(folder_ /
-                                    "run.ckpt.partial");  // no temporary file is possible
+  std::filesystem::create_directory(folder_ / "run.ckpt.partial");  // no temporary file is possible
   EXPECT_THROW(save(2, 2), Error);
   EXPECT_EQ(content_of(file_), before);
 }
@@ -174,13 +173,34 @@ TEST(Recipe, NamesTheFirstDifference) {
   b.data.path = "/moved";
   EXPECT_EQ(first_difference(a, b), std::nullopt);
   b.sizes.batch = 4;
-  EXPECT_EQ(first_difference(a, b), "batch: 3, now 4");
+  EXPECT_EQ(first_difference(a, b), "--batch 3, now 4");
   b = a;
   b.model = "vgg16";
-  EXPECT_EQ(first_difference(a, b), "model: \"mlp\", now \"vgg16\"");
+  EXPECT_EQ(first_difference(a, b), "--model mlp, now vgg16");
   b = a;
   b.optimizer.momentum = 0.5;
-  EXPECT_EQ(first_difference(a, b), "momentum: 0.9, now 0.5");
+  EXPECT_EQ(first_difference(a, b), "--momentum 0.9, now 0.5");
+}
+
+TEST(Recipe, ComparesTheValuesThatARunTakes) {
+  const Recipe a = state_at(0).options.recipe;
+  Recipe b = a;
+  b.optimizer.learning_rate = 0.1;  // the default
+  b.sizes = with_defaults(a).sizes;
+  EXPECT_EQ(first_difference(a, b), std::nullopt);
+  b.optimizer.learning_rate = 0.5;
+  EXPECT_EQ(first_difference(a, b), "--lr 0.1, now 0.5");
+  b.optimizer.name = "adam";
+  EXPECT_EQ(first_difference(a, b), "--optimizer sgd, now adam");
+}
+
+TEST(Recipe, MayNotGetAnOptionThatTheModelDoesNotRead) {
+  Recipe a = state_at(0).options.recipe;
+  a.model = "unet";
+  a.sizes = {};
+  Recipe b = a;
+  b.sizes.dropout = 0.5;
+  EXPECT_THAT([&] { first_difference(a, b); }, ThrowsMessage<InputError>(HasSubstr("dropout")));
 }
 
 }  // namespace

@@ -45,9 +45,10 @@ class TrainerTest : public ::testing::Test {
   }
   TrainResult run(const TrainOptions& options) {
     return train(options, {.message = [this](const std::string& m) { messages_ += m + "\n"; },
-                           .step = [this](const StepProgress& p) {
-                             if (p.step == stop_after_) Control::request_stop();
-                           }});
+                           .step =
+                               [this](const StepProgress& p) {
+                                 if (p.step == stop_after_) Control::request_stop();
+                               }});
   }
 
   TempFolder folder_;
@@ -117,6 +118,27 @@ TEST_F(TrainerTest, ThePoolComputesTheSame) {
   EXPECT_EQ(run(options).losses, planned);
 }
 
+TEST_F(TrainerTest, ThePoolStaysWithinTheBudgetOrEndsTheRun) {
+  TrainOptions options = mlp(2);
+  options.recipe.model = "unet";
+  options.recipe.sizes = {.batch = 2, .image = 32, .layers = 2, .width = 8};
+  options.memory.planning.seconds = 0.5;
+  options.memory.memory = runtime::ExecutorOptions::Memory::pool;
+  int refused = 0;
+  for (const char* budget : {"100%", "85%", "70%", "60%"}) {
+    options.memory.planning.budget = parse_budget(budget);
+    try {
+      const TrainResult result = run(options);
+      EXPECT_LE(result.measured_peak_bytes, result.budget_bytes) << budget;
+    } catch (const InfeasibleError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("the memory pool needs"), HasSubstr("may take"),
+                                      HasSubstr("--memory static")));
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
+}
+
 TEST_F(TrainerTest, LearnsText) {
   TrainOptions options = gpt(40);
   options.recipe.sizes.dropout = 0;
@@ -160,8 +182,9 @@ TEST_F(TrainerTest, ACheckpointOfAnotherRunIsRefused) {
   other.profile = options.profile;
   other.steps = 4;
   other.recipe.sizes.width = 128;
-  EXPECT_THAT([&] { run(other); }, ThrowsMessage<InputError>(AllOf(
-                                       HasSubstr("another run"), HasSubstr("width: 64, now 128"))));
+  EXPECT_THAT(
+      [&] { run(other); },
+      ThrowsMessage<InputError>(AllOf(HasSubstr("another run"), HasSubstr("--width 64, now 128"))));
 }
 
 TEST_F(TrainerTest, OtherDataIsRefused) {
@@ -205,6 +228,69 @@ TEST_F(TrainerTest, AProfileOfAnotherDeviceIsRefused) {
   options.profile = folder_ / "profile.json";
   cost::write_profile({.device = "a computer far away", .ops = {}}, options.profile);
   EXPECT_THAT([&] { run(options); }, ThrowsMessage<InputError>(HasSubstr("a computer far away")));
+}
+
+TEST_F(TrainerTest, ANewProfileMakesNoFolder) {
+  TrainOptions options = mlp(1);
+  options.profile = folder_ / "none" / "profile.json";
+  EXPECT_THAT([&] { run(options); }, ThrowsMessage<InputError>(HasSubstr("no folder")));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none"));
+}
+
+/// Every output in turn, over every input and every other output.
+TEST_F(TrainerTest, NoResultIsWrittenOverAnInputOrAnotherResult) {
+  put(folder_ / "text", std::string(500, 'a'));
+  TrainOptions options = gpt(2);
+  options.recipe.data.path = folder_ / "text";
+  options.save = folder_ / "run.ckpt";
+  run(options);
+  const std::string checkpoint = content_of(options.save);
+
+  using Path = std::filesystem::path TrainOptions::*;
+  const Path results[] = {&TrainOptions::trace, &TrainOptions::plan_out, &TrainOptions::graph_out,
+                          &TrainOptions::gradients_out};
+  const auto refuses = [&](const TrainOptions& o) {
+    EXPECT_THAT([&] { run(o); }, ThrowsMessage<InputError>(HasSubstr("would be written over")));
+  };
+  for (const Path result : results) {
+    TrainOptions resumed = resumed_options(folder_ / "run.ckpt");
+    resumed.steps = 3;
+    resumed.profile = folder_ / "profile.json";
+    for (const char* name : {"run.ckpt", "text", "profile.json"}) {
+      resumed.*result = folder_ / name;
+      refuses(resumed);
+    }
+    resumed.*result = folder_ / "run.ckpt";
+    resumed.save = folder_ / "other.ckpt";  // and not over what is read either
+    refuses(resumed);
+    for (const Path other : results) {
+      if (other == result) continue;
+      resumed.*result = resumed.*other = folder_ / "x";
+      refuses(resumed);
+      (resumed.*other).clear();
+    }
+  }
+  for (const char* name : {"text", "profile.json"}) {
+    TrainOptions other = options;
+    other.profile = folder_ / "profile.json";
+    other.save = folder_ / name;
+    refuses(other);
+  }
+  EXPECT_EQ(content_of(folder_ / "run.ckpt"), checkpoint);
+  EXPECT_EQ(content_of(folder_ / "text"), std::string(500, 'a'));
+}
+
+TEST_F(TrainerTest, NoResultIsWrittenOverImages) {
+  TrainOptions options = mlp(1);
+  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"}) {
+    options.recipe.data = {DataSource::Kind::mnist, folder_.path()};
+    options.save = folder_ / name;
+    EXPECT_THAT([&] { run(options); },
+                ThrowsMessage<InputError>(HasSubstr("would be written over")));
+  }
+  options.recipe.data = {DataSource::Kind::cifar10, folder_.path()};
+  options.save = folder_ / "data_batch_5.bin";
+  EXPECT_THAT([&] { run(options); }, ThrowsMessage<InputError>(HasSubstr("would be written over")));
 }
 
 TEST_F(TrainerTest, WritesPlanGraphTraceAndGradients) {

@@ -36,6 +36,7 @@ void require_executable(const Graph& graph, const std::string& file) {
 
 int profile(const ProfileArguments& arguments) {
   if (arguments.threads > 0) at::set_num_threads(arguments.threads);
+  require_other_files({arguments.profile}, {arguments.output});
   require_can_write(arguments.output);
   const Graph graph = read_graph(arguments.graph);
   require_executable(graph, arguments.graph);

@@ -142,10 +142,18 @@ void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
            &train::TrainOptions::gradients_out);
 }
 
+/// A resumed run may leave the reserve of its checkpoint; a reserve that is typed must be used.
+void require_used_reserve(const TrainArguments& arguments, const train::TrainOptions& options) {
+  train::TrainOptions given;
+  apply(arguments.edits, given);
+  if (given.memory.reserve_bytes == 0 || options.memory.overrun == Overrun::reserve) return;
+  throw InputError("--reserve needs --overrun reserve.");
+}
+
 train::TrainOptions options_from(const TrainArguments& arguments) {
   train::TrainOptions options =
       arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
-  apply(arguments.recipe, static_cast<models::StepRecipe&>(options.recipe));
+  apply_recipe(arguments.recipe, options.recipe);
   apply(arguments.planning, options.memory.planning);
   apply(arguments.edits, options);
   if (options.recipe.model.empty()) {
@@ -158,6 +166,7 @@ train::TrainOptions options_from(const TrainArguments& arguments) {
   if (options.memory.overrun == Overrun::reserve && options.memory.reserve_bytes == 0) {
     throw InputError("--overrun reserve needs --reserve BYTES.");
   }
+  require_used_reserve(arguments, options);
   return options;
 }
 
