@@ -181,7 +181,7 @@ TEST(AnyOrderBound, IsBelowAPlanThatAnotherOrderMakesCheaper) {
 /// A plan in another order than the graph's comes with the bound for any, and its proof.
 TEST(AnyOrderBound, ComesWithWhatSearchFindsInAnotherOrder) {
   int any_order = 0, says_more = 0;
-  for (std::uint64_t seed = 0; seed < testing::sweep(40u, 30u); ++seed) {
+  for (std::uint64_t seed = testing::sweep(0u, 28u); seed < 40; ++seed) {
     const Graph graph =
         random_graph(seed, {.ops = 40, .views = false, .random_ops = false, .effects = false});
     SCOPED_TRACE(seed);
