@@ -6,6 +6,7 @@
 
 #include "bounds/budget_floor.h"
 #include "support/random_graph.h"
+#include "support/sweep.h"
 
 namespace lowtide::testing {
 namespace {
@@ -16,13 +17,13 @@ using ::testing::Not;
 constexpr Bytes kReserved = 7680;
 
 planner::DoesNotFit refusal(const Graph& graph, Bytes budget_bytes) {
-  Control control;
+  Control control(0.3);
   return {graph, planner::plan_within(graph, strategy::default_strategy(), budget_bytes - kReserved,
                                       {}, control, kReserved)};
 }
 
 TEST(DoesNotFit, SaysTheSmallestBudgetOfItsField) {
-  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(10u, 3u); ++seed) {
     const Graph graph = random_graph(seed);
     const planner::DoesNotFit error = refusal(graph, bounds::budget_floor(graph) + kReserved - 1);
     ASSERT_TRUE(error.smallest_budget_bytes);
@@ -31,7 +32,7 @@ TEST(DoesNotFit, SaysTheSmallestBudgetOfItsField) {
                                                     *error.smallest_budget_bytes)));
     EXPECT_EQ(error.floor_bytes, bounds::budget_floor(graph) + kReserved);
 
-    Control control;
+    Control control(0.3);
     EXPECT_TRUE(planner::plan_within(graph, strategy::default_strategy(),
                                      *error.smallest_budget_bytes - kReserved, {}, control)
                     .plan);
