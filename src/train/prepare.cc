@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "bounds/budget_floor.h"
+#include "planner/why_not_less.h"
 #include "runtime/executor.h"
 #include "train/profile_cache.h"
 
@@ -24,19 +25,25 @@ void require_keep_all_fits(const Graph& graph) {
       format_bytes(peak), format_bytes(memory_and_swap())));
 }
 
-/// Checked before any measurement: measuring an op needs memory for its inputs and results.
+/// Checked before any measurement: measuring an op needs memory for its inputs and results, and any
+/// plan holds these at some time. A budget that is exceeded by little is refused after it, as only
+/// then it is known which budget would do.
 void require_room(const Graph& graph, const MemoryOptions& options) {
+  constexpr Bytes kLittle = Bytes{256} << 20;
   const planner::PlanningOptions& planning = options.planning;
   if (!planning.budget.is_limited() && planning.strategy.empty()) require_keep_all_fits(graph);
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
   if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
-  if (bounds::budget_floor(graph) <= division.plan_bytes()) return;
-  Control control;
-  planner::Planned planned =
-      planner::plan_within(graph, strategy::default_strategy(), division.plan_bytes(), {}, control,
-                           division.executor_bytes);
-  planned.message += " What ops work in is not known yet and comes on top.";
+  if (bounds::budget_floor(graph) <= division.plan_bytes() + kLittle) return;
+  planner::Planned planned;
+  planned.budget_bytes = division.plan_bytes();
+  planned.reserved_bytes = division.executor_bytes;
+  planned.message = fmt::format(
+      "infeasible: {} What ops work in is not known yet and comes on top; nothing was measured, "
+      "since that takes more than the budget. Where there is more memory, a share such as 60% has "
+      "it measured.",
+      planner::why_not_less(graph, division.executor_bytes));
   throw planner::DoesNotFit(graph, planned);
 }
 
