@@ -35,9 +35,9 @@ class KnownDevices {
     std::vector<std::string> names;
     for (const ComputeDevice* known : devices_) names.push_back(known->torch_device().str());
     throw InputError(
-        fmt::format("Lowtide runs on {}, and these tensors lie on {}; move the model and its "
-                    "inputs with .to(\"{}\"), or leave this model to PyTorch.",
-                    fmt::join(names, " and "), device.str(), names.front()));
+        fmt::format("the model is on the device {}, and plans are run on {} alone: move the model "
+                    "and its inputs there, or save the graph with lowtide.capture to plan it only",
+                    device.str(), fmt::join(names, " and ")));
   }
 
  private:

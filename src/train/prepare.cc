@@ -40,9 +40,9 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   planned.budget_bytes = division.plan_bytes();
   planned.reserved_bytes = division.executor_bytes;
   planned.message = fmt::format(
-      "infeasible: {} What ops work in is not known yet and comes on top; nothing was measured, "
-      "since that takes more than the budget. Where there is more memory, a share such as 60% has "
-      "it measured.",
+      "infeasible: {} What ops work in is not known yet and comes on top, as no op was run: that "
+      "takes more than the budget. Where there is more memory, give a share such as 60%, and an "
+      "error names the smallest budget.",
       planner::why_not_less(graph, division.executor_bytes));
   throw planner::DoesNotFit(graph, planned);
 }

@@ -65,7 +65,7 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
-        self._account.set_traced_parameters(trained)
+        self._account.set_traced_parameters(trained, captured.device)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes)
         self.regions.append(region)
         self._steps.observe(region)

@@ -79,6 +79,7 @@ class BudgetAccount(Generic[Region]):
         self.outside_bytes = 0
         self._parameters = parameters
         self._traced: list[torch.Tensor] = []
+        self._device = "cpu"
         self._regions, self._steps = regions, steps
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
@@ -115,9 +116,10 @@ class BudgetAccount(Generic[Region]):
         self.invalidate()
         return True
 
-    def set_traced_parameters(self, trained: Sequence[torch.Tensor]) -> None:
-        """Parameters that a graph trains: they stand for the model's where those are not known."""
-        self._traced = list(trained)
+    def set_traced_parameters(self, trained: Sequence[torch.Tensor], device: str) -> None:
+        """Parameters that a graph trains on the device: they stand for the model's where those are
+        not known."""
+        self._traced, self._device = list(trained), device
 
     def share(self, region: Region) -> int | None:
         """Bytes for a plan of the graph, its residents included; None without a limit. Raises
@@ -175,7 +177,8 @@ class BudgetAccount(Generic[Region]):
         """What the optimizer takes for a while in its own step beside what is left to other code:
         of that little is there then, such as the loss."""
         if self._optimizer_step is None:
-            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained())
+            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained(),
+                                              self._device)
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
         return max(0, self._optimizer_step - free)
 

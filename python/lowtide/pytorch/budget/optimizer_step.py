@@ -13,8 +13,9 @@ from .optimizer_trial import Group, groups_of, trial
 _BY_NAME = {"sgd-momentum": (torch.optim.SGD, {"momentum": 0.9})}
 
 
-def step_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
-    """The most that ``optimizer.step()`` takes for a while, in bytes, for ``parameters``.
+def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str = "cpu") -> int:
+    """The most that ``optimizer.step()`` takes for a while, in bytes, for ``parameters`` on the
+    device.
 
     ``optimizer``: as for ``optimizer_state_bytes``; of a class that cannot be tried, what Adam
     takes is returned.
@@ -24,9 +25,9 @@ def step_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
         return 0
     kind, groups = _as_groups(optimizer, parameters)
     try:
-        return trial(kind, groups).step_bytes
+        return trial(kind, groups, device).step_bytes
     except Exception:
-        return trial(torch.optim.Adam, [(parameters, {})]).step_bytes
+        return trial(torch.optim.Adam, [(parameters, {})], device).step_bytes
 
 
 def _as_groups(optimizer, parameters: Sequence[torch.Tensor]) -> tuple[type, list[Group]]:

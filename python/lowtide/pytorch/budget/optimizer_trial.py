@@ -33,10 +33,10 @@ def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
                                if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
 
 
-def trial(kind: type, groups: Sequence[Group]) -> Trial:
-    """Of an optimizer of the class ``kind``. It is tried on parameters in the same order that are
-    smaller by one factor, by which the result is multiplied. Raises what the class raises: one of
-    somebody else's may want other arguments, or a closure.
+def trial(kind: type, groups: Sequence[Group], device: str = "cpu") -> Trial:
+    """Of an optimizer of the class ``kind`` on the device. It is tried on parameters in the same
+    order that are smaller by one factor, by which the result is multiplied. Raises what the class
+    raises: one of somebody else's may want other arguments, or a closure.
 
     Graphs are planned while PyTorch traces, in modes in which no tensor has memory; here all have.
     """
@@ -45,10 +45,10 @@ def trial(kind: type, groups: Sequence[Group]) -> Trial:
     if not largest:
         return Trial(0, 0)
     factor = -(-largest // _TRIED_BYTES)
-    device = next(str(parameter.device) for parameters, _ in groups for parameter in parameters)
     with _disable_current_modes(), torch.enable_grad():
-        optimizer = kind([{"params": [_smaller(parameter, factor) for parameter in parameters],
-                           **options} for parameters, options in groups])
+        optimizer = kind([
+            {"params": [_smaller(parameter, factor, device) for parameter in parameters], **options}
+            for parameters, options in groups])
         optimizer.step()  # makes its state
         _runtime.reset_peaks(device)
         before = _runtime.taken_bytes(device)
@@ -63,13 +63,13 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
                if isinstance(value, torch.Tensor))
 
 
-def _smaller(parameter: torch.Tensor, factor: float) -> torch.nn.Parameter:
+def _smaller(parameter: torch.Tensor, factor: float, device: str) -> torch.nn.Parameter:
     """With a gradient."""
     shape = list(parameter.shape)
     for dim in sorted(range(len(shape)), key=shape.__getitem__, reverse=True):
         smaller = math.ceil(shape[dim] / factor)
         factor = max(1, factor * smaller / max(1, shape[dim]))
         shape[dim] = smaller
-    made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype, device=parameter.device))
+    made = torch.nn.Parameter(torch.ones(shape, dtype=parameter.dtype, device=device))
     made.grad = torch.ones_like(made)
     return made

@@ -100,9 +100,9 @@ def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule
 
 def _without_elements(parameter: torch.Tensor) -> torch.Tensor:
     """A trace is not to keep a model alive."""
-    with _disable_current_modes(), torch.no_grad():
-        one = torch.empty((), dtype=parameter.dtype, device=parameter.device)
-        return one.expand(parameter.shape).requires_grad_(parameter.requires_grad)
+    with _disable_current_modes():
+        found = torch.empty(parameter.shape, dtype=parameter.dtype, device="meta")
+        return found.requires_grad_(parameter.requires_grad)
 
 
 def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx.GraphModule]:

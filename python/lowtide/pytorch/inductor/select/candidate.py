@@ -48,13 +48,22 @@ def require_fit(candidate: Candidate, over: float = 0.0) -> Candidate:
     raise too_small(candidate.budget_bytes, candidate.expected_bytes, is_measured=False)
 
 
-def too_small(budget_bytes: int, smallest: int, *, is_measured: bool) -> InfeasibleError:
+class TooSmall(InfeasibleError):
+    """That a budget is below ``smallest_budget``. Users see the name that they can catch."""
+
+    __module__, __qualname__ = "lowtide", InfeasibleError.__qualname__
+
+    def __init__(self, message: str, smallest_budget: int):
+        super().__init__(message)
+        self.smallest_budget = smallest_budget
+
+
+def too_small(budget_bytes: int, smallest: int, *, is_measured: bool) -> TooSmall:
     """For a budget below the smallest step that was measured, or else expected: Inductor compiles
     for minutes, so what is expected far above a budget is not compiled to measure it."""
     how, advice = ("was measured", "give that much") if is_measured else (
         "is expected", "give that much, or more where it is measured to take more")
-    error = InfeasibleError(
-        f"the smallest step that {how} takes {smallest} bytes ({format_bytes(smallest)}) and "
-        f"the budget is {budget_bytes} ({format_bytes(budget_bytes)}); {advice}, or a smaller batch")
-    error.smallest_budget = smallest
-    return error
+    return TooSmall(
+        f"the smallest step that {how} takes {smallest} bytes ({format_bytes(smallest)}) and the "
+        f"budget is {budget_bytes} ({format_bytes(budget_bytes)}); {advice}, or a smaller batch",
+        smallest)
