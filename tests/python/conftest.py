@@ -20,6 +20,12 @@ def pytest_configure():
     torch.set_default_device(DEVICE)
 
 
+def pytest_runtest_setup(item):
+    mark = item.get_closest_marker("cpu_only")
+    if mark is not None and DEVICE != "cpu":
+        pytest.skip(f"on the CPU only: {mark.args[0]}")
+
+
 def pytest_collection_finish():
     """The modules that are loaded by now stay. A full collection, which many tests ask for, need
     not look through them: that takes longer than most of these tests do."""
