@@ -1,12 +1,9 @@
 """Surroundings that several test files share."""
 
 import gc
-import os
 
 import pytest
-
-#: Where the tests make their tensors, unless they say another device.
-DEVICE = os.environ.get("LOWTIDE_TEST_DEVICE", "cpu")
+from on_device import DEVICE
 
 
 def pytest_configure():
