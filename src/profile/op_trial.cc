@@ -73,7 +73,7 @@ class Trial {
         op_(graph.op(id)),
         device_(device),
         room_(room),
-        kernel_(op_),
+        kernel_(op_, device.torch_device()),
         inputs_(synthetic_inputs(graph, op_, room.take_inputs(synthetic_bytes(graph, op_)),
                                  device.torch_device())) {}
 

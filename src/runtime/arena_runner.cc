@@ -109,6 +109,7 @@ void ArenaRunner::settle(const Program::Run& run, StepReport& report) {
   const Op& op = graph_.op(run.op);
   require_results(op, results_.size());
   for (std::size_t i = 0; i < results_.size(); ++i) {
+    require_on_device(run, results_[i]);
     settle(run, run.outputs[i], results_[i], report);
   }
   if (source_.overrun_bytes() > 0) {
@@ -157,6 +158,14 @@ void ArenaRunner::check_elements(const Program::Run& run, const Program::Output&
 
 bool ArenaRunner::in_block(const at::Tensor& tensor) const {
   return block_.contain(tensor.data_ptr());
+}
+
+void ArenaRunner::require_on_device(const Program::Run& run, const at::Tensor& result) const {
+  if (result.device() == device_.torch_device()) return;
+  const Op& op = graph_.op(run.op);
+  throw Error(fmt::format("op \"{}\" ({}) gives a result on {}, but the plan is for {}; make all "
+                          "tensors of the step there",
+                          op.name, op.type, result.device().str(), device_.torch_device().str()));
 }
 
 void ArenaRunner::refuse_copy(const Program::Run& run, const Program::Output& output) const {

@@ -62,7 +62,8 @@ void flatten(c10::IValue& value, std::vector<at::Tensor>& results) {
 }  // namespace
 
 struct Kernel::Impl {
-  explicit Impl(const Op& op) : name(op.name), type(op.type), handle(resolve(op.type)) {}
+  Impl(const Op& op, c10::Device step_device)
+      : name(op.name), type(op.type), handle(resolve(op.type)), device(step_device) {}
 
   void bind(const Op& op);
   void bind_argument(const Op& op, std::size_t index);
@@ -74,6 +75,7 @@ struct Kernel::Impl {
   std::string name;
   std::string type;
   c10::OperatorHandle handle;
+  c10::Device device;
   std::vector<c10::IValue> constants;  ///< one per schema argument, None for tensors
   std::vector<TensorSlot> tensors;
   std::vector<ListSlot> lists;
@@ -127,6 +129,8 @@ void Kernel::Impl::bind_argument(const Op& op, std::size_t index) {
       can_withhold = can_withhold && !std::ranges::count(op.mutates, position);
     }
     lists.push_back({index, list->positions, takes_optional_tensors(expected)});
+  } else if (takes_device(expected)) {
+    constants.back() = device;
   } else {
     try {
       constants.back() = schema_value(argument, expected);
@@ -149,7 +153,9 @@ void Kernel::Impl::push_arguments(std::span<const at::Tensor* const> inputs,
   }
 }
 
-Kernel::Kernel(const Op& op) : impl_(std::make_unique<Impl>(op)) { impl_->bind(op); }
+Kernel::Kernel(const Op& op, c10::Device device) : impl_(std::make_unique<Impl>(op, device)) {
+  impl_->bind(op);
+}
 Kernel::Kernel(Kernel&&) noexcept = default;
 Kernel& Kernel::operator=(Kernel&&) noexcept = default;
 Kernel::~Kernel() = default;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <memory>
 #include <span>
@@ -14,8 +15,9 @@ namespace lowtide::runtime {
 /// times through the dispatcher below autograd.
 class Kernel {
  public:
-  /// Throws InputError when LibTorch has no such op or the arguments do not fit its schema.
-  explicit Kernel(const Op& op);
+  /// `device`: where ops that make tensors of nothing make them. Throws InputError when LibTorch
+  /// has no such op or the arguments do not fit its schema.
+  explicit Kernel(const Op& op, c10::Device device = c10::Device(c10::kCPU));
   Kernel(Kernel&&) noexcept;
   Kernel& operator=(Kernel&&) noexcept;
   ~Kernel();

@@ -27,7 +27,7 @@ class PoolMode final : public MemoryMode {
         plan_(plan),
         options_(options),
         device_(*options.device),
-        kernels_(bind_kernels(graph, plan)),
+        kernels_(bind_kernels(graph, plan, device_.torch_device())),
         pool_(options.pool_bytes > 0 ? options.pool_bytes : addressable_memory()),
         outside_(device_.system()),
         values_(index(graph.num_tensors())),
@@ -73,13 +73,15 @@ class PoolMode final : public MemoryMode {
 };
 
 void PoolMode::make_residents() {
+  const at::TensorOptions options(device_.torch_device());
   for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
     const Tensor& tensor = graph_.tensor(id);
     if (tensor.kind != Kind::resident || tensor.alias_of != kNone) continue;
     const Shape strides =
         tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
     values_[index(id)] =
-        at::empty_strided(tensor.shape, strides, scalar_type(tensor.dtype.value())).zero_();
+        at::empty_strided(tensor.shape, strides, options.dtype(scalar_type(tensor.dtype.value())))
+            .zero_();
   }
 }
 

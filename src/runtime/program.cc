@@ -44,7 +44,7 @@ class Compiler {
         live_bytes_(graph.resident_bytes()) {}
 
   std::unique_ptr<Program> compile(c10::Device device) {
-    program_->kernels = bind_kernels(graph_, plan_);
+    program_->kernels = bind_kernels(graph_, plan_, device);
     reserve();
     place_residents(device);
     for (std::size_t a = 0; a < plan_.actions.size(); ++a) {
@@ -277,7 +277,8 @@ void check_profiled(const Graph& graph, const Plan& plan) {
 
 }  // namespace
 
-std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan) {
+std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan,
+                                                        c10::Device device) {
   std::vector<std::unique_ptr<const Kernel>> kernels(at(graph.num_ops()));
   for (const Action& action : plan.actions) {
     if (action.verb != Verb::run) continue;
@@ -285,7 +286,7 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
     if (is_boundary(op)) continue;
     std::unique_ptr<const Kernel>& kernel = kernels[at(action.index)];
     if (kernel == nullptr) {
-      kernel = std::make_unique<const Kernel>(op);
+      kernel = std::make_unique<const Kernel>(op, device);
     } else if (!kernel->can_withhold_mutated()) {
       throw InputError(fmt::format("op \"{}\" ({}) writes a required argument, "
                                    "so it may not run twice",

@@ -78,9 +78,10 @@ struct Program {
   void move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to);
 };
 
-/// One kernel per op that the plan runs. Throws InputError for an op that cannot run, or not as
-/// often as the plan runs it.
-std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan);
+/// One kernel per op that the plan runs, on `device`. Throws InputError for an op that cannot run, or
+/// not as often as the plan runs it.
+std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan,
+                                                        c10::Device device);
 
 /// Resolves a verified plan of runs and frees with a layout to addresses in a block. Residents
 /// without a place in `map` and outputs of a boundary are outside: the caller assigns their tensors

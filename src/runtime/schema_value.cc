@@ -140,6 +140,10 @@ bool takes_tensor(const c10::Argument& expected) {
   return core_type(expected)->kind() == TypeKind::TensorType;
 }
 
+bool takes_device(const c10::Argument& expected) {
+  return core_type(expected)->kind() == TypeKind::DeviceObjType;
+}
+
 bool takes_optional_tensors(const c10::Argument& expected) {
   const c10::TypePtr element = list_element(expected);
   const auto optional = element ? element->cast<c10::OptionalType>() : nullptr;

@@ -20,6 +20,8 @@ bool takes_tensor_list(const c10::Argument& expected);
 bool takes_optional_tensors(const c10::Argument& expected);
 /// Whether the schema takes one tensor there, optional or not.
 bool takes_tensor(const c10::Argument& expected);
+/// Whether the schema takes a device there, optional or not.
+bool takes_device(const c10::Argument& expected);
 /// Whether None may be passed.
 bool takes_none(const c10::Argument& expected);
 

@@ -10,6 +10,7 @@
 #include "simulated/allocator.h"
 #include "simulated/generator.h"
 #include "simulated/host_views.h"
+#include "simulated/kernel_threads.h"
 #include "simulated/late_effects.h"
 #include "simulated/state.h"
 #include "simulated/value_tensors.h"
@@ -71,6 +72,7 @@ class HostCall {
   }
 
   void run_kernel() {
+    use_threads_of_process();
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const device::Serving serving(kernel_source());
     std::optional<DeviceDraws> draws;

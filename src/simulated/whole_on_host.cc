@@ -14,6 +14,7 @@
 #include "simulated/allocator.h"
 #include "simulated/generator.h"
 #include "simulated/host_views.h"
+#include "simulated/kernel_threads.h"
 #include "simulated/late_effects.h"
 #include "simulated/state.h"
 #include "simulated/value_tensors.h"
@@ -88,6 +89,7 @@ class HostNode final : public torch::autograd::Node {
       results.push_back(results_[i]);
       given.push_back(lasting_host_view(gradients[i]));
     }
+    use_threads_of_process();
     const device::Serving serving(kernel_source());
     const Tensors found = torch::autograd::grad(results, inputs_, given, /*retain_graph=*/true,
                                                 /*create_graph=*/false, /*allow_unused=*/true);
@@ -132,6 +134,7 @@ class WholeCall {
                                [this](const at::Tensor& tensor) { return taken_tensor(tensor); });
     }
     {
+      use_threads_of_process();
       const device::Serving serving(kernel_source());
       const DeviceDraws draws;
       const SameAutocast autocast;

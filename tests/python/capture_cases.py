@@ -9,14 +9,15 @@ import torch.nn as nn
 import torch.nn.functional as F
 import torch_models
 from joint_capture import compile_step
+from on_device import seeded
 
 
 def images(*shape):
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+    return torch.randn(*shape, generator=seeded(1))
 
 
 def tokens(*shape, classes=17):
-    return torch.randint(classes, shape, generator=torch.Generator().manual_seed(1))
+    return torch.randint(classes, shape, generator=seeded(1))
 
 
 class ConvNet(nn.Module):
@@ -143,7 +144,7 @@ class Autocast(nn.Module):
         self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
 
     def forward(self, x):
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(x.device.type, dtype=torch.bfloat16):
             return self.second(F.gelu(self.first(x))).float()
 
 

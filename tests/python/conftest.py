@@ -1,12 +1,9 @@
 """Surroundings that several test files share."""
 
 import gc
-import os
 
 import pytest
-
-#: Where the tests make their tensors, unless they say another device.
-DEVICE = os.environ.get("LOWTIDE_TEST_DEVICE", "cpu")
+from on_device import DEVICE
 
 
 def pytest_configure():
@@ -18,6 +15,12 @@ def pytest_configure():
 
         simulated.install(4 << 30)
     torch.set_default_device(DEVICE)
+
+
+def pytest_runtest_setup(item):
+    mark = item.get_closest_marker("cpu_only")
+    if mark is not None and DEVICE != "cpu":
+        pytest.skip(f"on the CPU only: {mark.args[0]}")
 
 
 def pytest_collection_finish():

@@ -14,6 +14,7 @@ import warnings
 
 import lowtide
 import torch
+from on_device import DEVICE
 from torch import nn
 
 WIDTH, ROWS, LENGTH = 24, 6, 8
@@ -104,7 +105,8 @@ class Case:
         self.dtype = draw.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
         half = draw.choice([torch.bfloat16, torch.float16])
         autocast = self.dtype == torch.float32 and draw.random() < 0.3
-        self.context = (lambda: torch.autocast("cpu", half)) if autocast else contextlib.nullcontext
+        self.context = ((lambda: torch.autocast(DEVICE, half)) if autocast
+                        else contextlib.nullcontext)
         self.passes = draw.choice([1, 1, 2])
         self.rows = draw.choice([[ROWS] * 3, [ROWS, ROWS - 2, ROWS]])
         self.used = draw.choice([(0, 1), (0,), (1,)])

@@ -7,6 +7,7 @@ import itertools
 import lowtide
 import pytest
 import torch
+from on_device import DEVICE
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -50,7 +51,7 @@ TYPES = [(torch.float32, False),  # and whether by autocast, which computes in h
            (torch.float16, True, 1.0, None)]))
 def test_training_is_eager_training_to_the_bit(dtype, autocast, p, budget):
     def context():
-        return torch.autocast("cpu", dtype) if autocast else contextlib.nullcontext()
+        return torch.autocast(DEVICE, dtype) if autocast else contextlib.nullcontext()
 
     torch.manual_seed(0)
     plain = Dropping(p).to(torch.float32 if autocast else dtype)

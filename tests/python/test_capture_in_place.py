@@ -8,6 +8,7 @@ from capture_cases import capture_case
 from joint_by_hand import JointByHand
 from lowtide import _runtime
 from lowtide.pytorch.capture import eager_kernels, from_joint, in_place
+from on_device import seeded
 
 pytestmark = pytest.mark.usefixtures("one_thread", "own_cache")
 
@@ -68,7 +69,7 @@ LAYOUTS = [(channels_last, channels_last), (contiguous, transposed), (transposed
 
 def calls(dtype, written, beside):
     """Pairs of a call that PyTorch takes and the position of the argument to be written over."""
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     for op in MARKED:
         for given in [{}, *VARIANTS.get(op, [])]:
             call = call_of(op, dtype, lambda kind: written(kind, generator), **given)
@@ -103,10 +104,10 @@ def executed(calls):
     """By call the result and whether it was written over the argument."""
     with eager_kernels():
         captured, given, names = captured_step(calls)
-    graph = _runtime.profiled(captured.graph)
+    graph = _runtime.profiled(captured.graph, device=captured.device)
     plan = lowtide.plan(graph, "1TiB", "keep-all").plan
     over_inputs = {graph.ops[action[1]].name for action in plan.actions if len(action) > 2}
-    executor = _runtime.Executor(graph, plan)
+    executor = _runtime.Executor(graph, plan, captured.device)
     position = {resident: i for i, resident in enumerate(captured.primals)}
     residents = [index for index, tensor in enumerate(graph.tensors)
                  if tensor.kind == "resident" and tensor.alias_of is None]

@@ -6,6 +6,7 @@ import sys
 import lowtide
 import pytest
 import torch
+from on_device import seeded
 from sweep import sweep
 
 
@@ -46,7 +47,7 @@ def gpt2(attention):
 
 
 def examples(count):
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     tokens = torch.randint(0, VOCABULARY, (count, LENGTH), generator=generator)
     return [{"input_ids": row, "labels": row} for row in tokens]
 

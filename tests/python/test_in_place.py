@@ -7,6 +7,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.integrations.in_place import enable_memory_budget
+from on_device import seeded
 
 
 class Chain(torch.nn.Module):
@@ -29,7 +30,7 @@ def module():
 
 @pytest.fixture
 def batch():
-    return torch.randn(256, 32, generator=torch.Generator().manual_seed(1))
+    return torch.randn(256, 32, generator=seeded(1))
 
 
 def gradients(module, batch):

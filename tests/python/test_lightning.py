@@ -8,6 +8,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.budget.memory import outside_room
+from on_device import seeded
 
 
 def test_what_to_install_is_said(monkeypatch):
@@ -57,7 +58,7 @@ def fit(model, folder, callbacks=()):
     """What the module holds after an epoch of four batches, and what was logged."""
     from lightning.pytorch import Trainer
 
-    generator = torch.Generator().manual_seed(1)
+    generator = seeded(1)
     data = torch.utils.data.TensorDataset(torch.randn(256, 16, generator=generator),
                                           torch.randint(0, 4, (256,), generator=generator))
     trainer = Trainer(max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False,

@@ -6,6 +6,7 @@ import lowtide
 import pytest
 import torch
 import torch.distributed as dist
+from on_device import seeded
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -29,7 +30,7 @@ def layers():
 
 
 def rows():
-    return torch.randn(48, 16, generator=torch.Generator().manual_seed(3))
+    return torch.randn(48, 16, generator=seeded(3))
 
 
 def trained(model, x=None, after_step=lambda: None):

@@ -12,6 +12,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
+from on_device import DEVICE
 from torch import nn
 from wrap_cases import (
     CASES,
@@ -81,7 +82,7 @@ def test_gradient_scaler_and_hooks():
         seen = []
         model.head.weight.register_hook(lambda gradient: seen.append(gradient.clone()))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+        scaler = torch.amp.GradScaler(DEVICE, init_scale=1024.0)
         for _ in range(2):
             scaler.scale(loss_of(model(*IMAGES()))).backward()
             scaler.step(optimizer)
@@ -227,6 +228,7 @@ def test_threads_take_turns():
     assert same(got, expected)
 
 
+@pytest.mark.cpu_only("PyTorch refuses backward passes in a fork once autograd has threads")
 def test_a_process_that_is_forked_trains_on():
     wrapped, plain = lowtide.wrap(built(OwnFunction), ROWS()), built(OwnFunction)
     train(wrapped, ROWS), train(plain, ROWS)

@@ -7,6 +7,7 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
+from on_device import DEVICE
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -256,13 +257,25 @@ MODELS = {
 }
 
 
+#: Autograd adds up gradients of gradients in the order in which its threads count what they make;
+#: the thread of a device goes on counting from step to step, so that eager steps differ too.
+IN_SOME_ORDER = ("physical",)
 #: Each has a relative among the others, in its layers or in how its weights are made.
 RELATED = ("translator", "bags", "adapted", "normed", "one head")
 
 
 @pytest.mark.parametrize("case", sweep(MODELS, usual=[m for m in MODELS if m not in RELATED]))
 def test_training_is_eager_training_to_the_bit(case):
-    require_eager_bits_within_the_budget(*MODELS[case])
+    if case in IN_SOME_ORDER and DEVICE != "cpu":
+        require_eager_numbers(*MODELS[case])
+    else:
+        require_eager_bits_within_the_budget(*MODELS[case])
+
+
+def require_eager_numbers(make, inputs_of):
+    wrapped, plain = smallest(built(make), built(inputs_of, seed=9)), built(make)
+    for got, expected in zip(train(wrapped, inputs_of), train(plain, inputs_of), strict=True):
+        torch.testing.assert_close(got, expected)
 
 
 @pytest.mark.parametrize("layer", [nn.GRU, nn.LSTM])
@@ -287,10 +300,10 @@ def test_autocast_around_the_call_with_a_gradient_scaler():
     def scaled(model):
         torch.manual_seed(2)
         optimizer = torch.optim.AdamW(model.parameters())
-        scaler = torch.amp.GradScaler("cpu", init_scale=256.0)
+        scaler = torch.amp.GradScaler(DEVICE, init_scale=256.0)
         for _ in range(2):
             for _ in range(2):  # gradients accumulate
-                with torch.autocast("cpu", dtype=torch.bfloat16):
+                with torch.autocast(DEVICE, dtype=torch.bfloat16):
                     loss = loss_of(model(*ROWS()))
                 scaler.scale(loss).backward()
             scaler.step(optimizer)

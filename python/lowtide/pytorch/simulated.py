@@ -18,6 +18,7 @@ import torch
 from torch.utils import backend_registration
 
 from .. import InputError, _runtime
+from .common.cpu_kernels import add_type_with_cpu_kernels
 
 #: Of the device type: ``tensor.to("simulated")``, ``torch.simulated``.
 NAME = "simulated"
@@ -41,6 +42,7 @@ def install(bytes: int, *, late: bool = True, seed: int = 0) -> types.ModuleType
     backend_registration.rename_privateuse1_backend(NAME)
     torch._register_device_module(NAME, module)
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
+    add_type_with_cpu_kernels(NAME)
     _start_autograd()
     return module
 

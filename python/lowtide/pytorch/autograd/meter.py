@@ -36,12 +36,13 @@ class Meter:
             self._open()
             self._is_capturing = True
 
-    def begin(self) -> None:
-        """The first forward pass of a step comes."""
+    def begin(self, device: str) -> None:
+        """The first forward pass of a step comes, on the device."""
         if self._is_capturing:
             self._until_backward = _runtime.taken_peak_bytes(self._device)
             _runtime.reset_peaks(self._device)
         else:
+            self._device = device
             self._open()
         self._before = _runtime.taken_bytes(self._device) - self._held_bytes()
         self._unserved_before = _runtime.unserved_bytes(self._device)

@@ -168,7 +168,7 @@ class Region:
     def _unsaved(self, position: int) -> torch.Tensor:
         """Stands for a primal that nothing reads which matters; takes no memory."""
         value = placeholders(self.captured.joint, "primals")[position].meta["val"]
-        return torch.zeros((), dtype=value.dtype).expand(value.shape)
+        return torch.zeros((), dtype=value.dtype, device=value.device).expand(value.shape)
 
     def _gradients(self, found: list[torch.Tensor], copied: bool) -> list:
         if copied or self.copies_gradients:

@@ -228,7 +228,7 @@ class Session:
         for other in self.regions:
             if other not in step:
                 other.executors.release_idle()
-        self._meter.begin()
+        self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
         """What a step took more than its plans count, for other code, counts from then on, where

@@ -5,19 +5,21 @@ from __future__ import annotations
 import torch
 from torch._prims_common import compute_elementwise_output_logical_to_physical_perm
 
+from ..common.cpu_kernels import has_cpu_kernels
+
 _HALF = (torch.bfloat16, torch.float16)
 
 
 def dropout(input: torch.Tensor, p: float, train: bool) -> torch.Tensor:
-    """Of half types, by ops that round where eager PyTorch's do: the scale 1 / (1 - p) becomes a
-    half number before anything is multiplied by it. The fused op that is traced otherwise holds a
-    mask of bytes and scales in float32; of other types it has the same bits. Where all is dropped
-    eager PyTorch draws nothing."""
+    """Of half types on the CPU, by ops that round where eager PyTorch's do: the scale 1 / (1 - p)
+    becomes a half number before anything is multiplied by it. The fused op that is traced otherwise
+    holds a mask of bytes and scales in float32; of other types it has the same bits. Where all is
+    dropped eager PyTorch draws nothing."""
     if not train or p == 0 or input.numel() == 0:
         return input.clone()
     if p == 1:
         return input * torch.zeros((), dtype=input.dtype, device=input.device)
-    if input.dtype not in _HALF:
+    if input.dtype not in _HALF or not has_cpu_kernels(input.device):
         return torch.ops.aten.native_dropout(input, p, train)[0]
     return input * _drawn(input, 1 - p).div_(1 - p)
 

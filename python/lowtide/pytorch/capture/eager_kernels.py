@@ -35,6 +35,8 @@ def _lstm(*args):
 
 #: What is traced in place of the C++ code of an op.
 _OURS = {torch.ops.aten.lstm.input: _lstm, torch.ops.aten.dropout.default: dropout}
+#: Where a backend outside of PyTorch may have C++ code of its own, which would go first.
+_OF_BACKENDS = {torch.ops.aten.dropout.default: torch._C.DispatchKey.AutogradPrivateUse1}
 
 
 @contextlib.contextmanager
@@ -45,11 +47,15 @@ def eager_kernels():
                if key in op.py_kernels]
     for op, kernel in _OURS.items():
         op.py_kernels.update(dict.fromkeys(_KEYS, kernel))
+    for op, key in _OF_BACKENDS.items():
+        op.py_kernels[key] = _OURS[op]
     _forget_dispatch()
     try:
         with kernel_layouts(), _errors_unchecked():
             yield
     finally:
+        for op, key in _OF_BACKENDS.items():
+            del op.py_kernels[key]
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel
         _forget_dispatch()

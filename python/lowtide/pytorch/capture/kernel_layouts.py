@@ -14,6 +14,8 @@ import torch
 from torch._prims_common import suggest_memory_format
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from ..common.cpu_kernels import has_cpu_kernels
+
 _aten = torch.ops.aten
 _NO_REDUCTION = 0
 _OVERLAPS = 1
@@ -167,7 +169,7 @@ def kernel_layouts():
 
     def dispatch(self, func, types, args, kwargs):
         results = plain(self, func, types, args, kwargs)
-        if func not in LAYOUTS or not _on_cpu(results):
+        if func not in LAYOUTS or not _of_cpu_kernels(results):
             return results
         with self:
             return LAYOUTS[func](results, *args, **kwargs)
@@ -187,6 +189,6 @@ def kernel_layouts():
         FakeTensorMode.cache_clear()
 
 
-def _on_cpu(results):
+def _of_cpu_kernels(results):
     results = [results] if isinstance(results, torch.Tensor) else results
-    return all(result is None or result.device.type == "cpu" for result in results)
+    return all(result is None or has_cpu_kernels(result.device) for result in results)

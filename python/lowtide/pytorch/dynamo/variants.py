@@ -127,4 +127,5 @@ class Variants:
 
 
 def _zeros(value: torch.Tensor) -> torch.Tensor:
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).zero_()
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype,
+                               device=value.device).zero_()
