@@ -115,8 +115,8 @@ class HeldSetProgram {
   const Control* control_ = nullptr;  ///< of the present run
   std::int64_t drops_ = 0;            ///< sets that the present expansion tried
   bool ended_ = false;                ///< an expansion was cut short
-  Layer here_;  // states of the current stage, in the order of expansion
-  Layer next_;  // after its first run
+  Layer here_;                        // states of the current stage, in the order of expansion
+  Layer next_;                        // after its first run
   std::vector<Trace> traces_;
 };
 

@@ -57,8 +57,6 @@ class KnownDevices {
 
 void add_device(const ComputeDevice& device) { KnownDevices::instance().add(device); }
 
-const ComputeDevice& device_of(c10::Device device) {
-  return KnownDevices::instance().find(device);
-}
+const ComputeDevice& device_of(c10::Device device) { return KnownDevices::instance().find(device); }
 
 }  // namespace lowtide::device

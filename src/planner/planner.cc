@@ -20,8 +20,8 @@ namespace {
 /// So a longer limit begins with the work of a shorter one, and its answer is no worse.
 constexpr double kFirstRound = 5;
 constexpr double kRoundGrowth = 5;
-/// Of the limit, and beyond it where no plan within the budget was found: for the plan of the fewest
-/// bytes.
+/// Of the limit, and beyond it where no plan within the budget was found: for the plan of the
+/// fewest bytes.
 constexpr double kSmallestShare = 1.0 / 3;
 
 /// The option of strategies whose answers depend on random numbers.

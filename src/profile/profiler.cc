@@ -46,8 +46,8 @@ void enter(cost::Profile& profile, const std::string& key, cost::OpProfile measu
 
 }  // namespace
 
-int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
-                Measure measure, const device::ComputeDevice& device) {
+int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control, Measure measure,
+                const device::ComputeDevice& device) {
   if (!graph.executable()) {
     throw InputError(
         fmt::format("graph \"{}\" cannot be profiled: its ops carry no arguments", graph.name()));

@@ -17,9 +17,9 @@ Bytes reserve_of(const ExecutorOptions& options) {
 class ArenaMode final : public MemoryMode {
  public:
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
-      : ArenaMode(graph, plan, options,
-                  map_block(graph, plan, GeneratorStates::of(*options.device),
-                            reserve_of(options))) {}
+      : ArenaMode(
+            graph, plan, options,
+            map_block(graph, plan, GeneratorStates::of(*options.device), reserve_of(options))) {}
 
   at::Tensor resident(TensorId id) override {
     return tensor_over(block_.get() + runner_.map().residents[static_cast<std::size_t>(id)],

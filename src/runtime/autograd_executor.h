@@ -34,7 +34,8 @@ namespace lowtide::runtime {
 class AutogradExecutor {
  public:
   /// `graph` must be executable and profiled, `plan` verified and laid out; both, and the device,
-  /// must outlive the executor. Throws InputError when the graph has no boundary or an op cannot run as planned.
+  /// must outlive the executor. Throws InputError when the graph has no boundary or an op cannot
+  /// run as planned.
   AutogradExecutor(const Graph& graph, const Plan& plan,
                    const device::ComputeDevice& device = device::cpu_device());
   ~AutogradExecutor();
@@ -49,8 +50,8 @@ class AutogradExecutor {
   struct Forward {
     std::vector<at::Tensor> results;  ///< the `wanted` tensors, in order
     /// ticket_size() numbers: a number unique to this forward() in the process, then the state of
-    /// the device's random generator at its start. Until this tensor dies or backward() runs, the values in
-    /// the block are needed, so the executor is not idle.
+    /// the device's random generator at its start. Until this tensor dies or backward() runs, the
+    /// values in the block are needed, so the executor is not idle.
     at::Tensor ticket;
   };
   /// The first half. `residents` as residents() says, of the graph's dtypes and shapes, on the

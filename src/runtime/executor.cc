@@ -36,9 +36,10 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
     throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");
   }
   if (options.memory == ExecutorOptions::Memory::pool && !options.device->is_host_memory()) {
-    throw InputError(fmt::format("the memory pool serves the CPU alone; run the plan on {} with the "
-                                 "arena",
-                                 options.device->torch_device().str()));
+    throw InputError(
+        fmt::format("the memory pool serves the CPU alone; run the plan on {} with the "
+                    "arena",
+                    options.device->torch_device().str()));
   }
 }
 

@@ -26,9 +26,9 @@ struct StepReport {
   std::vector<Bytes> action_memory;  ///< bytes of live tensors after each action
 };
 
-/// Bytes that an Executor needs on the device in addition to the arena of a plan of this graph: saved
-/// states of the random generator, at most one for each random op that may run again. 0 where the
-/// states lie in memory of the host.
+/// Bytes that an Executor needs on the device in addition to the arena of a plan of this graph:
+/// saved states of the random generator, at most one for each random op that may run again. 0 where
+/// the states lie in memory of the host.
 Bytes generator_state_bytes(const Graph& graph,
                             const device::ComputeDevice& device = device::cpu_device());
 

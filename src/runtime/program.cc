@@ -155,8 +155,8 @@ class Compiler {
   void bind_generator(Program::Run& run) const {
     const Bytes offset = map_.generator_states[at(run.op)];
     if (offset < 0) return;
-    run.generator_state = map_.host_state_bytes > 0 ? program_->host_states.data() + offset
-                                                    : block_.at(offset);
+    run.generator_state =
+        map_.host_state_bytes > 0 ? program_->host_states.data() + offset : block_.at(offset);
     run.draw = executed_[at(run.op)] ? Program::Draw::again : Program::Draw::first;
   }
 

@@ -78,8 +78,8 @@ struct Program {
   void move(const BlockMap& map, const SectionAddresses& from, const SectionAddresses& to);
 };
 
-/// One kernel per op that the plan runs, on `device`. Throws InputError for an op that cannot run, or
-/// not as often as the plan runs it.
+/// One kernel per op that the plan runs, on `device`. Throws InputError for an op that cannot run,
+/// or not as often as the plan runs it.
 std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan,
                                                         c10::Device device);
 
