@@ -1,0 +1,117 @@
+"""lowtide.wrap on the device: the CPU's bits within a budget of the device's bytes."""
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch import simulated
+from torch import nn
+from torch.nn import functional as F
+
+DEVICE = "simulated"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory, monkeypatch):
+    """Profiles and plans are shared by the tests of a run, and not with the user's."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+class Convolutions(nn.Module):
+    """Batch norm, whose statistics are updated, and dropout, whose numbers are drawn again."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)
+        self.drop, self.last = nn.Dropout(0.3), nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.drop(torch.relu(self.norm(self.first(x))))
+        return self.last(self.drop(x.sigmoid().tanh()).mean((2, 3)))
+
+
+class Attending(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16)
+
+    def forward(self, x):
+        heads = self.qkv(self.norm(x)).unflatten(-1, (3, 2, 8)).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(*heads, is_causal=True)
+        return x + self.out(F.gelu(attended.transpose(1, 2).flatten(2)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.last = nn.Sequential(*(Attending() for _ in range(4))), nn.Linear(16, 5)
+
+    def forward(self, x):
+        return self.last(self.layers(x)).mean(1)
+
+
+INPUTS = {Convolutions: (16, 3, 12, 12), Attention: (8, 24, 16)}
+
+
+def trained(kind, device, budget=None):
+    """The state after three steps, and the wrapped model."""
+    torch.manual_seed(0)
+    model = kind()
+    x, y = torch.randn(INPUTS[kind]), torch.randint(5, INPUTS[kind][:1])
+    model, x, y = model.to(device), x.to(device), y.to(device)
+    run = model if budget is None else lowtide.wrap(model, x, budget, optimizer="adam",
+                                                    time_limit=0.3)
+    optimizer = torch.optim.Adam(model.parameters())
+    torch.manual_seed(1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        F.cross_entropy(run(x), y).backward()
+        optimizer.step()
+    return [value.cpu() for value in model.state_dict().values()], run
+
+
+def requested_bytes(which):
+    return torch.simulated.memory_stats()[f"requested_bytes.all.{which}"]
+
+
+@pytest.mark.parametrize("budget", ["100%", "80%", "65%"])
+@pytest.mark.parametrize("kind", INPUTS)
+def test_training_is_the_cpus_to_the_bit_within_the_budget(kind, budget):
+    wanted, _ = trained(kind, "cpu")
+    got, wrapped = trained(kind, DEVICE, budget)
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(got, wanted, strict=True))
+    assert 0 < wrapped.memory.measured_peak <= wrapped.memory.budget
+
+
+def test_the_devices_own_counters_see_the_planned_bytes():
+    """Of a step whose ops were measured before."""
+    _, wrapped = trained(Convolutions, DEVICE, "70%")
+    x = torch.randn(INPUTS[Convolutions]).to(DEVICE)
+    wrapped.zero_grad()
+    before = requested_bytes("current")
+    torch.simulated.reset_peak_memory_stats()
+    wrapped(x).sum().backward()
+    above = requested_bytes("peak") - before
+    assert 0 < above <= wrapped.memory.planned_peak - wrapped.memory.existing
+    wrapped.zero_grad()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_no_order_of_late_streams_changes_a_bit(seed):
+    simulated.reseed(seed)
+    wanted, _ = trained(Convolutions, "cpu")
+    side = torch.simulated.Stream()
+    with torch.simulated.stream(side):  # a second stream: what kernels write is late from now on
+        noise = torch.ones(64, 64).pin_memory().to(DEVICE, non_blocking=True)
+        got, _ = trained(Convolutions, DEVICE, "70%")
+    torch.simulated.current_stream().wait_stream(side)
+    assert noise.sum().item() == 64 * 64
+    assert all(torch.equal(ours, theirs) for ours, theirs in zip(got, wanted, strict=True))
+
+
+def test_a_model_on_two_devices_is_refused():
+    model = nn.Linear(4, 4).to(DEVICE)
+    with pytest.raises(lowtide.InputError, match="simulated"):
+        lowtide.wrap(model, torch.ones(2, 4))
