@@ -9,8 +9,8 @@ from .user_line import at_user_line
 
 
 def step_device(joint: torch.fx.GraphModule) -> str:
-    """The one device of all tensors, by its name: ``cpu`` or ``cuda:0``. Tensors of the CPU that have
-    no dimension may be there too: ops of every device take such numbers.
+    """The one device of all tensors, by its name: ``cpu`` or ``cuda:0``. Tensors of the CPU that
+    have no dimension may be there too: ops of every device take such numbers.
 
     Raises InputError that names a tensor, with the line of the user's code, on a second device.
     """
