@@ -48,7 +48,8 @@ std::size_t first_argument(const c10::OperatorHandle& op, const torch::jit::Stac
 
 void cast_and_call(const c10::OperatorHandle& op, torch::jit::Stack* stack, at::ScalarType type) {
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(kAutocast);
-  for (std::size_t i = first_argument(op, *stack); i < stack->size(); ++i) {
+  // From the last to the first, as the CPU's autocast: traces then have their casts in its order.
+  for (std::size_t i = stack->size(); i-- > first_argument(op, *stack);) {
     (*stack)[i] = with_tensors((*stack)[i], [&](const at::Tensor& tensor) {
       return at::autocast::cached_cast(type, tensor, kDeviceType);
     });

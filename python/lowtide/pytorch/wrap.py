@@ -132,10 +132,7 @@ def _runner(model: torch.nn.Module,
                      name=session.name)
     unplanned = Unplanned(model, session)
 
-    def run_planned(*arguments, **named):
-        if torch.compiler.is_compiling():
-            # Within another wrapped module it is a part of that one's plan.
-            return (model.forward if is_traced_here() else run_apart)(*arguments, **named)
+    def run_by_own_plan(*arguments, **named):
         if in_a_transform():
             return unplanned.run("it was called within a transform of torch.func, such as grad or "
                                  "vmap, and plans are for loss.backward()", arguments, named)
@@ -150,7 +147,14 @@ def _runner(model: torch.nn.Module,
         return result
 
     run_apart = torch._dynamo.disable(
-        run_planned, reason="a module that lowtide.wrap planned runs by its own plan")
+        run_by_own_plan, reason="a module that lowtide.wrap planned runs by its own plan")
+
+    def run_planned(*arguments, **named):
+        if not torch.compiler.is_compiling():
+            return run_by_own_plan(*arguments, **named)
+        # Within another wrapped module it is a part of that one's plan. Where another thread
+        # compiles, this one runs apart.
+        return (model.forward if is_traced_here() else run_apart)(*arguments, **named)
 
     def let_go():
         forget(planned)
