@@ -159,6 +159,12 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
 
 }  // namespace
 
+std::string_view without_byte_order_mark(std::string_view text) {
+  constexpr std::string_view mark = "\xEF\xBB\xBF";
+  if (text.starts_with(mark)) text.remove_prefix(mark.size());
+  return text;
+}
+
 std::string read_file(const fs::path& path) {
   const Descriptor file(path, O_RDONLY | O_NONBLOCK);  // opening a pipe would wait for its writer
   if (!file) cannot_read(path, errno);

@@ -16,6 +16,9 @@ std::string read_file(const std::filesystem::path& path);
 /// Opens a file for reading in pieces; reads a pipe or the like at once. Throws as read_file().
 std::unique_ptr<std::istream> open_for_reading(const std::filesystem::path& path);
 
+/// A text without the mark (UTF-8) with which spreadsheets and some editors begin a file.
+std::string_view without_byte_order_mark(std::string_view text);
+
 /// Replaces a file in one step: writes `path`.partial, flushes it to the disk, renames it. If this
 /// process is killed, a reader still sees the old file or the new one; the next write overwrites a
 /// partial file. On failure the partial file is removed, the old file stays, and an InputError

@@ -6,12 +6,23 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/budget.h"
 #include "base/error.h"
 
 namespace lowtide::cli {
 namespace {
+
+/// Nothing for any other text, such as "1.5", "1e3" or one out of range.
+template <typename Number>
+std::optional<Number> parse_whole(const std::string& text) {
+  Number value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const bool is_whole = !text.empty() && stop == end && error == std::errc();
+  return is_whole ? std::optional(value) : std::nullopt;
+}
 
 void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
   for (const models::SizeOption& size : models::size_options()) {
@@ -78,13 +89,9 @@ CLI::Validator in_range(double low, double high) {
 CLI::Validator in_whole_range(std::int64_t low, std::int64_t high) {
   return CLI::Validator(
       [low, high](const std::string& text) {
-        std::int64_t value = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        if (text.empty() || stop != end || error != std::errc() || value < low || value > high) {
-          return fmt::format("\"{}\" is no whole number from {} to {}", text, low, high);
-        }
-        return std::string();
+        const auto value = parse_whole<std::int64_t>(text);
+        if (value && *value >= low && *value <= high) return std::string();
+        return fmt::format("\"{}\" is no whole number from {} to {}", text, low, high);
       },
       "");
 }
@@ -101,10 +108,7 @@ CLI::Validator trimmed() {
 CLI::Validator whole_number() {
   return CLI::Validator(
       [](const std::string& text) {
-        std::uint64_t value = 0;
-        const char* end = text.data() + text.size();
-        const auto [stop, error] = std::from_chars(text.data(), end, value);
-        if (!text.empty() && stop == end && error == std::errc()) return std::string();
+        if (parse_whole<std::uint64_t>(text)) return std::string();
         return fmt::format("\"{}\" is no whole number from 0 to 2^64 - 1", text);
       },
       "");

@@ -19,8 +19,9 @@
 namespace lowtide::cli {
 namespace {
 
-bool is_json(std::string_view text) {
-  const std::size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+bool is_json(std::string_view file) {
+  const std::string_view text = without_byte_order_mark(file);
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
 }
 

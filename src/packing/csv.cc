@@ -161,11 +161,8 @@ BufferTable parse(std::string_view text) {
 }  // namespace
 
 BufferTable parse_buffers(std::string_view text, std::string_view source) {
-  // Spreadsheets begin a file with it.
-  constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
-  if (text.starts_with(byte_order_mark)) text.remove_prefix(byte_order_mark.size());
   try {
-    return parse(text);
+    return parse(without_byte_order_mark(text));
   } catch (const InputError& error) {
     if (source.empty()) throw;
     throw InputError(fmt::format("{}: {}", source, error.what()));

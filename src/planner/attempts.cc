@@ -44,7 +44,7 @@ class Attempts {
         strategy_(search.strategy),
         budget_(search.budget_bytes),
         reserved_(search.reserved_bytes),
-        is_hopeless_(search.is_hopeless),
+        for_smallest_(search.for_smallest),
         options_(search.options),
         limit_seconds_(search.limit_seconds),
         control_(control) {}
@@ -52,7 +52,7 @@ class Attempts {
   Planned run() {
     planned_ = nothing_planned(graph_, budget_);
     planned_.reserved_bytes = reserved_;
-    if (!ask_within_budget()) explain();
+    if (!ask_within_budget() && for_smallest_) explain();
     planned_.repeatable = !control_.is_behind();
     if (!planned_.repeatable) {
       control_.report("the clock cut the planning short: another run may find another plan");
@@ -76,7 +76,7 @@ class Attempts {
   /// too little (planner/bracket.h).
   bool ask_within_budget() {
     std::optional<Bytes> asked;
-    if (!is_hopeless_) asked = budget_;
+    if (!for_smallest_) asked = budget_;
     for (int attempt = 0; asked && attempt < kAttempts; ++attempt) {
       std::optional<Found> found = decide(*asked);
       if (stopped_) break;
@@ -91,7 +91,7 @@ class Attempts {
       }
     }
     if (best_) return accept(std::move(*best_));
-    return is_hopeless_ && !Control::stop_requested() && accept_smallest();
+    return for_smallest_ && !Control::stop_requested() && accept_smallest();
   }
 
   std::optional<Bytes> after_too_large(Bytes asked, Bytes missing) {
@@ -231,7 +231,7 @@ class Attempts {
   Found found_from(std::vector<OpId> executions, Plan without_addresses, Care care) const {
     // The work ends it mostly; on a busy machine, time, so that some is left to ask for less.
     const Control part = share_of_time(control_, care == Care::thorough ? 0.3 : 0.1);
-    const Bytes goal = is_hopeless_ ? smallest_peak_.value_or(budget_) : budget_;
+    const Bytes goal = for_smallest_ ? smallest_peak_.value_or(budget_) : budget_;
     Plan plan =
         with_addresses(graph_, std::move(without_addresses), goal, packing_work(care), part);
     const Bytes arena_bytes = plan.layout->arena_bytes;
@@ -335,7 +335,7 @@ class Attempts {
   const strategy::Strategy& strategy_;
   const Bytes budget_;
   const Bytes reserved_;
-  const bool is_hopeless_;
+  const bool for_smallest_;
   const strategy::StrategyOptions& options_;
   const double limit_seconds_;
   Control& control_;

@@ -16,12 +16,13 @@ struct Search {
   const strategy::Strategy& strategy;
   Bytes budget_bytes;
   Bytes reserved_bytes;               ///< see Planned
-  bool is_hopeless;                   ///< looks for the plan of the fewest bytes alone
+  bool for_smallest;                  ///< looks for the plan of the fewest bytes alone
   strategy::StrategyOptions options;  ///< complete
   double limit_seconds;               ///< that the user gave; a search may have a part of it
 };
 
-/// Asks the strategy until a plan with addresses fits, or time or hope end: then it says why.
+/// Asks the strategy until a plan with addresses fits, or time or hope end. Only a search for the
+/// plan of the fewest bytes then says why there is none.
 Planned search_once(const Search& search, Control& control);
 
 }  // namespace lowtide::planner

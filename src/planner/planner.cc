@@ -36,14 +36,9 @@ bool is_improvable(const Planned& best) {
   return best.outcome != strategy::Outcome::optimal && best.plan->cost > kGoodEnough * least;
 }
 
-/// The cheaper plan, and the higher bound where it is about the same plans; or where there is none,
-/// the smaller budget.
+/// The cheaper plan, and the higher bound where it is about the same plans.
 Planned better_of(Planned a, Planned b) {
-  if (!a.plan || !b.plan) {
-    constexpr Bytes kMost = std::numeric_limits<Bytes>::max();
-    const bool is_smaller = b.smallest_budget.value_or(kMost) < a.smallest_budget.value_or(kMost);
-    return b.plan || (!a.plan && is_smaller) ? std::move(b) : std::move(a);
-  }
+  if (!a.plan || !b.plan) return b.plan ? std::move(b) : std::move(a);
   Planned& best = a.plan->cost <= b.plan->cost ? a : b;
   Planned& other = &best == &a ? b : a;
   const bool is_higher = other.plan->lower_bound && best.plan->lower_bound &&
@@ -66,15 +61,13 @@ class Searches {
         has_luck_(search_.strategy.may_lose_reruns &&
                   strategy::find_option(search_.strategy, kSeed) != nullptr &&
                   !strategy::is_off(search_.options, kRestarts)) {
-    smallest_.is_hopeless = true;
+    smallest_.for_smallest = true;
   }
 
   bool has_plan() const { return best_ && best_->plan; }
 
   /// Whether another search may find a better plan.
-  bool may_gain() const {
-    return has_luck_ && !search_.is_hopeless && (!best_ || is_improvable(*best_));
-  }
+  bool may_gain() const { return has_luck_ && (!best_ || is_improvable(*best_)); }
 
   /// Uses up the limit of `control` where that may find better plans.
   void search_for(Control& control) {
@@ -152,7 +145,7 @@ Planned plan_within(const Graph& graph, const strategy::Strategy& strategy, Byte
   const Control clock;
   const bool is_hopeless = budget_bytes < keep_all_reference(graph).peak_bytes &&
                            budget_bytes < bounds::budget_floor(graph);
-  Searches searches({graph, strategy, budget_bytes, reserved_bytes, is_hopeless,
+  Searches searches({graph, strategy, budget_bytes, reserved_bytes, /*for_smallest=*/false,
                      strategy::complete_options(strategy, options), control.limit_seconds()});
   if (!is_hopeless) search_in_rounds(searches, control);
   if (!searches.has_plan()) {

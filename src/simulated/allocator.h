@@ -39,7 +39,7 @@ class OnHost final : public device::MemorySource {
   device::MemorySource& source_;
 };
 
-/// The Release of host addresses of the device's memory, whoever granted them.
+/// The Release of host addresses of the device's memory, from any source.
 void release_on_host(void* host);
 
 /// The same memory as a DataPtr of the other device type. Precondition: it is the device's memory.

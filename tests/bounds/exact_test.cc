@@ -168,7 +168,7 @@ TEST(HeldSetProgram, NeverProvesMoreThanAnnealingFindsOnLargerGraphs) {
   EXPECT_GT(rerunning, 15);
 }
 
-/// 50 values of 10 bytes are alive when an op needs the memory of 25 of them: any 25 may be dropped.
+/// 50 values of 10 bytes are alive when an op needs the memory of 25: any 25 may be dropped.
 Graph with_many_sets_to_drop() {
   GraphData data;
   data.name = "many sets";

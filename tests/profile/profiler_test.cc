@@ -126,7 +126,8 @@ TEST(Profiler, RefusesTheProfileOfAnotherDevice) {
   cost::Profile profile{"Z80, 1 threads, LibTorch 0.1", {}};
   EXPECT_THAT(
       [&] { profile_ops(network(), profile, Control()); },
-      ThrowsMessage<InputError>(::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
+      ThrowsMessage<InputError>(
+          ::testing::AllOf(HasSubstr("Z80"), HasSubstr(device::cpu_device().name()))));
 }
 
 TEST(Profiler, NamesTheOpThatFails) {

@@ -34,18 +34,20 @@ def assert_same_bits(program):
 
 
 def trained(device, make_model, make_batch, loss_of, *, steps=3, make_optimizer=torch.optim.SGD,
-            autocast=None, **options):
+            autocast=None, prepare=lambda model, batch: model, **options):
     """Losses, parameters and gradients after some steps. The model and the batches are made on the
-    CPU, with the same bits for every device."""
+    CPU, with the same bits for every device. ``prepare`` gives what is called in the model's
+    place."""
     model = make_model().to(device)
     batches = [[part.to(device) for part in make_batch()] for _ in range(steps)]
+    run = prepare(model, batches[0])
     optimizer = make_optimizer(model.parameters(), lr=0.01, **options)
     losses = []
     torch.manual_seed(11)
     for batch in batches:
         optimizer.zero_grad()
         with torch.autocast(device, dtype=autocast or torch.bfloat16, enabled=bool(autocast)):
-            loss = loss_of(model, *batch)
+            loss = loss_of(run, *batch)
         loss.backward()
         optimizer.step()
         losses.append(loss.detach())

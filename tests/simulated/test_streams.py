@@ -99,14 +99,20 @@ def test_a_side_stream_sees_late_what_kernels_make():
     assert over_seeds(lambda: offloaded(wait=False)) == {"24.0", "nan"}
 
 
-def overwritten(wait):
-    """An op changes what a side stream still copies."""
+def copied_by_a_side_stream():
+    """A side stream, ones of the device, and the memory to which that stream copies them."""
     side = torch.simulated.Stream()
     x = torch.ones(4, device="simulated")
     host = pinned(0.0, 0.0, 0.0, 0.0)
     side.wait_stream(torch.simulated.current_stream())
     with torch.simulated.stream(side):
         host.copy_(x, non_blocking=True)
+    return side, x, host
+
+
+def overwritten(wait):
+    """An op changes what a side stream still copies."""
+    side, x, host = copied_by_a_side_stream()
     if wait:
         torch.simulated.current_stream().wait_stream(side)
     x.add_(1)
@@ -121,12 +127,7 @@ def test_an_op_does_not_overwrite_what_is_copied():
 
 def reused(record):
     """Memory is freed while a side stream still copies from it."""
-    side = torch.simulated.Stream()
-    x = torch.ones(4, device="simulated")
-    host = pinned(0.0, 0.0, 0.0, 0.0)
-    side.wait_stream(torch.simulated.current_stream())
-    with torch.simulated.stream(side):
-        host.copy_(x, non_blocking=True)
+    side, x, host = copied_by_a_side_stream()
     if record:
         x.record_stream(side)
     del x

@@ -109,11 +109,8 @@ class Session:
         try:
             return self._plan_within_share(region)
         except InfeasibleError as error:
-            if not self._account.set_least(self._least_of_step(region)):
-                return self._smallest_plan(region, error)
-        try:
-            return self._plan_within_share(region)
-        except InfeasibleError as error:
+            if self._account.set_least(self._least_of_step(region)):
+                return self.plan_for(region)  # its share may have grown
             return self._smallest_plan(region, error)
 
     def _plan_within_share(self, region: Region) -> Plan:

@@ -94,7 +94,7 @@ class GraphPlans:
             return GraphPlans.within(self, self._hopeless_bytes)
         except NoPlan as error:
             found = error.refusal.smallest_plan
-        return found or plan_keeping_all(self.priced)
+        return found or plan_keeping_all(self.priced.graph)
 
     def _find(self, budget_bytes: int | None) -> Plan:
         found, searched = stored_plan(budget_bytes, self._store, self._settings)

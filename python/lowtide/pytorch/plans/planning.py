@@ -36,7 +36,6 @@ class PricedGraph:
     uncounted_bytes: int  # what no plan counts: results in the caller's memory, generator states
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
-    device: str  # that it was measured on
 
     @property
     def resident_bytes(self) -> int:
@@ -88,16 +87,14 @@ def price(measured: Graph, device: str, replaces_results: bool) -> PricedGraph:
     """
     kept_all = keep_all_bytes(measured)
     if replaces_results:
-        laid_out = plan(measured, _UNLIMITED_BYTES, "keep-all").plan
-        kept_all = max(kept_all, laid_out.arena_bytes)
+        kept_all = max(kept_all, plan_keeping_all(measured).arena_bytes)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured, device)
     by_role = collections.Counter()
     for tensor in measured.tensors:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
         measured, kept_all, replay(measured, keep_all(measured)).cost,
-        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"],
-        device)
+        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
 
 
 def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
@@ -148,9 +145,9 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
     return store.cheapest(budget), store.searched_seconds(budget)
 
 
-def plan_keeping_all(priced_graph: PricedGraph) -> Plan:
+def plan_keeping_all(graph: Graph) -> Plan:
     """The plan that runs each op once, with addresses."""
-    return plan(priced_graph.graph, _UNLIMITED_BYTES, "keep-all").plan
+    return plan(graph, _UNLIMITED_BYTES, "keep-all").plan
 
 
 def transfer(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,
