@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/version.h>
 
 #include "base/budget.h"
 #include "base/control.h"
@@ -60,7 +61,8 @@ class TrainerTest : public ::testing::Test {
     options.recipe.threads = 1;
     options.steps = steps;
     options.memory.planning.seconds = 2;
-    options.profile = std::filesystem::temp_directory_path() / "lowtide-trainer-test-profile.json";
+    options.profile = std::filesystem::temp_directory_path() /
+                      "lowtide-trainer-test-profile-" TORCH_VERSION ".json";
     return options;
   }
 };
