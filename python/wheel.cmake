@@ -1,9 +1,10 @@
 # A wheel is built against the torch and the HiGHS of the Python that builds it, and finds them
-# beside itself in site-packages when it is loaded.
+# beside itself in site-packages when it is loaded. Headers of CUDA may be there too.
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c
     "import pathlib, highsbox, torch
-print(torch.utils.cmake_prefix_path, pathlib.Path(highsbox.__file__).parent / 'highs_dist', sep=';')"
+print(torch.utils.cmake_prefix_path, pathlib.Path(highsbox.__file__).parent / 'highs_dist',
+      pathlib.Path(torch.__file__).parents[1] / 'nvidia' / 'cu13', sep=';')"
   OUTPUT_VARIABLE prefixes OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing)
 if(missing)
   message(FATAL_ERROR "${Python_EXECUTABLE} lacks torch or highsbox: "

@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include <set>
+
+#include "base/error.h"
+#include "tensors.h"
+#ifdef LOWTIDE_CUDA
+#include "cuda/cuda_device.h"
+#endif
+
+namespace lowtide::python {
+namespace {
+
+#ifdef LOWTIDE_CUDA
+const device::ComputeDevice& gpu(c10::DeviceIndex index) {
+  const py::object model =
+      py::module_::import("torch.cuda").attr("get_device_name")(static_cast<int>(index));
+  const py::object version = py::module_::import("torch.version").attr("cuda");
+  return cuda::cuda_device(index, fmt::format("{}, CUDA {}", py::cast<std::string>(model),
+                                              py::cast<std::string>(version)));
+}
+#else
+const device::ComputeDevice& gpu(c10::DeviceIndex) {
+  throw InputError("this Lowtide was built without its part for CUDA: pip install --no-deps "
+                   "nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37, and build it again "
+                   "(docs/how-to/train-on-a-gpu.md)");
+}
+#endif
+
+}  // namespace
+
+void know_gpu(c10::Device device) {
+  const py::gil_scoped_acquire locked;
+  static auto* const known = new std::set<c10::DeviceIndex>;
+  const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+  if (known->contains(index)) return;
+  device::add_device(gpu(index));
+  known->insert(index);
+}
+
+}  // namespace lowtide::python
