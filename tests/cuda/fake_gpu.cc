@@ -97,9 +97,9 @@ at::Tensor on_host(const at::Tensor& tensor) {
 at::Tensor empty(c10::SymIntArrayRef size, std::optional<at::ScalarType> dtype,
                  std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
                  std::optional<at::MemoryFormat> format) {
-  return at::detail::empty_generic(
-      C10_AS_INTARRAYREF_SLOW(size), fake_slot().load(),
-      c10::DispatchKeySet(c10::DispatchKey::CUDA), dtype.value_or(at::kFloat), format);
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(size), fake_slot().load(),
+                                   c10::DispatchKeySet(c10::DispatchKey::CUDA),
+                                   dtype.value_or(at::kFloat), format);
 }
 
 /// As cuBLAS: the first product on a thread and stream takes memory, and keeps it.
@@ -127,19 +127,76 @@ at::Tensor addmm(const at::Tensor& c, const at::Tensor& a, const at::Tensor& b,
   return result;
 }
 
-at::Tensor& fill(at::Tensor& tensor, const at::Scalar& value) {
-  on_host(tensor).fill_(value);
-  return tensor;
+at::Tensor empty_strided(c10::SymIntArrayRef size, c10::SymIntArrayRef stride,
+                         std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
+                         std::optional<at::Device>, std::optional<bool>) {
+  return at::detail::empty_strided_generic(
+      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride), fake_slot().load(),
+      c10::DispatchKeySet(c10::DispatchKey::CUDA), dtype.value_or(at::kFloat));
 }
 
-at::Tensor& zero(at::Tensor& tensor) { return fill(tensor, 0); }
+at::Tensor& copy(at::Tensor& to, const at::Tensor& from, bool) {
+  on_host(to).copy_(on_host(from));
+  return to;
+}
+
+at::Tensor as_strided(const at::Tensor& tensor, c10::SymIntArrayRef size,
+                      c10::SymIntArrayRef stride, std::optional<c10::SymInt> offset) {
+  auto view = at::detail::make_tensor<c10::TensorImpl>(
+      c10::TensorImpl::VIEW, c10::Storage(tensor.storage()), tensor.key_set(), tensor.dtype());
+  view.unsafeGetTensorImpl()->set_sizes_and_strides(
+      C10_AS_INTARRAYREF_SLOW(size), C10_AS_INTARRAYREF_SLOW(stride),
+      offset ? offset->expect_int() : tensor.storage_offset());
+  return view;
+}
+
+at::Tensor view(const at::Tensor& tensor, c10::SymIntArrayRef size) {
+  const at::Tensor host = on_host(tensor).view(C10_AS_INTARRAYREF_SLOW(size));
+  return tensor.as_strided(host.sizes(), host.strides());
+}
+
+/// A result of a kernel of the host: the argument that it wrote, or a copy in memory of the slot.
+at::Tensor from_host(const at::Tensor& host, const std::vector<at::Tensor>& arguments) {
+  if (!host.defined()) return host;
+  for (const at::Tensor& argument : arguments) {
+    if (host.data_ptr() == argument.data_ptr() && host.sizes() == argument.sizes()) return argument;
+  }
+  at::Tensor result =
+      at::empty_strided(host.sizes(), host.strides(), host.options().device(at::kCUDA));
+  on_host(result).copy_(host);
+  return result;
+}
+
+/// Every other op runs the host's kernel on the same bytes.
+void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  std::vector<at::Tensor> arguments;
+  const std::size_t inputs = op.schema().arguments().size();
+  for (std::size_t i = stack->size() - inputs; i < stack->size(); ++i) {
+    c10::IValue& value = (*stack)[i];
+    if (value.isDevice()) value = at::Device(at::kCPU);
+    if (!value.isTensor() || !value.toTensor().is_cuda()) continue;
+    arguments.push_back(value.toTensor());
+    value = on_host(arguments.back());
+  }
+  op.callBoxed(stack);
+  const std::size_t results = op.schema().returns().size();
+  for (std::size_t i = stack->size() - results; i < stack->size(); ++i) {
+    if ((*stack)[i].isTensor()) (*stack)[i] = from_host((*stack)[i].toTensor(), arguments);
+  }
+}
+
+TORCH_LIBRARY_IMPL(_, CUDA, library) {
+  library.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
+}
 
 TORCH_LIBRARY_IMPL(aten, CUDA, library) {
   library.impl("empty.memory_format", &empty);
+  library.impl("empty_strided", &empty_strided);
+  library.impl("copy_", &copy);
+  library.impl("as_strided", &as_strided);
+  library.impl("view", &view);
   library.impl("mm", &mm);
   library.impl("addmm", &addmm);
-  library.impl("fill_.Scalar", &fill);
-  library.impl("zero_", &zero);
 }
 
 }  // namespace

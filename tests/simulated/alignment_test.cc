@@ -7,6 +7,7 @@
 #include "runtime/training_sample.h"
 #include "simulated/backend.h"
 #include "simulated/simulated_device.h"
+#include "simulated/state.h"
 
 namespace lowtide::simulated {
 namespace {

@@ -13,11 +13,15 @@ namespace {
 
 #ifdef LOWTIDE_CUDA
 const device::ComputeDevice& gpu(c10::DeviceIndex index) {
-  const py::object model =
-      py::module_::import("torch.cuda").attr("get_device_name")(static_cast<int>(index));
-  const py::object version = py::module_::import("torch.version").attr("cuda");
-  return cuda::cuda_device(index, fmt::format("{}, CUDA {}", py::cast<std::string>(model),
-                                              py::cast<std::string>(version)));
+  const py::module_ torch = py::module_::import("torch");
+  const py::object gpus = torch.attr("cuda");
+  const py::object version = torch.attr("version").attr("cuda");
+  if (!gpus.attr("is_available")().cast<bool>() || version.is_none()) {
+    throw InputError("there is no GPU of CUDA here: torch.cuda.is_available() is False, or this "
+                     "torch is built for other GPUs; move the model and its inputs to the CPU");
+  }
+  const auto model = gpus.attr("get_device_name")(static_cast<int>(index)).cast<std::string>();
+  return cuda::cuda_device(index, fmt::format("{}, CUDA {}", model, version.cast<std::string>()));
 }
 #else
 const device::ComputeDevice& gpu(c10::DeviceIndex) {
