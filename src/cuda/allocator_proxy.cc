@@ -39,29 +39,33 @@ AllocatorProxy* AllocatorProxy::create() {
   return proxy;
 }
 
-AllocatorProxy::InSlot::InSlot() { instance().enter_slot(); }
-AllocatorProxy::InSlot::~InSlot() { instance().leave_slot(); }
+AllocatorProxy::InSlot::InSlot() { instance().add_user(); }
+AllocatorProxy::InSlot::~InSlot() { instance().remove_user(); }
+
+void AllocatorProxy::add_user() {
+  const std::scoped_lock lock(mutex_);
+  enter_slot();
+  ++users_;
+}
+
+void AllocatorProxy::remove_user() {
+  const std::scoped_lock lock(mutex_);
+  --users_;
+  leave_slot_if_unused();
+}
 
 void AllocatorProxy::enter_slot() {
-  const std::scoped_lock lock(mutex_);
   CUDAAllocator* present = &native_;
   if (!allocator_slot().compare_exchange_strong(present, this) && present != this) {
     require_caching_allocator(present);
     throw InputError("another CUDA allocator was installed in this process after the first step; "
                      "install it before, or not at all");
   }
-  ++users_;
-}
-
-void AllocatorProxy::leave_slot() {
-  const std::scoped_lock lock(mutex_);
-  --users_;
-  leave_slot_if_unused();
 }
 
 /// Leaves another allocator there that came meanwhile.
 void AllocatorProxy::leave_slot_if_unused() {
-  if (users_ > 0 || !raw_.empty()) return;
+  if (users_ > 0 || !raw_.empty() || !from_native_.empty()) return;
   CUDAAllocator* present = this;
   allocator_slot().compare_exchange_strong(present, &native_);
 }
@@ -69,10 +73,10 @@ void AllocatorProxy::leave_slot_if_unused() {
 device::MemorySource::Grant AllocatorProxy::from_native(std::size_t bytes) {
   const OwnRequest own;
   c10::DataPtr memory = native_.allocate(bytes);
-  void* const data = memory.release_context();
   const std::scoped_lock lock(mutex_);
-  from_native_.insert(data);
-  return {data, &release_to_native};
+  enter_slot();
+  from_native_.insert(memory.get());
+  return {memory.release_context(), &release_to_native};
 }
 
 void AllocatorProxy::release_to_native(void* data) {
@@ -80,6 +84,7 @@ void AllocatorProxy::release_to_native(void* data) {
   {
     const std::scoped_lock lock(proxy.mutex_);
     proxy.from_native_.erase(data);
+    proxy.leave_slot_if_unused();
   }
   proxy.native_.raw_delete(data);
 }

@@ -20,11 +20,12 @@ class AllocatorProxy final : public CUDAAllocator {
   static AllocatorProxy& instance();
 
   CUDAAllocator& native() const { return native_; }
-  /// From the caching allocator, whatever serves this thread. recordStream() knows such memory.
+  /// From the caching allocator, whatever serves this thread. recordStream() knows such memory: the
+  /// proxy is in the slot until it is released.
   device::MemorySource::Grant from_native(std::size_t bytes);
 
-  /// While it lives, the proxy is in the slot. It stays there as long as callers have raw addresses
-  /// of sources. Throws InputError when another allocator is there.
+  /// While it lives, the proxy is in the slot. It stays there as long as there is memory that it
+  /// alone knows. Throws InputError when another allocator is there.
   class InSlot {
    public:
     InSlot();
@@ -109,8 +110,10 @@ class AllocatorProxy final : public CUDAAllocator {
   explicit AllocatorProxy(CUDAAllocator& native) : native_(native) {}
   static AllocatorProxy* create();
 
+  void add_user();
+  void remove_user();
+  // With the mutex locked:
   void enter_slot();
-  void leave_slot();
   void leave_slot_if_unused();
   void* served_raw(device::MemorySource& source, std::size_t bytes);
   device::MemorySource::Release take_raw(void* data);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+namespace lowtide::cuda {
 extern "C" {
 
 [[gnu::visibility("hidden")]] int cudaMemGetInfo(std::size_t*, std::size_t*) { std::abort(); }
@@ -14,3 +15,4 @@ extern "C" {
 }
 
 }  // extern "C"
+}  // namespace lowtide::cuda

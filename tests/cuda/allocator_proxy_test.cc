@@ -211,18 +211,22 @@ TEST_F(Served, RecordStreamKnowsTheCachingAllocatorsMemoryAlone) {
   EXPECT_THAT(native().streams_of(before.get()), ElementsAre(7));
 }
 
-/// What a step takes beyond its plan, and results in the caller's memory.
+/// Results of a step in the caller's memory, and what a step takes beyond its plan.
 TEST_F(Served, RecordStreamKnowsWhatSourcesTookFromTheCachingAllocator) {
-  const AllocatorProxy::InSlot proxy;
   const c10::cuda::CUDAStream side(stream_of(0, 7));
   const device::MemorySource::Grant grant = AllocatorProxy::instance().from_native(100);
+  {
+    const AllocatorProxy::InSlot a_step;
+  }
   {
     const c10::DataPtr memory(grant.data, grant.data, [](void*) {}, main_stream().device());
     in_slot()->recordStream(memory, side);
   }
   EXPECT_THAT(native().streams_of(grant.data), ElementsAre(7));
+  EXPECT_NE(in_slot(), &native());
   grant.release(grant.data);
   EXPECT_THAT(native().calls(), ::testing::Contains("raw_delete"));
+  EXPECT_EQ(in_slot(), &native());
 }
 
 TEST(InSlot, IsThereWhileOneNeedsIt) {

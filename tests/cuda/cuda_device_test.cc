@@ -59,12 +59,12 @@ TEST(CudaDevice, ASourceServesOpsWhileItServes) {
     EXPECT_EQ(source.count(), 1);
     EXPECT_EQ(source.live_bytes(), 256);
   }
-  EXPECT_EQ(fake_slot().load(), &FakeNative::instance());
   at::mm(x, x);
   EXPECT_EQ(source.count(), 1);
   EXPECT_EQ(at::from_blob(y.data_ptr(), {8, 8}).sum().item<float>(), 512);
   y.reset();
   EXPECT_EQ(source.live_bytes(), 0);
+  EXPECT_EQ(fake_slot().load(), &FakeNative::instance());
 }
 
 TEST(CudaDevice, APlannedSourceServesOpsAtTheirAddresses) {
