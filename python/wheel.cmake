@@ -1,10 +1,9 @@
 # A wheel is built against the torch and the HiGHS of the Python that builds it, and finds them
-# beside itself in site-packages when it is loaded. Headers of CUDA may be there too.
+# beside itself in site-packages when it is loaded.
 execute_process(
   COMMAND ${Python_EXECUTABLE} -c
     "import pathlib, highsbox, torch
-print(torch.utils.cmake_prefix_path, pathlib.Path(highsbox.__file__).parent / 'highs_dist',
-      pathlib.Path(torch.__file__).parents[1] / 'nvidia' / 'cu13', sep=';')"
+print(torch.utils.cmake_prefix_path, pathlib.Path(highsbox.__file__).parent / 'highs_dist', sep=';')"
   OUTPUT_VARIABLE prefixes OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE missing)
 if(missing)
   message(FATAL_ERROR "${Python_EXECUTABLE} lacks torch or highsbox: "

@@ -19,6 +19,7 @@ Counters& counters() {
 /// Runs under the allocator's lock.
 void count(const TraceEntry& entry) {
   device::AllocationCounters& counted = counters()[static_cast<std::size_t>(entry.device_)];
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): the allocator reports addresses as numbers
   const void* const data = reinterpret_cast<const void*>(entry.addr_);
   if (entry.action_ == TraceEntry::ALLOC) {
     counted.taken.add(data, entry.size_);
