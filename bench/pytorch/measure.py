@@ -6,14 +6,16 @@ peak and its times are of steps after the first, which compiles or plans.
 """
 
 import argparse
+import contextlib
 import importlib
 import json
+import os
 import pathlib
 import time
 
+import devices
 import torch
 import verdict
-from counter import Counter
 
 from tools import NotApplicable
 
@@ -46,39 +48,62 @@ def first_step(case, loss, optimizer, reference_path):
             "buffers": verdict.judge_buffers(outcome, reference, rounding)}
 
 
-def timed_steps(counter, loss, optimizer, count):
+def timed_steps(device, loss, optimizer, count):
     """Peak bytes, least CPU seconds and least wall seconds of `count` steps: what else runs on the
     machine only adds to them."""
+    counter = device.counter
     peaks, cpu, wall = [], [], []
     for _ in range(count):
         counter.forget_peak()
+        device.finish()
         wall_begin, cpu_begin = time.perf_counter(), time.process_time()
         train_step(loss, optimizer)
+        device.finish()
         cpu.append(time.process_time() - cpu_begin)
         wall.append(time.perf_counter() - wall_begin)
         peaks.append(counter.peak())
     return max(peaks), min(cpu), min(wall)
 
 
-def measure(arguments, counter):
+def measure(arguments, device):
     import models
 
     tool = importlib.import_module(f"tools.{arguments.tool}")
-    case = models.build(arguments.model, **json.loads(arguments.sizes))
+    case = models.build(arguments.model, device.name, **json.loads(arguments.sizes))
     optimizer = models.optimizer_of(case)
-    base = counter.now()
+    base = device.counter.now()
     begin = time.perf_counter()
     try:
-        loss = tool.prepare(case, optimizer, arguments.setting)
+        with autocast(arguments, device):
+            prepared = tool.prepare(case, optimizer, arguments.setting)
     except NotApplicable as reason:
         return {"not_applicable": str(reason)}
+
+    def loss():
+        with autocast(arguments, device):
+            return prepared()
+
     results = first_step(case, loss, optimizer, arguments.reference)
     setup = time.perf_counter() - begin
-    held = counter.now() - base
-    peak, cpu, wall = timed_steps(counter, loss, optimizer, arguments.steps)
+    held = device.counter.now() - base
+    peak, cpu, wall = timed_steps(device, loss, optimizer, arguments.steps)
     return {"batch": len(case.inputs[0]), "base_bytes": base, "held_bytes": held,
             "peak_above_bytes": peak - base, "peak_total_bytes": peak, "step_cpu_s": cpu,
-            "step_wall_s": wall, "setup_s": setup, **results, **getattr(loss, "planned", {})}
+            "step_wall_s": wall, "setup_s": setup, "device": devices.described(device.name),
+            **results, **getattr(prepared, "planned", {})}
+
+
+def autocast(arguments, device):
+    if not arguments.autocast:
+        return contextlib.nullcontext()
+    return torch.autocast(device.name, getattr(torch, arguments.autocast))
+
+
+def be_deterministic():
+    """So that two runs of eager PyTorch on a GPU give the same bits."""
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # it would write every new tensor
 
 
 def main():
@@ -89,13 +114,18 @@ def main():
     parser.add_argument("--sizes", default="{}", help="JSON: what models.build() is given")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--autocast", default="", help="a dtype, such as bfloat16")
+    parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--reference", type=pathlib.Path, required=True,
                         help="eager's first step: read, or written where it is missing")
     arguments = parser.parse_args()
 
-    counter = Counter()
+    device = devices.opened(arguments.device)
     torch.set_num_threads(arguments.threads)
-    print(json.dumps(measure(arguments, counter)))
+    if arguments.deterministic:
+        be_deterministic()
+    print(json.dumps(measure(arguments, device)))
 
 
 if __name__ == "__main__":

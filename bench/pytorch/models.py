@@ -137,16 +137,51 @@ def bert(batch=8, layers=8, width=512, sequence=256, vocabulary=8192):
                 _forwards(module.bert.encoder.layer), "adamw")
 
 
-MODELS = {"resnet50": resnet50, "gpt": gpt, "unet": unet, "densenet121": densenet121,
-          "mobilenetv2": mobilenetv2, "vit": vit, "lstm": lstm, "bert": bert}
+def gpt2(batch=16, layers=24, width=1024, sequence=1024, vocabulary=50257):
+    """GPT-2 medium of Hugging Face, with PyTorch's fused attention."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    model = GPT2LMHeadModel(GPT2Config(
+        vocab_size=vocabulary, n_positions=sequence, n_embd=width, n_layer=layers,
+        n_head=width // 64, use_cache=False, attn_implementation="sdpa"))
+    return Case(LogitsWithLoss(model), _tokens(batch, sequence, vocabulary),
+                _forwards(model.transformer.h), "adamw")
 
 
-def build(name, **sizes):
-    """The same case in every process: weights and batch are drawn from one seed."""
+def vit_large(batch=64, layers=24, width=1024, image=224):
+    """ViT-L/16 of Hugging Face, with PyTorch's fused attention."""
+    from transformers import ViTConfig, ViTForImageClassification
+
+    model = ViTForImageClassification(ViTConfig(
+        hidden_size=width, num_hidden_layers=layers, num_attention_heads=width // 64,
+        intermediate_size=4 * width, image_size=image, num_labels=1000,
+        attn_implementation="sdpa"))
+    layers_of = next(m for m in model.modules() if isinstance(m, nn.ModuleList))
+    return Case(LogitsWithLoss(model), _images(batch, image), _forwards(layers_of), "adamw")
+
+
+class LogitsWithLoss(nn.Module):
+    """A model of Hugging Face that gives logits of its first input."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x, target):
+        logits = self.model(x).logits
+        return F.cross_entropy(logits.flatten(0, -2), target.flatten())
+
+
+MODELS = {make.__name__: make for make in (resnet50, gpt, unet, densenet121, mobilenetv2, vit,
+                                           lstm, bert, gpt2, vit_large)}
+
+
+def build(name, device="cpu", **sizes):
+    """The same case in every process: weights and batch are drawn on the CPU from one seed."""
     torch.manual_seed(0)
     case = MODELS[name](**sizes)
-    case.module.train()
-    return case
+    case.module.train().to(device)
+    return dataclasses.replace(case, inputs=tuple(x.to(device) for x in case.inputs))
 
 
 def optimizer_of(case):

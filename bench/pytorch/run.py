@@ -3,11 +3,13 @@
 Each measurement is a process of its own; rounds take turns over all tools. Lowtide is measured
 without a limit and within each peak that a peer reached with gradients that hold. Writes
 bench/results/pytorch.csv, where the rows of models that this run does not measure stay; Ctrl-C or
-SIGTERM keeps what is measured so far. `--tools` without ours compares the peers alone.
+SIGTERM keeps what is measured so far. `--tools` without ours compares the peers alone. `--device`
+measures larger models on an accelerator, into a file of its own.
 """
 
 import argparse
 import dataclasses
+import datetime
 import json
 import os
 import pathlib
@@ -18,6 +20,7 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
+import devices  # noqa: E402
 import summary  # noqa: E402
 from summary import Row  # noqa: E402
 
@@ -26,6 +29,13 @@ from tools import OURS, TOOLS  # noqa: E402
 
 PLANNED = ("planned_above_bytes", "floor_above_bytes", "planned_extra", "least_extra")
 SAME_PEAK = 0.01  # peaks nearer than this share are one budget
+
+# Sizes by model, for a CPU and for an accelerator with tens of GB.
+ON_CPU = {name: {} for name in ("resnet50", "gpt", "unet", "densenet121", "mobilenetv2", "vit",
+                                "lstm", "bert")}
+ON_ACCELERATOR = {"resnet50": {"batch": 256}, "gpt2": {}, "vit_large": {},
+                  "unet": {"batch": 16, "image": 512, "width": 64},
+                  "lstm": {"batch": 512, "steps": 256, "width": 1024}}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,13 +68,16 @@ class Bench:
             self.given_up.add(job)
             return
         self.figures.setdefault(job, []).append(figures)
+        seconds = figures[devices.clock_of(self.arguments.device)]
         print(f"{job}: {figures['peak_above_bytes'] / 2**20:.0f} MiB above "
-              f"{figures['base_bytes'] / 2**20:.0f} MiB, {figures['step_cpu_s']:.2f} s, gradients "
-              f"{figures['gradients']}, buffers {figures['buffers']}", flush=True)
+              f"{figures['base_bytes'] / 2**20:.0f} MiB, {seconds:.2f} s, "
+              f"gradients {figures['gradients']}, buffers {figures['buffers']}", flush=True)
 
     def _measure(self, job):
         command = [sys.executable, HERE / "measure.py", "--model", job.model, "--tool", job.tool,
-                   "--setting", job.setting, "--sizes", self.arguments.sizes,
+                   "--setting", job.setting, "--sizes", json.dumps(self._sizes(job.model)),
+                   "--device", self.arguments.device, "--autocast", self.arguments.autocast,
+                   *["--deterministic"][:self.arguments.deterministic],
                    "--steps", str(self.arguments.steps),
                    "--threads", str(self.arguments.threads),
                    "--reference", self.folder / f"{job.model}.pt"]
@@ -79,6 +92,10 @@ class Bench:
             return None
         return figures
 
+    def _sizes(self, model):
+        usual = ON_CPU if self.arguments.device == "cpu" else ON_ACCELERATOR
+        return usual.get(model, {}) | json.loads(self.arguments.sizes)
+
     def rows(self):
         """The least times over the rounds, and the most of peaks and of set-up times."""
         return [self._row(job, rounds) for job, rounds in self.figures.items()]
@@ -90,11 +107,12 @@ class Bench:
         most = {key: max(f[key] for f in rounds)
                 for key in ("peak_above_bytes", "peak_total_bytes", "held_bytes", "setup_s",
                             "gradient_error")}
-        ratio = times["step_cpu_s"] / min(f["step_cpu_s"] for f in eager)
+        clock = devices.clock_of(self.arguments.device)
+        ratio = times[clock] / min(f[clock] for f in eager)
         return Row(model=job.model, tool=job.tool, setting=job.setting,
                    time_x_eager=round(ratio, 4), threads=self.arguments.threads,
-                   rounds=len(rounds), **times, **most,
-                   **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding")},
+                   rounds=len(rounds), date=datetime.date.today().isoformat(), **times, **most,
+                   **{key: rounds[0][key] for key in ("batch", "base_bytes", "rounding", "device")},
                    **{key: rounds[0][key] for key in PLANNED if rounds[0].get(key) is not None},
                    **{key: worst([f[key] for f in rounds]) for key in ("gradients", "buffers")})
 
@@ -133,7 +151,7 @@ def our_jobs(model, figures, tool):
 def run(bench, arguments):
     """Model by model, so that what Ctrl-C leaves is complete for those before."""
     chosen = chosen_tools(arguments.tools)
-    for model in arguments.models.split(","):
+    for model in arguments.models:
         jobs = [Job(model, tool, setting) for tool, settings in chosen.items()
                 for setting in settings]
         for round_number in range(arguments.rounds):
@@ -150,8 +168,12 @@ def run(bench, arguments):
 
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", default="resnet50,gpt,unet,densenet121,mobilenetv2,vit,lstm,"
-                        "bert")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, simulated")
+    parser.add_argument("--models", help="separated by commas; all of the device's by default")
+    parser.add_argument("--autocast", default="", help="a dtype, such as bfloat16")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="asks PyTorch for deterministic algorithms: on a GPU, eager itself is "
+                             "not exact without")
     parser.add_argument("--tools", default="checkpoint,selective,sequential,aot_eager,inductor,"
                         "lowtide,lowtide_inductor",
                         help="beside eager, which is always measured; settings as in "
@@ -161,8 +183,13 @@ def parse_arguments():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sizes", default="{}",
                         help='other sizes for all models, such as {"batch": 2}')
-    parser.add_argument("--name", default="pytorch", help="of the CSV in bench/results")
-    return parser.parse_args()
+    parser.add_argument("--name", help="of the CSV in bench/results")
+    arguments = parser.parse_args()
+    usual = ON_CPU if arguments.device == "cpu" else ON_ACCELERATOR
+    arguments.models = arguments.models.split(",") if arguments.models else list(usual)
+    if arguments.name is None:
+        arguments.name = "pytorch" if arguments.device == "cpu" else f"pytorch-{arguments.device}"
+    return arguments
 
 
 def main():

@@ -40,9 +40,11 @@ class Row:
     floor_above_bytes: int | str = ""
     planned_extra: float | str = ""
     least_extra: float | str = ""
+    device: str = ""
+    date: str = ""
 
 
-TEXTS = ("model", "tool", "setting", "gradients", "buffers")
+TEXTS = ("model", "tool", "setting", "gradients", "buffers", "device", "date")
 COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
 
 

@@ -13,7 +13,7 @@ CONSISTENT = 0.03  # relative error of that slope
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What one step gives: tensors by name, and the loss."""
+    """What one step gives: tensors by name, and the loss. In the host's memory."""
 
     loss: torch.Tensor
     gradients: dict
@@ -22,9 +22,13 @@ class Outcome:
     @staticmethod
     def of(module, loss):
         gradients = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
-        copies = [{name: value.detach().clone() for name, value in tensors}
+        copies = [{name: kept(value) for name, value in tensors}
                   for tensors in (gradients.items(), module.named_buffers())]
-        return Outcome(loss.detach().clone(), *copies)
+        return Outcome(kept(loss), *copies)
+
+
+def kept(value):
+    return value.detach().to("cpu", copy=True)
 
 
 def exact(ours, theirs):
@@ -47,7 +51,8 @@ def rounding_of(case, outcome, seed):
     module.zero_grad(set_to_none=True)
     torch.manual_seed(seed)
     module(*(x.double() if x.is_floating_point() else x for x in case.inputs)).backward()
-    exact_ones = {name: p.grad for name, p in module.named_parameters() if p.grad is not None}
+    exact_ones = {name: p.grad.cpu() for name, p in module.named_parameters()
+                  if p.grad is not None}
     return max(LEAST_ROUNDING, relative_error(outcome.gradients, exact_ones))
 
 
@@ -65,7 +70,8 @@ def slope_error(case, loss, outcome):
     def loss_at(distance):
         with torch.no_grad():
             for name, gradient in outcome.gradients.items():
-                parameters[name].copy_(before[name] + gradient * (distance / norm))
+                change = gradient.to(before[name].device) * (distance / norm)
+                parameters[name].copy_(before[name] + change)
         return float(loss().detach())
 
     slope = (loss_at(step) - loss_at(-step)) / (2 * step)

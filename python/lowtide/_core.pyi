@@ -4,6 +4,9 @@ from typing import Literal
 
 Path = str | os.PathLike[str]
 
+#: Of the torch that the compiled part ``_runtime`` was built for; None without that part.
+torch_version: str | None
+
 class Error(Exception): ...
 class InputError(Error): ...
 class InfeasibleError(Error): ...

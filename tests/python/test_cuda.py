@@ -19,7 +19,7 @@ def test_a_torch_without_cuda_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(torch.version, "cuda", "13.0")
     for _ in range(2):  # a refusal is not remembered as a known device
         with pytest.raises(lowtide.InputError,
-                           match="install one that is built with it|pip install --no-deps nvidia"):
+                           match="install one that is built with it|build it again with headers"):
             _runtime.profile_path("cuda:0")
 
 

@@ -10,6 +10,7 @@ import tomllib
 import venv
 import zipfile
 
+import lowtide
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -44,6 +45,42 @@ def test_torch_finds_the_backend(tmp_path):
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                          env={**os.environ, "PYTHONPATH": path})
     assert run.stdout.strip() == "lowtide_backend", run.stderr
+
+
+@pytest.fixture
+def run_with_another_torch(tmp_path):
+    """Runs Python where torch is another version, which must not be imported."""
+    torch = tmp_path / "torch"
+    torch.mkdir()
+    (torch / "__init__.py").write_text("raise SystemExit('torch was imported')")
+    (torch / "version.py").write_text("__version__ = '99.1.0+cu190'")
+    path = os.pathsep.join([str(tmp_path), str(ROOT / "python")])
+    return lambda *arguments: subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": path})
+
+
+@pytest.mark.parametrize("arguments", [
+    ("-c", "import lowtide\nlowtide.wrap"),
+    ("-c", "import lowtide\nlowtide.compile_within"),
+    ("-c", "import lowtide.pytorch.backend"),
+    ("-m", "lowtide", "capture", "any:any", "-o", "any.json"),
+    ("-c", "import sys, lowtide.command; sys.exit(lowtide.command.main())"),
+])
+def test_another_torch_is_refused_in_one_line(run_with_another_torch, arguments):
+    run = run_with_another_torch(*arguments)
+    assert run.returncode != 0
+    last = run.stderr.strip().splitlines()[-1]
+    for word in ("for torch " + lowtide._core.torch_version, "torch 99.1.0+cu190 is installed",
+                 "pip install torch==" + lowtide._core.torch_version):
+        assert word in last, run.stderr
+
+
+def test_planning_does_without_the_right_torch(run_with_another_torch):
+    run = run_with_another_torch(
+        "-c", "import lowtide; graph = lowtide.Graph.load('data/graphs/chain-20s0.json')\n"
+              "print(lowtide.plan(graph, '60%', time_limit=0.3).outcome)")
+    assert run.returncode == 0 and run.stdout.strip() in ("optimal", "feasible"), run.stderr
 
 
 @pytest.mark.skipif("LOWTIDE_WHEEL_TEST" not in os.environ,

@@ -38,6 +38,11 @@ void bind_errors(py::module_& module) {
 
 PYBIND11_MODULE(_core, module) {
   module.doc() = "The compiled part of lowtide; import lowtide instead.";
+#ifdef LOWTIDE_TORCH_VERSION
+  module.attr("torch_version") = LOWTIDE_TORCH_VERSION;
+#else
+  module.attr("torch_version") = pybind11::none();
+#endif
   lowtide::python::bind_errors(module);
   lowtide::python::bind_graph(module);
   lowtide::python::bind_plan(module);

@@ -25,9 +25,9 @@ const device::ComputeDevice& gpu(c10::DeviceIndex index) {
 }
 #else
 const device::ComputeDevice& gpu(c10::DeviceIndex) {
-  throw InputError("this Lowtide was built without its part for CUDA: pip install --no-deps "
-                   "nvidia-cuda-runtime==13.5.37 nvidia-cuda-crt==13.5.37, and build it again "
-                   "(docs/how-to/train-on-a-gpu.md)");
+  throw InputError(
+      "this Lowtide was built without its part for CUDA; build it again with headers of CUDA "
+      "(docs/how-to/train-on-a-gpu.md)");
 }
 #endif
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch.utils import _pytree as pytree
 
-from ... import InputError, _runtime
+from ... import InputError
+from .counters import counter_of
 
 
 def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
@@ -20,24 +21,21 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
     ``run`` computes what ``model`` does; its loss is the sum of all results that depend on
     something trained. It runs twice, as the first step compiles. Parameters, buffers, gradients
     and the random numbers are then as before, and of the inputs copies are given. Counted is what
-    PyTorch's CPU allocator gives out in the whole process. Raises InputError where nothing is
-    trained, and for tensors elsewhere.
+    PyTorch's allocator of the step's device gives out in the whole process. Raises InputError where
+    nothing is trained, and for tensors on several devices.
     """
-    _require_cpu([*model.parameters(), *model.buffers(), *_tensors((arguments, named))])
-    with _left_alone(model), torch.random.fork_rng(devices=[]):
+    device = _device_of([*model.parameters(), *model.buffers(), *_tensors((arguments, named))])
+    counter = counter_of(device)
+    with _left_alone(model), _random_numbers_as_before(device):
         given = _copies((arguments, named))
-        before = _counted_bytes()
+        gc.collect()
+        before = counter.taken()
         _step(run, *_copies((arguments, named)))
         model.zero_grad(set_to_none=True)
         with _no_collection():
-            _runtime.reset_peaks()
+            counter.forget_peak()
             _step(run, *given)
-            return _runtime.taken_peak_bytes() - before
-
-
-def _counted_bytes() -> int:
-    gc.collect()
-    return _runtime.taken_bytes()
+            return counter.peak() - before
 
 
 def _step(run, arguments, named):
@@ -93,9 +91,17 @@ def _tensors(given) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
 
 
-def _require_cpu(tensors):
-    for tensor in tensors:
-        if tensor.device.type != "cpu":
-            raise InputError(f"a tensor of the step is on {tensor.device}, and memory is counted "
-                             "on the CPU alone: call lowtide.compile_within with a measure of your "
-                             "own, such as torch.cuda.max_memory_allocated")
+def _random_numbers_as_before(device):
+    if device.type == "cpu":
+        return torch.random.fork_rng(devices=[])
+    return torch.random.fork_rng(devices=[device.index or 0], device_type=device.type)
+
+
+def _device_of(tensors) -> torch.device:
+    """The one on which all lie; numbers of the CPU without a dimension may take part."""
+    devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}
+    if len(devices) > 1:
+        raise InputError(f"tensors of the step are on {' and '.join(sorted(map(str, devices)))}, "
+                         f"and memory is counted on one device: move the model and its inputs to "
+                         f"one with .to()")
+    return devices.pop() if devices else torch.device("cpu")
