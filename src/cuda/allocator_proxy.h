@@ -65,8 +65,10 @@ class AllocatorProxy final : public CUDAAllocator {
   void beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool,
                            std::function<bool(cudaStream_t)> filter) override;
   void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool) override;
+#if LOWTIDE_TORCH_SINCE(13)
   void markCaptureBegin(c10::DeviceIndex device) override;
   void markCaptureEnd(c10::DeviceIndex device) override;
+#endif
   void releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) override;
   int getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool) override;
   void createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t pool,
@@ -78,19 +80,27 @@ class AllocatorProxy final : public CUDAAllocator {
   c10::cuda::CUDACachingAllocator::ShareableHandle shareIpcHandle(void* data) override;
   std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
   bool isHistoryEnabled() override;
+#if LOWTIDE_TORCH_SINCE(12)
   std::shared_ptr<c10::GatheredContext> getContextForPointer(const void* data) override;
+#endif
   void recordHistory(bool enabled, c10::CachingDeviceAllocator::CreateContextFn recorder,
                      std::size_t most_entries, c10::CachingDeviceAllocator::RecordContext when,
                      bool clear, const std::vector<std::string>& skipped) override;
   void recordAnnotation(const std::vector<std::pair<std::string, std::string>>& entries) override;
   void pushCompileContext(std::string& text) override;
   void popCompileContext() override;
+#if LOWTIDE_TORCH_SINCE(14)
+  bool supportsUserMetadata() override;
+  void annotateMemory(const void* data, const std::string& text) override;
+#endif
   void setUserMetadata(const std::string& text) override;
   std::string getUserMetadata() override;
   void attachOutOfMemoryObserver(
       c10::cuda::CUDACachingAllocator::OutOfMemoryObserver observer) override;
+#if LOWTIDE_TORCH_SINCE(12)
   void attachOomRejectionObserver(
       c10::cuda::CUDACachingAllocator::OomRejectionObserver observer) override;
+#endif
   void attachAllocatorTraceTracker(
       c10::CachingDeviceAllocator::AllocatorTraceTracker tracker) override;
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
@@ -101,7 +111,9 @@ class AllocatorProxy final : public CUDAAllocator {
   c10::cuda::CUDACachingAllocator::CheckpointDelta setCheckpointPoolState(
       c10::DeviceIndex device,
       std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState> state) override;
+#if LOWTIDE_TORCH_SINCE(13)
   c10::DataPtr allocateWithAddress(std::size_t bytes, void* address) override;
+#endif
   std::string name() override;
 
  private:

@@ -75,9 +75,11 @@ void AllocatorProxy::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t
   native_.endAllocateToPool(device, pool);
 }
 
+#if LOWTIDE_TORCH_SINCE(13)
 void AllocatorProxy::markCaptureBegin(c10::DeviceIndex device) { native_.markCaptureBegin(device); }
 
 void AllocatorProxy::markCaptureEnd(c10::DeviceIndex device) { native_.markCaptureEnd(device); }
+#endif
 
 void AllocatorProxy::releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) {
   native_.releasePool(device, pool);
@@ -113,9 +115,11 @@ std::shared_ptr<void> AllocatorProxy::getIpcDevPtr(std::string handle) {
 
 bool AllocatorProxy::isHistoryEnabled() { return native_.isHistoryEnabled(); }
 
+#if LOWTIDE_TORCH_SINCE(12)
 std::shared_ptr<c10::GatheredContext> AllocatorProxy::getContextForPointer(const void* data) {
   return native_.getContextForPointer(data);
 }
+#endif
 
 void AllocatorProxy::recordHistory(bool enabled, CreateContextFn recorder, std::size_t most_entries,
                                    RecordContext when, bool clear,
@@ -132,6 +136,14 @@ void AllocatorProxy::pushCompileContext(std::string& text) { native_.pushCompile
 
 void AllocatorProxy::popCompileContext() { native_.popCompileContext(); }
 
+#if LOWTIDE_TORCH_SINCE(14)
+bool AllocatorProxy::supportsUserMetadata() { return native_.supportsUserMetadata(); }
+
+void AllocatorProxy::annotateMemory(const void* data, const std::string& text) {
+  native_.annotateMemory(data, text);
+}
+#endif
+
 void AllocatorProxy::setUserMetadata(const std::string& text) { native_.setUserMetadata(text); }
 
 std::string AllocatorProxy::getUserMetadata() { return native_.getUserMetadata(); }
@@ -140,9 +152,11 @@ void AllocatorProxy::attachOutOfMemoryObserver(OutOfMemoryObserver observer) {
   native_.attachOutOfMemoryObserver(std::move(observer));
 }
 
+#if LOWTIDE_TORCH_SINCE(12)
 void AllocatorProxy::attachOomRejectionObserver(OomRejectionObserver observer) {
   native_.attachOomRejectionObserver(std::move(observer));
 }
+#endif
 
 void AllocatorProxy::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
   native_.attachAllocatorTraceTracker(std::move(tracker));
@@ -167,9 +181,11 @@ CheckpointDelta AllocatorProxy::setCheckpointPoolState(c10::DeviceIndex device,
   return native_.setCheckpointPoolState(device, std::move(state));
 }
 
+#if LOWTIDE_TORCH_SINCE(13)
 c10::DataPtr AllocatorProxy::allocateWithAddress(std::size_t bytes, void* address) {
   return native_.allocateWithAddress(bytes, address);
 }
+#endif
 
 std::string AllocatorProxy::name() { return native_.name(); }
 

@@ -1,8 +1,12 @@
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <torch/headeronly/version.h>
 
 #include <atomic>
+
+/// Whether LibTorch is 2.`minor` or newer: its class of allocators grows.
+#define LOWTIDE_TORCH_SINCE(minor) (TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= (minor))
 
 namespace lowtide::cuda {
 

@@ -61,8 +61,10 @@ const Call kCalls[] = {
     {"beginAllocateToPool",
      [](CUDAAllocator& a) { a.beginAllocateToPool(1, {1, 0}, [](cudaStream_t) { return true; }); }},
     {"endAllocateToPool", [](CUDAAllocator& a) { a.endAllocateToPool(1, {1, 0}); }},
+#if LOWTIDE_TORCH_SINCE(13)
     {"markCaptureBegin", [](CUDAAllocator& a) { a.markCaptureBegin(1); }},
     {"markCaptureEnd", [](CUDAAllocator& a) { a.markCaptureEnd(1); }},
+#endif
     {"releasePool", [](CUDAAllocator& a) { a.releasePool(1, {1, 0}); }},
     {"getPoolUseCount", [](CUDAAllocator& a) { EXPECT_EQ(a.getPoolUseCount(1, {1, 0}), 3); }},
     {"createOrIncrefPool", [](CUDAAllocator& a) { a.createOrIncrefPool(1, {1, 0}, nullptr); }},
@@ -73,7 +75,9 @@ const Call kCalls[] = {
     {"shareIpcHandle", [](CUDAAllocator& a) { EXPECT_EQ(a.shareIpcHandle(memory).offset, 5); }},
     {"getIpcDevPtr", [](CUDAAllocator& a) { a.getIpcDevPtr("handle"); }},
     {"isHistoryEnabled", [](CUDAAllocator& a) { EXPECT_TRUE(a.isHistoryEnabled()); }},
+#if LOWTIDE_TORCH_SINCE(12)
     {"getContextForPointer", [](CUDAAllocator& a) { a.getContextForPointer(memory); }},
+#endif
     {"recordHistory",
      [](CUDAAllocator& a) {
        a.recordHistory(true, nullptr, 1, c10::CachingDeviceAllocator::RecordContext::NEVER, true,
@@ -82,10 +86,16 @@ const Call kCalls[] = {
     {"recordAnnotation", [](CUDAAllocator& a) { a.recordAnnotation({}); }},
     {"pushCompileContext", [](CUDAAllocator& a) { a.pushCompileContext(text); }},
     {"popCompileContext", [](CUDAAllocator& a) { a.popCompileContext(); }},
+#if LOWTIDE_TORCH_SINCE(14)
+    {"supportsUserMetadata", [](CUDAAllocator& a) { EXPECT_TRUE(a.supportsUserMetadata()); }},
+    {"annotateMemory", [](CUDAAllocator& a) { a.annotateMemory(memory, text); }},
+#endif
     {"setUserMetadata", [](CUDAAllocator& a) { a.setUserMetadata(text); }},
     {"getUserMetadata", [](CUDAAllocator& a) { EXPECT_EQ(a.getUserMetadata(), "metadata"); }},
     {"attachOutOfMemoryObserver", [](CUDAAllocator& a) { a.attachOutOfMemoryObserver(nullptr); }},
+#if LOWTIDE_TORCH_SINCE(12)
     {"attachOomRejectionObserver", [](CUDAAllocator& a) { a.attachOomRejectionObserver(nullptr); }},
+#endif
     {"attachAllocatorTraceTracker",
      [](CUDAAllocator& a) {
        a.attachAllocatorTraceTracker([](const c10::CachingDeviceAllocator::TraceEntry&) {});
@@ -97,7 +107,9 @@ const Call kCalls[] = {
      }},
     {"getCheckpointState", [](CUDAAllocator& a) { a.getCheckpointState(1, {1, 0}); }},
     {"setCheckpointPoolState", [](CUDAAllocator& a) { a.setCheckpointPoolState(1, nullptr); }},
+#if LOWTIDE_TORCH_SINCE(13)
     {"allocateWithAddress", [](CUDAAllocator& a) { a.allocateWithAddress(8, memory); }},
+#endif
     {"name", [](CUDAAllocator& a) { EXPECT_EQ(a.name(), "native"); }},
 };
 

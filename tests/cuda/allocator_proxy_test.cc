@@ -192,11 +192,8 @@ TEST_F(Served, GraphsAreCapturedAsWithoutIt) {
   const AllocatorProxy::InSlot proxy;
   const ServedThread served(source_, main_stream());
   in_slot()->beginAllocateToPool(0, {1, 0}, [](cudaStream_t) { return true; });
-  in_slot()->markCaptureBegin(0);
-  in_slot()->markCaptureEnd(0);
   in_slot()->endAllocateToPool(0, {1, 0});
-  EXPECT_THAT(native().calls(), ElementsAre("beginAllocateToPool", "markCaptureBegin",
-                                            "markCaptureEnd", "endAllocateToPool"));
+  EXPECT_THAT(native().calls(), ElementsAre("beginAllocateToPool", "endAllocateToPool"));
 }
 
 TEST_F(Served, RecordStreamKnowsTheCachingAllocatorsMemoryAlone) {

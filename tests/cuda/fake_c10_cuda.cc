@@ -151,11 +151,13 @@ void FakeNative::attachAllocatorTraceTracker(AllocatorTraceTracker tracker) {
   trackers_.push_back(std::move(tracker));
 }
 
+#if LOWTIDE_TORCH_SINCE(13)
 c10::DataPtr FakeNative::allocateWithAddress(std::size_t bytes, void*) {
   note("allocateWithAddress");
   void* const data = take(bytes);
   return {data, data, &release, current_device()};
 }
+#endif
 
 std::string FakeNative::name() {
   note("name");
@@ -183,9 +185,11 @@ void FakeNative::endAllocateToPool(c10::DeviceIndex, c10::MempoolId_t) {
   note("endAllocateToPool");
 }
 
+#if LOWTIDE_TORCH_SINCE(13)
 void FakeNative::markCaptureBegin(c10::DeviceIndex) { note("markCaptureBegin"); }
 
 void FakeNative::markCaptureEnd(c10::DeviceIndex) { note("markCaptureEnd"); }
+#endif
 
 void FakeNative::releasePool(c10::DeviceIndex, c10::MempoolId_t) { note("releasePool"); }
 
@@ -211,15 +215,26 @@ void FakeNative::pushCompileContext(std::string&) { note("pushCompileContext"); 
 
 void FakeNative::popCompileContext() { note("popCompileContext"); }
 
+#if LOWTIDE_TORCH_SINCE(14)
+bool FakeNative::supportsUserMetadata() {
+  note("supportsUserMetadata");
+  return true;
+}
+
+void FakeNative::annotateMemory(const void*, const std::string&) { note("annotateMemory"); }
+#endif
+
 void FakeNative::setUserMetadata(const std::string&) { note("setUserMetadata"); }
 
 void FakeNative::attachOutOfMemoryObserver(OutOfMemoryObserver) {
   note("attachOutOfMemoryObserver");
 }
 
+#if LOWTIDE_TORCH_SINCE(12)
 void FakeNative::attachOomRejectionObserver(OomRejectionObserver) {
   note("attachOomRejectionObserver");
 }
+#endif
 
 void FakeNative::enablePeerAccess(c10::DeviceIndex, c10::DeviceIndex) { note("enablePeerAccess"); }
 
@@ -279,10 +294,12 @@ bool FakeNative::isHistoryEnabled() {
   return true;
 }
 
+#if LOWTIDE_TORCH_SINCE(12)
 std::shared_ptr<c10::GatheredContext> FakeNative::getContextForPointer(const void*) {
   note("getContextForPointer");
   return nullptr;
 }
+#endif
 
 std::string FakeNative::getUserMetadata() {
   note("getUserMetadata");

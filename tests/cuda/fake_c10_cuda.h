@@ -1,11 +1,11 @@
 #pragma once
 
-#include <c10/cuda/CUDACachingAllocator.h>
-
 #include <map>
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "cuda/slot.h"
 
 namespace lowtide::cuda {
 
@@ -56,8 +56,10 @@ class FakeNative : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
   void beginAllocateToPool(c10::DeviceIndex, c10::MempoolId_t,
                            std::function<bool(cudaStream_t)>) override;
   void endAllocateToPool(c10::DeviceIndex, c10::MempoolId_t) override;
+#if LOWTIDE_TORCH_SINCE(13)
   void markCaptureBegin(c10::DeviceIndex) override;
   void markCaptureEnd(c10::DeviceIndex) override;
+#endif
   void releasePool(c10::DeviceIndex, c10::MempoolId_t) override;
   int getPoolUseCount(c10::DeviceIndex, c10::MempoolId_t) override;
   void createOrIncrefPool(c10::DeviceIndex, c10::MempoolId_t,
@@ -69,17 +71,25 @@ class FakeNative : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
   c10::cuda::CUDACachingAllocator::ShareableHandle shareIpcHandle(void*) override;
   std::shared_ptr<void> getIpcDevPtr(std::string) override;
   bool isHistoryEnabled() override;
+#if LOWTIDE_TORCH_SINCE(12)
   std::shared_ptr<c10::GatheredContext> getContextForPointer(const void*) override;
+#endif
   void recordHistory(bool, c10::CachingDeviceAllocator::CreateContextFn, std::size_t,
                      c10::CachingDeviceAllocator::RecordContext, bool,
                      const std::vector<std::string>&) override;
   void recordAnnotation(const std::vector<std::pair<std::string, std::string>>&) override;
   void pushCompileContext(std::string&) override;
   void popCompileContext() override;
+#if LOWTIDE_TORCH_SINCE(14)
+  bool supportsUserMetadata() override;
+  void annotateMemory(const void*, const std::string&) override;
+#endif
   void setUserMetadata(const std::string&) override;
   std::string getUserMetadata() override;
   void attachOutOfMemoryObserver(c10::cuda::CUDACachingAllocator::OutOfMemoryObserver) override;
+#if LOWTIDE_TORCH_SINCE(12)
   void attachOomRejectionObserver(c10::cuda::CUDACachingAllocator::OomRejectionObserver) override;
+#endif
   void attachAllocatorTraceTracker(
       c10::CachingDeviceAllocator::AllocatorTraceTracker tracker) override;
   void enablePeerAccess(c10::DeviceIndex, c10::DeviceIndex) override;
@@ -88,7 +98,9 @@ class FakeNative : public c10::cuda::CUDACachingAllocator::CUDAAllocator {
       c10::DeviceIndex, c10::MempoolId_t) override;
   c10::cuda::CUDACachingAllocator::CheckpointDelta setCheckpointPoolState(
       c10::DeviceIndex, std::shared_ptr<c10::cuda::CUDACachingAllocator::AllocatorState>) override;
+#if LOWTIDE_TORCH_SINCE(13)
   c10::DataPtr allocateWithAddress(std::size_t bytes, void*) override;
+#endif
   std::string name() override;
 
  private:
