@@ -49,7 +49,7 @@ Graph without_in_place(const Graph& graph) {
 
 Bytes arena_of(const Graph& graph, Plan plan) {
   if (const auto violation = verify(graph, plan)) throw std::logic_error(violation->message);
-  const Bytes alignment = graph.executable() ? packing::kArenaAlignment : 1;
+  const Bytes alignment = graph.executable() ? graph.alignment() : 1;
   return layout::assign_addresses(graph, plan, {.alignment = alignment}).arena_bytes;
 }
 

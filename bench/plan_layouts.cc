@@ -99,7 +99,7 @@ std::optional<Row> packed(const Graph& graph, const std::string& name, int perce
   if (executions.empty()) return std::nullopt;
   const Plan plan = with_in_place(graph, lower(graph, executions));
   const std::vector<packing::Buffer> buffers = layout::buffers_of(graph, plan).buffers;
-  const packing::PackingGoal goal{.alignment = graph.executable() ? packing::kArenaAlignment : 1,
+  const packing::PackingGoal goal{.alignment = graph.executable() ? graph.alignment() : 1,
                                   .work = static_cast<std::int64_t>(
                                       arguments.work * static_cast<double>(packing::kPackingWork))};
   if (!arguments.folder.empty()) {

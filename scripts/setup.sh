@@ -33,7 +33,8 @@ if [ ${#missing[@]} -gt 0 ]; then
 fi
 
 # requirements-integrations.txt lists all it needs, and is not to bring another torch.
-requirements=(scripts/requirements.txt scripts/requirements-integrations.txt)
+requirements=(scripts/requirements.txt scripts/requirements-integrations.txt
+              scripts/requirements-cuda.txt)
 stamp=.venv/requirements.txt
 if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   echo "setup: installing Python packages in .venv"
@@ -41,6 +42,7 @@ if ! cat "${requirements[@]}" | cmp -s - "$stamp"; then
   pip=(.venv/bin/python -m pip install --quiet --disable-pip-version-check)
   "${pip[@]}" -r "${requirements[0]}"
   "${pip[@]}" --no-deps -r "${requirements[1]}"
+  "${pip[@]}" --no-deps --upgrade --target .venv/cuda -r "${requirements[2]}"
   cat "${requirements[@]}" >"$stamp"
 fi
 

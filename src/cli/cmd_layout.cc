@@ -34,7 +34,7 @@ struct LayoutArguments {
   bool json = false;
 
   Bytes alignment_for(const LayoutInput& input) const {
-    return alignment.value_or(input.of_plan ? packing::kArenaAlignment : 1);
+    return alignment.value_or(input.of_plan ? input.of_plan->graph.alignment() : 1);
   }
 };
 

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -91,6 +93,14 @@ Profile profile_from(const json& document) {
   }
   Profile profile;
   profile.device = document.at("device").get<std::string>();
+  if (document.contains("alignment")) {
+    profile.alignment = whole_number<Bytes>(document.at("alignment"));
+    const auto alignment = static_cast<std::uint64_t>(profile.alignment);
+    if (profile.alignment < kArenaAlignment || !std::has_single_bit(alignment)) {
+      throw InputError(fmt::format("alignment {} is no power of two from {} on", profile.alignment,
+                                   kArenaAlignment));
+    }
+  }
   for (const auto& [key, entry] : document.at("ops").items()) {
     try {
       profile.ops[key] = op_from(entry);
@@ -125,10 +135,11 @@ Profile read_profile(const std::filesystem::path& path) {
 std::string format_profile(const Profile& profile) {
   json ops = json::object();
   for (const auto& [key, op] : profile.ops) ops[key] = to_json(op);
-  const json document = {{"format", kFormat},
-                         {"version", kVersion},
-                         {"device", profile.device},
-                         {"ops", std::move(ops)}};
+  json document = {{"format", kFormat},
+                   {"version", kVersion},
+                   {"device", profile.device},
+                   {"ops", std::move(ops)}};
+  if (profile.alignment != kArenaAlignment) document["alignment"] = profile.alignment;
   return document.dump(1) + "\n";
 }
 
@@ -148,6 +159,7 @@ Graph priced(const Graph& graph, const Profile& profile) {
   GraphData data = graph.data();
   data.cost_unit = "us";
   data.device = profile.device;
+  data.alignment = profile.alignment;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     Op& op = data.ops[static_cast<std::size_t>(id)];
     if (is_boundary(op)) continue;

@@ -20,7 +20,8 @@ struct OpProfile {
 
 /// Measurements of one device, reusable across graphs and runs.
 struct Profile {
-  std::string device;  ///< processor or GPU name, threads and library version
+  std::string device;                 ///< processor or GPU name, threads and library version
+  Bytes alignment = kArenaAlignment;  ///< of the workspaces' offsets
   std::map<std::string, OpProfile, std::less<>> ops;  ///< by profile_key()
   bool operator==(const Profile&) const = default;
 };
@@ -42,8 +43,8 @@ std::string format_profile(const Profile& profile);
 void require_device(const Profile& profile, std::string_view device,
                     const std::string& source = "profile");
 
-/// The graph with times (us), workspaces and allocation sequences from `profile`; ops that it lacks
-/// get the roofline estimate (Op::cost_estimated tells which).
+/// The graph with the alignment, times (us), workspaces and allocation sequences from `profile`;
+/// ops that it lacks get the roofline estimate (Op::cost_estimated tells which).
 Graph priced(const Graph& graph, const Profile& profile);
 
 }  // namespace lowtide::cost

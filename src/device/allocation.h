@@ -7,7 +7,7 @@
 
 namespace lowtide::device {
 
-/// Gives memory to the framework's allocator. Addresses are multiples of 64.
+/// Gives memory to the framework's allocator. Addresses are multiples of the device's alignment.
 class MemorySource {
  public:
   using Release = void (*)(void* data);

@@ -73,6 +73,8 @@ class CpuDevice final : public ComputeDevice {
 
   bool is_host_memory() const override { return true; }
 
+  Bytes alignment() const override { return kArenaAlignment; }
+
   std::shared_ptr<std::byte> allocate_block(Bytes bytes) const override {
     auto owned = std::make_shared<OwnedBlock>(bytes);
     std::byte* const data = owned->block.data();

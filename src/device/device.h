@@ -21,8 +21,12 @@ class ComputeDevice {
   virtual c10::Device torch_device() const = 0;
   /// Whether the host may read and write the device's memory at its addresses.
   virtual bool is_host_memory() const = 0;
+  /// The framework's own allocator gives addresses at multiples of it, a power of two. Kernels
+  /// choose code by the alignment of addresses, so planned ones must be multiples of it too.
+  virtual Bytes alignment() const = 0;
 
-  /// One block of zero-filled memory at a multiple of 64. Throws Error when allocation fails.
+  /// One block of zero-filled memory at a multiple of alignment(). Throws Error when allocation
+  /// fails.
   virtual std::shared_ptr<std::byte> allocate_block(Bytes bytes) const = 0;
   /// The same from the framework's own allocator, so that its memory counters include it. The
   /// content is undefined.

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "packing/packing.h"
 
 namespace lowtide::device {
 
@@ -36,7 +35,7 @@ MemorySource::Grant PlannedSource::allocate(std::size_t bytes) {
 }
 
 MemorySource::Grant PlannedSource::overrun(Bytes bytes, Bytes planned) {
-  const Bytes taken = align_up(overrun_, packing::kArenaAlignment);
+  const Bytes taken = align_up(overrun_, alignment_);
   if (taken + bytes > reserve_.bytes && beyond_ != nullptr) {
     beyond_bytes_ += bytes;
     return beyond_->allocate(static_cast<std::size_t>(bytes));

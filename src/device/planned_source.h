@@ -24,8 +24,10 @@ struct Slot {
 class PlannedSource final : public MemorySource {
  public:
   /// `reserve` may be empty. Without `beyond` (null), requests that exceed the reserve are refused.
-  explicit PlannedSource(Slot reserve, MemorySource* beyond = nullptr)
-      : reserve_(reserve), beyond_(beyond) {}
+  /// Addresses in the reserve are multiples of `alignment`, from its begin on.
+  explicit PlannedSource(Slot reserve, MemorySource* beyond = nullptr,
+                         Bytes alignment = kArenaAlignment)
+      : reserve_(reserve), beyond_(beyond), alignment_(alignment) {}
 
   /// The next op runs. Precondition: no memory from the reserve is live.
   void begin(std::span<const Slot> slots);
@@ -46,6 +48,7 @@ class PlannedSource final : public MemorySource {
 
   Slot reserve_;
   MemorySource* beyond_;
+  Bytes alignment_;
   std::span<const Slot> slots_;
   std::size_t next_ = 0;
   bool strayed_ = false;    ///< whether the running op differs from its profile

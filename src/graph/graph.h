@@ -107,6 +107,9 @@ struct GraphData {
   /// rest of the arena is released (layout/sections.h). 0: none.
   Bytes after_bytes = 0;
   std::string device;  ///< which device its times and workspaces were measured on; "" for none
+  /// Of that device: every address of a plan is a multiple of it, a power of two. The workspaces'
+  /// offsets are too.
+  Bytes alignment = kArenaAlignment;
   std::string extra;
 };
 
@@ -123,6 +126,7 @@ class Graph {
   const std::string& name() const { return data_.name; }
   const std::string& cost_unit() const { return data_.cost_unit; }
   const std::string& device() const { return data_.device; }
+  Bytes alignment() const { return data_.alignment; }
   std::span<const Tensor> tensors() const { return data_.tensors; }
   std::span<const Op> ops() const { return data_.ops; }
   const Tensor& tensor(TensorId id) const { return data_.tensors[static_cast<std::size_t>(id)]; }

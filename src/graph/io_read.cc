@@ -293,6 +293,11 @@ constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
        g.device = v.text();
        return true;
      }},
+    {"alignment", false,
+     [](GraphData& g, JsonValue v) {
+       g.alignment = v.integer();
+       return true;
+     }},
 });
 
 constexpr std::array<std::string_view, 2> kStreamed{"tensors", "ops"};

@@ -126,6 +126,7 @@ std::string format_graph(const Graph& graph) {
               {"name", data.name},
               {"cost_unit", data.cost_unit}};
   if (!data.device.empty()) header["device"] = data.device;
+  if (data.alignment != kArenaAlignment) header["alignment"] = data.alignment;
   if (data.after_bytes != 0) header["after_bytes"] = data.after_bytes;
   append_extra(header, data.extra);
 

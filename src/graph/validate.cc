@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <utility>
@@ -58,6 +60,11 @@ class Validator {
     }
     if (data_.after_bytes < 0 || data_.after_bytes > kMostBytes) {
       fail("after_bytes is {}; it must be from 0 to 2^53", data_.after_bytes);
+    }
+    const auto alignment = static_cast<std::uint64_t>(data_.alignment);
+    if (data_.alignment < kArenaAlignment || !std::has_single_bit(alignment)) {
+      fail("alignment is {}; it must be a power of two from {} on", data_.alignment,
+           kArenaAlignment);
     }
     constexpr auto kMost = static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max());
     if (data_.tensors.size() > kMost || data_.ops.size() > kMost) {

@@ -8,7 +8,7 @@
 
 namespace lowtide::packing {
 
-inline constexpr Bytes kArenaAlignment = 64;  ///< as vector kernels and c10 expect
+using lowtide::kArenaAlignment;
 
 /// A block that needs an address during the half-open interval [begin, end) of actions.
 struct Buffer {

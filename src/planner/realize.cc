@@ -19,7 +19,7 @@ Plan lower_in_place(const Graph& graph, std::span<const OpId> executions) {
 
 packing::PackingGoal packing_goal(const Graph& graph, Bytes budget, std::int64_t work) {
   // A graph that is only planned and never run needs no alignment.
-  const Bytes alignment = graph.executable() ? packing::kArenaAlignment : 1;
+  const Bytes alignment = graph.executable() ? graph.alignment() : 1;
   return {alignment, std::max<Bytes>(0, budget - graph.resident_bytes()), work};
 }
 

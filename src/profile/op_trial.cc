@@ -37,7 +37,7 @@ int storage_request(const std::vector<Request>& requests, const at::Tensor& resu
 
 /// Assigns requests to outputs, and the others to offsets in the workspace.
 cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Request>& requests,
-                       const std::vector<at::Tensor>& results) {
+                       const std::vector<at::Tensor>& results, Bytes alignment) {
   cost::OpProfile profile;
   for (const Request& request : requests) profile.allocations.push_back({request.bytes});
   for (std::size_t i = 0; i < results.size() && i < op.outputs.size(); ++i) {
@@ -56,7 +56,7 @@ cost::OpProfile assign(const Graph& graph, const Op& op, const std::vector<Reque
       scratch.push_back({requests[i].begin, requests[i].end, requests[i].bytes});
     }
   }
-  const packing::Packing packing = packing::pack(scratch);
+  const packing::Packing packing = packing::pack(scratch, alignment);
   profile.workspace_bytes = packing.height;
   auto offset = packing.offsets.begin();
   for (Allocation& allocation : profile.allocations) {
@@ -74,8 +74,9 @@ class Trial {
         device_(device),
         room_(room),
         kernel_(op_, device.torch_device()),
-        inputs_(synthetic_inputs(graph, op_, room.take_inputs(synthetic_bytes(graph, op_)),
-                                 device.torch_device())) {}
+        inputs_(synthetic_inputs(graph, op_,
+                                 room.take_inputs(synthetic_bytes(graph, op_, device.alignment())),
+                                 device)) {}
 
   cost::OpProfile run() {
     record();  // the first call may do one-time setup
@@ -91,7 +92,7 @@ class Trial {
     const auto service = device_.serve(recorder, unordered);
     const std::vector<at::Tensor> results = kernel_.run(inputs_);
     device_.synchronize();
-    return assign(graph_, op_, recorder.requests(), results);
+    return assign(graph_, op_, recorder.requests(), results, device_.alignment());
   }
 
   /// Addresses: first all outputs, then the workspace.
@@ -101,10 +102,10 @@ class Trial {
     for (const Allocation& a : profile.allocations) {
       if (a.output == -1) continue;
       outputs[static_cast<std::size_t>(a.output)] = end;
-      end += align_up(a.bytes, packing::kArenaAlignment);
+      end += align_up(a.bytes, device_.alignment());
     }
     std::byte* const base = room_.take_rest(end + profile.workspace_bytes);
-    all_bytes_ = synthetic_bytes(graph_, op_) + end + profile.workspace_bytes;
+    all_bytes_ = synthetic_bytes(graph_, op_, device_.alignment()) + end + profile.workspace_bytes;
     std::vector<device::Slot> slots;
     for (const Allocation& a : profile.allocations) {
       const Bytes begin =
@@ -192,7 +193,7 @@ std::byte* TrialMemory::take(Room& room, Bytes bytes) {
 
 void TrialMemory::disturb(Bytes bytes) {
   const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
-  for (std::size_t i = 0; i < end; i += packing::kArenaAlignment) other_[i] ^= std::byte{1};
+  for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
 }
 
 cost::OpProfile try_op(const Graph& graph, OpId id, const device::ComputeDevice& device,

@@ -54,6 +54,8 @@ int profile_ops(const Graph& graph, cost::Profile& profile, const Control& contr
   }
   cost::require_device(profile, device.name());
   profile.device = device.name();
+  if (profile.alignment != device.alignment()) profile.ops.clear();  // their offsets do not hold
+  profile.alignment = device.alignment();
   const std::vector<Wanted> wanted = wanted_ops(graph, profile, measure);
   TrialMemory room(device);
   int measured = 0;

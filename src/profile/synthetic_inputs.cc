@@ -180,16 +180,16 @@ void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes, c10::Device de
 
 }  // namespace
 
-Bytes synthetic_bytes(const Graph& graph, const Op& op) {
+Bytes synthetic_bytes(const Graph& graph, const Op& op, Bytes alignment) {
   Bytes bytes = 0;
   for (TensorId id : distinct(op)) {
-    bytes += align_up(extent_bytes(graph.tensor(id)), packing::kArenaAlignment);
+    bytes += align_up(extent_bytes(graph.tensor(id)), alignment);
   }
   return bytes;
 }
 
 std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
-                                         c10::Device device) {
+                                         const device::ComputeDevice& device) {
   std::map<TensorId, at::Tensor> made;
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
@@ -198,9 +198,10 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
     repeat(ends ? *ends
                 : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),
                        plain_integer(graph, op, id)),
-           data, bytes, device);
-    made[id] = marked(runtime::tensor_over(data, tensor, device), marks_of(graph, id));
-    data += align_up(bytes, packing::kArenaAlignment);
+           data, bytes, device.torch_device());
+    made[id] =
+        marked(runtime::tensor_over(data, tensor, device.torch_device()), marks_of(graph, id));
+    data += align_up(bytes, device.alignment());
   }
   std::vector<at::Tensor> inputs;
   for (TensorId id : op.inputs) inputs.push_back(made.at(id));

@@ -9,13 +9,14 @@
 
 namespace lowtide::profile {
 
-/// Bytes of the op's inputs when each distinct tensor, views included, has its own memory.
-Bytes synthetic_bytes(const Graph& graph, const Op& op);
+/// Bytes of the op's inputs when each distinct tensor, views included, has its own memory at a
+/// multiple of `alignment`.
+Bytes synthetic_bytes(const Graph& graph, const Op& op, Bytes alignment);
 
 /// Plausible values for the inputs of an op, stored from `data` on: reals in [0.1, 1), random
 /// booleans, valid indices, ones for integer divisors, else zero integers. Deterministic; does not
 /// use the global generator.
 std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::byte* data,
-                                         c10::Device device);
+                                         const device::ComputeDevice& device);
 
 }  // namespace lowtide::profile

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "layout/layout.h"
 #include "runtime/arena_runner.h"
 #include "runtime/memory_mode.h"
 #include "runtime/stopwatch.h"
@@ -9,17 +8,17 @@
 namespace lowtide::runtime {
 namespace {
 
-Bytes reserve_of(const ExecutorOptions& options) {
+Bytes reserve_of(const Graph& graph, const ExecutorOptions& options) {
   if (options.overrun == ExecutorOptions::Overrun::stop) return 0;
-  return options.reserve_bytes & ~(packing::kArenaAlignment - 1);
+  return options.reserve_bytes & ~(graph.alignment() - 1);
 }
 
 class ArenaMode final : public MemoryMode {
  public:
   ArenaMode(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
-      : ArenaMode(
-            graph, plan, options,
-            map_block(graph, plan, GeneratorStates::of(*options.device), reserve_of(options))) {}
+      : ArenaMode(graph, plan, options,
+                  map_block(graph, plan, GeneratorStates::of(*options.device),
+                            reserve_of(graph, options))) {}
 
   at::Tensor resident(TensorId id) override {
     return tensor_over(block_.get() + runner_.map().residents[static_cast<std::size_t>(id)],
@@ -43,7 +42,7 @@ class ArenaMode final : public MemoryMode {
         device_(*options.device),
         block_(device_.allocate_block(map.end)),
         runner_(graph, plan, device_, map, SectionAddresses(block_.get(), map.end),
-                {.reserve_bytes = reserve_of(options)}),
+                {.reserve_bytes = reserve_of(graph, options)}),
         timed_actions_(options.record_times ? plan.actions.size() : 0) {}
 
   const Graph& graph_;

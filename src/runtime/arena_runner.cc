@@ -12,6 +12,20 @@
 
 namespace lowtide::runtime {
 
+namespace {
+
+/// A plan for another device may give values addresses with which this one's kernels take other
+/// code.
+void require_alignment(const Graph& graph, const device::ComputeDevice& device) {
+  if (graph.alignment() % device.alignment() == 0) return;
+  throw InputError(fmt::format(
+      "graph \"{}\" was measured on another device than {}: its plan has addresses at multiples of "
+      "{} bytes, and this device needs multiples of {}; profile it on this device and plan again",
+      graph.name(), device.torch_device().str(), graph.alignment(), device.alignment()));
+}
+
+}  // namespace
+
 ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
                          BlockMap map, SectionAddresses block, Beyond beyond)
     : graph_(graph),
@@ -21,8 +35,10 @@ ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::Com
       program_(compile(graph, plan, map_, block_, device_.torch_device())),
       outside_(device_.system()),
       source_({block_.at(map_.reserve), beyond.reserve_bytes, map_.reserve},
-              beyond.from_system ? &outside_ : nullptr),
-      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())) {}
+              beyond.from_system ? &outside_ : nullptr, graph.alignment()),
+      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())) {
+  require_alignment(graph, device);
+}
 
 void ArenaRunner::move_to(const SectionAddresses& block) {
   if (block == block_) return;

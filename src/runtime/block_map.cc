@@ -3,17 +3,15 @@
 #include <algorithm>
 #include <bit>
 
-#include "layout/layout.h"
 #include "layout/sections.h"
 
 namespace lowtide::runtime {
 namespace {
 
-/// The largest power of two up to 64 that divides the size.
-Bytes natural_alignment(Bytes bytes) {
-  if (bytes == 0) return packing::kArenaAlignment;
-  return std::min<Bytes>(Bytes{1} << std::countr_zero(static_cast<std::uint64_t>(bytes)),
-                         packing::kArenaAlignment);
+/// The largest power of two up to `most` that divides the size.
+Bytes natural_alignment(Bytes bytes, Bytes most) {
+  if (bytes == 0) return most;
+  return std::min<Bytes>(Bytes{1} << std::countr_zero(static_cast<std::uint64_t>(bytes)), most);
 }
 
 std::vector<TensorId> residents_by_alignment(const Graph& graph) {
@@ -22,8 +20,9 @@ std::vector<TensorId> residents_by_alignment(const Graph& graph) {
     const Tensor& tensor = graph.tensor(id);
     if (tensor.kind == Kind::resident && tensor.alias_of == kNone) ids.push_back(id);
   }
-  std::ranges::stable_sort(ids, {},
-                           [&](TensorId id) { return natural_alignment(graph.tensor(id).bytes); });
+  std::ranges::stable_sort(ids, {}, [&](TensorId id) {
+    return natural_alignment(graph.tensor(id).bytes, graph.alignment());
+  });
   return ids;
 }
 
@@ -44,7 +43,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, const Generator
     if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
     Bytes& end_of_states = states.on_host ? map.host_state_bytes : end;
     map.generator_states[static_cast<std::size_t>(id)] = end_of_states;
-    end_of_states += align_up(states.bytes, packing::kArenaAlignment);
+    end_of_states += align_up(states.bytes, graph.alignment());
   }
   map.reserve = end;
   map.arena = end + reserve_bytes;
@@ -56,7 +55,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, const Generator
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes) {
   BlockMap map;
-  map.lead = align_up(graph.resident_bytes(), packing::kArenaAlignment) - graph.resident_bytes();
+  map.lead = align_up(graph.resident_bytes(), graph.alignment()) - graph.resident_bytes();
   Bytes end = map.lead;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   for (TensorId id : residents_by_alignment(graph)) {
@@ -72,7 +71,7 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& 
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   place_rest(graph, plan, 0, states, 0, map);
   for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
-  if (layout::end_of_results(graph, packing::kArenaAlignment) > 0) {
+  if (layout::end_of_results(graph, graph.alignment()) > 0) {
     map.late_begin = map.arena;
     map.late_end = map.cuts.empty() ? map.end : map.cuts.front();
     if (map.arena > 0) map.cuts.insert(map.cuts.begin(), map.arena);

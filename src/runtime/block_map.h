@@ -11,9 +11,9 @@ namespace lowtide::runtime {
 ///
 ///     | lead | residents | states of the generator | reserve | arena of the plan |
 ///
-/// `lead` (less than 64 bytes, never used) brings the end of the residents to a multiple of 64.
-/// Residents are sorted by the power of two (at most 64) that divides their size, so that each is
-/// aligned to that power and there are no gaps.
+/// `lead` (never used) brings the end of the residents to a multiple of the graph's alignment.
+/// Residents are sorted by the power of two (at most the alignment) that divides their size, so
+/// that each is aligned to that power and there are no gaps.
 struct BlockMap {
   Bytes lead = 0;
   std::vector<Bytes> residents;         ///< by tensor; -1 if not a resident storage
@@ -39,7 +39,7 @@ struct GeneratorStates {
 };
 
 /// Places residents, the generator states of random ops that the plan runs more than once, the
-/// plan's arena and a reserve (bytes, a multiple of 64). The plan must have a layout.
+/// plan's arena and a reserve (bytes, a multiple of the alignment). The plan must have a layout.
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes);
 

@@ -119,7 +119,7 @@ Bytes generator_state_bytes(const Graph& graph, const device::ComputeDevice& dev
   if (!device.is_host_memory()) return 0;
   const auto states =
       std::ranges::count_if(graph.ops(), [](const Op& op) { return op.random && op.recomputable; });
-  return states * align_up(device.generator_state_bytes(), packing::kArenaAlignment);
+  return states * align_up(device.generator_state_bytes(), device.alignment());
 }
 
 void require_results(const Op& op, std::size_t results) {

@@ -61,6 +61,8 @@ class SimulatedDevice final : public device::ComputeDevice {
 
   bool is_host_memory() const override { return false; }
 
+  Bytes alignment() const override { return kBlockAlignment; }
+
   device::MemorySource& system() const override { return own_memory(); }
 
   const device::AllocationCounters& count_allocations() const override {

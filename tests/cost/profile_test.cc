@@ -102,6 +102,15 @@ TEST(Profile, SurvivesTheWayThroughAFile) {
   EXPECT_EQ(read_profile(path), Profile{});
 }
 
+TEST(Profile, KeepsAnAlignmentAndGivesItToGraphs) {
+  const Graph graph = product();
+  Profile profile = sample_profile(graph);
+  EXPECT_EQ(priced(graph, profile).alignment(), kArenaAlignment);
+  profile.alignment = 512;
+  EXPECT_EQ(parse_profile(format_profile(profile)), profile);
+  EXPECT_EQ(priced(graph, profile).alignment(), 512);
+}
+
 /// It may be any file of the user's, named by mistake.
 TEST(Profile, NeverSaysToDeleteWhatIsNoProfile) {
   const std::string good = format_profile(sample_profile(product()));
@@ -138,6 +147,9 @@ TEST(Profile, RefusesBrokenFilesAndSaysWhatToDo) {
   refuses(replaced("36", "9223372036854775808"), "whole number");
   refuses(replaced("-1", "-4294967297"), "whole number");
   refuses(replaced("-1", "4294967296"), "whole number");
+  refuses(replaced("\"version\": 1", "\"version\": 1, \"alignment\": 96"), "alignment 96");
+  refuses(replaced("\"version\": 1", "\"version\": 1, \"alignment\": 32"), "alignment 32");
+  refuses(replaced("\"version\": 1", "\"version\": 1, \"alignment\": 64.5"), "whole number");
   refuses(replaced("128", "1e300"), "whole number");
   refuses(replaced("12.5", "true"), "must be a number");
   refuses(replaced("\"version\": 1", "\"version\": 1e300"), "version 1e+300");

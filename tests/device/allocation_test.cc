@@ -113,6 +113,14 @@ class PlannedSourceTest : public ::testing::Test {
   alignas(64) std::byte room_[1024];
 };
 
+TEST_F(PlannedSourceTest, OverrunsLieAtMultiplesOfTheAlignment) {
+  PlannedSource source({room_, 1024}, nullptr, 512);
+  source.begin({});
+  EXPECT_EQ(source.allocate(1).data, room_);
+  EXPECT_EQ(source.allocate(1).data, room_ + 512);
+  EXPECT_THROW(source.allocate(1), Error);
+}
+
 TEST_F(PlannedSourceTest, ServesTheKthRequestFromTheKthSlot) {
   PlannedSource source({});
   const std::array slots{Slot{room_ + 128, 64, 128}, Slot{room_, 64, 0}};

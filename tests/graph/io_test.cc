@@ -59,6 +59,7 @@ void expect_same(const Op& a, const Op& b) {
 
 void expect_same(const GraphData& a, const GraphData& b) {
   EXPECT_EQ(a.after_bytes, b.after_bytes);
+  EXPECT_EQ(a.alignment, b.alignment);
   EXPECT_EQ(a.name, b.name);
   EXPECT_EQ(a.cost_unit, b.cost_unit);
   EXPECT_EQ(a.device, b.device);
@@ -75,6 +76,7 @@ TEST(GraphIo, RoundTripsRandomGraphs) {
     SCOPED_TRACE(seed);
     GraphData drawn = RandomGraph(seed).draw();
     drawn.after_bytes = static_cast<Bytes>(seed % 3 * 1000);
+    drawn.alignment = kArenaAlignment << (seed % 4);
     const std::string text = format_graph(Graph(drawn));
     const Graph read = parse_graph(text);
     expect_same(read.data(), drawn);

@@ -34,6 +34,9 @@ TEST_P(ValidateRefuses, AndNamesPlaceAndRule) {
 // Of sample(): 0 w, 1 x, 2 b residents, 3 a, 4 v (view of a), 5 c; ops 0 mul, 1 view, 2 norm.
 const BadGraph kBadGraphs[] = {
     {"Unit", [](GraphData& d) { d.cost_unit = "hours"; }, "cost_unit is \"hours\""},
+    {"SmallAlignment", [](GraphData& d) { d.alignment = 32; },
+     "alignment is 32; it must be a power"},
+    {"OddAlignment", [](GraphData& d) { d.alignment = 96; }, "alignment is 96; it must be a power"},
     {"NegativeBytes", [](GraphData& d) { d.tensors[3].bytes = -1; },
      "tensor 3 (\"a\") has -1 bytes"},
     {"OverflowingSum", [](GraphData& d) { d.tensors[3].bytes = d.tensors[5].bytes = 1LL << 52; },

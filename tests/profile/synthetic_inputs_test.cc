@@ -28,8 +28,9 @@ TEST(SyntheticInputs, GroupsOfRowsAreAllFilled) {
   for (const auto& [rows, groups] : {std::pair{12, 4}, {10, 3}, {64, 1}, {5, 8}}) {
     const Graph graph = grouped_product(rows, groups);
     const Op& op = graph.op(0);
-    std::vector<std::byte> memory(static_cast<std::size_t>(synthetic_bytes(graph, op)));
-    const at::Tensor ends = synthetic_inputs(graph, op, memory.data(), at::kCPU).at(2);
+    std::vector<std::byte> memory(
+        static_cast<std::size_t>(synthetic_bytes(graph, op, kArenaAlignment)));
+    const at::Tensor ends = synthetic_inputs(graph, op, memory.data(), device::cpu_device()).at(2);
     EXPECT_EQ(ends[-1].item<std::int64_t>(), rows);
     EXPECT_TRUE((ends.diff() >= rows / groups).all().item<bool>());
     EXPECT_TRUE((ends.diff() <= rows / groups + 1).all().item<bool>());

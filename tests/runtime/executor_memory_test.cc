@@ -6,6 +6,7 @@
 #include "device/allocation.h"
 #include "device/allocation_recorder.h"
 #include "device/dynamic_pool.h"
+#include "planner/realize.h"
 #include "runtime/training_sample.h"
 
 namespace lowtide::runtime {
@@ -129,6 +130,38 @@ TEST(ExecutorMemory, ResidentsLieWithoutGapsAtTheirNaturalAlignment) {
     const at::Tensor tensor = executor.resident(id);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % tensor.element_size(), 0U);
     EXPECT_TRUE(tensor.eq(0).all().item<bool>()) << "the block begins as zeros";
+  }
+}
+
+TEST(ExecutorMemory, ValuesLieAtMultiplesOfTheGraphsAlignment) {
+  const Sample& s = profiled_sample();
+  const State usual = run_steps(s, recomputing_plan(s), 2);
+  for (const Bytes alignment : {512, 4096}) {
+    Sample aligned = s;
+    GraphData data = s.graph.data();
+    data.alignment = alignment;
+    aligned.graph = Graph(std::move(data));
+    Plan plan = recomputing_plan(s);
+    plan.layout = layout::assign_addresses(aligned.graph, plan,
+                                           planner::packing_goal(aligned.graph, Bytes{1} << 30, 0));
+    expect_equal(run_steps(aligned, plan, 2), usual);
+
+    Executor executor(
+        aligned.graph, plan,
+        {.overrun = ExecutorOptions::Overrun::reserve, .reserve_bytes = alignment + 64});
+    std::vector<TensorId> own;
+    for (TensorId id = 0; id < aligned.graph.num_tensors(); ++id) {
+      const Tensor& tensor = aligned.graph.tensor(id);
+      if (tensor.kind == Kind::value && tensor.alias_of == kNone) own.push_back(id);
+    }
+    std::size_t seen = 0;
+    executor.watch(own, [&](TensorId id, const at::Tensor& tensor) {
+      ++seen;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % alignment, 0U)
+          << aligned.graph.tensor(id).name;
+    });
+    executor.step();
+    EXPECT_EQ(seen, own.size());
   }
 }
 

@@ -79,6 +79,7 @@ void bind_graph(py::module_& module) {
       .def_property_readonly("name", &Graph::name)
       .def_property_readonly("cost_unit", &Graph::cost_unit)
       .def_property_readonly("device", &Graph::device)
+      .def_property_readonly("alignment", &Graph::alignment)
       .def_property_readonly("tensors", [](const Graph& g) { return handles(g, g.tensors()); })
       .def_property_readonly("ops", [](const Graph& g) { return handles(g, g.ops()); })
       .def_property_readonly("outputs", [](const Graph& g) { return g.data().outputs; })

@@ -48,7 +48,9 @@ py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
 }  // namespace
 
 const device::ComputeDevice& device_named(const std::string& name) {
-  return device::device_of(c10::Device(name));
+  const c10::Device device(name);
+  if (device.is_cuda()) know_gpu(device);
+  return device::device_of(device);
 }
 
 std::vector<at::Tensor> unwrapped(const py::sequence& tensors) {

@@ -17,6 +17,10 @@ void bind_simulated(py::module_& module);
 
 inline constexpr const char* kCpu = "cpu";
 
+/// Makes a GPU known to device::device_of() at its first use. Throws InputError that says what to
+/// do where plans cannot be run on it.
+void know_gpu(c10::Device device);
+
 /// A device by PyTorch's name of it. Throws InputError for one that Lowtide does not know.
 const device::ComputeDevice& device_named(const std::string& name);
 

@@ -75,8 +75,8 @@ def measure(graph: Graph, device: str, settings: Settings) -> Graph:
 def keep_all_bytes(measured: Graph) -> int:
     """What a step takes when all values are kept, residents included."""
     kept_all = replay(measured, keep_all(measured))
-    # What lies in a block lies at multiples of 64.
-    return kept_all.peak_bytes + 64 * (len(kept_all.live_at_peak) + 1)
+    # What lies in a block lies at multiples of the alignment.
+    return kept_all.peak_bytes + measured.alignment * (len(kept_all.live_at_peak) + 1)
 
 
 def price(measured: Graph, device: str, replaces_results: bool) -> PricedGraph:

@@ -1,0 +1,12 @@
+#pragma once
+
+#include <c10/core/Stream.h>
+
+namespace lowtide::cuda {
+
+/// cuBLAS and cuBLASLt each take a workspace at their first product on a thread and stream, and
+/// keep it: 8 to 32 MiB. Lets them do so now, at the first call for this thread and stream, so that
+/// these bytes are no request of a measured or planned op.
+void take_lasting_workspaces(c10::Stream stream);
+
+}  // namespace lowtide::cuda
