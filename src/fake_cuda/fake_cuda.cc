@@ -2,8 +2,10 @@
 
 #include "base/error.h"
 #include "fake_cuda/attention.h"
+#include "fake_cuda/constants.h"
 #include "fake_cuda/guard.h"
 #include "fake_cuda/hooks.h"
+#include "fake_cuda/recurrent.h"
 
 namespace lowtide::fake_cuda {
 
@@ -17,6 +19,8 @@ void install(Capability capability, bool is_amd) {
   }
   install_guard();
   install_attention(capability, is_amd);
+  install_recurrent();
+  install_constants();
 }
 
 }  // namespace lowtide::fake_cuda

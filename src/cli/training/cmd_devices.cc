@@ -63,7 +63,7 @@ std::vector<Found> gpus() {
   return found;
 }
 
-nlohmann::json to_json(const Found& found) {
+nlohmann::json found_json(const Found& found) {
   nlohmann::json entry = {{"device", found.device},
                           {"name", found.what},
                           {"supported", found.why_not.empty()}};
@@ -75,7 +75,7 @@ nlohmann::json to_json(const Found& found) {
   return entry;
 }
 
-nlohmann::json to_json(const cost::DeviceRates& rates) {
+nlohmann::json rates_json(const cost::DeviceRates& rates) {
   nlohmann::json flops = nlohmann::json::object();
   for (const auto& [dtype, rate] : rates.flops_per_second) flops[std::string(name(dtype))] = rate;
   nlohmann::json entry = {{"name", rates.name},
@@ -120,8 +120,8 @@ int list_devices(bool json) {
     return kSuccess;
   }
   nlohmann::json here = nlohmann::json::array(), known = nlohmann::json::array();
-  for (const Found& found : devices) here.push_back(to_json(found));
-  for (const cost::DeviceRates& rates : cost::known_devices()) known.push_back(to_json(rates));
+  for (const Found& found : devices) here.push_back(found_json(found));
+  for (const cost::DeviceRates& rates : cost::known_devices()) known.push_back(rates_json(rates));
   print_json({{"devices", here}, {"like", known}});
   return kSuccess;
 }
