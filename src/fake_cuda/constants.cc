@@ -19,12 +19,23 @@ class NoMemory final : public c10::Allocator {
 
 constexpr c10::DispatchKeySet kCuda(c10::DispatchKey::CUDA);
 
+c10::Allocator* no_memory() {
+  static NoMemory allocator;
+  return &allocator;
+}
+
+at::Tensor empty(c10::SymIntArrayRef sizes, std::optional<at::ScalarType> dtype,
+                 std::optional<at::Layout>, std::optional<at::Device>, std::optional<bool>,
+                 std::optional<at::MemoryFormat> format) {
+  return at::detail::empty_generic(C10_AS_INTARRAYREF_SLOW(sizes), no_memory(), kCuda,
+                                   dtype.value_or(at::kFloat), format);
+}
+
 at::Tensor empty_strided(c10::SymIntArrayRef sizes, c10::SymIntArrayRef strides,
                          std::optional<at::ScalarType> dtype, std::optional<at::Layout>,
                          std::optional<at::Device>, std::optional<bool>) {
-  static NoMemory allocator;
   return at::detail::empty_strided_generic(C10_AS_INTARRAYREF_SLOW(sizes),
-                                           C10_AS_INTARRAYREF_SLOW(strides), &allocator, kCuda,
+                                           C10_AS_INTARRAYREF_SLOW(strides), no_memory(), kCuda,
                                            dtype.value_or(at::kFloat));
 }
 
@@ -39,6 +50,7 @@ at::Tensor& copy_(at::Tensor& self, const at::Tensor&, bool) {
 void install_constants() {
   static torch::Library library(torch::Library::IMPL, "aten", c10::DispatchKey::CUDA, __FILE__,
                                 __LINE__);
+  library.impl("empty.memory_format", &empty);
   library.impl("empty_strided", &empty_strided);
   library.impl("copy_", &copy_);
 }

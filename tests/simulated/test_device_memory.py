@@ -16,7 +16,7 @@ def layers(count=8, width=512):
 def test_the_message_names_all_and_nothing_ran():
     model, x = layers(), torch.ones(4096, 512, device=DEVICE)
     free, total = _runtime.device_memory(DEVICE)
-    held = torch.empty(free - (24 << 20), dtype=torch.uint8, device=DEVICE)
+    held = torch.empty(free - (48 << 20), dtype=torch.uint8, device=DEVICE)
     before = torch.simulated.memory_allocated()
     with pytest.raises(lowtide.InfeasibleError) as error:
         lowtide.wrap(model, x, budget="4GiB")
