@@ -33,7 +33,7 @@ def install(like: str) -> None:
                          f"device that cuda is to be")
     major, minor = rates.cuda_capability
     part = importlib.import_module("._fake_cuda", __package__)
-    part.install(major, minor, rates.title.startswith("AMD"))
+    part.install(major, minor, rates.maker == "AMD")
     torch = importlib.import_module("torch")
     _answer_as(torch, rates)
     if not (torch.cuda.is_available() and torch.cuda.get_device_capability() == (major, minor)):

@@ -17,9 +17,9 @@ namespace {
 Action refuse_without_runtime(CLI::App& app) {
   app.allow_extras();
   return []() -> int {
-    throw InputError(
-        "this lowtide was built without LibTorch: it plans, and cannot train or measure. Build it "
-        "with -DLOWTIDE_RUNTIME=ON.");
+    throw InputError("this lowtide was built without LibTorch: it plans, and cannot train, measure "
+                     "or look for devices. Build it "
+                     "with -DLOWTIDE_RUNTIME=ON.");
   };
 }
 

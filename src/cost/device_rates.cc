@@ -17,6 +17,7 @@ DeviceRates rates_from(const nlohmann::json& entry) {
   DeviceRates rates;
   rates.name = entry.at("name").get<std::string>();
   rates.title = entry.at("title").get<std::string>();
+  rates.maker = entry.value("maker", "");
   for (const auto& [dtype, rate] : entry.at("flops_per_second").items()) {
     rates.flops_per_second[parse_dtype(dtype).value()] = rate.get<double>();
   }

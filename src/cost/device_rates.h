@@ -16,6 +16,7 @@ namespace lowtide::cost {
 struct DeviceRates {
   std::string name;   ///< "h100"
   std::string title;  ///< "NVIDIA H100 SXM 80GB"
+  std::string maker;  ///< "NVIDIA" or "AMD"; of GPUs alone
   std::map<DType, double> flops_per_second;
   double bytes_per_second = 0;
   double seconds_per_op = 0;                           ///< dispatch, or the launch of a kernel

@@ -15,7 +15,8 @@ struct OpProfile {
   double microseconds = 0;  ///< of the device's work
   Bytes workspace_bytes = 0;
   std::vector<Allocation> allocations;
-  double launch_microseconds = 0;  ///< of the host, on a device that works later than it is asked to
+  double launch_microseconds =
+      0;  ///< of the host, on a device that works later than it is asked to
   bool operator==(const OpProfile&) const = default;
 };
 

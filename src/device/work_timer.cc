@@ -51,7 +51,9 @@ class EventTimer final : public WorkTimer {
     return c10::Event(device.type(), c10::EventFlag::BACKEND_DEFAULT);
   }
 
-  c10::Stream stream() const { return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_); }
+  c10::Stream stream() const {
+    return c10::impl::VirtualGuardImpl(device_.type()).getStream(device_);
+  }
 
   c10::Device device_;
   c10::Event before_, after_;

@@ -68,7 +68,8 @@ bool can_use_flash_attention(const Call& call) {
          sdp::check_last_dim_stride_equals_1_dense<true>(call.params, false);
 }
 
-/// Rows of so many elements are what the matrix units read at once, and addresses must be multiples.
+/// Rows of so many elements are what the matrix units read at once, and addresses must be
+/// multiples.
 std::int64_t gemm_alignment(const Call& call) { return call.is_half() ? 8 : 4; }
 
 bool starts_aligned(const Call& call, const at::Tensor& tensor) {

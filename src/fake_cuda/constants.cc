@@ -13,7 +13,9 @@ class NoMemory final : public c10::Allocator {
   c10::DataPtr allocate(std::size_t) override {
     return {nullptr, c10::Device(c10::DeviceType::CUDA, 0)};
   }
-  c10::DeleterFnPtr raw_deleter() const override { return [](void*) {}; }
+  c10::DeleterFnPtr raw_deleter() const override {
+    return [](void*) {};
+  }
   void copy_data(void*, const void*, std::size_t) const override {}
 };
 

@@ -29,8 +29,7 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   void synchronizeStream(const c10::Stream&) const override {}
   void synchronizeDevice(c10::DeviceIndex) const override {}
 
-  void record(void** event, const c10::Stream&, c10::DeviceIndex,
-              c10::EventFlag) const override {
+  void record(void** event, const c10::Stream&, c10::DeviceIndex, c10::EventFlag) const override {
     static int recorded;  // an address that is not null
     *event = &recorded;
   }

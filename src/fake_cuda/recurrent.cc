@@ -30,8 +30,8 @@ void lstm(Tensor& output, Tensor& hidden, Tensor& cell, const Tensor& input, at:
           at::TensorList params, bool biases, std::int64_t layers, double dropout, bool train,
           bool bidirectional, bool batch_first) {
   const WithoutCudnn without;
-  std::tie(output, hidden, cell) = at::lstm(input, before, params, biases, layers, dropout, train,
-                                            bidirectional, batch_first);
+  std::tie(output, hidden, cell) =
+      at::lstm(input, before, params, biases, layers, dropout, train, bidirectional, batch_first);
 }
 
 template <auto kLayer>
@@ -39,8 +39,8 @@ void by_cells(Tensor& output, Tensor& hidden, const Tensor& input, const Tensor&
               at::TensorList params, bool biases, std::int64_t layers, double dropout, bool train,
               bool bidirectional, bool batch_first) {
   const WithoutCudnn without;
-  std::tie(output, hidden) = kLayer(input, before, params, biases, layers, dropout, train,
-                                    bidirectional, batch_first);
+  std::tie(output, hidden) =
+      kLayer(input, before, params, biases, layers, dropout, train, bidirectional, batch_first);
 }
 
 // at::gru and the others have a second form, for packed sequences.
@@ -66,9 +66,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> gru_cell_backward(const Tenso
                                                                      bool has_bias) {
   const std::int64_t rows = gradient.size(0), width = kGates * gradient.size(1);
   const auto gates = [&] { return at::empty({rows, width}, gradient.options()); };
-  const auto bias = [&] {
-    return has_bias ? at::empty({width}, gradient.options()) : Tensor();
-  };
+  const auto bias = [&] { return has_bias ? at::empty({width}, gradient.options()) : Tensor(); };
   return {gates(), gates(), at::empty_like(gradient, at::MemoryFormat::Contiguous), bias(), bias()};
 }
 

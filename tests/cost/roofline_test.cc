@@ -68,7 +68,6 @@ TEST(Roofline, AFasterDeviceIsNeverEstimatedSlower) {
   }
 }
 
-/// Sums over the dtypes are the same as long as only the rate of the dtype matters.
 TEST(Roofline, ArithmeticHasTheRateOfItsDtype) {
   DeviceRates rates = find_device("h100");
   rates.seconds_per_op = 0;
@@ -91,6 +90,7 @@ TEST(KnownDevices, EachHasWhatEstimatesNeed) {
     EXPECT_GT(device.bytes_per_second, 0);
     EXPECT_GT(device.seconds_per_op, 0);
     EXPECT_EQ(device.cuda_capability.has_value(), device.memory_bytes > 0) << device.name;
+    EXPECT_EQ(device.cuda_capability.has_value(), !device.maker.empty()) << device.name;
     EXPECT_EQ(&find_device(device.name), &device);
   }
 }

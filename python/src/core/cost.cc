@@ -20,6 +20,7 @@ void bind_cost(py::module_& module) {
   py::class_<cost::DeviceRates>(module, "DeviceRates")
       .def_readonly("name", &cost::DeviceRates::name)
       .def_readonly("title", &cost::DeviceRates::title)
+      .def_readonly("maker", &cost::DeviceRates::maker)
       .def_readonly("memory_bytes", &cost::DeviceRates::memory_bytes)
       .def_readonly("cuda_capability", &cost::DeviceRates::cuda_capability);
   module.def("device_names", [] {

@@ -64,9 +64,8 @@ std::vector<Found> gpus() {
 }
 
 nlohmann::json found_json(const Found& found) {
-  nlohmann::json entry = {{"device", found.device},
-                          {"name", found.what},
-                          {"supported", found.why_not.empty()}};
+  nlohmann::json entry = {
+      {"device", found.device}, {"name", found.what}, {"supported", found.why_not.empty()}};
   if (found.memory) {
     entry["memory_bytes"] = found.memory->total;
     entry["free_bytes"] = found.memory->free;
@@ -131,10 +130,11 @@ int list_devices(bool json) {
 Action define_devices(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   add_json_flag(app, *json);
-  add_help(app,
-           "Lists the CPU and the GPUs of this machine with their memory, whether steps run there,\n"
-           "and the devices by whose data sheets times can be estimated (--like).",
-           "  lowtide devices\n  lowtide graph --model resnet50 --like a100 -o resnet50.json\n");
+  add_help(
+      app,
+      "Lists the CPU and the GPUs of this machine with their memory, whether steps run there,\n"
+      "and the devices by whose data sheets times can be estimated (--like).",
+      "  lowtide devices\n  lowtide graph --model resnet50 --like a100 -o resnet50.json\n");
   return [json] { return list_devices(*json); };
 }
 
