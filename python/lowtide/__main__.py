@@ -69,15 +69,17 @@ def _parser():
 
 def _capture(options):
     if options.like is not None:
-        _core.device_rates(options.like)
-    redirected = contextlib.nullcontext()
-    if (options.device or "").startswith("cuda") and fake_cuda.torch_is_for_cpus():
+        _core.device_rates(options.like)  # before anything takes time
+    takes_place = (options.device or "").startswith("cuda") and fake_cuda.torch_is_for_cpus()
+    if takes_place:
         _put_in_place_of_cuda(options.like)
-        redirected = fake_cuda.on_host()
     part = _torch_part("lowtide.pytorch.capture")
-    with _torch_part("torch").device("meta") if options.meta else contextlib.nullcontext():
-        with redirected:
-            model, inputs = _made_by(options.source)
+    with contextlib.ExitStack() as where:
+        if options.meta:
+            where.enter_context(_torch_part("torch").device("meta"))
+        if takes_place:
+            where.enter_context(fake_cuda.on_host())
+        model, inputs = _made_by(options.source)
     graph = part.capture(model, inputs, name=options.name, path=options.output,
                          device=options.device, like=options.like)
     peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes

@@ -34,8 +34,9 @@ def install(like: str) -> None:
     major, minor = rates.cuda_capability
     part = importlib.import_module("._fake_cuda", __package__)
     part.install(major, minor, rates.maker == "AMD")
-    torch = importlib.import_module("torch")
-    _answer_as(torch, rates)
+    import torch  # not before
+
+    _answer_as(rates)
     if not (torch.cuda.is_available() and torch.cuda.get_device_capability() == (major, minor)):
         raise Error(f"PyTorch {torch.__version__} takes no device that is put in place of a GPU; "
                     f"capture on a machine with one")
@@ -44,8 +45,8 @@ def install(like: str) -> None:
 def on_host() -> Any:
     """A context in which tensors that a program makes on CUDA, or moves there, are made where they
     would be without a device, or stay: the capture moves them."""
-    torch = importlib.import_module("torch")
-    overrides = importlib.import_module("torch.overrides")
+    import torch
+    from torch.overrides import TorchFunctionMode
 
     def is_cuda(value):
         if isinstance(value, int) and not isinstance(value, bool):
@@ -53,7 +54,7 @@ def on_host() -> Any:
         text = str(value) if isinstance(value, (str, torch.device)) else ""
         return text.split(":")[0] == "cuda"
 
-    class OnHost(overrides.TorchFunctionMode):
+    class OnHost(TorchFunctionMode):
         def __torch_function__(self, function, types, args=(), kwargs=None):
             kwargs = dict(kwargs or {})
             if function is torch.Tensor.cuda:
@@ -67,25 +68,23 @@ def on_host() -> Any:
     return OnHost()
 
 
-def _answer_as(torch: Any, rates: Any) -> None:
+def _answer_as(rates: Any) -> None:
     """What torch.cuda asks its compiled part, which is not there."""
+    import torch
+
     major, minor = rates.cuda_capability
     properties = types.SimpleNamespace(
         name=rates.title, major=major, minor=minor, total_memory=rates.memory_bytes,
         multi_processor_count=1, warp_size=32, is_integrated=False)
-    answers = {
-        torch._C: {"_cuda_getDeviceCount": 1, "_cuda_getDevice": 0, "_cuda_setDevice": None,
-                   "_cuda_getCurrentRawStream": 0, "_cuda_synchronize": None,
-                   "_cuda_emptyCache": None},
-        torch.cuda: {"_exchange_device": 0, "_maybe_exchange_device": 0,
-                     "_get_device_properties": properties}}
-    for module, values in answers.items():
-        for name, value in values.items():
-            setattr(module, name, _answering(value))
+    _set_answers(torch._C, _cuda_getDeviceCount=1, _cuda_getDevice=0, _cuda_setDevice=None,
+                 _cuda_getCurrentRawStream=0, _cuda_synchronize=None, _cuda_emptyCache=None)
+    _set_answers(torch.cuda, _exchange_device=0, _maybe_exchange_device=0,
+                 _get_device_properties=properties)
     torch.cuda.default_generators = (torch.Generator(),)
     torch.cuda._initialized = True
 
 
-def _answering(value: Any) -> Any:
-    """A function of its own: PyTorch's tracer tells functions apart by identity."""
-    return lambda *_: value
+def _set_answers(module: Any, **answers: Any) -> None:
+    """Each a function of its own: PyTorch's tracer tells functions apart by identity."""
+    for name, answer in answers.items():
+        setattr(module, name, lambda *_, answer=answer: answer)
