@@ -25,13 +25,15 @@ def as_on(device: torch.device | None, model: Callable, arguments: tuple,
     held = _held_by(model)
     given = [leaf for leaf in pytree.tree_leaves((arguments, dict(named)))
              if isinstance(leaf, torch.Tensor)]
-    if not any(_is_elsewhere(tensor.device, device) for tensor in (*held, *given)):
+    elsewhere = [tensor.device for tensor in (*held, *given)
+                 if _is_elsewhere(tensor.device, device)]
+    if not elsewhere:
         return model, arguments, named
     device = device or torch.device("cpu")
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
         copies = {id(tensor): _shape_of(tensor, device) for tensor in (*held, *given)}
     with mode:
-        model = _copied(model, copies, device)
+        model = _copied(model, copies, elsewhere[0], device)
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (arguments, dict(named)))
     return model, arguments, named
@@ -55,13 +57,13 @@ def _shape_of(tensor, device):
     return shape.requires_grad_(tensor.requires_grad)
 
 
-def _copied(model, copies, device):
+def _copied(model, copies, where, device):
     """The module with these copies of its tensors, by identity; shared ones stay shared."""
     if not isinstance(model, torch.nn.Module):
         return model
     try:
         return copy.deepcopy(model, copies)
     except Exception as error:
-        raise InputError(f"{type(model).__name__} is not on the device {device}, and cannot be "
-                         f"copied to be traced as if it were ({type(error).__name__}: {error}): "
-                         f"make it on that device") from error
+        raise InputError(f"{type(model).__name__} is on the device {where}, and cannot be copied to "
+                         f"be traced as on {device} ({type(error).__name__}: {error}): make it on "
+                         f"the device {device}") from error
