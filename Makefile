@@ -10,7 +10,7 @@
 .PHONY: demo test test-all sanitize fuzz lint bench setup clean
 
 demo: setup
-	scripts/build.sh lowtide lowtide_python lowtide_python_runtime
+	scripts/build.sh lowtide lowtide_python lowtide_python_runtime lowtide_python_fake_cuda
 	.venv/bin/python scripts/demo.py
 
 test: setup

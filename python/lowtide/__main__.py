@@ -12,6 +12,8 @@ import traceback
 
 import lowtide
 
+from . import _core, fake_cuda
+
 _SUCCESS, _FAILURE, _BAD_INPUT = 0, 1, 2
 
 
@@ -54,20 +56,44 @@ def _parser():
     capture.add_argument("--meta", action="store_true",
                          help="make model and inputs on the device meta, without memory: for "
                               "models that are larger than this machine")
+    capture.add_argument("--device", metavar="DEVICE",
+                         help="where the step is to run: cpu or cuda [where the function makes "
+                              "it]. Without a GPU, cuda is the one that --like names")
+    capture.add_argument("--like", metavar="NAME",
+                         help="estimate times by the data sheet of this device: "
+                              f"{', '.join(_core.device_names())} [cpu]")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)
     return parser
 
 
 def _capture(options):
+    if options.like is not None:
+        _core.device_rates(options.like)  # before anything takes time
+    takes_place = (options.device or "").startswith("cuda") and fake_cuda.torch_is_for_cpus()
+    if takes_place:
+        _put_in_place_of_cuda(options.like)
     part = _torch_part("lowtide.pytorch.capture")
-    with _torch_part("torch").device("meta") if options.meta else contextlib.nullcontext():
+    with contextlib.ExitStack() as where:
+        if options.meta:
+            where.enter_context(_torch_part("torch").device("meta"))
+        if takes_place:
+            where.enter_context(fake_cuda.on_host())
         model, inputs = _made_by(options.source)
-    graph = part.capture(model, inputs, name=options.name, path=options.output)
+    graph = part.capture(model, inputs, name=options.name, path=options.output,
+                         device=options.device, like=options.like)
     peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
     print(f"{graph.name}: {len(graph.ops)} ops, {len(graph.tensors)} tensors, "
           f"{lowtide.format_bytes(graph.resident_bytes)} held throughout, keep-all peak "
-          f"{lowtide.format_bytes(peak)} without workspaces. Times are estimates.")
+          f"{lowtide.format_bytes(peak)} without workspaces. Times are "
+          f"{_core.cost_origin(graph)}.")
+
+
+def _put_in_place_of_cuda(like):
+    if like is None:
+        raise lowtide.InputError(f"This PyTorch has no CUDA. Say which GPU is to stand for it: "
+                                 f"--like {', '.join(_core.device_names()[1:])}.")
+    fake_cuda.install(like)
 
 
 def _torch_part(name):

@@ -15,6 +15,7 @@ namespace py = pybind11;
 // One function per part; module.cc calls them in this order.
 void bind_errors(py::module_& module);
 void bind_graph(py::module_& module);
+void bind_cost(py::module_& module);
 void bind_plan(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_report(py::module_& module);

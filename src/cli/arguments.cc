@@ -10,6 +10,7 @@
 
 #include "base/budget.h"
 #include "base/error.h"
+#include "cost/device_rates.h"
 
 namespace lowtide::cli {
 namespace {
@@ -170,6 +171,15 @@ void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
       ->check(in_range(0, kLargest))
       ->type_name("SECONDS")
       ->group("Planning");
+}
+
+void add_like_option(CLI::App& app, std::string& name) {
+  std::vector<std::string> names;
+  for (const cost::DeviceRates& device : cost::known_devices()) names.push_back(device.name);
+  app.add_option("--like", name,
+                 fmt::format("Estimate times by a device's data sheet: {} [{}]",
+                             fmt::join(names, ", "), cost::default_rates().name))
+      ->type_name("DEVICE");
 }
 
 void add_json_flag(CLI::App& app, bool& json) {

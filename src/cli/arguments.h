@@ -55,6 +55,8 @@ void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& re
 /// --strategy, -O and --time-limit; the help names its default of `seconds`.
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
                           double seconds = planner::PlanningOptions().seconds);
+/// --like: a device of cost::known_devices(), by whose data sheet times are estimated.
+void add_like_option(CLI::App& app, std::string& name);
 /// --json: one document on standard output. Every command has it.
 void add_json_flag(CLI::App& app, bool& json);
 

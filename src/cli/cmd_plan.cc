@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
+#include "cost/roofline.h"
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
@@ -70,6 +71,7 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});
+  table.add({"times", cost::cost_origin(graph)});
   table.add({"planning time", duration(planned.seconds)});
   return table.text();
 }
@@ -161,6 +163,7 @@ int plan(const PlanArguments& arguments) {
   const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, planning);
   if (arguments.json) {
     nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
+    document["costs"] = cost::cost_origin(graph);
     document["with_more"] = to_json(more);
     print_json(document);
   } else {

@@ -35,6 +35,7 @@ Action define_compare(CLI::App& app);
 Action define_frontier(CLI::App& app);
 Action define_strategies(CLI::App& app);
 Action define_models(CLI::App& app);
+Action define_devices(CLI::App& app);
 Action define_order(CLI::App& app);
 Action define_layout(CLI::App& app);
 

@@ -17,9 +17,9 @@ namespace {
 Action refuse_without_runtime(CLI::App& app) {
   app.allow_extras();
   return []() -> int {
-    throw InputError(
-        "this lowtide was built without LibTorch: it plans, and cannot train or measure. Build it "
-        "with -DLOWTIDE_RUNTIME=ON.");
+    throw InputError("this lowtide was built without LibTorch: it plans, and cannot train, measure "
+                     "or look for devices. Build it "
+                     "with -DLOWTIDE_RUNTIME=ON.");
   };
 }
 
@@ -27,6 +27,7 @@ Action refuse_without_runtime(CLI::App& app) {
 
 Action define_train(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_profile(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_devices(CLI::App& app) { return refuse_without_runtime(app); }
 #endif
 
 namespace {
@@ -43,7 +44,8 @@ constexpr Command kCommands[] = {
     {"order", "Show the peak memory that another order of the ops saves", define_order},
     {"layout", "Give buffers with known lives the lowest offsets", define_layout},
     {"strategies", "List the planning strategies", define_strategies},
-    {"models", "List the models", define_models}};
+    {"models", "List the models", define_models},
+    {"devices", "List the devices: those here, and those that estimates know", define_devices}};
 
 /// Known before parsing, so that a parsing error is reported in the wanted form too.
 bool wants_json(int argc, char** argv) {

@@ -25,9 +25,11 @@ constexpr int kVersion = 1;
 json to_json(const OpProfile& op) {
   json allocations = json::array();
   for (const Allocation& a : op.allocations) allocations.push_back({a.bytes, a.output, a.offset});
-  return {{"microseconds", op.microseconds},
-          {"workspace_bytes", op.workspace_bytes},
-          {"allocations", std::move(allocations)}};
+  json entry = {{"microseconds", op.microseconds},
+                {"workspace_bytes", op.workspace_bytes},
+                {"allocations", std::move(allocations)}};
+  if (op.launch_microseconds > 0) entry["launch_microseconds"] = op.launch_microseconds;
+  return entry;
 }
 
 /// json::get would also accept and change fractions, booleans and numbers outside the type's range.
@@ -53,15 +55,20 @@ Allocation allocation_from(const json& entry) {
   return result;
 }
 
+double time_from(const json& value, std::string_view key) {
+  if (!value.is_number()) throw InputError(fmt::format("\"{}\" must be a number", key));
+  const auto time = value.get<double>();
+  if (std::isfinite(time) && time >= 0) return time;
+  throw InputError("times and bytes must be finite and not negative");
+}
+
 OpProfile op_from(const json& entry) {
   OpProfile op;
-  const json& time = entry.at("microseconds");
-  if (!time.is_number()) throw InputError("\"microseconds\" must be a number");
-  op.microseconds = time.get<double>();
+  op.microseconds = time_from(entry.at("microseconds"), "microseconds");
+  op.launch_microseconds =
+      time_from(entry.value("launch_microseconds", json(0)), "launch_microseconds");
   op.workspace_bytes = whole_number<Bytes>(entry.at("workspace_bytes"));
-  if (!std::isfinite(op.microseconds) || op.microseconds < 0 || op.workspace_bytes < 0) {
-    throw InputError("times and bytes must be finite and not negative");
-  }
+  if (op.workspace_bytes < 0) throw InputError("times and bytes must be finite and not negative");
   for (const json& a : entry.at("allocations")) op.allocations.push_back(allocation_from(a));
   return op;
 }
@@ -166,7 +173,7 @@ Graph priced(const Graph& graph, const Profile& profile) {
     const auto measured = profile.ops.find(profile_key(graph, id));
     op.cost_estimated = measured == profile.ops.end();
     if (op.cost_estimated) {
-      op.cost = roofline_microseconds(graph, id);
+      op.cost = roofline_microseconds(graph, id, default_rates());
     } else {
       op.cost = measured->second.microseconds;
       op.workspace_bytes = measured->second.workspace_bytes;

@@ -12,9 +12,11 @@ namespace lowtide::cost {
 
 /// The measurements of one (op, argument values, shapes, dtypes, strides).
 struct OpProfile {
-  double microseconds = 0;
+  double microseconds = 0;  ///< of the device's work
   Bytes workspace_bytes = 0;
   std::vector<Allocation> allocations;
+  double launch_microseconds =
+      0;  ///< of the host, on a device that works later than it is asked to
   bool operator==(const OpProfile&) const = default;
 };
 

@@ -1,8 +1,13 @@
 #include "cost/roofline.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
+#include <utility>
 
 #include "base/error.h"
+#include "graph/boundary.h"
 #include "ops/op_def.h"
 
 namespace lowtide::cost {
@@ -34,7 +39,7 @@ double output_elements(const Graph& graph, const Op& op) {
   return sum;
 }
 
-double flops(const Graph& graph, const Op& op) {
+double counted_flops(const Graph& graph, const Op& op) {
   const ops::OpDef* def = op.args.empty() ? nullptr : ops::find_op(op.type);
   if (def == nullptr || def->flops == nullptr) return output_elements(graph, op);
   std::vector<ops::TensorType> inputs;
@@ -48,28 +53,65 @@ double flops(const Graph& graph, const Op& op) {
   }
 }
 
+/// As GraphData::device of estimates begins.
+constexpr std::string_view kLike = "like ";
+
 }  // namespace
 
-double roofline_microseconds(const Graph& graph, OpId id, const DeviceRates& rates) {
-  if (graph.is_view_op(id)) return rates.seconds_per_view * kMicro;
-  const Op& op = graph.op(id);
-  double bytes = 0;
-  for (TensorId in : op.inputs) bytes += traffic(graph.tensor(in));
-  for (TensorId out : op.outputs) bytes += traffic(graph.tensor(out));
+double roofline_microseconds(const Work& work, const DeviceRates& rates) {
   const double seconds =
-      std::max(flops(graph, op) / rates.flops_per_second, bytes / rates.bytes_per_second);
+      std::max(work.flops / rates.flops(work.dtype), work.bytes / rates.bytes_per_second);
   return (seconds + rates.seconds_per_op) * kMicro;
 }
 
-Graph roofline_priced(const Graph& graph, const DeviceRates& rates) {
+double view_microseconds(const DeviceRates& rates) { return rates.seconds_per_view * kMicro; }
+
+DType arithmetic_dtype(const Graph& graph, const Op& op) {
+  for (const std::vector<TensorId>* ids : {&op.inputs, &op.outputs}) {
+    for (TensorId id : *ids) {
+      const std::optional<DType> dtype = graph.tensor(id).dtype;
+      if (dtype && (is_floating(*dtype) || is_complex(*dtype))) return *dtype;
+    }
+  }
+  return DType::f32;
+}
+
+double roofline_microseconds(const Graph& graph, OpId id, const DeviceRates& rates,
+                             std::optional<double> flops) {
+  if (graph.is_view_op(id)) return view_microseconds(rates);
+  const Op& op = graph.op(id);
+  Work work{.flops = flops ? *flops : counted_flops(graph, op),
+            .dtype = arithmetic_dtype(graph, op)};
+  for (TensorId in : op.inputs) work.bytes += traffic(graph.tensor(in));
+  for (TensorId out : op.outputs) work.bytes += traffic(graph.tensor(out));
+  return roofline_microseconds(work, rates);
+}
+
+Graph roofline_priced(const Graph& graph, const DeviceRates& rates,
+                      std::span<const std::optional<double>> flops) {
   GraphData data = graph.data();
   data.cost_unit = "us";
+  data.device = &rates == &default_rates() ? "" : like(rates);
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     Op& op = data.ops[static_cast<std::size_t>(id)];
-    op.cost = roofline_microseconds(graph, id, rates);
     op.cost_estimated = true;
+    if (is_boundary(op)) continue;
+    op.cost = roofline_microseconds(
+        graph, id, rates, flops.empty() ? std::nullopt : flops[static_cast<std::size_t>(id)]);
   }
   return Graph(std::move(data));
+}
+
+std::string like(const DeviceRates& rates) { return fmt::format("{}{}", kLike, rates.title); }
+
+std::string cost_origin(const Graph& graph) {
+  const std::string& device = graph.device();
+  const auto estimated = std::ranges::count_if(graph.ops(), &Op::cost_estimated);
+  if (device.starts_with(kLike)) return "estimates, " + device;
+  if (device.empty()) return estimated > 0 ? "estimates" : "given with the graph";
+  const std::string measured = "measured on " + device;
+  if (estimated == 0) return measured;
+  return fmt::format("{}, {} of {} ops estimated", measured, estimated, graph.num_ops());
 }
 
 }  // namespace lowtide::cost

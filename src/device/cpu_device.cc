@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 
+#include "base/machine_memory.h"
 #include "device/block.h"
 #include "device/device.h"
 #include "device/generator_state.h"
@@ -110,6 +111,13 @@ class CpuDevice final : public ComputeDevice {
   }
 
   void synchronize() const override {}
+
+  std::unique_ptr<WorkTimer> work_timer() const override { return clock_timer(); }
+
+  DeviceMemory memory() const override {
+    const MachineMemory memory = machine_memory();
+    return {memory.total, memory.free};
+  }
 };
 
 }  // namespace

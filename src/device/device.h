@@ -7,8 +7,14 @@
 #include <string>
 
 #include "device/allocation.h"
+#include "device/work_timer.h"
 
 namespace lowtide::device {
+
+struct DeviceMemory {
+  Bytes total = 0;
+  Bytes free = 0;  ///< for this process
+};
 
 /// The interface of a device for the executor and the profiler: memory, the requests of ops, a
 /// generator, synchronization. A new kind implements it and calls add_device().
@@ -48,6 +54,13 @@ class ComputeDevice {
 
   /// Returns when all submitted work is done.
   virtual void synchronize() const = 0;
+  /// Measures work on the device. By default with events, for a device that works later than it is
+  /// asked to.
+  virtual std::unique_ptr<WorkTimer> work_timer() const;
+
+  /// The device's memory as it is now, whoever uses it. By default as the framework's allocator
+  /// tells it; what that keeps for later requests is free.
+  virtual DeviceMemory memory() const;
 };
 
 const ComputeDevice& cpu_device();

@@ -18,7 +18,7 @@ struct Entry {
   std::string_view short_torch_name;
 };
 
-constexpr std::array<Entry, 12> kEntries{{
+constexpr std::array<Entry, 13> kEntries{{
     {DType::c128, 16, Numbers::complex, "c128", "complex128", "cdouble"},
     {DType::c64, 8, Numbers::complex, "c64", "complex64", "cfloat"},
     {DType::f64, 8, Numbers::floating, "f64", "float64", "double"},
@@ -29,6 +29,7 @@ constexpr std::array<Entry, 12> kEntries{{
     {DType::i32, 4, Numbers::whole, "i32", "int32", "int"},
     {DType::i16, 2, Numbers::whole, "i16", "int16", "short"},
     {DType::i8, 1, Numbers::whole, "i8", "int8", "char"},
+    {DType::u64, 8, Numbers::whole, "u64", "uint64", "uint64"},
     {DType::u8, 1, Numbers::whole, "u8", "uint8", "byte"},
     {DType::boolean, 1, Numbers::whole, "bool", "boolean", "bool"},
 }};

@@ -7,7 +7,21 @@
 namespace lowtide {
 
 /// `c128` and `c64` are complex: pairs of `f64` and of `f32`.
-enum class DType : std::uint8_t { c128, c64, f64, f32, f16, bf16, i64, i32, i16, i8, u8, boolean };
+enum class DType : std::uint8_t {
+  c128,
+  c64,
+  f64,
+  f32,
+  f16,
+  bf16,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u8,
+  boolean
+};
 
 /// Bytes of one element.
 int element_bytes(DType dtype);

@@ -67,9 +67,9 @@ struct Choice {
   bool tried_without = false;
 };
 
-class Search {
+class ValleySearch {
  public:
-  Search(const Instance& instance, Bytes capacity, const Guide& guide)
+  ValleySearch(const Instance& instance, Bytes capacity, const Guide& guide)
       : items_(instance.items),
         capacity_(capacity),
         guide_(guide),
@@ -417,7 +417,7 @@ class Search {
 
 Attempt search_valleys(const Instance& instance, Bytes capacity, const Guide& guide,
                        std::int64_t most_nodes, std::int64_t most_work, const Control& control) {
-  return Search(instance, capacity, guide).run(most_nodes, most_work, control);
+  return ValleySearch(instance, capacity, guide).run(most_nodes, most_work, control);
 }
 
 }  // namespace lowtide::packing

@@ -1,5 +1,7 @@
 #include "profile/op_trial.h"
 
+#include <ATen/Functions.h>
+#include <ATen/ops/from_blob.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +26,27 @@ constexpr Bytes kLargestCache = Bytes{32} << 20;
 constexpr Bytes kNeighbours = 8;
 
 using Request = device::AllocationRecorder::Request;
+using Times = device::WorkTimer::Times;
+
+/// Work of a device between two runs of an op: longer than any host takes to submit one. It is
+/// written in memory of at most a share of the device's.
+constexpr double kBusySeconds = 100e-6;
+constexpr Bytes kFewestBusyBytes = Bytes{1} << 20;
+constexpr Bytes kBusyShare = 16;
+
+double median(std::vector<double>& values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+void write_all(std::byte* data, Bytes bytes, c10::Device device) {
+  at::for_blob(data, {bytes})
+      .options(at::TensorOptions().dtype(at::kByte).device(device))
+      .target_device(device)
+      .make_tensor()
+      .fill_(1);
+}
 
 /// The request that became the storage of the result; -1 when there is none or it is larger than
 /// the graph's tensor.
@@ -81,7 +104,9 @@ class Trial {
   cost::OpProfile run() {
     record();  // the first call may do one-time setup
     cost::OpProfile profile = record();
-    profile.microseconds = time(plan(profile)) * 1e6;
+    const Times times = time(plan(profile));
+    profile.microseconds = times.work_seconds * 1e6;
+    profile.launch_microseconds = times.launch_seconds * 1e6;
     return profile;
   }
 
@@ -115,31 +140,32 @@ class Trial {
     return slots;
   }
 
-  double time(const std::vector<device::Slot>& slots) {
+  Times time(const std::vector<device::Slot>& slots) {
     device::PlannedSource source({});
     device::AllocationRecorder unordered(device_.system());
     const auto service = device_.serve(source, unordered);
     std::vector<const at::Tensor*> inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(&input);
     std::vector<at::Tensor> results;
+    const std::unique_ptr<device::WorkTimer> timer = device_.work_timer();
     const auto once = [&] {
       source.begin(slots);
-      const runtime::Stopwatch watch;
+      timer->start();
       kernel_.run(inputs, false, results);
-      device_.synchronize();
-      return watch.seconds();
+      timer->stop();
+      return timer->times();
     };
     once();  // touches the pages of outputs and workspace
     const runtime::Stopwatch all;
-    std::vector<double> seconds;
-    while (static_cast<int>(seconds.size()) < kFewestRuns ||
-           (static_cast<int>(seconds.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
+    std::vector<double> work, launches;
+    while (static_cast<int>(work.size()) < kFewestRuns ||
+           (static_cast<int>(work.size()) < kMostRuns && all.seconds() < kSecondsPerOp)) {
       room_.disturb(kNeighbours * all_bytes_);
-      seconds.push_back(once());
+      const Times times = once();
+      work.push_back(times.work_seconds);
+      launches.push_back(times.launch_seconds);
     }
-    const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::ranges::nth_element(seconds, middle);
-    return *middle;
+    return {median(work), median(launches)};
   }
 
   const Graph& graph_;
@@ -180,7 +206,22 @@ std::size_t cache_bytes() {
 }  // namespace
 
 TrialMemory::TrialMemory(const device::ComputeDevice& device)
-    : device_(device), other_(cache_bytes()) {}
+    : device_(device), other_(device.is_host_memory() ? cache_bytes() : 0) {
+  if (!device.is_host_memory()) find_work();
+}
+
+void TrialMemory::find_work() {
+  const Bytes most = device_.memory().free / kBusyShare;
+  const std::unique_ptr<device::WorkTimer> timer = device_.work_timer();
+  for (Bytes bytes = std::min(kFewestBusyBytes, most); bytes > 0; bytes *= 2) {
+    std::byte* const data = take(work_, bytes);
+    write_all(data, bytes, device_.torch_device());
+    timer->start();
+    write_all(data, bytes, device_.torch_device());
+    timer->stop();
+    if (timer->times().work_seconds >= kBusySeconds || 2 * bytes > most) return;
+  }
+}
 
 std::byte* TrialMemory::take(Room& room, Bytes bytes) {
   if (bytes > room.bytes || room.memory == nullptr) {
@@ -192,6 +233,9 @@ std::byte* TrialMemory::take(Room& room, Bytes bytes) {
 }
 
 void TrialMemory::disturb(Bytes bytes) {
+  if (work_.memory != nullptr) {
+    write_all(work_.memory.get(), work_.bytes, device_.torch_device());
+  }
   const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
 }

@@ -17,8 +17,9 @@ class TrialMemory {
   /// device has no more.
   std::byte* take_inputs(Bytes bytes) { return take(inputs_, bytes); }
   std::byte* take_rest(Bytes bytes) { return take(rest_, bytes); }
-  /// Reads and writes `bytes` other bytes (at most the last cache), as the other ops of a step do
-  /// between two runs of an op.
+  /// Does what the other ops of a step do before an op runs. Where the host works itself, reads and
+  /// writes `bytes` other bytes (at most the last cache). Else, gives the device work that takes it
+  /// longer than the host takes to submit an op, so that it does not wait for the host.
   void disturb(Bytes bytes);
 
  private:
@@ -27,10 +28,12 @@ class TrialMemory {
     Bytes bytes = 0;
   };
   std::byte* take(Room& room, Bytes bytes);
+  void find_work();
 
   const device::ComputeDevice& device_;
   Room inputs_, rest_;
-  std::vector<std::byte> other_;
+  std::vector<std::byte> other_;  ///< of the host
+  Room work_;                     ///< of a device that works late
 };
 
 /// Runs one op of an executable graph on synthetic inputs; records its allocations, and its time at

@@ -40,7 +40,9 @@ std::vector<Wanted> wanted_ops(const Graph& graph, cost::Profile& profile, Measu
 void enter(cost::Profile& profile, const std::string& key, cost::OpProfile measured) {
   const auto [entry, is_new] = profile.ops.try_emplace(key, measured);
   if (is_new) return;
-  measured.microseconds = std::min(measured.microseconds, entry->second.microseconds);
+  const cost::OpProfile& before = entry->second;
+  measured.microseconds = std::min(measured.microseconds, before.microseconds);
+  measured.launch_microseconds = std::min(measured.launch_microseconds, before.launch_microseconds);
   entry->second = std::move(measured);
 }
 

@@ -16,11 +16,12 @@ enum class Measure : std::uint8_t {
 };
 
 /// Runs each distinct op of `graph` that `measure` selects on the device, on synthetic data with
-/// the real kernels, and adds its time, workspace and allocation sequence to `profile`. Only one
-/// op's tensors exist at a time; the global generator is restored. View ops get cost 0: the
-/// executor makes views once, before the steps. When `control` stops it, it stops between two ops
-/// and keeps the results. Returns the number of measured ops. Throws InputError when the profile is
-/// of another device or the graph has no arguments, Error that names the op when an op fails.
+/// the real kernels, and adds its time, launch, workspace and allocation sequence to `profile`.
+/// Only one op's tensors exist at a time; the global generator is restored. View ops get cost 0:
+/// the executor makes views once, before the steps. When `control` stops it, it stops between two
+/// ops and keeps the results. Returns the number of measured ops. Throws InputError when the
+/// profile is of another device or the graph has no arguments, Error that names the op when an op
+/// fails.
 int profile_ops(const Graph& graph, cost::Profile& profile, const Control& control,
                 Measure measure = Measure::lacking,
                 const device::ComputeDevice& device = device::cpu_device());

@@ -39,6 +39,7 @@ c10::ScalarType scalar_type(DType dtype) {
     case DType::i32: return c10::ScalarType::Int;
     case DType::i16: return c10::ScalarType::Short;
     case DType::i8: return c10::ScalarType::Char;
+    case DType::u64: return c10::ScalarType::UInt64;
     case DType::u8: return c10::ScalarType::Byte;
     case DType::boolean: return c10::ScalarType::Bool;
   }

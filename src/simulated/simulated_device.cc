@@ -90,6 +90,10 @@ class SimulatedDevice final : public device::ComputeDevice {
     device::restore_cpu_generator(drawn_generator(), readable(state));
   }
 
+  device::DeviceMemory memory() const override {
+    return {state().memory.bytes(), state().memory.free_bytes()};
+  }
+
   void synchronize() const override {
     state().streams.finish_all();
     state().streams.drop_owners();

@@ -20,11 +20,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr std::array kNames = {
-    std::pair{DType::c64, "C64"}, std::pair{DType::f64, "F64"},     std::pair{DType::f32, "F32"},
-    std::pair{DType::f16, "F16"}, std::pair{DType::bf16, "BF16"},   std::pair{DType::i64, "I64"},
-    std::pair{DType::i32, "I32"}, std::pair{DType::i16, "I16"},     std::pair{DType::i8, "I8"},
-    std::pair{DType::u8, "U8"},   std::pair{DType::boolean, "BOOL"}};
+constexpr std::array kNames = {std::pair{DType::c64, "C64"},   std::pair{DType::f64, "F64"},
+                               std::pair{DType::f32, "F32"},   std::pair{DType::f16, "F16"},
+                               std::pair{DType::bf16, "BF16"}, std::pair{DType::i64, "I64"},
+                               std::pair{DType::i32, "I32"},   std::pair{DType::i16, "I16"},
+                               std::pair{DType::i8, "I8"},     std::pair{DType::u64, "U64"},
+                               std::pair{DType::u8, "U8"},     std::pair{DType::boolean, "BOOL"}};
 
 std::string stored_name(DType dtype) {
   const auto found =

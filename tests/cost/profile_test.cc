@@ -55,6 +55,16 @@ Graph product() {
   return Graph(std::move(data));
 }
 
+/// The same rate for every dtype.
+DeviceRates rates(double flops, double bytes, double seconds_per_op) {
+  DeviceRates device = default_rates();
+  for (auto& [dtype, rate] : device.flops_per_second) rate = flops;
+  device.bytes_per_second = bytes;
+  device.seconds_per_op = seconds_per_op;
+  device.seconds_per_view = 5e-7;
+  return device;
+}
+
 Profile sample_profile(const Graph& graph) {
   Profile profile;
   profile.device = "Abacus, 2 threads";
@@ -112,6 +122,14 @@ TEST(Profile, KeepsAnAlignmentAndGivesItToGraphs) {
 }
 
 /// It may be any file of the user's, named by mistake.
+TEST(Profile, LaunchesAreWrittenWhereThereAreAnyAndMayBeMissing) {
+  Profile profile = sample_profile(product());
+  EXPECT_THAT(format_profile(profile), Not(HasSubstr("launch")));
+  EXPECT_EQ(parse_profile(format_profile(profile)).ops.begin()->second.launch_microseconds, 0);
+  profile.ops.begin()->second.launch_microseconds = 4.5;
+  EXPECT_EQ(parse_profile(format_profile(profile)), profile);
+}
+
 TEST(Profile, NeverSaysToDeleteWhatIsNoProfile) {
   const std::string good = format_profile(sample_profile(product()));
   for (const std::string& text :
@@ -182,22 +200,22 @@ TEST(Priced, TakesMeasurementsWhereThereAreAnyAndMarksTheRest) {
   EXPECT_EQ(graph.op(1).allocations, profile.ops.begin()->second.allocations);
   EXPECT_FALSE(graph.op(1).cost_estimated);
   EXPECT_TRUE(graph.op(2).cost_estimated);
-  EXPECT_EQ(graph.op(2).cost, roofline_microseconds(bare, 2));
+  EXPECT_EQ(graph.op(2).cost, roofline_microseconds(bare, 2, default_rates()));
 }
 
 TEST(Roofline, TakesTheLargerOfArithmeticAndTrafficPlusDispatch) {
   const Graph graph = product();
   // relu reads and writes 36 bytes and computes 9 elements.
-  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, {1e9, 72e6, 1e-6, 5e-7}), 1 + 1);
-  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, {9e6, 1e12, 2e-6, 5e-7}), 1 + 2);
-  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 0, {1e9, 1e9, 2e-6, 5e-7}), 0.5);
+  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, rates(1e9, 72e6, 1e-6)), 1 + 1);
+  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 2, rates(9e6, 1e12, 2e-6)), 1 + 2);
+  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 0, rates(1e9, 1e9, 2e-6)), 0.5);
 }
 
 TEST(Roofline, CountsTheElementsOfAnOpWhoseShapesDoNotFit) {
   GraphData data = product().data();
   data.tensors[0].shape = {};
   const Graph graph(std::move(data));
-  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 1, {9e6, 1e12, 2e-6, 5e-7}), 1 + 2);
+  EXPECT_DOUBLE_EQ(roofline_microseconds(graph, 1, rates(9e6, 1e12, 2e-6)), 1 + 2);
 }
 
 TEST(Roofline, PricesAWholeGraphAsEstimates) {

@@ -9,8 +9,8 @@ import torch
 
 DTYPES = {"c128": torch.complex128, "c64": torch.complex64, "f64": torch.float64,
           "f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16, "i64": torch.int64,
-          "i32": torch.int32, "i16": torch.int16, "i8": torch.int8, "u8": torch.uint8,
-          "bool": torch.bool}
+          "i32": torch.int32, "i16": torch.int16, "i8": torch.int8,
+          "u64": torch.uint64, "u8": torch.uint8, "bool": torch.bool}
 
 
 MEMORY_FORMATS = [torch.contiguous_format, torch.preserve_format, torch.channels_last,

@@ -91,7 +91,7 @@ def test_the_wheel_has_both_parts_and_their_types(tmp_path):
                     "--no-build-isolation", "-w", tmp_path], check=True)
     wheel, = tmp_path.glob("lowtide-*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    for part in ("_core", "_runtime"):
+    for part in ("_core", "_runtime", "_fake_cuda"):
         assert any(re.fullmatch(rf"lowtide/{part}\..*so", name) for name in names)
     for name in ("py.typed", "_core.pyi", "bin/lowtide", "command.py", "pytorch/backend.py"):
         assert f"lowtide/{name}" in names

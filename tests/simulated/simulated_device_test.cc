@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
 #include "base/error.h"
@@ -53,6 +54,40 @@ TEST(SimulatedDevice, HasANameAndAPlace) {
   EXPECT_NE(installed().name().find("simulated device of 64.0 MiB"), std::string::npos)
       << installed().name();
   EXPECT_EQ(installed().torch_device(), at::Device(at::kPrivateUse1, 0));
+}
+
+/// The host's time between two events that it waited for is within that between the events, and
+/// that is within the host's time around them.
+TEST(SimulatedDevice, EventsMeasureNoLessThanTheWorkBetweenThem) {
+  using Clock = std::chrono::steady_clock;
+  const auto seconds = [](Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double>(to - from).count();
+  };
+  const at::Tensor x = on_device(at::ones({64, 64}));
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    reseed(seed);
+    const std::unique_ptr<device::WorkTimer> timer = installed().work_timer();
+    const auto before = Clock::now();
+    timer->start();
+    state().streams.finish_all();
+    const auto from = Clock::now();
+    const at::Tensor y = x.matmul(x);
+    const auto to = Clock::now();
+    timer->stop();
+    const device::WorkTimer::Times times = timer->times();
+    const auto after = Clock::now();
+    EXPECT_GE(times.work_seconds, seconds(from, to)) << seed;
+    EXPECT_LE(times.work_seconds, seconds(before, after)) << seed;
+    EXPECT_GE(times.launch_seconds, seconds(from, to)) << seed;
+    EXPECT_LE(times.launch_seconds, seconds(before, after)) << seed;
+  }
+}
+
+TEST(SimulatedDevice, KnowsItsFreeMemory) {
+  const device::DeviceMemory before = installed().memory();
+  EXPECT_EQ(before.total, Bytes{64} << 20);
+  const at::Tensor held = on_device(at::zeros({1 << 20}, at::kByte));
+  EXPECT_EQ(installed().memory().free, before.free - (1 << 20));
 }
 
 TEST(SimulatedDevice, InstallsOnce) {

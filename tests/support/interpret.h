@@ -25,6 +25,7 @@ inline c10::ScalarType torch_type(DType dtype) {
     case DType::i32: return c10::kInt;
     case DType::i16: return c10::kShort;
     case DType::i8: return c10::kChar;
+    case DType::u64: return c10::ScalarType::UInt64;
     case DType::u8: return c10::kByte;
     case DType::boolean: return c10::kBool;
   }

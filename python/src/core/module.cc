@@ -45,6 +45,7 @@ PYBIND11_MODULE(_core, module) {
 #endif
   lowtide::python::bind_errors(module);
   lowtide::python::bind_graph(module);
+  lowtide::python::bind_cost(module);
   lowtide::python::bind_plan(module);
   lowtide::python::bind_planner(module);
   lowtide::python::bind_report(module);

@@ -39,6 +39,10 @@ void bind_memory(py::module_& module) {
   define("taken_peak_bytes", [](const auto& counted) { return counted.taken.peak(); });
   define("unserved_bytes", [](const auto& counted) { return counted.unserved.now(); });
   define("unserved_peak_bytes", [](const auto& counted) { return counted.unserved.peak(); });
+  module.def("device_memory", [](const std::string& device) {
+    const device::DeviceMemory memory = device_named(device).memory();
+    return std::pair(memory.free, memory.total);  // as torch.cuda.mem_get_info has them
+  }, py::arg("device") = kCpu);
   module.def("reset_peaks", [](const std::string& device) {
     device_named(device).reset_allocation_peaks();
   }, py::arg("device") = kCpu);

@@ -5,10 +5,10 @@
 namespace lowtide::packing::allocators {
 namespace {
 
-constexpr Bytes kMiB = Bytes{1} << 20;
-constexpr Bytes kUnit = 256;
-constexpr Bytes kFirstRegion = 2 * kMiB;
-constexpr Bytes kMostWaste = 128 * kMiB;
+constexpr Bytes kRegionMiB = Bytes{1} << 20;
+constexpr Bytes kRegionUnit = 256;
+constexpr Bytes kFirstRegion = 2 * kRegionMiB;
+constexpr Bytes kMostWaste = 128 * kRegionMiB;
 
 /// The rules of TensorFlow's "best fit with coalescing" with growing memory: each region is twice
 /// as large as the one before, or larger if a request needs it. A block is split if it has twice
@@ -16,7 +16,7 @@ constexpr Bytes kMostWaste = 128 * kMiB;
 class DoublingRegions final : public Allocator {
  public:
   Block take(Bytes bytes) override {
-    bytes = align_up(bytes, kUnit);
+    bytes = align_up(bytes, kRegionUnit);
     Bytes region = next_region_;
     while (region < bytes) region *= 2;
     const Bytes before = height();

@@ -7,7 +7,7 @@
 namespace lowtide::strategy::search {
 namespace {
 
-constexpr int kRounds = 8;
+constexpr int kDescentRounds = 8;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ std::vector<remat::Event> PricedDescent::run(const std::vector<remat::Event>& st
                                              const Control& control) {
   while (!plan_.events().empty()) plan_.remove(plan_.events().back());
   for (remat::Event event : start) plan_.add(event);
-  for (int i = 0; i < kRounds && round(control); ++i) continue;
+  for (int i = 0; i < kDescentRounds && round(control); ++i) continue;
   return plan_.events();
 }
 

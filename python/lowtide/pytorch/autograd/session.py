@@ -8,6 +8,7 @@ import torch
 
 from ... import InfeasibleError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
+from ..budget.device_memory import require_device_memory
 from ..budget.memory import Memory, outside_room
 from ..budget.settings import Settings
 from ..capture import Captured
@@ -61,7 +62,7 @@ class Session:
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
-        InfeasibleError when they do not fit; then nothing is added.
+        InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
@@ -72,7 +73,8 @@ class Session:
         self._step_is_typical = False
         self._account.invalidate()
         try:
-            self.plan_for(region)
+            needed_bytes = region.block_bytes(self.plan_for(region))
+            require_device_memory(needed_bytes, captured.device, self.settings.budget)
         except BaseException:
             self.regions.remove(region)
             self._steps.forget(region)

@@ -1,7 +1,7 @@
-"""Models without memory, on PyTorch's device ``meta``.
+"""Models without memory: on PyTorch's device ``meta``, or for a device that is not here.
 
-PyTorch has other ops for that device than for one that computes, some without gradients. So they
-are traced as if they were on the CPU.
+PyTorch has other ops for ``meta`` than for a device that computes, some without gradients. So
+models are traced as if they were on the device that is to train them.
 """
 
 from __future__ import annotations
@@ -17,22 +17,30 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 
 
-def as_on_the_cpu(model: Callable, arguments: tuple,
-                  named: Mapping) -> tuple[Callable, tuple, Mapping]:
-    """Model and arguments; where one of their tensors is on ``meta``, a copy of them all, of shapes
-    and dtypes on the CPU. Raises InputError for a model that cannot be copied."""
+def as_on(device: torch.device | None, model: Callable, arguments: tuple,
+          named: Mapping) -> tuple[Callable, tuple, Mapping]:
+    """Model and arguments; where one of their tensors is not on the device, a copy of them all, of
+    shapes and dtypes there. Without a device that is the CPU, for tensors on ``meta``. Raises
+    InputError for a model that cannot be copied."""
     held = _held_by(model)
     given = [leaf for leaf in pytree.tree_leaves((arguments, dict(named)))
              if isinstance(leaf, torch.Tensor)]
-    if not any(tensor.device.type == "meta" for tensor in (*held, *given)):
+    elsewhere = [tensor.device for tensor in (*held, *given)
+                 if _is_elsewhere(tensor.device, device)]
+    if not elsewhere:
         return model, arguments, named
+    device = device or torch.device("cpu")
     with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        copies = {id(tensor): _shape_of(tensor) for tensor in (*held, *given)}
+        copies = {id(tensor): _shape_of(tensor, device) for tensor in (*held, *given)}
     with mode:
-        model = _copied(model, copies)
+        model = _copied(model, copies, elsewhere[0], device)
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (arguments, dict(named)))
     return model, arguments, named
+
+
+def _is_elsewhere(of_tensor, device):
+    return of_tensor.type == "meta" if device is None else of_tensor != device
 
 
 def _held_by(model):
@@ -41,21 +49,21 @@ def _held_by(model):
     return list(itertools.chain(model.parameters(), model.buffers()))
 
 
-def _shape_of(tensor):
-    """A tensor like it on the CPU; within a mode that gives it no memory."""
-    shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+def _shape_of(tensor, device):
+    """A tensor like it on the device; within a mode that gives it no memory."""
+    shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
     if isinstance(tensor, torch.nn.Parameter):
         return torch.nn.Parameter(shape, tensor.requires_grad)
     return shape.requires_grad_(tensor.requires_grad)
 
 
-def _copied(model, copies):
+def _copied(model, copies, where, device):
     """The module with these copies of its tensors, by identity; shared ones stay shared."""
     if not isinstance(model, torch.nn.Module):
         return model
     try:
         return copy.deepcopy(model, copies)
     except Exception as error:
-        raise InputError(f"{type(model).__name__} is on the device meta, and cannot be copied to "
-                         f"be traced as on the CPU ({type(error).__name__}: {error}): make it on "
-                         f"the CPU") from error
+        raise InputError(f"{type(model).__name__} is on the device {where}, and cannot be copied to "
+                         f"be traced as on {device} ({type(error).__name__}: {error}): make it on "
+                         f"the device {device}") from error

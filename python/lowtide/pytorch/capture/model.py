@@ -10,13 +10,14 @@ import torch
 from torch._dynamo import exc
 from torch._dynamo.backends.common import aot_autograd
 
-from ... import Graph, InputError
+from ... import Graph, InputError, _core
 from ..common.inputs import arguments_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
 from .joint import from_joint
-from .meta import as_on_the_cpu
+from .meta import as_on
+from .present_device import present_device
 from .primals import mutated_primals
 from .roofline import priced
 from .sources import describe_inputs, describe_primals
@@ -29,6 +30,8 @@ def capture(
     *,
     name: str | None = None,
     path: str | os.PathLike[str] | None = None,
+    device: str | torch.device | None = None,
+    like: str | None = None,
 ) -> Graph:
     """The training step of a model, forward and backward, as a graph that can be planned.
 
@@ -36,16 +39,24 @@ def capture(
     ``example_inputs`` a tuple or list of its arguments, a mapping of them by name, or one tensor.
     Only shapes and dtypes are looked at: nothing is computed, and the model, its gradients and the
     random numbers stay as they are. Where the model returns no loss, the gradients of its outputs
-    are inputs of the step, made by the op ``lowtide::boundary``. Costs are estimates; with ``path``
-    the graph is saved there, too. A model that this machine cannot hold is given on the device
-    ``meta``; the graph is that of the CPU.
+    are inputs of the step, made by the op ``lowtide::boundary``; with ``path`` the graph is saved
+    there, too. A model that this machine cannot hold is given on the device ``meta``.
+
+    ``device``: where the step is to run, such as ``"cuda"``, wherever the model is; without it that
+    is where the model is, or the CPU for one on ``meta``. ``like``: costs are estimates by the data
+    sheet of this device, such as ``"h100"``; without it, by the rates of a few cores of a server.
+    For a GPU that this machine lacks there is ``python -m lowtide capture --device cuda``.
 
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
-    when nothing in it needs a gradient, and for ops that cannot be planned.
+    when nothing in it needs a gradient, for ops that cannot be planned, for a device that is not
+    here and for a name of a device that is not known.
     """
     model = getattr(model, "_orig_mod", model)  # what torch.compile wrapped
     name = name or _name_of(model)
-    graph = priced(_trace(*as_on_the_cpu(model, *arguments_of(example_inputs)), name))
+    if like is not None:
+        _core.device_rates(like)  # before the work
+    to_device = None if device is None else present_device(device)
+    graph = priced(_trace(*as_on(to_device, model, *arguments_of(example_inputs)), name), like)
     if path is not None:
         graph.save(path)
     return graph
