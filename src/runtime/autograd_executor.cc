@@ -1,17 +1,22 @@
 #include "runtime/autograd_executor.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
+#include "device/graph.h"
 #include "device/replayed_draw.h"
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
@@ -97,6 +102,75 @@ void check_fits(const Tensor& expected, const at::Tensor& given, c10::Device dev
                                fmt::join(given.sizes(), "x")));
 }
 
+/// Refuses what a recording cannot hold.
+void check_recordable(const Graph& graph, const BlockMap& map,
+                      const device::ComputeDevice& device) {
+  const std::string why = device::why_no_graphs(device.torch_device());
+  if (!why.empty()) throw InputError(fmt::format("a step cannot be recorded: {}", why));
+  if (map.late_begin < map.late_end) {
+    throw InputError("a step whose results are counted as dropped cannot be recorded");
+  }
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (map.generator_states[static_cast<std::size_t>(id)] < 0) continue;
+    throw InputError(fmt::format("op \"{}\" ({}) draws random numbers and the plan runs it again, "
+                                 "which a recording cannot hold; plan a graph with random ops kept",
+                                 graph.op(id).name, graph.op(id).type));
+  }
+}
+
+/// Copies of storages, for tensors that the caller keeps; results that share one share its copy.
+class StorageCopies {
+ public:
+  at::Tensor copy_of(const at::Tensor& value) {
+    const at::Tensor& bytes = copy_of(value.storage());
+    at::Tensor copy = at::empty({0}, value.options());
+    copy.set_(bytes.storage(), value.storage_offset(), value.sizes(), value.strides());
+    copy._set_conj(value.is_conj());
+    copy._set_neg(value.is_neg());
+    return copy;
+  }
+
+ private:
+  const at::Tensor& copy_of(const c10::Storage& storage) {
+    at::Tensor& copy = copies_[storage.data()];
+    if (!copy.defined()) {
+      const at::Tensor source =
+          at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
+      source.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
+      source.unsafeGetTensorImpl()->set_sizes_contiguous(
+          {static_cast<std::int64_t>(storage.nbytes())});
+      copy = source.clone();
+    }
+    return copy;
+  }
+
+  std::map<const void*, at::Tensor> copies_;  ///< by address
+};
+
+/// At the end of its life the generator is as it was at the begin.
+class GeneratorKept {
+ public:
+  explicit GeneratorKept(const device::ComputeDevice& device)
+      : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
+    device_.save_generator(state_.data());
+  }
+  ~GeneratorKept() { device_.restore_generator(state_.data()); }
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+
+ private:
+  const device::ComputeDevice& device_;
+  std::vector<std::byte> state_;
+};
+
+/// A half of a step as it is submitted as one.
+struct RecordedHalf {
+  std::unique_ptr<device::RecordedWork> work;  ///< null: not recorded, or not valid any more
+  std::vector<const void*> addresses;          ///< of the caller's tensors that it uses
+  bool has_run = false;                        ///< op by op, so that kernels are loaded
+  StepReport report;
+};
+
 /// Kernels are already called below autograd; autocast and active Python modes must not change
 /// their results either.
 const c10::DispatchKeySet kLeftOut =
@@ -106,14 +180,19 @@ const c10::DispatchKeySet kLeftOut =
 }  // namespace
 
 struct AutogradExecutor::Impl {
-  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device)
+  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device, Launch launch)
       : graph(graph),
         plan(plan),
         device(device),
         boundary(boundary_of(graph)),
         residents(storages(graph, Kind::resident)),
-        map(map_arena(graph, plan, GeneratorStates::of(device))),
-        sections(map, device) {}
+        map(map_arena(graph, plan, GeneratorStates::of(device),
+                      launch == Launch::as_one ? Places::fixed : Places::none)),
+        sections(map, device) {
+    if (launch == Launch::one_by_one) return;
+    check_recordable(graph, map, device);
+    side.emplace(device.torch_device());
+  }
 
   void take_block();
   void take_late_section();
@@ -124,9 +203,18 @@ struct AutogradExecutor::Impl {
   const at::Tensor& result(TensorId id) const;
   at::Tensor hand_out(TensorId id) const;
   void run(std::size_t from, std::size_t to, Effects effects = Effects::happen);
+  void run_half(bool first);
+  void record(RecordedHalf& half, std::size_t from, std::size_t to);
+  void submit(const RecordedHalf& half);
+  std::vector<const void*> callers_addresses() const;
+  void make_views_of(std::span<const TensorId> wanted, bool first);
+  std::vector<at::Tensor> hand_out_results(std::span<const TensorId> wanted) const;
   std::vector<at::Tensor> run_backward(std::span<const at::Tensor> given,
                                        std::span<const TensorId> wanted);
   std::span<const TensorId> tangents() const { return graph.op(boundary).outputs; }
+  bool contains(const at::Tensor& tensor) const {
+    return sections.owner_of(tensor.data_ptr()) != nullptr;
+  }
 
   const Graph& graph;
   const Plan& plan;
@@ -140,11 +228,19 @@ struct AutogradExecutor::Impl {
   std::vector<WeakStorage> results;  ///< of the pending pass, in the order of program().results
   std::vector<TensorId> held_results;
   StepReport report;
+  std::optional<device::SideStream> side;  ///< where halves are recorded; none: they are not
+  std::array<RecordedHalf, 2> halves;
+  OpId unrecordable = kNone;
+  std::int64_t recordings = 0;
 };
 
 void AutogradExecutor::Impl::take_block() {
   sections.take();
   const SectionAddresses block = sections.addresses();
+  if (side && runner != nullptr && !runner->lies_at(block)) {
+    runner.reset();
+    for (RecordedHalf& half : halves) half.work.reset();
+  }
   if (runner != nullptr) return runner->move_to(block);
   runner = std::make_unique<ArenaRunner>(graph, plan, device, map, block,
                                          ArenaRunner::Beyond{.from_system = true});
@@ -180,7 +276,11 @@ void AutogradExecutor::Impl::find_held_results() {
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   check_fits(graph.tensor(id), tensor, device.torch_device());
-  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.tensor_data();
+  if (at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)]) {
+    *outside = tensor.tensor_data();
+  } else {
+    runner->program().placed[static_cast<std::size_t>(id)]->copy_(tensor.tensor_data());
+  }
 }
 
 /// Begins a step with these residents.
@@ -188,6 +288,7 @@ void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
   sections.give_back_late();
   take_block();
   report = {};
+  unrecordable = kNone;
   for (std::size_t i = 0; i < residents.size(); ++i) put(residents[i], given[i]);
   runner->begin();
 }
@@ -196,6 +297,74 @@ void AutogradExecutor::Impl::run(std::size_t from, std::size_t to, Effects effec
   const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
   runner->run(from, to, {}, report, effects);
   runner->finish(report);
+}
+
+/// As run(), recorded where this executor records.
+void AutogradExecutor::Impl::run_half(bool first) {
+  const Program& program = runner->program();
+  const std::size_t from = first ? 0 : program.boundary;
+  const std::size_t to = first ? program.boundary : program.runs.size();
+  if (!side) return run(from, to);
+  RecordedHalf& half = halves[first ? 0 : 1];
+  const bool is_recorded = half.work != nullptr && half.addresses == callers_addresses();
+  // A first half that was submitted as one has made no views of the caller's tensors.
+  if (!is_recorded && !first) runner->make_outside_views(0, from, report);
+  if (!half.has_run) {
+    side->run([&] { run(from, to); });
+    half.has_run = true;
+    return;
+  }
+  if (!is_recorded) record(half, from, to);
+  submit(half);
+}
+
+void AutogradExecutor::Impl::record(RecordedHalf& half, std::size_t from, std::size_t to) {
+  half.work.reset();
+  half.report = {};
+  device.synchronize();
+  side->run_apart([&] {
+    bool began = false;
+    try {
+      half.work = std::make_unique<device::RecordedWork>(device.torch_device(), [&] {
+        const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
+        began = true;
+        runner->submit(from, to, half.report);
+      });
+    } catch (const Error&) {
+      if (began) unrecordable = runner->last_op();
+      throw;
+    }
+  });
+  runner->finish(half.report);
+  half.addresses = callers_addresses();
+  ++recordings;
+}
+
+void AutogradExecutor::Impl::submit(const RecordedHalf& half) {
+  half.work->submit();
+  device.synchronize();
+  report = half.report;
+}
+
+/// Of the residents that a recording uses where the caller has them.
+std::vector<const void*> AutogradExecutor::Impl::callers_addresses() const {
+  std::vector<const void*> addresses;
+  for (TensorId id : residents) {
+    const at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)];
+    if (outside != nullptr) addresses.push_back(outside->data_ptr());
+  }
+  return addresses;
+}
+
+/// A recording makes no tensors: those that are views of what the caller brought are made here.
+void AutogradExecutor::Impl::make_views_of(std::span<const TensorId> wanted, bool first) {
+  const Program& program = runner->program();
+  const bool any = std::ranges::any_of(wanted, [&](TensorId id) {
+    const TensorId storage = graph.storage(id);
+    return storage != id && program.outside[static_cast<std::size_t>(storage)] != nullptr;
+  });
+  if (!side || !any) return;
+  runner->make_outside_views(0, first ? program.boundary : program.runs.size(), report);
 }
 
 const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
@@ -215,11 +384,24 @@ at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   return tensor_over(data, value, sections.owner_of(data));
 }
 
+/// Those of the first half, in memory that is not the block's.
+std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_results(
+    std::span<const TensorId> wanted) const {
+  StorageCopies copies;
+  std::vector<at::Tensor> results;
+  for (TensorId id : wanted) {
+    results.push_back(hand_out(id));
+    if (side && contains(results.back())) results.back() = copies.copy_of(results.back());
+  }
+  return results;
+}
+
 std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at::Tensor> given,
                                                              std::span<const TensorId> wanted) {
   take_late_section();
   for (std::size_t i = 0; i < tangents().size(); ++i) put(tangents()[i], given[i]);
-  run(runner->program().boundary, runner->program().runs.size());
+  run_half(false);
+  make_views_of(wanted, false);
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) results.push_back(hand_out(id));
   runner->forget_outside();
@@ -227,8 +409,8 @@ std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at:
 }
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan,
-                                   const device::ComputeDevice& device)
-    : impl_(std::make_unique<Impl>(graph, plan, device)) {}
+                                   const device::ComputeDevice& device, Launch launch)
+    : impl_(std::make_unique<Impl>(graph, plan, device, launch)) {}
 
 AutogradExecutor::~AutogradExecutor() = default;
 
@@ -243,10 +425,10 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   const at::NoGradGuard no_grad;
   impl.begin(residents);
   auto pass = std::make_shared<PendingPass>(impl.device);
-  impl.run(0, impl.runner->program().boundary);
+  impl.run_half(true);
+  impl.make_views_of(wanted, true);
   impl.pass = pass;
-  Forward answer{{}, ticket_of(std::move(pass))};
-  for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
+  Forward answer{impl.hand_out_results(wanted), ticket_of(std::move(pass))};
   impl.part_with_results();
   return answer;
 }
@@ -280,6 +462,33 @@ std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
   return impl.run_backward(tangents, wanted);
 }
 
+void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
+  Impl& impl = *impl_;
+  if (!idle()) throw std::logic_error("rehearse() on a block that is still needed");
+  const at::NoGradGuard no_grad;
+  impl.begin(residents);
+  const std::size_t boundary = impl.runner->program().boundary;
+  const std::size_t end = impl.runner->program().runs.size();
+  for (TensorId id : impl.tangents()) {
+    impl.runner->program().placed[static_cast<std::size_t>(id)]->zero_();
+  }
+  {
+    const GeneratorKept kept(impl.device);
+    impl.side->run([&] {
+      impl.run(0, boundary, Effects::left_out);
+      impl.run(boundary, end, Effects::left_out);
+    });
+  }
+  for (RecordedHalf& half : impl.halves) half.has_run = true;
+  impl.record(impl.halves[0], 0, boundary);
+  impl.record(impl.halves[1], boundary, end);
+  impl.runner->forget_outside();
+}
+
+OpId AutogradExecutor::unrecordable_op() const { return impl_->unrecordable; }
+
+std::int64_t AutogradExecutor::recordings() const { return impl_->recordings; }
+
 std::int64_t AutogradExecutor::ticket_size(const device::ComputeDevice& device) {
   return static_cast<std::int64_t>(ticket_words(device));
 }
@@ -302,12 +511,14 @@ void AutogradExecutor::discard() {
   impl_->runner->forget_outside();
 }
 
-bool AutogradExecutor::contains(const at::Tensor& tensor) const {
-  return impl_->sections.owner_of(tensor.data_ptr()) != nullptr;
-}
+bool AutogradExecutor::contains(const at::Tensor& tensor) const { return impl_->contains(tensor); }
 
 void AutogradExecutor::release() {
-  impl_->runner.reset();
+  if (!impl_->side) {
+    impl_->runner.reset();
+  } else if (impl_->runner != nullptr) {
+    impl_->runner->forget_outside();  // the recordings serve again where the block comes back
+  }
   impl_->sections.give_back();
 }
 
