@@ -6,11 +6,62 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <map>
+#include <mutex>
+#include <utility>
 
 #include "base/error.h"
 
 namespace lowtide::device {
 namespace {
+
+using MakeGraph = std::function<std::unique_ptr<WorkGraph>()>;
+
+struct AddedGraphs {
+  std::mutex mutex;
+  std::map<c10::DeviceType, MakeGraph> of_type;
+};
+
+AddedGraphs& added_graphs() {
+  static AddedGraphs* const added = new AddedGraphs;  // outlives objects of Python
+  return *added;
+}
+
+MakeGraph added_for(c10::DeviceType type) {
+  AddedGraphs& added = added_graphs();
+  const std::scoped_lock lock(added.mutex);
+  const auto found = added.of_type.find(type);
+  return found == added.of_type.end() ? MakeGraph() : found->second;
+}
+
+#ifdef LOWTIDE_DEVICE_GRAPHS
+
+class FrameworkGraph final : public WorkGraph {
+ public:
+  explicit FrameworkGraph(c10::DeviceType type) : graph_(at::create_graph_impl(type)) {}
+  void begin() override { graph_->capture_begin({0, 0}, at::GraphCaptureMode::ThreadLocal); }
+  void end() override { graph_->capture_end(); }
+  void submit() override { graph_->replay(); }
+
+ private:
+  std::unique_ptr<at::GraphImplInterface> graph_;
+};
+
+MakeGraph framework_graphs_for(c10::DeviceType type) {
+  if (!at::has_graph_impl(type)) return {};
+  return [type] { return std::make_unique<FrameworkGraph>(type); };
+}
+
+#else
+
+MakeGraph framework_graphs_for(c10::DeviceType) { return {}; }
+
+#endif
+
+MakeGraph graphs_for(c10::DeviceType type) {
+  MakeGraph added = added_for(type);
+  return added ? added : framework_graphs_for(type);
+}
 
 c10::Stream current_stream_of(c10::Device device) {
   return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
@@ -22,7 +73,28 @@ void order(c10::Stream first, c10::Stream second) {
   done.block(second);
 }
 
+void end_graph(WorkGraph& graph) {
+  try {
+    graph.end();
+  } catch (const c10::Error& error) {
+    throw Error(
+        fmt::format("the device cannot record this work: {}", error.what_without_backtrace()));
+  }
+}
+
 }  // namespace
+
+void add_graphs(c10::DeviceType type, MakeGraph make) {
+  AddedGraphs& added = added_graphs();
+  const std::scoped_lock lock(added.mutex);
+  added.of_type[type] = std::move(make);
+}
+
+std::string why_no_graphs(c10::Device device) {
+  if (device.is_cpu()) return "the CPU runs work at once and has no graphs of it";
+  if (graphs_for(device.type())) return "";
+  return fmt::format("this PyTorch has no graphs for the device {}", device.str());
+}
 
 SideStream::SideStream(c10::Device device)
     : stream_(c10::impl::VirtualGuardImpl(device.type()).getStreamFromGlobalPool(device)) {}
@@ -39,59 +111,19 @@ void SideStream::run_apart(const std::function<void()>& submit) const {
   submit();
 }
 
-#ifdef LOWTIDE_DEVICE_GRAPHS
-
-std::string why_no_graphs(c10::Device device) {
-  if (device.is_cpu()) return "the CPU runs work at once and has no graphs of it";
-  if (at::has_graph_impl(device.type())) return "";
-  return fmt::format("PyTorch has no graphs for the device {}", device.str());
-}
-
-struct RecordedWork::Impl {
-  std::unique_ptr<at::GraphImplInterface> graph;
-};
-
 RecordedWork::RecordedWork(c10::Device device, const std::function<void()>& submit)
-    : impl_(std::make_unique<Impl>()) {
-  impl_->graph = at::create_graph_impl(device.type());
-  // Of this thread alone: others, such as those that load data, may go on meanwhile.
-  impl_->graph->capture_begin({0, 0}, at::GraphCaptureMode::ThreadLocal);
+    : graph_(graphs_for(device.type())()) {
+  graph_->begin();
   try {
     submit();
   } catch (...) {
     try {
-      impl_->graph->capture_end();
+      graph_->end();
     } catch (const std::exception&) {  // the first error says why
     }
     throw;
   }
-  try {
-    impl_->graph->capture_end();
-  } catch (const c10::Error& error) {
-    throw Error(
-        fmt::format("the device cannot record this work: {}", error.what_without_backtrace()));
-  }
+  end_graph(*graph_);
 }
-
-void RecordedWork::submit() const { impl_->graph->replay(); }
-
-#else
-
-std::string why_no_graphs(c10::Device device) {
-  if (device.is_cpu()) return "the CPU runs work at once and has no graphs of it";
-  return "this version of PyTorch has no graphs that work on every device; 2.13 has";
-}
-
-struct RecordedWork::Impl {};
-
-RecordedWork::RecordedWork(c10::Device device, const std::function<void()>&) {
-  throw Error(why_no_graphs(device));
-}
-
-void RecordedWork::submit() const {}
-
-#endif
-
-RecordedWork::~RecordedWork() = default;
 
 }  // namespace lowtide::device

@@ -37,6 +37,12 @@ void ArenaRunner::begin() {
 
 void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& listener,
                       StepReport& report, Effects effects) {
+  submit(from, to, listener, report, effects);
+  device_.synchronize();
+}
+
+void ArenaRunner::submit(std::size_t from, std::size_t to, const ResultListener& listener,
+                         StepReport& report, Effects effects) {
   const auto service = device_.serve(source_, outside_);
   for (std::size_t i = from; i < to; ++i) {
     const Program::Run& run = program_->runs[i];
@@ -45,15 +51,6 @@ void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& li
     for (const Program::Output& output : run.outputs) {
       listener(run.action, output.tensor, *output.value);
     }
-  }
-  device_.synchronize();
-}
-
-void ArenaRunner::submit(std::size_t from, std::size_t to, StepReport& report) {
-  const auto service = device_.serve(source_, outside_);
-  for (std::size_t i = from; i < to; ++i) {
-    const Program::Run& run = program_->runs[i];
-    if (!has_its_views(run)) execute(run, report, Effects::happen);
   }
 }
 

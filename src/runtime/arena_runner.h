@@ -39,8 +39,9 @@ class ArenaRunner {
   /// an entry for each action.
   void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
            Effects effects = Effects::happen);
-  /// The same without waiting, and without times.
-  void submit(std::size_t from, std::size_t to, StepReport& report);
+  /// The same without waiting.
+  void submit(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
+              Effects effects = Effects::happen);
   /// Of those runs, executes again the ones that make views of the caller's tensors.
   void make_outside_views(std::size_t from, std::size_t to, StepReport& report);
   /// Writes the statistics of the runs since begin().

@@ -1,25 +1,22 @@
 #include "runtime/autograd_executor.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <utility>
 
 #include "base/error.h"
-#include "device/graph.h"
 #include "device/replayed_draw.h"
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
+#include "runtime/recording.h"
 #include "runtime/sections.h"
 #include "runtime/tensors.h"
 
@@ -102,51 +99,6 @@ void check_fits(const Tensor& expected, const at::Tensor& given, c10::Device dev
                                fmt::join(given.sizes(), "x")));
 }
 
-/// Refuses what a recording cannot hold.
-void check_recordable(const Graph& graph, const BlockMap& map,
-                      const device::ComputeDevice& device) {
-  const std::string why = device::why_no_graphs(device.torch_device());
-  if (!why.empty()) throw InputError(fmt::format("a step cannot be recorded: {}", why));
-  if (map.late_begin < map.late_end) {
-    throw InputError("a step whose results are counted as dropped cannot be recorded");
-  }
-  for (OpId id = 0; id < graph.num_ops(); ++id) {
-    if (map.generator_states[static_cast<std::size_t>(id)] < 0) continue;
-    throw InputError(fmt::format("op \"{}\" ({}) draws random numbers and the plan runs it again, "
-                                 "which a recording cannot hold; plan a graph with random ops kept",
-                                 graph.op(id).name, graph.op(id).type));
-  }
-}
-
-/// Copies of storages, for tensors that the caller keeps; results that share one share its copy.
-class StorageCopies {
- public:
-  at::Tensor copy_of(const at::Tensor& value) {
-    const at::Tensor& bytes = copy_of(value.storage());
-    at::Tensor copy = at::empty({0}, value.options());
-    copy.set_(bytes.storage(), value.storage_offset(), value.sizes(), value.strides());
-    copy._set_conj(value.is_conj());
-    copy._set_neg(value.is_neg());
-    return copy;
-  }
-
- private:
-  const at::Tensor& copy_of(const c10::Storage& storage) {
-    at::Tensor& copy = copies_[storage.data()];
-    if (!copy.defined()) {
-      const at::Tensor source =
-          at::empty({0}, at::TensorOptions(at::kByte).device(storage.device()));
-      source.unsafeGetTensorImpl()->set_storage_keep_dtype(storage);
-      source.unsafeGetTensorImpl()->set_sizes_contiguous(
-          {static_cast<std::int64_t>(storage.nbytes())});
-      copy = source.clone();
-    }
-    return copy;
-  }
-
-  std::map<const void*, at::Tensor> copies_;  ///< by address
-};
-
 /// At the end of its life the generator is as it was at the begin.
 class GeneratorKept {
  public:
@@ -161,14 +113,6 @@ class GeneratorKept {
  private:
   const device::ComputeDevice& device_;
   std::vector<std::byte> state_;
-};
-
-/// A half of a step as it is submitted as one.
-struct RecordedHalf {
-  std::unique_ptr<device::RecordedWork> work;  ///< null: not recorded, or not valid any more
-  std::vector<const void*> addresses;          ///< of the caller's tensors that it uses
-  bool has_run = false;                        ///< op by op, so that kernels are loaded
-  StepReport report;
 };
 
 /// Kernels are already called below autograd; autocast and active Python modes must not change
@@ -205,12 +149,11 @@ struct AutogradExecutor::Impl {
   void run(std::size_t from, std::size_t to, Effects effects = Effects::happen);
   void run_half(bool first);
   void record(RecordedHalf& half, std::size_t from, std::size_t to);
-  void submit(const RecordedHalf& half);
-  std::vector<const void*> callers_addresses() const;
+  RecordedHalf::Addresses callers_addresses() const;
   void make_views_of(std::span<const TensorId> wanted, bool first);
   std::vector<at::Tensor> hand_out_results(std::span<const TensorId> wanted) const;
-  std::vector<at::Tensor> run_backward(std::span<const at::Tensor> given,
-                                       std::span<const TensorId> wanted);
+  void take_gradients(std::span<const at::Tensor> given);
+  std::vector<at::Tensor> hand_out_gradients(std::span<const TensorId> wanted);
   std::span<const TensorId> tangents() const { return graph.op(boundary).outputs; }
   bool contains(const at::Tensor& tensor) const {
     return sections.owner_of(tensor.data_ptr()) != nullptr;
@@ -229,9 +172,7 @@ struct AutogradExecutor::Impl {
   std::vector<TensorId> held_results;
   StepReport report;
   std::optional<device::SideStream> side;  ///< where halves are recorded; none: they are not
-  std::array<RecordedHalf, 2> halves;
-  OpId unrecordable = kNone;
-  std::int64_t recordings = 0;
+  RecordedHalf first_half, second_half;
 };
 
 void AutogradExecutor::Impl::take_block() {
@@ -239,7 +180,8 @@ void AutogradExecutor::Impl::take_block() {
   const SectionAddresses block = sections.addresses();
   if (side && runner != nullptr && !runner->lies_at(block)) {
     runner.reset();
-    for (RecordedHalf& half : halves) half.work.reset();
+    first_half.reset();
+    second_half.reset();
   }
   if (runner != nullptr) return runner->move_to(block);
   runner = std::make_unique<ArenaRunner>(graph, plan, device, map, block,
@@ -288,7 +230,8 @@ void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
   sections.give_back_late();
   take_block();
   report = {};
-  unrecordable = kNone;
+  first_half.forget_refusal();
+  second_half.forget_refusal();
   for (std::size_t i = 0; i < residents.size(); ++i) put(residents[i], given[i]);
   runner->begin();
 }
@@ -299,14 +242,14 @@ void AutogradExecutor::Impl::run(std::size_t from, std::size_t to, Effects effec
   runner->finish(report);
 }
 
-/// As run(), recorded where this executor records.
+/// As run(), as one where this executor records.
 void AutogradExecutor::Impl::run_half(bool first) {
   const Program& program = runner->program();
   const std::size_t from = first ? 0 : program.boundary;
   const std::size_t to = first ? program.boundary : program.runs.size();
   if (!side) return run(from, to);
-  RecordedHalf& half = halves[first ? 0 : 1];
-  const bool is_recorded = half.work != nullptr && half.addresses == callers_addresses();
+  RecordedHalf& half = first ? first_half : second_half;
+  const bool is_recorded = half.is_for(callers_addresses());
   // A first half that was submitted as one has made no views of the caller's tensors.
   if (!is_recorded && !first) runner->make_outside_views(0, from, report);
   if (!half.has_run) {
@@ -315,40 +258,17 @@ void AutogradExecutor::Impl::run_half(bool first) {
     return;
   }
   if (!is_recorded) record(half, from, to);
-  submit(half);
+  report = half.submit(device);
 }
 
 void AutogradExecutor::Impl::record(RecordedHalf& half, std::size_t from, std::size_t to) {
-  half.work.reset();
-  half.report = {};
-  device.synchronize();
-  side->run_apart([&] {
-    bool began = false;
-    try {
-      half.work = std::make_unique<device::RecordedWork>(device.torch_device(), [&] {
-        const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
-        began = true;
-        runner->submit(from, to, half.report);
-      });
-    } catch (const Error&) {
-      if (began) unrecordable = runner->last_op();
-      throw;
-    }
-  });
-  runner->finish(half.report);
-  half.addresses = callers_addresses();
-  ++recordings;
-}
-
-void AutogradExecutor::Impl::submit(const RecordedHalf& half) {
-  half.work->submit();
-  device.synchronize();
-  report = half.report;
+  const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
+  half.record(*runner, device, *side, from, to, callers_addresses());
 }
 
 /// Of the residents that a recording uses where the caller has them.
-std::vector<const void*> AutogradExecutor::Impl::callers_addresses() const {
-  std::vector<const void*> addresses;
+RecordedHalf::Addresses AutogradExecutor::Impl::callers_addresses() const {
+  RecordedHalf::Addresses addresses;
   for (TensorId id : residents) {
     const at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)];
     if (outside != nullptr) addresses.push_back(outside->data_ptr());
@@ -396,12 +316,15 @@ std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_results(
   return results;
 }
 
-std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at::Tensor> given,
-                                                             std::span<const TensorId> wanted) {
+/// Of the results, before the second half.
+void AutogradExecutor::Impl::take_gradients(std::span<const at::Tensor> given) {
   take_late_section();
   for (std::size_t i = 0; i < tangents().size(); ++i) put(tangents()[i], given[i]);
-  run_half(false);
-  make_views_of(wanted, false);
+}
+
+/// Ends the step.
+std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_gradients(
+    std::span<const TensorId> wanted) {
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) results.push_back(hand_out(id));
   runner->forget_outside();
@@ -440,7 +363,10 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   const at::NoGradGuard no_grad;
   impl.pass->open = false;
   impl.find_held_results();
-  return impl.run_backward(tangents, wanted);
+  impl.take_gradients(tangents);
+  impl.run_half(false);
+  impl.make_views_of(wanted, false);
+  return impl.hand_out_gradients(wanted);
 }
 
 std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
@@ -459,7 +385,9 @@ std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
     impl.run(0, impl.runner->program().boundary, Effects::left_out);
   }
   impl.part_with_results();
-  return impl.run_backward(tangents, wanted);
+  impl.take_gradients(tangents);
+  impl.run(impl.runner->program().boundary, impl.runner->program().runs.size());
+  return impl.hand_out_gradients(wanted);
 }
 
 void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
@@ -479,15 +407,20 @@ void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
       impl.run(boundary, end, Effects::left_out);
     });
   }
-  for (RecordedHalf& half : impl.halves) half.has_run = true;
-  impl.record(impl.halves[0], 0, boundary);
-  impl.record(impl.halves[1], boundary, end);
+  impl.first_half.has_run = impl.second_half.has_run = true;
+  impl.record(impl.first_half, 0, boundary);
+  impl.record(impl.second_half, boundary, end);
   impl.runner->forget_outside();
 }
 
-OpId AutogradExecutor::unrecordable_op() const { return impl_->unrecordable; }
+OpId AutogradExecutor::unrecordable_op() const {
+  const OpId first = impl_->first_half.refused_op();
+  return first == kNone ? impl_->second_half.refused_op() : first;
+}
 
-std::int64_t AutogradExecutor::recordings() const { return impl_->recordings; }
+std::int64_t AutogradExecutor::recordings() const {
+  return impl_->first_half.recordings() + impl_->second_half.recordings();
+}
 
 std::int64_t AutogradExecutor::ticket_size(const device::ComputeDevice& device) {
   return static_cast<std::int64_t>(ticket_words(device));

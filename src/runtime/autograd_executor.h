@@ -86,7 +86,7 @@ class AutogradExecutor {
   /// before a step. Throws as forward(); std::logic_error when not idle. Precondition: the first
   /// half may run again, as for replay().
   void rehearse(std::span<const at::Tensor> residents);
-  /// The op at which a recording failed; kNone when none did.
+  /// The op at which a recording failed since the step began; kNone when none did.
   OpId unrecordable_op() const;
   /// How often a half was recorded so far.
   std::int64_t recordings() const;

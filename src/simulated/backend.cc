@@ -16,8 +16,8 @@
 #include "simulated/generator.h"
 #include "simulated/graph.h"
 #include "simulated/guard.h"
+#include "simulated/hardware/pinned_memory.h"
 #include "simulated/kernels.h"
-#include "simulated/pinned_memory.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {

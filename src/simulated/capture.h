@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "simulated/streams.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 

@@ -10,9 +10,9 @@
 #include "device/allocation.h"
 #include "simulated/allocator.h"
 #include "simulated/capture.h"
+#include "simulated/hardware/pinned_memory.h"
 #include "simulated/host_views.h"
 #include "simulated/late_effects.h"
-#include "simulated/pinned_memory.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {

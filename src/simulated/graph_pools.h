@@ -6,7 +6,7 @@
 #include <mutex>
 
 #include "device/allocation.h"
-#include "simulated/streams.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "simulated/memory.h"
-#include "simulated/streams.h"
+#include "simulated/hardware/memory.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 

@@ -1,6 +1,5 @@
 #include "runtime/executor.h"
 
-#include "device/graph.h"
 #include "graph/boundary.h"
 #include "runtime/autograd_executor.h"
 #include "runtime/block_map.h"
@@ -86,8 +85,6 @@ void bind_executor(py::module_& module) {
       },
       py::arg("graph"), py::arg("device") = kCpu);
   module.def("placed_bytes", &runtime::placed_bytes, py::arg("graph"));
-  module.def("why_no_graphs",
-             [](const std::string& device) { return device::why_no_graphs(c10::Device(device)); });
   py::class_<runtime::AutogradExecutor>(module, "Executor",
                                         "Runs a plan in two halves, as autograd calls them.")
       .def(py::init([](const Graph& graph, const Plan& plan, const std::string& device,

@@ -11,30 +11,16 @@ from ... import Error, InputError, _runtime
 from ..capture import Captured
 from ..capture.user_line import at_user_line
 
-#: Of ops for whose results the host waits: their values, or their sizes.
-_WAITING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-
-_REMEDY = "Leave cuda_graph out, or change that line"
-
 
 def require_recordable(captured: Captured) -> None:
-    """Raises InputError where the device has no graphs, or an op makes the host wait."""
+    """Raises InputError where the device has no graphs."""
+    if torch.device(captured.device).type == "cuda" and torch.cuda.is_available():
+        # PyTorch's interface for the graphs of all devices does not have CUDA's.
+        _runtime.add_graphs("cuda", torch.cuda.CUDAGraph)
     why = _runtime.why_no_graphs(captured.device)
     if why:
         raise InputError(f"cuda_graph=True needs a device that can record its work: {why}. Leave "
                          f"it out, or move the model to such a device")
-    for op, node in zip(captured.graph.ops, captured.nodes, strict=True):
-        if node is not None and _makes_the_host_wait(node):
-            raise InputError(f"{captured.graph.name} cannot be recorded for cuda_graph=True: the "
-                             f"host waits for what {op.type} finds{at_user_line(node)}. {_REMEDY}")
-
-
-def _makes_the_host_wait(node: torch.fx.Node) -> bool:
-    tags = set(getattr(node.target, "tags", ()))
-    takes_indices = any(isinstance(argument, (list, tuple)) and any(
-        isinstance(index, torch.fx.Node) for index in argument) for argument in node.args)
-    # An index that is a mask has a size that is not known, which no graph of a step has.
-    return bool(tags & _WAITING) and not takes_indices
 
 
 @contextlib.contextmanager
@@ -48,5 +34,5 @@ def explained(executor, captured: Captured) -> Iterator[None]:
             raise
         node = captured.nodes[op]
         where = "" if node is None else at_user_line(node)
-        raise Error(f"{captured.graph.name} cannot be recorded for cuda_graph=True: {error}{where}. "
-                    f"{_REMEDY}") from None
+        raise Error(f"{captured.graph.name} cannot be recorded for cuda_graph=True: "
+                    f"{error}{where}. Leave cuda_graph out, or change that line") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -37,9 +37,10 @@ class Region:
                  after_bytes: int = 0):
         self.captured = captured
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
-        measured = measure(captured.graph, captured.device, settings)
         if settings.cuda_graph:
             require_recordable(captured)
+        measured = measure(captured.graph, captured.device, settings)
+        if settings.cuda_graph:
             measured = measured.with_random_ops_kept()
         self._results = DroppedResults(captured, measured, keep_all_bytes(measured),
                                        any_dropped=not settings.cuda_graph)
@@ -177,9 +178,8 @@ class Region:
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
-            residents = [known[position] if constant is None else constant
-                         for position, constant in self._residents]
-            found = self._idle(plan).replay(ticket, residents, tangents, self._backward_wanted)
+            found = self._idle(plan).replay(ticket, self._given(known), tangents,
+                                            self._backward_wanted)
         return self._gradients(found, True)
 
     def require_replayable(self) -> None:
@@ -197,7 +197,8 @@ class Region:
             executor.discard()
             executor.release()
 
-    def _given(self, primals: Sequence) -> list[torch.Tensor]:
+    def _given(self, primals: Sequence | Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+        """The residents, of primals by position."""
         return [primals[position] if constant is None else constant
                 for position, constant in self._residents]
 

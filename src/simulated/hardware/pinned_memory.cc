@@ -1,4 +1,4 @@
-#include "simulated/pinned_memory.h"
+#include "simulated/hardware/pinned_memory.h"
 
 #include <c10/core/impl/alloc_cpu.h>
 
