@@ -36,6 +36,12 @@ Graph with_after_bytes(const Graph& graph, Bytes bytes) {
   return Graph(std::move(data));
 }
 
+Graph with_random_ops_kept(const Graph& graph) {
+  GraphData data = graph.data();
+  for (Op& op : data.ops) op.recomputable = op.recomputable && !op.random;
+  return Graph(std::move(data));
+}
+
 std::vector<TensorId> droppable_results(const Graph& graph) {
   std::vector<TensorId> results;
   const OpId boundary = find_boundary(graph);

@@ -11,6 +11,10 @@ namespace lowtide {
 /// step.
 Graph with_after_bytes(const Graph& graph, Bytes bytes);
 
+/// The same graph with no random op recomputable, for a program that cannot set the generator back
+/// while the step runs.
+Graph with_random_ops_kept(const Graph& graph);
+
 /// Storages of results of the first half (graph/boundary.h) that a caller may drop before the
 /// second half: neither an op after the boundary nor an op that may run again there reads them.
 std::vector<TensorId> droppable_results(const Graph& graph);

@@ -53,6 +53,12 @@ void ArenaRunner::begin() {
 
 void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& listener,
                       StepReport& report, Effects effects) {
+  submit(from, to, listener, report, effects);
+  device_.synchronize();
+}
+
+void ArenaRunner::submit(std::size_t from, std::size_t to, const ResultListener& listener,
+                         StepReport& report, Effects effects) {
   const auto service = device_.serve(source_, outside_);
   for (std::size_t i = from; i < to; ++i) {
     const Program::Run& run = program_->runs[i];
@@ -62,7 +68,13 @@ void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& li
       listener(run.action, output.tensor, *output.value);
     }
   }
-  device_.synchronize();
+}
+
+void ArenaRunner::make_outside_views(std::size_t from, std::size_t to, StepReport& report) {
+  for (std::size_t i = from; i < to; ++i) {
+    const Program::Run& run = program_->runs[i];
+    if (run.view && run.outside) execute(run, report, Effects::happen);
+  }
 }
 
 void ArenaRunner::finish(StepReport& report) const {
@@ -89,6 +101,7 @@ bool ArenaRunner::has_its_views(const Program::Run& run) {
 
 void ArenaRunner::execute(const Program::Run& run, StepReport& report, Effects effects) {
   const Stopwatch watch;
+  last_op_ = run.op;
   const bool withhold = run.withhold_mutated || effects == Effects::left_out;
   source_.begin(run.slots);
   if (is_laid_out_otherwise(run, withhold)) source_.stray();

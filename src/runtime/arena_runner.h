@@ -39,12 +39,20 @@ class ArenaRunner {
   /// an entry for each action.
   void run(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
            Effects effects = Effects::happen);
+  /// The same without waiting.
+  void submit(std::size_t from, std::size_t to, const ResultListener& listener, StepReport& report,
+              Effects effects = Effects::happen);
+  /// Of those runs, executes again the ones that make views of the caller's tensors.
+  void make_outside_views(std::size_t from, std::size_t to, StepReport& report);
   /// Writes the statistics of the runs since begin().
   void finish(StepReport& report) const;
   /// Releases the caller's tensors and their views.
   void forget_outside();
 
   bool in_block(const at::Tensor& tensor) const;
+  bool lies_at(const SectionAddresses& block) const { return block == block_; }
+  /// The op of the last run that was begun.
+  OpId last_op() const { return last_op_; }
 
   Program& program() { return *program_; }
   const BlockMap& map() const { return map_; }
@@ -70,6 +78,7 @@ class ArenaRunner {
   device::AllocationRecorder outside_;
   device::PlannedSource source_;
   std::vector<std::byte> present_state_;
+  OpId last_op_ = kNone;
   std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
 };
 

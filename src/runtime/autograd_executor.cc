@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "device/replayed_draw.h"
 #include "graph/boundary.h"
 #include "runtime/arena_runner.h"
+#include "runtime/recording.h"
 #include "runtime/sections.h"
 #include "runtime/tensors.h"
 
@@ -97,6 +99,22 @@ void check_fits(const Tensor& expected, const at::Tensor& given, c10::Device dev
                                fmt::join(given.sizes(), "x")));
 }
 
+/// At the end of its life the generator is as it was at the begin.
+class GeneratorKept {
+ public:
+  explicit GeneratorKept(const device::ComputeDevice& device)
+      : device_(device), state_(static_cast<std::size_t>(device.generator_state_bytes())) {
+    device_.save_generator(state_.data());
+  }
+  ~GeneratorKept() { device_.restore_generator(state_.data()); }
+  GeneratorKept(const GeneratorKept&) = delete;
+  GeneratorKept& operator=(const GeneratorKept&) = delete;
+
+ private:
+  const device::ComputeDevice& device_;
+  std::vector<std::byte> state_;
+};
+
 /// Kernels are already called below autograd; autocast and active Python modes must not change
 /// their results either.
 const c10::DispatchKeySet kLeftOut =
@@ -106,14 +124,19 @@ const c10::DispatchKeySet kLeftOut =
 }  // namespace
 
 struct AutogradExecutor::Impl {
-  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device)
+  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device, Launch launch)
       : graph(graph),
         plan(plan),
         device(device),
         boundary(boundary_of(graph)),
         residents(storages(graph, Kind::resident)),
-        map(map_arena(graph, plan, GeneratorStates::of(device))),
-        sections(map, device) {}
+        map(map_arena(graph, plan, GeneratorStates::of(device),
+                      launch == Launch::as_one ? Places::fixed : Places::none)),
+        sections(map, device) {
+    if (launch == Launch::one_by_one) return;
+    check_recordable(graph, map, device);
+    side.emplace(device.torch_device());
+  }
 
   void take_block();
   void take_late_section();
@@ -124,9 +147,17 @@ struct AutogradExecutor::Impl {
   const at::Tensor& result(TensorId id) const;
   at::Tensor hand_out(TensorId id) const;
   void run(std::size_t from, std::size_t to, Effects effects = Effects::happen);
-  std::vector<at::Tensor> run_backward(std::span<const at::Tensor> given,
-                                       std::span<const TensorId> wanted);
+  void run_half(bool first);
+  void record(RecordedHalf& half, std::size_t from, std::size_t to);
+  RecordedHalf::Addresses callers_addresses() const;
+  void make_views_of(std::span<const TensorId> wanted, bool first);
+  std::vector<at::Tensor> hand_out_results(std::span<const TensorId> wanted) const;
+  void take_gradients(std::span<const at::Tensor> given);
+  std::vector<at::Tensor> hand_out_gradients(std::span<const TensorId> wanted);
   std::span<const TensorId> tangents() const { return graph.op(boundary).outputs; }
+  bool contains(const at::Tensor& tensor) const {
+    return sections.owner_of(tensor.data_ptr()) != nullptr;
+  }
 
   const Graph& graph;
   const Plan& plan;
@@ -140,11 +171,18 @@ struct AutogradExecutor::Impl {
   std::vector<WeakStorage> results;  ///< of the pending pass, in the order of program().results
   std::vector<TensorId> held_results;
   StepReport report;
+  std::optional<device::SideStream> side;  ///< where halves are recorded; none: they are not
+  RecordedHalf first_half, second_half;
 };
 
 void AutogradExecutor::Impl::take_block() {
   sections.take();
   const SectionAddresses block = sections.addresses();
+  if (side && runner != nullptr && !runner->lies_at(block)) {
+    runner.reset();
+    first_half.reset();
+    second_half.reset();
+  }
   if (runner != nullptr) return runner->move_to(block);
   runner = std::make_unique<ArenaRunner>(graph, plan, device, map, block,
                                          ArenaRunner::Beyond{.from_system = true});
@@ -180,7 +218,11 @@ void AutogradExecutor::Impl::find_held_results() {
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   check_fits(graph.tensor(id), tensor, device.torch_device());
-  *runner->program().outside[static_cast<std::size_t>(id)] = tensor.tensor_data();
+  if (at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)]) {
+    *outside = tensor.tensor_data();
+  } else {
+    runner->program().placed[static_cast<std::size_t>(id)]->copy_(tensor.tensor_data());
+  }
 }
 
 /// Begins a step with these residents.
@@ -188,6 +230,8 @@ void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
   sections.give_back_late();
   take_block();
   report = {};
+  first_half.forget_refusal();
+  second_half.forget_refusal();
   for (std::size_t i = 0; i < residents.size(); ++i) put(residents[i], given[i]);
   runner->begin();
 }
@@ -196,6 +240,51 @@ void AutogradExecutor::Impl::run(std::size_t from, std::size_t to, Effects effec
   const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
   runner->run(from, to, {}, report, effects);
   runner->finish(report);
+}
+
+/// As run(), as one where this executor records.
+void AutogradExecutor::Impl::run_half(bool first) {
+  const Program& program = runner->program();
+  const std::size_t from = first ? 0 : program.boundary;
+  const std::size_t to = first ? program.boundary : program.runs.size();
+  if (!side) return run(from, to);
+  RecordedHalf& half = first ? first_half : second_half;
+  const bool is_recorded = half.is_for(callers_addresses());
+  // A first half that was submitted as one has made no views of the caller's tensors.
+  if (!is_recorded && !first) runner->make_outside_views(0, from, report);
+  if (!half.has_run) {
+    side->run([&] { run(from, to); });
+    half.has_run = true;
+    return;
+  }
+  if (!is_recorded) record(half, from, to);
+  report = half.submit(device);
+}
+
+void AutogradExecutor::Impl::record(RecordedHalf& half, std::size_t from, std::size_t to) {
+  const c10::impl::ExcludeDispatchKeyGuard guard(kLeftOut);
+  half.record(*runner, device, *side, from, to, callers_addresses());
+}
+
+/// Of the residents that a recording uses where the caller has them.
+RecordedHalf::Addresses AutogradExecutor::Impl::callers_addresses() const {
+  RecordedHalf::Addresses addresses;
+  for (TensorId id : residents) {
+    const at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)];
+    if (outside != nullptr) addresses.push_back(outside->data_ptr());
+  }
+  return addresses;
+}
+
+/// A recording makes no tensors: those that are views of what the caller brought are made here.
+void AutogradExecutor::Impl::make_views_of(std::span<const TensorId> wanted, bool first) {
+  const Program& program = runner->program();
+  const bool any = std::ranges::any_of(wanted, [&](TensorId id) {
+    const TensorId storage = graph.storage(id);
+    return storage != id && program.outside[static_cast<std::size_t>(storage)] != nullptr;
+  });
+  if (!side || !any) return;
+  runner->make_outside_views(0, first ? program.boundary : program.runs.size(), report);
 }
 
 const at::Tensor& AutogradExecutor::Impl::result(TensorId id) const {
@@ -215,11 +304,27 @@ at::Tensor AutogradExecutor::Impl::hand_out(TensorId id) const {
   return tensor_over(data, value, sections.owner_of(data));
 }
 
-std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at::Tensor> given,
-                                                             std::span<const TensorId> wanted) {
+/// Those of the first half, in memory that is not the block's.
+std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_results(
+    std::span<const TensorId> wanted) const {
+  StorageCopies copies;
+  std::vector<at::Tensor> results;
+  for (TensorId id : wanted) {
+    results.push_back(hand_out(id));
+    if (side && contains(results.back())) results.back() = copies.copy_of(results.back());
+  }
+  return results;
+}
+
+/// Of the results, before the second half.
+void AutogradExecutor::Impl::take_gradients(std::span<const at::Tensor> given) {
   take_late_section();
   for (std::size_t i = 0; i < tangents().size(); ++i) put(tangents()[i], given[i]);
-  run(runner->program().boundary, runner->program().runs.size());
+}
+
+/// Ends the step.
+std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_gradients(
+    std::span<const TensorId> wanted) {
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) results.push_back(hand_out(id));
   runner->forget_outside();
@@ -227,8 +332,8 @@ std::vector<at::Tensor> AutogradExecutor::Impl::run_backward(std::span<const at:
 }
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan,
-                                   const device::ComputeDevice& device)
-    : impl_(std::make_unique<Impl>(graph, plan, device)) {}
+                                   const device::ComputeDevice& device, Launch launch)
+    : impl_(std::make_unique<Impl>(graph, plan, device, launch)) {}
 
 AutogradExecutor::~AutogradExecutor() = default;
 
@@ -243,10 +348,10 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   const at::NoGradGuard no_grad;
   impl.begin(residents);
   auto pass = std::make_shared<PendingPass>(impl.device);
-  impl.run(0, impl.runner->program().boundary);
+  impl.run_half(true);
+  impl.make_views_of(wanted, true);
   impl.pass = pass;
-  Forward answer{{}, ticket_of(std::move(pass))};
-  for (TensorId id : wanted) answer.results.push_back(impl.hand_out(id));
+  Forward answer{impl.hand_out_results(wanted), ticket_of(std::move(pass))};
   impl.part_with_results();
   return answer;
 }
@@ -258,7 +363,10 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   const at::NoGradGuard no_grad;
   impl.pass->open = false;
   impl.find_held_results();
-  return impl.run_backward(tangents, wanted);
+  impl.take_gradients(tangents);
+  impl.run_half(false);
+  impl.make_views_of(wanted, false);
+  return impl.hand_out_gradients(wanted);
 }
 
 std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
@@ -277,7 +385,41 @@ std::vector<at::Tensor> AutogradExecutor::replay(const at::Tensor& ticket,
     impl.run(0, impl.runner->program().boundary, Effects::left_out);
   }
   impl.part_with_results();
-  return impl.run_backward(tangents, wanted);
+  impl.take_gradients(tangents);
+  impl.run(impl.runner->program().boundary, impl.runner->program().runs.size());
+  return impl.hand_out_gradients(wanted);
+}
+
+void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
+  Impl& impl = *impl_;
+  if (!idle()) throw std::logic_error("rehearse() on a block that is still needed");
+  const at::NoGradGuard no_grad;
+  impl.begin(residents);
+  const std::size_t boundary = impl.runner->program().boundary;
+  const std::size_t end = impl.runner->program().runs.size();
+  for (TensorId id : impl.tangents()) {
+    impl.runner->program().placed[static_cast<std::size_t>(id)]->zero_();
+  }
+  {
+    const GeneratorKept kept(impl.device);
+    impl.side->run([&] {
+      impl.run(0, boundary, Effects::left_out);
+      impl.run(boundary, end, Effects::left_out);
+    });
+  }
+  impl.first_half.has_run = impl.second_half.has_run = true;
+  impl.record(impl.first_half, 0, boundary);
+  impl.record(impl.second_half, boundary, end);
+  impl.runner->forget_outside();
+}
+
+OpId AutogradExecutor::unrecordable_op() const {
+  const OpId first = impl_->first_half.refused_op();
+  return first == kNone ? impl_->second_half.refused_op() : first;
+}
+
+std::int64_t AutogradExecutor::recordings() const {
+  return impl_->first_half.recordings() + impl_->second_half.recordings();
 }
 
 std::int64_t AutogradExecutor::ticket_size(const device::ComputeDevice& device) {
@@ -302,12 +444,14 @@ void AutogradExecutor::discard() {
   impl_->runner->forget_outside();
 }
 
-bool AutogradExecutor::contains(const at::Tensor& tensor) const {
-  return impl_->sections.owner_of(tensor.data_ptr()) != nullptr;
-}
+bool AutogradExecutor::contains(const at::Tensor& tensor) const { return impl_->contains(tensor); }
 
 void AutogradExecutor::release() {
-  impl_->runner.reset();
+  if (!impl_->side) {
+    impl_->runner.reset();
+  } else if (impl_->runner != nullptr) {
+    impl_->runner->forget_outside();  // the recordings serve again where the block comes back
+  }
   impl_->sections.give_back();
 }
 

@@ -30,14 +30,25 @@ namespace lowtide::runtime {
 /// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents
 /// suffice to run it again: so a pending pass may be dropped, or used more than once.
 ///
+/// With Launch::as_one, each half is recorded in its second run and submitted as one from then on
+/// (device/graph.h). What the caller has at other addresses in each step is copied to and from
+/// fixed places in the block: inputs, gradients of results, and results, which get their own memory
+/// outside. Where the block or another resident has moved, the halves are recorded again.
+///
 /// Results equal those of keep-all bit for bit, as with Executor. Not thread-safe.
 class AutogradExecutor {
  public:
+  /// How the device gets the ops of a half: one by one, or as one recording of them.
+  enum class Launch : std::uint8_t { one_by_one, as_one };
+
   /// `graph` must be executable and profiled, `plan` verified and laid out; both, and the device,
   /// must outlive the executor. Throws InputError when the graph has no boundary or an op cannot
-  /// run as planned.
+  /// run as planned; with Launch::as_one also when the device cannot record, when results are
+  /// counted as dropped, and when the plan runs a random op again, for which the generator's state
+  /// would have to be set within a recording.
   AutogradExecutor(const Graph& graph, const Plan& plan,
-                   const device::ComputeDevice& device = device::cpu_device());
+                   const device::ComputeDevice& device = device::cpu_device(),
+                   Launch launch = Launch::one_by_one);
   ~AutogradExecutor();
   AutogradExecutor(const AutogradExecutor&) = delete;
   AutogradExecutor& operator=(const AutogradExecutor&) = delete;
@@ -69,6 +80,16 @@ class AutogradExecutor {
                                  std::span<const at::Tensor> tangents,
                                  std::span<const TensorId> wanted);
   static std::int64_t ticket_size(const device::ComputeDevice& device = device::cpu_device());
+
+  /// With Launch::as_one: runs both halves without effects on the caller's tensors and the
+  /// generator, with gradients of zero, and records them. So what cannot be recorded is known
+  /// before a step. Throws as forward(); std::logic_error when not idle. Precondition: the first
+  /// half may run again, as for replay().
+  void rehearse(std::span<const at::Tensor> residents);
+  /// The op at which a recording failed since the step began; kNone when none did.
+  OpId unrecordable_op() const;
+  /// How often a half was recorded so far.
+  std::int64_t recordings() const;
 
   /// The storages of results that the caller still held when the last backward() began.
   const std::vector<TensorId>& held_results() const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "graph/boundary.h"
 #include "layout/sections.h"
 
 namespace lowtide::runtime {
@@ -50,7 +51,47 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, const Generator
   map.end = map.arena + plan.layout.value().arena_bytes - graph.resident_bytes();
 }
 
+/// Whether the bytes are those of the elements, each once.
+bool is_dense(const Tensor& tensor) { return tensor.bytes == element_bytes(tensor); }
+
+bool is_written(const Graph& graph, TensorId storage) {
+  return std::ranges::any_of(graph.ops(), [&](const Op& op) {
+    return std::ranges::any_of(op.mutates, [&](int position) {
+      return graph.storage(op.inputs[static_cast<std::size_t>(position)]) == storage;
+    });
+  });
+}
+
+/// Appends the places as the last section.
+void place_callers_tensors(const Graph& graph, BlockMap& map) {
+  map.end = align_up(map.end, graph.alignment());
+  const Bytes begin = map.end;
+  map.foreign.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    const bool foreign = is_foreign(tensor);
+    if (!foreign && !has_place(graph, id)) continue;
+    (foreign ? map.foreign : map.residents)[static_cast<std::size_t>(id)] = map.end;
+    map.end += align_up(element_bytes(tensor), graph.alignment());
+  }
+  if (begin > 0 && begin < map.end) map.cuts.push_back(begin);
+}
+
 }  // namespace
+
+bool has_place(const Graph& graph, TensorId resident) {
+  const Tensor& tensor = graph.tensor(resident);
+  const bool is_brought = tensor.role == Role::input || tensor.role == Role::target;
+  return tensor.kind == Kind::resident && tensor.alias_of == kNone && is_brought &&
+         is_dense(tensor) && !is_written(graph, resident);
+}
+
+Bytes placed_bytes(const Graph& graph) {
+  BlockMap map;
+  map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
+  place_callers_tensors(graph, map);
+  return map.end;
+}
 
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes) {
@@ -66,7 +107,8 @@ BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& 
   return map;
 }
 
-BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states) {
+BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states,
+                   Places places) {
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   place_rest(graph, plan, 0, states, 0, map);
@@ -76,6 +118,7 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& 
     map.late_end = map.cuts.empty() ? map.end : map.cuts.front();
     if (map.arena > 0) map.cuts.insert(map.cuts.begin(), map.arena);
   }
+  if (places == Places::fixed) place_callers_tensors(graph, map);
   return map;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "device/device.h"
@@ -26,6 +27,9 @@ struct BlockMap {
   /// The section that replaces results in the caller's memory after they are dropped
   /// (graph/handed_out.h); empty without such results.
   Bytes late_begin = 0, late_end = 0;
+  /// By tensor: the place of a foreign value (graph/boundary.h) that has one in the block; -1, or
+  /// empty, for none.
+  std::vector<Bytes> foreign = {};
 };
 
 /// How saved states of a device's generator are kept.
@@ -43,9 +47,20 @@ struct GeneratorStates {
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes);
 
+/// Whether tensors that the caller has at other addresses in each step have places in the block,
+/// where they are copied to or from: inputs, foreign values.
+enum class Places : std::uint8_t { none, fixed };
+
 /// The same without residents and reserve, for a step whose residents are in the caller's memory,
 /// with the sections of the plan's layout. The bytes before the arena belong to its first section,
-/// unless that one replaces results.
-BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states);
+/// unless that one replaces results. The places are a section of their own, the last.
+BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& states,
+                   Places places = Places::none);
+
+/// Whether a resident has a place of its own among fixed ones: one that each call brings, that the
+/// step does not write, and whose elements each have bytes of their own.
+bool has_place(const Graph& graph, TensorId resident);
+/// The bytes of all fixed places.
+Bytes placed_bytes(const Graph& graph);
 
 }  // namespace lowtide::runtime

@@ -32,8 +32,10 @@ struct Sizes {
 
 class Compiler {
  public:
-  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map, const SectionAddresses& block)
-      : graph_(graph),
+  Compiler(const Graph& graph, const Plan& plan, const BlockMap& map, const SectionAddresses& block,
+           c10::Device device)
+      : device_(device),
+        graph_(graph),
         plan_(plan),
         map_(map),
         block_(block),
@@ -43,10 +45,10 @@ class Compiler {
         counted_(counted_results(graph)),
         live_bytes_(graph.resident_bytes()) {}
 
-  std::unique_ptr<Program> compile(c10::Device device) {
-    program_->kernels = bind_kernels(graph_, plan_, device);
+  std::unique_ptr<Program> compile() {
+    program_->kernels = bind_kernels(graph_, plan_, device_);
     reserve();
-    place_residents(device);
+    place_residents();
     for (std::size_t a = 0; a < plan_.actions.size(); ++a) {
       act(static_cast<std::int32_t>(a));
       program_->memory.push_back(live_bytes_);
@@ -63,11 +65,11 @@ class Compiler {
     program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs);
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
     program_->handed = program_->ends;
-    program_->outside.assign(at(graph_.num_tensors()), nullptr);
+    program_->outside = program_->placed = program_->ends;
     program_->host_states.resize(static_cast<std::size_t>(map_.host_state_bytes));
   }
 
-  void place_residents(c10::Device device) {
+  void place_residents() {
     program_->values.resize(at(graph_.num_tensors()));
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       const Tensor& tensor = graph_.tensor(id);
@@ -79,7 +81,8 @@ class Compiler {
         continue;
       }
       offset_[at(id)] = offset;
-      program_->values[at(id)] = tensor_over(block_.at(offset), tensor, device);
+      program_->values[at(id)] = tensor_over(block_.at(offset), tensor, device_);
+      program_->placed[at(id)] = &program_->values[at(id)];
     }
   }
 
@@ -105,8 +108,18 @@ class Compiler {
     for (TensorId out : boundary.outputs) {
       program_->values.emplace_back();
       program_->ends[at(out)] = &program_->values.back();
-      program_->outside[at(out)] = &program_->values.back();
+      if (has_fixed_place(out)) {
+        program_->values.back() =
+            tensor_over(block_.at(map_.foreign[at(out)]), graph_.tensor(out), device_);
+        program_->placed[at(out)] = &program_->values.back();
+      } else {
+        program_->outside[at(out)] = &program_->values.back();
+      }
     }
+  }
+
+  bool has_fixed_place(TensorId storage) const {
+    return !map_.foreign.empty() && map_.foreign[at(storage)] >= 0;
   }
 
   void add_result(TensorId storage) {
@@ -121,7 +134,8 @@ class Compiler {
 
   /// Whether this is a value in the caller's memory.
   bool is_outside(TensorId storage) const {
-    return counted_[at(storage)] || is_foreign(graph_.tensor(storage));
+    return (counted_[at(storage)] || is_foreign(graph_.tensor(storage))) &&
+           !has_fixed_place(storage);
   }
 
   void release(TensorId storage) {
@@ -187,7 +201,10 @@ class Compiler {
       require_free(op, placement, offset);
       (placement.workspace ? workspace : offset_[at(placement.index)]) = offset;
     }
-    for (TensorId out : op.outputs) live_bytes_ += graph_.tensor(out).bytes;
+    for (TensorId out : op.outputs) {
+      live_bytes_ += graph_.tensor(out).bytes;
+      if (has_fixed_place(out)) offset_[at(out)] = map_.foreign[at(out)];
+    }
     return workspace;
   }
 
@@ -218,7 +235,8 @@ class Compiler {
         slot.offset = workspace + allocation.offset;
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
-        slot.bytes = graph_.tensor(out).bytes;
+        slot.bytes =
+            has_fixed_place(out) ? element_bytes(graph_.tensor(out)) : graph_.tensor(out).bytes;
         slot.offset = offset_[at(out)];
         slot.beyond = is_outside(out);
       }
@@ -249,6 +267,7 @@ class Compiler {
     return std::span(program_->outputs).subspan(begin);
   }
 
+  c10::Device device_;
   const Graph& graph_;
   const Plan& plan_;
   const BlockMap& map_;
@@ -312,7 +331,7 @@ void Program::move(const BlockMap& map, const SectionAddresses& from, const Sect
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
                                  const SectionAddresses& block, c10::Device device) {
   check_profiled(graph, plan);
-  return Compiler(graph, plan, map, block).compile(device);
+  return Compiler(graph, plan, map, block, device).compile();
 }
 
 }  // namespace lowtide::runtime

@@ -66,6 +66,8 @@ struct Program {
   std::vector<Result> results;
   /// By storage: the entry for the caller's tensor; null for a storage in the block.
   std::vector<at::Tensor*> outside;
+  /// By storage: the tensor of the block to which the caller's is copied; null without one.
+  std::vector<at::Tensor*> placed;
 
   std::vector<std::unique_ptr<const Kernel>> kernels;  ///< by op
   std::vector<const at::Tensor*> inputs;
@@ -86,9 +88,9 @@ std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, cons
 /// Resolves a verified plan of runs and frees with a layout to addresses in a block. Residents
 /// without a place in `map` and outputs of a boundary are outside: the caller assigns their tensors
 /// to the entries in `outside`. Foreign results (is_foreign()) and counted results
-/// (counted_results()) are outside too, new in each step. Throws InputError for an op that was not
-/// profiled, and for a plan that uses the results' section before they are gone, or the results
-/// afterwards.
+/// (counted_results()) are outside too, new in each step, unless `map` has places for them. Throws
+/// InputError for an op that was not profiled, and for a plan that uses the results' section before
+/// they are gone, or the results afterwards.
 std::unique_ptr<Program> compile(const Graph& graph, const Plan& plan, const BlockMap& map,
                                  const SectionAddresses& block, c10::Device device);
 

@@ -2,8 +2,11 @@
 
 #include <cstring>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
+#include "simulated/capture.h"
+#include "simulated/graph_pools.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {
@@ -13,25 +16,35 @@ thread_local device::MemorySource* device_source = nullptr;
 
 void release_on_device(void* data) { state().memory.release(data); }
 
-/// Blocks of the device's own memory, for the thread's current stream.
+/// Blocks of the device's own memory, for the thread's current stream; of a captured stream, of the
+/// graph's pool.
 class OwnMemory final : public device::MemorySource {
  public:
   Grant allocate(std::size_t bytes) override {
     state().streams.drop_owners();
+    if (const Capture* const capture = capture_of(current_stream())) {
+      return GraphPools::instance().allocate(capture->pool(), static_cast<Bytes>(bytes),
+                                             current_stream());
+    }
     return {state().memory.allocate(static_cast<Bytes>(bytes), current_stream()),
             &release_on_device};
+  }
+};
+
+/// For requests without a source.
+class UnservedMemory final : public device::MemorySource {
+ public:
+  Grant allocate(std::size_t bytes) override {
+    const Grant grant = own_memory().allocate(bytes);
+    state().memory.counters().unserved.add(grant.data, bytes);
+    return grant;
   }
 };
 
 /// From what serves this thread at the moment.
 class CurrentMemory final : public device::MemorySource {
  public:
-  Grant allocate(std::size_t bytes) override {
-    if (device_source != nullptr) return device_source->allocate(bytes);
-    const Grant grant = own_memory().allocate(bytes);
-    state().memory.counters().unserved.add(grant.data, bytes);
-    return grant;
-  }
+  Grant allocate(std::size_t bytes) override { return serving_source().allocate(bytes); }
 };
 
 CurrentMemory& current_memory() {
@@ -71,13 +84,17 @@ class Allocator final : public c10::DeviceAllocator {
   }
 
   void copy_data(void* to, const void* from, std::size_t count) const override {
+    refuse_in_own_capture("a copy of a storage, which waits for the stream");
     State& all = state();
     all.streams.finish(current_stream());
     std::memcpy(all.memory.to_host(to), all.memory.to_host(from), count);
   }
 
   bool initialized() override { return is_installed(); }
-  void emptyCache(c10::MempoolId_t) override { state().memory.trim(); }
+  void emptyCache(c10::MempoolId_t) override {
+    refuse_wait_in_capture("empty_cache()", std::nullopt);
+    state().memory.trim();
+  }
   void recordStream(const c10::DataPtr& data, c10::Stream stream) override {
     state().memory.use(data.get(), stream.id());
   }
@@ -103,6 +120,12 @@ c10::DeviceAllocator& allocator() {
 device::MemorySource& own_memory() {
   static OwnMemory memory;
   return memory;
+}
+
+device::MemorySource& serving_source() {
+  static UnservedMemory unserved;
+  if (device_source != nullptr) return *device_source;
+  return unserved;
 }
 
 device::MemorySource& kernel_source() {

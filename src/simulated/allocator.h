@@ -12,6 +12,9 @@ c10::DeviceAllocator& allocator();
 /// The framework's allocator, whatever serves this thread. Its grants are device addresses.
 device::MemorySource& own_memory();
 
+/// What serves this thread at the moment.
+device::MemorySource& serving_source();
+
 /// The memory that kernels ask the framework's CPU allocator for while they run for the device: it
 /// comes from where the device's memory comes from, at host addresses.
 device::MemorySource& kernel_source();

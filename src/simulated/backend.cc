@@ -5,16 +5,19 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
 #include "device/allocation.h"
 #include "simulated/allocator.h"
 #include "simulated/autocast.h"
+#include "simulated/capture.h"
 #include "simulated/generator.h"
+#include "simulated/graph.h"
 #include "simulated/guard.h"
+#include "simulated/hardware/pinned_memory.h"
 #include "simulated/kernels.h"
-#include "simulated/pinned_memory.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {
@@ -70,12 +73,19 @@ void install(const Options& options) {
   make_state(options.bytes, options.late, options.seed);
   own_host_addresses();
   c10::SetAllocator(kDeviceType, &allocator(), std::numeric_limits<std::uint8_t>::max());
+  at::setHostAllocator(kDeviceType, &pinned_allocator());
   const c10::impl::DeviceGuardImplRegistrar registrar(kDeviceType, &guard());
   at::RegisterPrivateUse1HooksInterface(new Hooks);
   register_kernels();
+  register_graphs();
   register_autocast();
 }
 
-void reseed(std::uint64_t seed) { state().streams.reseed(seed); }
+void reseed(std::uint64_t seed) {
+  refuse_wait_in_capture("reseed()", std::nullopt);
+  state().streams.reseed(seed);
+}
+
+std::int64_t launches() { return state().launches; }
 
 }  // namespace lowtide::simulated

@@ -22,4 +22,7 @@ void install(const Options& options);
 /// Draws the order of work anew, after all work asked of the streams so far is done.
 void reseed(std::uint64_t seed);
 
+/// How often the host asked the device for work so far: for a kernel, a copy, or all of a graph.
+std::int64_t launches();
+
 }  // namespace lowtide::simulated

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <utility>
 
+#include "simulated/capture.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {
@@ -18,22 +19,28 @@ class DeviceGenerator final : public c10::GeneratorImpl {
 
   static c10::DeviceType device_type() { return kDeviceType; }
 
-  void set_current_seed(std::uint64_t seed) override { host_.set_current_seed(seed); }
-  void set_offset(std::uint64_t offset) override { host_.set_offset(offset); }
-  std::uint64_t get_offset() const override { return host_.get_offset(); }
-  std::uint64_t current_seed() const override { return host_.current_seed(); }
-  std::uint64_t seed() override { return host_.seed(); }
+  void set_current_seed(std::uint64_t seed) override { outside_captures().set_current_seed(seed); }
+  void set_offset(std::uint64_t offset) override { outside_captures().set_offset(offset); }
+  std::uint64_t get_offset() const override { return outside_captures().get_offset(); }
+  std::uint64_t current_seed() const override { return outside_captures().current_seed(); }
+  std::uint64_t seed() override { return outside_captures().seed(); }
   void set_state(const c10::TensorImpl& state) override {
-    host_.unsafeGetGeneratorImpl()->set_state(state);
+    outside_captures().unsafeGetGeneratorImpl()->set_state(state);
   }
   c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
-    return host_.unsafeGetGeneratorImpl()->get_state();
+    return outside_captures().unsafeGetGeneratorImpl()->get_state();
   }
 
   const at::Generator& host() const { return host_; }
 
  private:
   DeviceGenerator* clone_impl() const override { return new DeviceGenerator(host_.clone()); }
+
+  /// A replay draws other numbers than the capture, so that a state seen there would be wrong.
+  at::Generator outside_captures() const {
+    refuse_in_own_capture("a read or write of a generator's state");
+    return host_;
+  }
 
   at::Generator host_;
 };

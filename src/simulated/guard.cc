@@ -5,7 +5,11 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <string_view>
 
+#include "device/graph.h"
+#include "simulated/capture.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {
@@ -15,7 +19,14 @@ struct Event {
   Moment moment;
   std::shared_ptr<TimeStamp> stamp;
   bool timed = false;
+  std::optional<CapturedMoment> captured = std::nullopt;  ///< where it is a place in a capture
 };
+
+/// Of a wait of the host for an event.
+void require_outside_captures(const Event& event, std::string_view what) {
+  if (event.captured) refuse_wait_for(*event.captured, what);
+  refuse_unsafe_in_capture(what);
+}
 
 void require_this_device(c10::Device device) {
   TORCH_CHECK(device.type() == kDeviceType && device.index() <= 0,
@@ -58,16 +69,25 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
   }
   void* getStreamNativeHandle(c10::Stream) const override { return nullptr; }
   bool queryStream(const c10::Stream& stream) const override {
+    refuse_wait_in_capture("a query of a stream", stream.id());
     return state().streams.poll(state().streams.end(stream.id()));
   }
   void synchronizeStream(const c10::Stream& stream) const override {
+    refuse_wait_in_capture("a wait for a stream", stream.id());
     state().streams.finish(stream.id());
     state().streams.drop_owners();
   }
   void synchronizeDevice(c10::DeviceIndex) const override {
+    refuse_wait_in_capture("a wait for the device", std::nullopt);
     state().streams.finish_all();
     state().streams.drop_owners();
   }
+
+#ifdef LOWTIDE_DEVICE_GRAPHS
+  bool isStreamCapturing(const c10::Stream& stream) const override {
+    return capture_of(stream.id()) != nullptr;
+  }
+#endif
 
   void record(void** event, const c10::Stream& stream, c10::DeviceIndex,
               c10::EventFlag flag) const override {
@@ -75,17 +95,29 @@ class Guard final : public c10::impl::DeviceGuardImplInterface {
     Event& recorded = *static_cast<Event*>(*event);
     recorded.stamp = std::make_shared<TimeStamp>();
     recorded.timed = flag == c10::EventFlag::BACKEND_DEFAULT;
-    recorded.moment = state().streams.record(stream.id(), recorded.stamp);
+    Capture* const capture = capture_of(stream.id());
+    recorded.captured =
+        capture == nullptr ? std::nullopt : std::optional(capture->mark(stream.id()));
+    if (capture == nullptr) recorded.moment = state().streams.record(stream.id(), recorded.stamp);
   }
   void block(void* event, const c10::Stream& stream) const override {
     if (event == nullptr) return;
-    state().streams.wait(stream.id(), static_cast<const Event*>(event)->moment);
+    const Event& awaited = *static_cast<const Event*>(event);
+    if (awaited.captured) return join_capture(*awaited.captured, stream.id());
+    if (Capture* const capture = capture_of(stream.id())) {
+      capture->refuse("a wait for an event that was recorded outside the capture");
+    }
+    state().streams.wait(stream.id(), awaited.moment);
   }
   bool queryEvent(void* event) const override {
-    return event == nullptr || state().streams.poll(static_cast<const Event*>(event)->moment);
+    if (event == nullptr) return true;
+    const Event& asked = *static_cast<const Event*>(event);
+    require_outside_captures(asked, "a query of an event");
+    return state().streams.poll(asked.moment);
   }
   void synchronizeEvent(void* event) const override {
     if (event == nullptr) return;
+    require_outside_captures(*static_cast<const Event*>(event), "a wait for an event");
     state().streams.finish(static_cast<const Event*>(event)->moment);
     state().streams.drop_owners();
   }

@@ -3,11 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "device/allocation.h"
 #include "simulated/allocator.h"
+#include "simulated/capture.h"
 #include "simulated/generator.h"
 #include "simulated/host_views.h"
 #include "simulated/kernel_threads.h"
@@ -68,7 +72,12 @@ class HostCall {
     const at::Generator asked = value.isNone() ? default_generator() : value.toGenerator();
     TORCH_CHECK(is_device_generator(asked), "Expected a generator of the simulated device for '",
                 op_.schema().name(), "', but it is of ", asked.device());
+    will_draw(host_generator(asked));
     return host_generator(asked);
+  }
+
+  void will_draw(const at::Generator& host) {
+    if (capture_ != nullptr) capture_->will_draw(host);
   }
 
   void run_kernel() {
@@ -76,7 +85,10 @@ class HostCall {
     const at::AutoDispatchBelowADInplaceOrView below_autograd;
     const device::Serving serving(kernel_source());
     std::optional<DeviceDraws> draws;
-    if (!has_generator_ && op_.hasTag(at::Tag::nondeterministic_seeded)) draws.emplace();
+    if (!has_generator_ && op_.hasTag(at::Tag::nondeterministic_seeded)) {
+      will_draw(host_generator(default_generator()));
+      draws.emplace();
+    }
     op_.redispatchBoxed(c10::DispatchKeySet(c10::DispatchKey::CPU), &stack_);
   }
 
@@ -91,14 +103,91 @@ class HostCall {
 
   const c10::OperatorHandle& op_;
   torch::jit::Stack& stack_;
+  Capture* capture_ = capture_of(current_stream());
   HostViews views_;
   LateEffects effects_;
   bool has_generator_ = false;
 };
 
+/// Whether the op has a mask among its indices, of which it counts the elements first.
+bool is_mask(const at::Tensor& index) {
+  return index.defined() && (index.scalar_type() == at::kBool || index.scalar_type() == at::kByte);
+}
+
+bool is_host_index(const at::Tensor& index) {
+  return index.defined() && index.is_cpu() && index.dim() > 0;
+}
+
+bool any_index(std::span<const c10::IValue> arguments, bool (*matches)(const at::Tensor&)) {
+  bool found = false;
+  for (const c10::IValue& value : arguments) {
+    if (!value.isOptionalTensorList()) continue;
+    visit_tensors(value, [&](const at::Tensor& index) { found = found || matches(index); });
+  }
+  return found;
+}
+
+bool has_known_size(const c10::OperatorHandle& op, std::span<const c10::IValue> arguments) {
+  const std::optional<int> size = op.schema().argumentIndexWithName("output_size");
+  return size && !arguments[static_cast<std::size_t>(*size)].isNone();
+}
+
+/// Refuses what makes the host wait on a GPU: for the value or the size of a result, for indices.
+void refuse_what_waits(Capture& capture, const c10::OperatorHandle& op,
+                       std::span<const c10::IValue> arguments) {
+  const bool takes_indices = std::ranges::any_of(
+      arguments, [](const c10::IValue& value) { return value.isOptionalTensorList(); });
+  const bool waits = op.hasTag(at::Tag::data_dependent_output) || any_index(arguments, &is_mask) ||
+                     any_index(arguments, &is_host_index) ||
+                     (op.hasTag(at::Tag::dynamic_output_shape) && !takes_indices &&
+                      !has_known_size(op, arguments));
+  if (waits) capture.refuse(op.schema().name() + ", for which the host waits");
+}
+
+using Addresses = std::vector<const void*>;
+
+/// Of the tensors among the last `count` values.
+Addresses result_addresses(const torch::jit::Stack& stack, std::size_t count) {
+  Addresses addresses;
+  for (std::size_t i = stack.size() - count; i < stack.size(); ++i) {
+    visit_tensors(stack[i], [&](const at::Tensor& tensor) {
+      const bool has_bytes = is_on_device(tensor) && tensor.storage().nbytes() > 0;
+      addresses.push_back(has_bytes ? tensor.storage().data() : nullptr);
+    });
+  }
+  return addresses;
+}
+
+void record_call(Capture& capture, const c10::OperatorHandle& op, torch::jit::Stack& stack) {
+  const std::size_t first = stack.size() - op.schema().arguments().size();
+  const torch::jit::Stack arguments(stack.begin() + static_cast<std::ptrdiff_t>(first),
+                                    stack.end());
+  refuse_what_waits(capture, op, arguments);
+  capture.record(op.schema().name(), [&]() -> Submit {
+    // All of them: native_batch_norm writes statistics that its schema does not mark.
+    for (const c10::IValue& value : arguments) {
+      visit_tensors(value, [&](const at::Tensor& tensor) { capture.will_write(tensor); });
+    }
+    HostCall(op, stack).run();
+    torch::jit::Stack again;
+    for (const c10::IValue& value : arguments) again.push_back(with_tensors(value, &borrowed));
+    const std::size_t count = op.schema().returns().size();
+    return [op, again, count, found = result_addresses(stack, count)] {
+      torch::jit::Stack replayed = again;
+      HostCall(op, replayed).run();
+      TORCH_CHECK(result_addresses(replayed, count) == found, op.schema().name(),
+                  " gives its results in a replay at other addresses than in the capture");
+    };
+  });
+}
+
 }  // namespace
 
 void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack) {
+  if (Capture* const capture = capture_of(current_stream())) {
+    return record_call(*capture, op, *stack);
+  }
+  ++state().launches;
   HostCall(op, *stack).run();
 }
 

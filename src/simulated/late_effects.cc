@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "simulated/capture.h"
 #include "simulated/state.h"
 
 namespace lowtide::simulated {
@@ -25,7 +26,8 @@ std::unique_ptr<std::byte[]> copy_of(const std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-LateEffects::LateEffects(StreamId stream) : stream_(stream), active_(state().streams.may_race()) {}
+LateEffects::LateEffects(StreamId stream)
+    : stream_(stream), active_(state().streams.may_race() && capture_of(stream) == nullptr) {}
 
 void LateEffects::will_write(const at::Tensor& tensor) {
   if (!active_ || tensor.numel() == 0) return;

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "simulated/streams.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "device/generator_state.h"
 #include "simulated/allocator.h"
+#include "simulated/capture.h"
 #include "simulated/generator.h"
 #include "simulated/state.h"
 
@@ -16,6 +18,7 @@ namespace {
 
 /// A block that only its owner releases, whatever ops do with addresses in it.
 std::shared_ptr<std::byte> kept_block(Bytes bytes) {
+  refuse_unsafe_in_capture("an allocation outside the graph's pool");
   std::byte* const data = state().memory.allocate_kept(std::max<Bytes>(bytes, 1), current_stream());
   return {data, [](std::byte* block) { state().memory.release_kept(block); }};
 }
@@ -83,10 +86,12 @@ class SimulatedDevice final : public device::ComputeDevice {
   Bytes generator_state_bytes() const override { return device::cpu_generator_state_bytes(); }
 
   void save_generator(std::byte* state) const override {
+    refuse_in_own_capture("a read of the generator's state");
     device::save_cpu_generator(drawn_generator(), readable(state));
   }
 
   void restore_generator(const std::byte* state) const override {
+    refuse_in_own_capture("a write of the generator's state");
     device::restore_cpu_generator(drawn_generator(), readable(state));
   }
 
@@ -95,6 +100,7 @@ class SimulatedDevice final : public device::ComputeDevice {
   }
 
   void synchronize() const override {
+    refuse_wait_in_capture("a wait for the device", std::nullopt);
     state().streams.finish_all();
     state().streams.drop_owners();
   }

@@ -2,11 +2,12 @@
 
 #include <c10/core/Device.h>
 
+#include <atomic>
 #include <cstdint>
 
 #include "base/bytes.h"
-#include "simulated/memory.h"
-#include "simulated/streams.h"
+#include "simulated/hardware/memory.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 
@@ -18,6 +19,8 @@ struct State {
   State(Bytes bytes, bool late, std::uint64_t seed) : streams(late, seed), memory(bytes, streams) {}
   Streams streams;
   Memory memory;
+  /// How often the host asked for work: for a kernel, a copy, or all of a graph.
+  std::atomic<std::int64_t> launches = 0;
 };
 
 bool is_installed();

@@ -12,6 +12,7 @@
 
 #include "device/allocation.h"
 #include "simulated/allocator.h"
+#include "simulated/capture.h"
 #include "simulated/generator.h"
 #include "simulated/host_views.h"
 #include "simulated/kernel_threads.h"
@@ -82,6 +83,7 @@ class HostNode final : public torch::autograd::Node {
                                    "retain_graph=True to the pass before");
     TORCH_CHECK_NOT_IMPLEMENTED(!at::GradMode::is_enabled(),
                                 "the simulated device has no second derivative of this op");
+    refuse_in_own_capture("the backward pass of an op that runs whole on the host");
     state().streams.finish(current_stream());
     Tensors results, given;
     for (std::size_t i = 0; i < results_.size(); ++i) {
@@ -127,6 +129,7 @@ class WholeCall {
   WholeCall(const c10::OperatorHandle& op, torch::jit::Stack& stack) : op_(op), stack_(stack) {}
 
   void run() {
+    refuse_in_own_capture(op_.schema().name());
     state().streams.finish(current_stream());
     const std::size_t first = stack_.size() - op_.schema().arguments().size();
     for (std::size_t i = first; i < stack_.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "simulated/streams.h"
+#include "simulated/hardware/streams.h"
 
 #include <gtest/gtest.h>
 

@@ -53,6 +53,12 @@ def reseed(seed: int) -> None:
     _runtime.reseed_simulated(seed % 2**64)
 
 
+def launches() -> int:
+    """How often the host asked the device for work so far: for a kernel, a copy, or all of a
+    graph."""
+    return _runtime.simulated_launches()
+
+
 def _start_autograd() -> None:
     """Autograd makes its threads, one for each device that there is, in its first backward pass."""
     try:
@@ -121,6 +127,7 @@ def _device_module() -> types.ModuleType:
         set_rng_state_all=lambda states: _set_rng_state(states[0]),
         default_generators=(_runtime.simulated_generator(),),
         synchronize=accelerator.synchronize,
+        is_current_stream_capturing=lambda: accelerator.current_stream().is_capturing(),
         stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
         current_stream=accelerator.current_stream,
         default_stream=lambda device=None: torch.Stream(

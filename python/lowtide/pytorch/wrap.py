@@ -53,6 +53,7 @@ def wrap(
     when_infeasible: str | None = None,
     batches_ahead: int = 0,
     verbose: bool = True,
+    cuda_graph: bool = False,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -78,6 +79,12 @@ def wrap(
     runs by the plan that needs the least, with a warning (``"warn"``); None raises until a step was
     run to its end, so that a training goes on once it has begun. ``batches_ahead``: how many
     batches the data loader holds beside the one in use (Accelerate's: 1); the budget counts them.
+    ``cuda_graph``: records the forward and the backward pass once each as a graph of the device
+    (CUDA's, or the simulated one's), and submits that from then on: one launch for a pass instead
+    of one for each op. Inputs are copied to fixed places, results to memory of their own; both
+    count in the budget, as does what the optimizer takes in its own step. Random ops are then never
+    run again. Refused where the device has no graphs, as the CPU, and for ops that make the host
+    wait, which are named with their line.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -89,12 +96,13 @@ def wrap(
     if isinstance(model, DistributedDataParallel):
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
-                      when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose)
+                      when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
+                      cuda_graph=cuda_graph)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
-                        when_infeasible, batches_ahead, verbose)
+                        when_infeasible, batches_ahead, verbose, cuda_graph)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

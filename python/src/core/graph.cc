@@ -86,6 +86,7 @@ void bind_graph(py::module_& module) {
       .def_property_readonly("resident_bytes", &Graph::resident_bytes)
       .def_property_readonly("after_bytes", &Graph::after_bytes)
       .def("with_after_bytes", &with_after_bytes, py::arg("bytes"))
+      .def("with_random_ops_kept", &with_random_ops_kept)
       .def("droppable_results", &droppable_results)
       .def("with_results_dropped",
            [](const Graph& graph, const std::vector<TensorId>& results) {

@@ -2,6 +2,7 @@
 
 #include "graph/boundary.h"
 #include "runtime/autograd_executor.h"
+#include "runtime/block_map.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -33,7 +34,7 @@ py::list backward(runtime::AutogradExecutor& executor, const py::sequence& tange
 }
 
 py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
-               const py::sequence& residents, const py::sequence& tangents, const Ids& wanted) {
+                const py::sequence& residents, const py::sequence& tangents, const Ids& wanted) {
   const at::Tensor number = THPVariable_Unpack(ticket.ptr());
   const std::vector<at::Tensor> given = unwrapped(residents);
   const std::vector<at::Tensor> derived = unwrapped(tangents);
@@ -43,6 +44,12 @@ py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
     results = executor.replay(number, given, derived, wanted);
   }
   return wrapped(std::move(results));
+}
+
+void rehearse(runtime::AutogradExecutor& executor, const py::sequence& residents) {
+  const std::vector<at::Tensor> given = unwrapped(residents);
+  const py::gil_scoped_release unlocked;
+  executor.rehearse(given);
 }
 
 }  // namespace
@@ -79,17 +86,24 @@ void bind_executor(py::module_& module) {
         return runtime::generator_state_bytes(graph, device_named(device));
       },
       py::arg("graph"), py::arg("device") = kCpu);
+  module.def("placed_bytes", &runtime::placed_bytes, py::arg("graph"));
   py::class_<runtime::AutogradExecutor>(module, "Executor",
                                         "Runs a plan in two halves, as autograd calls them.")
-      .def(py::init([](const Graph& graph, const Plan& plan, const std::string& device) {
-             return std::make_unique<runtime::AutogradExecutor>(graph, plan, device_named(device));
+      .def(py::init([](const Graph& graph, const Plan& plan, const std::string& device,
+                       bool as_graph) {
+             using Launch = runtime::AutogradExecutor::Launch;
+             return std::make_unique<runtime::AutogradExecutor>(
+                 graph, plan, device_named(device), as_graph ? Launch::as_one : Launch::one_by_one);
            }),
-           py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu, py::keep_alive<1, 2>(),
-           py::keep_alive<1, 3>())
+           py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu, py::arg("as_graph") = false,
+           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("replay", &replay, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
            py::arg("wanted"))
+      .def("rehearse", &rehearse, py::arg("residents"))
+      .def_property_readonly("unrecordable_op", &runtime::AutogradExecutor::unrecordable_op)
+      .def_property_readonly("recordings", &runtime::AutogradExecutor::recordings)
       .def_static(
           "ticket_size",
           [](const std::string& device) {

@@ -57,6 +57,7 @@ PYBIND11_MODULE(_runtime, module) {
   lowtide::python::bind_profile(module);
   lowtide::python::bind_memory(module);
   lowtide::python::bind_executor(module);
+  lowtide::python::bind_graphs(module);
   lowtide::python::bind_differentiable(module);
   lowtide::python::bind_simulated(module);
 }

@@ -23,6 +23,7 @@ void bind_simulated(py::module_& module) {
   module.def("install_simulated", &install_simulated, py::arg("bytes"), py::arg("late"),
              py::arg("seed"));
   module.def("reseed_simulated", &simulated::reseed, py::arg("seed"));
+  module.def("simulated_launches", &simulated::launches);
   module.def("simulated_generator", &simulated_generator);
 }
 

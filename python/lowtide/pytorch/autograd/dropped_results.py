@@ -14,15 +14,16 @@ _WORTH = 0.01
 class DroppedResults:
     """Storages of results that take no memory in the backward pass: what was seen in the last one,
     and before the first, all where the loss is a result itself. One that was held once may be held
-    again: then it counts for the whole step.
+    again: then it counts for the whole step. Unless ``any_dropped``, all do.
     """
 
-    def __init__(self, captured: Captured, graph: Graph, keep_all_bytes: int):
+    def __init__(self, captured: Captured, graph: Graph, keep_all_bytes: int,
+                 any_dropped: bool = True):
         gradients = {output.tensor for output in captured.gradients if output.tensor is not None}
         storages = storages_of(graph)
         passed_on = {storages[index] for index in gradients}
         self._droppable = {
-            index for index in graph.droppable_results()
+            index for index in (graph.droppable_results() if any_dropped else ())
             if index not in passed_on and _bytes(graph, index) >= _WORTH * keep_all_bytes}
         self._held: set[int] = set()
         self.now: frozenset[int] = frozenset(self._droppable if _has_loss(captured) else ())

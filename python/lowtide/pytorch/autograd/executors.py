@@ -12,10 +12,12 @@ from ... import Graph, Plan, _runtime
 class Executors:
     """There is more than one only while several forward passes wait for their backward pass, while
     something of an earlier step is still held where it was made, or when a plan has changed.
+
+    ``as_graph``: whether each half of a step is submitted as one graph of the device.
     """
 
-    def __init__(self, device: str):
-        self._device = device
+    def __init__(self, device: str, as_graph: bool = False):
+        self._device, self._as_graph = device, as_graph
         self._by_plan: dict[Plan, list] = {}
 
     def __iter__(self) -> Iterator:
@@ -28,7 +30,7 @@ class Executors:
         executors = self._by_plan.setdefault(plan, [])
         found = next((executor for executor in executors if executor.idle), None)
         if found is None:
-            found = _runtime.Executor(graph, plan, self._device)
+            found = _runtime.Executor(graph, plan, self._device, self._as_graph)
             executors.append(found)
         if not found.held_bytes:
             self.release_idle()

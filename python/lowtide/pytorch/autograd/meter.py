@@ -88,7 +88,7 @@ class Meter:
         return max(0, _runtime.taken_bytes(self._device) - self._held_bytes() - self._before)
 
     def _planned_bytes(self) -> int:
-        return sum(executor.block_bytes + region.uncounted_bytes for region in self._regions
+        return sum(executor.block_bytes + region.beside_block_bytes for region in self._regions
                    for executor in region.executors if executor.held_bytes)
 
     def _held_bytes(self) -> int:

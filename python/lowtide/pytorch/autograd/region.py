@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
-from ... import Error, Plan
+from ... import Error, Plan, _runtime
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.primals import placeholders
@@ -15,6 +15,7 @@ from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from .dropped_results import DroppedResults
 from .executors import Executors
+from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
 
@@ -36,14 +37,20 @@ class Region:
                  after_bytes: int = 0):
         self.captured = captured
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
+        if settings.cuda_graph:
+            require_recordable(captured)
         measured = measure(captured.graph, captured.device, settings)
-        self._results = DroppedResults(captured, measured, keep_all_bytes(measured))
+        if settings.cuda_graph:
+            measured = measured.with_random_ops_kept()
+        self._results = DroppedResults(captured, measured, keep_all_bytes(measured),
+                                       any_dropped=not settings.cuda_graph)
         self._measured = measured
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes = self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
-        self.executors = Executors(captured.device)
+        self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+                            + self._recording_bytes)
+        self.executors = Executors(captured.device, settings.cuda_graph)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._residents = _resident_sources(captured)
@@ -74,8 +81,8 @@ class Region:
         if dropped not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)),
                           self.captured.device, bool(dropped))
-            # What no plan counts is gone when the optimizer steps.
-            after_bytes = max(0, self._after_bytes - known.uncounted_bytes)
+            # A block that recordings use stays whole, and the optimizer's room is beside it.
+            after_bytes = 0 if self._settings.cuda_graph else self._room_afterwards(known)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
             self._known[dropped] = known, plans
         return self._known[dropped]
@@ -85,6 +92,17 @@ class Region:
         made for other results from now on."""
         return self._results.observe(executor.held_results)
 
+    def _room_afterwards(self, known: PricedGraph) -> int:
+        """What no plan counts is gone when the optimizer steps."""
+        return max(0, self._after_bytes - known.uncounted_bytes)
+
+    @property
+    def _recording_bytes(self) -> int:
+        """What a step takes more where its halves are recorded."""
+        if not self._settings.cuda_graph:
+            return 0
+        return _runtime.placed_bytes(self.priced.graph) + self._room_afterwards(self.priced)
+
     @property
     def copied_gradient_bytes(self) -> int:
         """What gradients take beside the block where they were made."""
@@ -93,6 +111,11 @@ class Region:
     @property
     def uncounted_bytes(self) -> int:
         """What a step takes that no plan counts."""
+        return self.beside_block_bytes + self._recording_bytes
+
+    @property
+    def beside_block_bytes(self) -> int:
+        """Of that, what does not lie in a block."""
         return self.priced.uncounted_bytes + self.copied_gradient_bytes
 
     @property
@@ -117,10 +140,23 @@ class Region:
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs, and the ticket of the pending pass."""
         with _ONE_AT_A_TIME:
-            residents = [primals[position] if constant is None else constant
-                         for position, constant in self._residents]
-            found, ticket = self._idle(plan).forward(residents, self._forward_wanted)
+            executor = self._idle(plan)
+            with explained(executor, self.captured):
+                found, ticket = executor.forward(self._given(primals), self._forward_wanted)
         return _filled(self._forward_results, found), ticket
+
+    def rehearse(self, plan: Plan, primals: Sequence) -> None:
+        """Records both halves without a step, so that what cannot be recorded is known by now. Does
+        nothing where the forward half may not be run again."""
+        if self.why_not_replayable is not None:
+            return
+        with _ONE_AT_A_TIME:
+            executor = self._idle(plan)
+            try:
+                with explained(executor, self.captured):
+                    executor.rehearse(self._given(primals))
+            finally:
+                executor.release()
 
     def backward(self, executor, tangents: Sequence[torch.Tensor], copied: bool = False) -> list:
         """One gradient, or None, for each primal: of the pass that is pending in the executor.
@@ -128,7 +164,7 @@ class Region:
         With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
-        with _ONE_AT_A_TIME:
+        with _ONE_AT_A_TIME, explained(executor, self.captured):
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, copied)
 
@@ -142,9 +178,8 @@ class Region:
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
-            residents = [known[position] if constant is None else constant
-                         for position, constant in self._residents]
-            found = self._idle(plan).replay(ticket, residents, tangents, self._backward_wanted)
+            found = self._idle(plan).replay(ticket, self._given(known), tangents,
+                                            self._backward_wanted)
         return self._gradients(found, True)
 
     def require_replayable(self) -> None:
@@ -161,6 +196,11 @@ class Region:
         with _ONE_AT_A_TIME:
             executor.discard()
             executor.release()
+
+    def _given(self, primals: Sequence | Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
+        """The residents, of primals by position."""
+        return [primals[position] if constant is None else constant
+                for position, constant in self._residents]
 
     def _idle(self, plan: Plan):
         return self.executors.idle(plan, self.priced.graph)

@@ -156,6 +156,8 @@ class Session:
         """The forward outputs of a region and its ticket."""
         self.runs += 1
         if self.preparing:
+            if self.settings.cuda_graph:
+                region.rehearse(self.plan_for(region), primals)
             raise Prepared
         if not any(other.pending_passes for other in self.regions):
             self._begin_step(region)

@@ -37,7 +37,8 @@ class Settings:
     by the plan that needs the least, with a warning; None raises until a step was run to its end,
     and warns from then on. ``batches_ahead``: how many batches the data loader holds beside the one
     in use. ``verbose``: whether measuring and planning that take long are told of on standard
-    error, where there is no ``report``.
+    error, where there is no ``report``. ``cuda_graph``: whether each pass is recorded once as a
+    graph of the device, and submitted as one afterwards.
     """
 
     budget: Budget = Budget("None")
@@ -51,15 +52,20 @@ class Settings:
     when_infeasible: str | None = None
     batches_ahead: int = 0
     verbose: bool = True
+    cuda_graph: bool = False
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
         _require_choice("verbose", self.verbose, (True, False))
+        _require_choice("cuda_graph", self.cuda_graph, (True, False))
         _require_choice("cache", self.cache, (None, True, False, "refresh"))
         if self.mode == "inductor" and self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
                              f"cache={self.cache!r} out")
+        if self.mode == "inductor" and self.cuda_graph:
+            raise InputError("cuda_graph=True is for mode=\"executor\": leave it out, and have "
+                             "Inductor make graphs by torch._inductor.config.triton.cudagraphs")
         self._set("strategy", checked_strategy(self.strategy))
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))

@@ -1,4 +1,4 @@
-#include "simulated/pinned_memory.h"
+#include "simulated/hardware/pinned_memory.h"
 
 #include <c10/core/impl/alloc_cpu.h>
 
@@ -10,7 +10,8 @@
 namespace lowtide::simulated {
 namespace {
 
-class PinnedAllocator final : public c10::Allocator {
+/// Keeps no released memory, and counts nothing.
+class PinnedAllocator final : public at::HostAllocator {
  public:
   static PinnedAllocator& instance() {
     static PinnedAllocator* const allocator = new PinnedAllocator;  // outlives every tensor
@@ -30,6 +31,13 @@ class PinnedAllocator final : public c10::Allocator {
     default_copy_data(to, from, count);
   }
 
+  /// Copies that are still to be done own their memory.
+  bool record_event(void*, void*, c10::Stream) override { return true; }
+  void empty_cache() override {}
+  at::HostStats get_stats() override { refuse_statistics(); }
+  void reset_accumulated_stats() override { refuse_statistics(); }
+  void reset_peak_stats() override { refuse_statistics(); }
+
   bool contains(const void* data) {
     const std::scoped_lock lock(mutex_);
     const auto after = ends_.upper_bound(data);
@@ -37,6 +45,10 @@ class PinnedAllocator final : public c10::Allocator {
   }
 
  private:
+  [[noreturn]] static void refuse_statistics() {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "the simulated device keeps no statistics of pinned memory");
+  }
+
   static void release(void* data) {
     if (data == nullptr) return;
     PinnedAllocator& self = instance();
@@ -53,7 +65,7 @@ class PinnedAllocator final : public c10::Allocator {
 
 }  // namespace
 
-c10::Allocator& pinned_allocator() { return PinnedAllocator::instance(); }
+at::HostAllocator& pinned_allocator() { return PinnedAllocator::instance(); }
 
 bool is_pinned(const void* data) { return PinnedAllocator::instance().contains(data); }
 

@@ -1,4 +1,4 @@
-#include "simulated/memory.h"
+#include "simulated/hardware/memory.h"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>

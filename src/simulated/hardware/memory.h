@@ -11,7 +11,7 @@
 #include "base/bytes.h"
 #include "device/allocation.h"
 #include "packing/holes.h"
-#include "simulated/streams.h"
+#include "simulated/hardware/streams.h"
 
 namespace lowtide::simulated {
 

@@ -1,0 +1,38 @@
+"""What cannot be recorded as a graph of the device, with the line of the user's code."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+
+from ... import Error, InputError, _runtime
+from ..capture import Captured
+from ..capture.user_line import at_user_line
+
+
+def require_recordable(captured: Captured) -> None:
+    """Raises InputError where the device has no graphs."""
+    if torch.device(captured.device).type == "cuda" and torch.cuda.is_available():
+        # PyTorch's interface for the graphs of all devices does not have CUDA's.
+        _runtime.add_graphs("cuda", torch.cuda.CUDAGraph)
+    why = _runtime.why_no_graphs(captured.device)
+    if why:
+        raise InputError(f"cuda_graph=True needs a device that can record its work: {why}. Leave "
+                         f"it out, or move the model to such a device")
+
+
+@contextlib.contextmanager
+def explained(executor, captured: Captured) -> Iterator[None]:
+    """Errors of recording name the user's line."""
+    try:
+        yield
+    except Error as error:
+        op = executor.unrecordable_op
+        if op < 0:
+            raise
+        node = captured.nodes[op]
+        where = "" if node is None else at_user_line(node)
+        raise Error(f"{captured.graph.name} cannot be recorded for cuda_graph=True: "
+                    f"{error}{where}. Leave cuda_graph out, or change that line") from None
