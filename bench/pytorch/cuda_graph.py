@@ -30,7 +30,7 @@ def measured(arguments, as_graph):
     x = torch.randn(arguments.batch, arguments.width, device=device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     wrapped = lowtide.wrap(model, x, budget=arguments.budget, optimizer=optimizer,
-                           cuda_graph=as_graph)
+                           cuda_graph=as_graph, time_limit=5)
     launches, seconds = [], []
     for _ in range(arguments.steps):
         optimizer.zero_grad()
@@ -53,9 +53,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--budget", default="70%")
-    parser.add_argument("--layers", type=int, default=24)
+    parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--steps", type=int, default=8)
     arguments = parser.parse_args()
     if arguments.device == simulated.NAME:

@@ -310,8 +310,8 @@ std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_results(
   StorageCopies copies;
   std::vector<at::Tensor> results;
   for (TensorId id : wanted) {
-    results.push_back(hand_out(id));
-    if (side && contains(results.back())) results.back() = copies.copy_of(results.back());
+    const bool in_block = side && contains(result(id));
+    results.push_back(in_block ? copies.copy_of(result(id)) : hand_out(id));
   }
   return results;
 }

@@ -10,6 +10,7 @@ import torch
 from ... import Error, Plan, _runtime
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
+from ..capture.captured import BOUNDARY
 from ..capture.primals import placeholders
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
@@ -147,8 +148,9 @@ class Region:
 
     def rehearse(self, plan: Plan, primals: Sequence) -> None:
         """Records both halves without a step, so that what cannot be recorded is known by now. Does
-        nothing where the forward half may not be run again."""
-        if self.why_not_replayable is not None:
+        nothing where an op writes what the caller has and cannot run without that."""
+        if any(op.mutates and not op.recomputable for op in self.captured.graph.ops
+               if op.type != BOUNDARY):
             return
         with _ONE_AT_A_TIME:
             executor = self._idle(plan)
