@@ -77,12 +77,14 @@ class Planned:
         with case.context(DEVICE):
             self.model = lowtide.wrap(model.to(DEVICE), x, optimizer=case.optimizer,
                                       time_limit=0.3, cache=False)
-            self.keep_all = self.model.memory.planned_peak
+            keep_all = self.model.memory.planned_peak
             self.set_budget(1)
             try:
                 self.model(x)
             except lowtide.InfeasibleError as refused:
                 self.smallest = refused.smallest_budget
+            # A budget leaves some bytes to other code, which keep-all alone does not count.
+            self.keep_all = max(keep_all, self.smallest)
 
     def set_budget(self, budget):
         account = session_of(self.model)._account
