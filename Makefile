@@ -21,6 +21,7 @@ test-all: test
 	scripts/build.sh benchmarks
 	LOWTIDE_SWEEP=1 .venv/bin/ctest --test-dir build --output-on-failure -j "$$(nproc)"
 	scripts/test_python.sh -m sweep
+	scripts/test_simulated.sh
 	.venv/bin/python tests/python/differential.py --seconds 1200 --seed 1000
 	build/tests/fuzz_graph 300 1
 	build/tests/fuzz_layout 300 1

@@ -83,16 +83,17 @@ def trained(make, prepare, steps):
     optimizer = example.optimizer(example.model.parameters())
     model = prepare(example, optimizer)
     losses, seconds, peak = [], [], 0
+    device = str(torch.get_default_device())
     for step in range(WARM_UP + steps):
         torch.manual_seed(step)
-        base = _runtime.taken_bytes()
-        _runtime.reset_peaks()
+        base = _runtime.taken_bytes(device)
+        _runtime.reset_peaks(device)
         begin = time.perf_counter()
         loss = model(*example.inputs)
         loss.backward()
         optimizer.step()
         seconds.append(time.perf_counter() - begin)
-        peak = _runtime.taken_peak_bytes() - base
+        peak = _runtime.taken_peak_bytes(device) - base
         optimizer.zero_grad(set_to_none=True)
         losses.append(float(loss.detach()))
     if hasattr(model, "memory"):

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 #include "device/block.h"
@@ -30,14 +32,28 @@ void BestFit::release(Bytes offset) {
 }
 
 struct DynamicPool::Region {
-  explicit Region(Bytes most)
-      : capacity(most),
-        block(most, Block::Access::none),
-        range(block.data(), block.bytes(), &DynamicPool::release) {}
+  /// Of the host: the system gives its pages when they are opened.
+  struct Pages {
+    explicit Pages(Bytes bytes)
+        : block(bytes, Block::Access::none),
+          range(block.data(), block.bytes(), &DynamicPool::release) {}
+    Block block;
+    OwnedRange range;
+  };
 
-  const Bytes capacity;  ///< the block is of whole pages
-  Block block;
-  OwnedRange range;
+  Region(const ComputeDevice& device, Bytes most) : capacity(most) {
+    if (device.is_host_memory()) {
+      begin = pages.emplace(most).block.data();
+    } else {
+      whole = device.allocate_block(most);
+      begin = whole.get();
+    }
+  }
+
+  const Bytes capacity;        ///< pages may have more
+  std::optional<Pages> pages;  ///< else `whole`
+  std::shared_ptr<std::byte> whole;
+  std::byte* begin = nullptr;
   std::mutex mutex;
   BestFit fit;
   std::int64_t count = 0;
@@ -75,14 +91,15 @@ template <typename Region>
 void end_if_unused(Region* region, std::unique_lock<std::mutex> lock) {
   if (region->owned || region->fit.live_blocks() > 0) return;
   lock.unlock();
-  Regions<Region>::instance().remove(region->block.data());
+  Regions<Region>::instance().remove(region->begin);
   delete region;
 }
 
 }  // namespace
 
-DynamicPool::DynamicPool(Bytes capacity) : region_(new Region(capacity)) {
-  Regions<Region>::instance().add(region_->block.data(), region_);
+DynamicPool::DynamicPool(const ComputeDevice& device, Bytes capacity)
+    : region_(new Region(device, capacity)) {
+  Regions<Region>::instance().add(region_->begin, region_);
 }
 
 DynamicPool::~DynamicPool() {
@@ -100,15 +117,15 @@ MemorySource::Grant DynamicPool::allocate(std::size_t bytes) {
         "the memory pool needs {} ({} bytes) for a request of {} bytes, and may take {} ({} bytes)",
         format_bytes(needed), needed, bytes, format_bytes(region_->capacity), region_->capacity));
   }
-  region_->block.open_to(region_->fit.top());
+  if (region_->pages) region_->pages->block.open_to(region_->fit.top());
   ++region_->count;
-  return {region_->block.data() + offset, &DynamicPool::release};
+  return {region_->begin + offset, &DynamicPool::release};
 }
 
 void DynamicPool::release(void* data) {
   Region* const region = Regions<Region>::instance().find(data);
   std::unique_lock lock(region->mutex);
-  region->fit.release(static_cast<std::byte*>(data) - region->block.data());
+  region->fit.release(static_cast<std::byte*>(data) - region->begin);
   end_if_unused(region, std::move(lock));
 }
 

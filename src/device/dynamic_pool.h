@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "device/allocation.h"
+#include "device/device.h"
 #include "packing/holes.h"
 
 namespace lowtide::device {
@@ -40,8 +41,9 @@ class PoolFull : public InfeasibleError {
 /// The region stays until the last tensor in it is gone, even after the DynamicPool.
 class DynamicPool final : public MemorySource {
  public:
-  /// `capacity` limits the region; only used parts need memory.
-  explicit DynamicPool(Bytes capacity);
+  /// `capacity` limits the region. On the host only used parts need memory; other devices give all
+  /// of it at once.
+  DynamicPool(const ComputeDevice& device, Bytes capacity);
   ~DynamicPool() override;
   DynamicPool(const DynamicPool&) = delete;
   DynamicPool& operator=(const DynamicPool&) = delete;

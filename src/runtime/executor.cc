@@ -35,10 +35,10 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
   if (options.memory == ExecutorOptions::Memory::arena && !addressed) {
     throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");
   }
-  if (options.memory == ExecutorOptions::Memory::pool && !options.device->is_host_memory()) {
+  if (options.memory == ExecutorOptions::Memory::pool && options.pool_bytes == 0 &&
+      !options.device->is_host_memory()) {
     throw InputError(
-        fmt::format("the memory pool serves the CPU alone; run the plan on {} with the "
-                    "arena",
+        fmt::format("the memory pool grows on the CPU alone; say how many bytes of {} it gets",
                     options.device->torch_device().str()));
   }
 }

@@ -19,10 +19,12 @@ struct ExecutorOptions {
   /// The reaction when an op requests more than profiled: stop with an Error that names the op and
   /// the bytes, or use `reserve_bytes`, continue and add it to the report.
   Overrun overrun = Overrun::stop;
-  Bytes reserve_bytes = 0;    ///< rounded down to a multiple of the graph's alignment
-  Bytes pool_bytes = 0;       ///< most that the pool may take; 0: what this machine has
+  Bytes reserve_bytes = 0;  ///< rounded down to a multiple of the graph's alignment
+  /// Most that the pool may take; 0: what this machine has. A device whose memory is not the host's
+  /// gives all of them at once, and needs a number.
+  Bytes pool_bytes = 0;
   bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
-  /// Must outlive the Executor. The pool needs memory that is the host's too.
+  /// Must outlive the Executor.
   const device::ComputeDevice* device = &device::cpu_device();
 };
 

@@ -28,7 +28,7 @@ class PoolMode final : public MemoryMode {
         options_(options),
         device_(*options.device),
         kernels_(bind_kernels(graph, plan, device_.torch_device())),
-        pool_(options.pool_bytes > 0 ? options.pool_bytes : addressable_memory()),
+        pool_(device_, options.pool_bytes > 0 ? options.pool_bytes : addressable_memory()),
         outside_(device_.system()),
         values_(index(graph.num_tensors())),
         states_(index(graph.num_ops())),

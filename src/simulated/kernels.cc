@@ -194,15 +194,34 @@ constexpr std::array kWhole = {"lstm.input",     "lstm.data",     "gru.input",  
 /// Ops whose gradients have another layout on the CPU than elsewhere.
 constexpr std::array kWholeGradients = {"native_group_norm"};
 
+template <typename Kernel>
+WholeOnHost::Kernel boxed(Kernel kernel) {
+  return
+      [kernel = std::move(kernel)](const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                                   torch::jit::Stack* stack) { kernel.callBoxed(op, keys, stack); };
+}
+
+/// What a tracer gets of an op that is run whole.
+WholeOnHost::Kernel traced_kernel(const std::string& op, DispatchKey key) {
+  using c10::KernelFunction;
+  if (op == "lstm_cell") {
+    return boxed(KernelFunction::makeFromUnboxedRuntimeFunction(&lstm_cell_of_parts));
+  }
+  if (op == "gru_cell") {
+    return boxed(KernelFunction::makeFromUnboxedRuntimeFunction(&gru_cell_of_parts));
+  }
+  return boxed(aten_kernel(op, key));
+}
+
 void register_whole(Library& library, DispatchKey key, const char* op, WholeOnHost::When when) {
   library.impl(op, CppFunction::makeFromBoxedFunctor(
-                       std::make_unique<WholeOnHost>(aten_kernel(op, key), when)));
+                       std::make_unique<WholeOnHost>(traced_kernel(op, key), when)));
 }
 
 void register_composites(Library& library, DispatchKey key) {
   library.impl("dropout", &dropout);
-  library.impl("_thnn_fused_lstm_cell", &lstm_cell_of_parts);
-  library.impl("_thnn_fused_gru_cell", &gru_cell_of_parts);
+  library.impl("_thnn_fused_lstm_cell", &fused_lstm_cell);
+  library.impl("_thnn_fused_gru_cell", &fused_gru_cell);
   library.impl("_has_compatible_shallow_copy_type", &has_compatible_type);
   for (const char* op : kWhole) register_whole(library, key, op, WholeOnHost::When::always);
 }

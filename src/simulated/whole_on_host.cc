@@ -198,7 +198,7 @@ void WholeOnHost::operator()(const c10::OperatorHandle& op, c10::DispatchKeySet 
   if (arguments.are_plain && is_asked) {
     WholeCall(op, *stack).run();
   } else {
-    own_.callBoxed(op, keys, stack);
+    other_(op, keys, stack);
   }
 }
 

@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <thread>
+#include <array>
 
 #include "base/error.h"
 #include "device/allocation_recorder.h"
@@ -17,52 +17,6 @@ namespace {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-TEST(AllocationRecorder, SeesRequestsAndReleasesInOrder) {
-  AllocationRecorder recorder;
-  const Serving serving(recorder);
-  {
-    const at::Tensor a = at::ones({100});
-    { const at::Tensor b = at::ones({50}); }
-    const at::Tensor c = at::ones({25});
-    EXPECT_EQ(recorder.live_bytes(), 500);
-  }
-  const auto requests = recorder.requests();
-  ASSERT_EQ(requests.size(), 3U);
-  EXPECT_EQ(requests[0].bytes, 400);
-  EXPECT_EQ(requests[1].bytes, 200);
-  EXPECT_LE(requests[1].end, requests[2].begin);
-  EXPECT_GT(requests[0].end, requests[2].begin);
-  EXPECT_EQ(recorder.peak_bytes(), 600);
-  EXPECT_EQ(recorder.live_bytes(), 0);
-}
-
-TEST(AllocationRecorder, MemoryOutlivesIt) {
-  at::Tensor x;
-  {
-    AllocationRecorder recorder;
-    const Serving serving(recorder);
-    x = at::full({10}, 2.0);
-  }
-  EXPECT_EQ(x.sum().item<float>(), 20.0F);
-}
-
-TEST(AllocationRecorder, SeesTheScratchMemoryOfConvolutions) {
-  const at::Tensor x = at::ones({2, 8, 16, 16});
-  const at::Tensor w = at::ones({8, 8, 3, 3});
-  AllocationRecorder recorder;
-  const Serving serving(recorder);
-  const at::Tensor y = at::conv2d(x, w, {}, 1, 1);
-  EXPECT_GT(recorder.peak_bytes(), static_cast<Bytes>(y.nbytes()));
-  EXPECT_EQ(recorder.live_bytes(), static_cast<Bytes>(y.nbytes()));
-}
-
-TEST(Serving, OtherThreadsAreServedByTheSystem) {
-  AllocationRecorder recorder;
-  const Serving serving(recorder);
-  std::thread([] { at::ones({1000}); }).join();
-  EXPECT_EQ(recorder.count(), 0);
-}
 
 TEST(Serving, WorkersOfParallelKernelsAreServedApart) {
   // How compiled kernels enter a parallel region; this file is compiled without OpenMP.
@@ -78,19 +32,6 @@ TEST(Serving, WorkersOfParallelKernelsAreServedApart) {
   }
   EXPECT_EQ(own.count(), 1);
   EXPECT_EQ(workers.count(), 1);
-}
-
-TEST(Serving, Nests) {
-  AllocationRecorder outer;
-  AllocationRecorder inner;
-  const Serving first(outer);
-  {
-    const Serving second(inner);
-    at::ones({10});
-  }
-  at::ones({10});
-  EXPECT_EQ(outer.count(), 1);
-  EXPECT_EQ(inner.count(), 1);
 }
 
 TEST(Serving, AddressesAloneAreReleasedWhereTheyBelong) {

@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "device/each_device.h"
+
 namespace lowtide::device {
 namespace {
 
@@ -59,39 +61,49 @@ TEST(BestFit, NeverGivesBytesTwice) {
   EXPECT_EQ(fit.top(), 0);
 }
 
-TEST(DynamicPool, ServesTensorsAndRecyclesTheirMemory) {
-  DynamicPool pool(Bytes{1} << 30);
-  const Serving serving(pool);
-  void* first = nullptr;
+class PoolOnEachDevice : public OnEachDevice {};
+
+ON_EACH_DEVICE(PoolOnEachDevice);
+
+TEST_P(PoolOnEachDevice, ServesTensorsAndRecyclesTheirMemory) {
+  DynamicPool pool(device(), Bytes{1} << 20);
+  const auto serving = device().serve(pool, pool);
+  const void* first = nullptr;
   {
-    const at::Tensor x = at::ones({1000});
-    first = x.data_ptr();
+    const at::Tensor x = at::ones({1000}, options());
+    first = x.const_data_ptr();
     EXPECT_EQ(pool.live_bytes(), 4032);
   }
   EXPECT_EQ(pool.live_bytes(), 0);
-  EXPECT_EQ(at::ones({1000}).data_ptr(), first);
+  EXPECT_EQ(at::ones({1000}, options()).const_data_ptr(), first);
   EXPECT_EQ(pool.count(), 2);
 }
 
-TEST(DynamicPool, TensorsOutliveIt) {
+TEST_P(PoolOnEachDevice, TensorsOutliveIt) {
   at::Tensor x;
   {
-    DynamicPool pool(Bytes{1} << 30);
-    const Serving serving(pool);
-    x = at::full({1000}, 3.0);
+    DynamicPool pool(device(), Bytes{1} << 20);
+    const auto serving = device().serve(pool, pool);
+    x = at::full({1000}, 3.0, options());
   }
   EXPECT_EQ(x.sum().item<float>(), 3000.0F);
 }
 
-TEST(DynamicPool, TakesNoByteMoreThanItsCapacityAndNamesBothNumbers) {
-  DynamicPool pool(4000);  // less than a page
-  const Serving serving(pool);
-  const at::Tensor x = at::ones({500});
-  EXPECT_THAT([] { at::ones({500}); },
+TEST_P(PoolOnEachDevice, TakesNoByteMoreThanItsCapacityAndNamesBothNumbers) {
+  DynamicPool pool(device(), 4000);  // less than a page
+  const auto serving = device().serve(pool, pool);
+  const at::Tensor x = at::ones({500}, options());
+  EXPECT_THAT([this] { at::ones({500}, options()); },
               ThrowsMessage<PoolFull>(AllOf(HasSubstr("(4096 bytes) for a request of 2000 bytes"),
                                             HasSubstr("(4000 bytes)"))));
   EXPECT_EQ(pool.live_bytes(), 2048);
-  EXPECT_NO_THROW(at::ones({480}));  // goes on with what is left
+  EXPECT_NO_THROW(at::ones({480}, options()));  // goes on with what is left
+}
+
+TEST(DynamicPool, TakesMemoryOfTheHostAsItGrows) {
+  DynamicPool pool(cpu_device(), Bytes{1} << 40);
+  const Serving serving(pool);
+  EXPECT_EQ(at::ones({10}).sum().item<float>(), 10.0F);
 }
 
 }  // namespace

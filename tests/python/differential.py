@@ -14,7 +14,7 @@ import warnings
 
 import lowtide
 import torch
-from on_device import DEVICE
+from on_device import DEVICE, generator_state
 from torch import nn
 
 WIDTH, ROWS, LENGTH = 24, 6, 8
@@ -62,40 +62,104 @@ class Normalized(nn.Module):
         return self.norm(x.transpose(1, 2)).transpose(1, 2)
 
 
+class AddedInPlace(nn.Module):
+    """Writes over what it made, and over a slice of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        y = self.linear(x).add_(x)
+        y[..., ::2].mul_(0.5)
+        return y.relu_()
+
+
+class AlongPositions(nn.Module):
+    """A convolution over positions."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=2)
+
+    def forward(self, x):
+        return self.convolution(x.transpose(1, 2)).transpose(1, 2)
+
+
+class Cells(nn.Module):
+    """An LSTM of cells, which writes its state anew for each position."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.LSTMCell(WIDTH, WIDTH)
+
+    def forward(self, x):
+        state, seen = None, []
+        for position in x.unbind(1):
+            state = self.cell(position, state)
+            seen.append(state[0])
+        return torch.stack(seen, 1)
+
+
 PIECES = (
     lambda draw: nn.Linear(WIDTH, WIDTH), lambda draw: nn.GELU(), lambda draw: nn.Tanh(),
     lambda draw: nn.ReLU(), lambda draw: nn.LayerNorm(WIDTH),
     lambda draw: nn.Dropout(draw.choice([0.1, 0.5])), lambda draw: Normalized(),
     lambda draw: Attention(draw.choice([0.0, 0.2])),
     lambda draw: Residual(nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.SiLU(),
-                                        nn.Linear(2 * WIDTH, WIDTH))))
+                                        nn.Linear(2 * WIDTH, WIDTH))),
+    lambda draw: AddedInPlace(), lambda draw: AlongPositions())
+#: They use a parameter several times in one call.
+SHARING_PIECES = (lambda draw: Cells(),)
 
 
-def module_from(draw):
-    pieces = [draw.choice(PIECES)(draw) for _ in range(draw.randint(2, 7))]
+def module_from(draw, case, most=7):
+    choices = PIECES + (SHARING_PIECES if case.may_share else ())
+    pieces = [draw.choice(choices)(draw) for _ in range(draw.randint(2, most))]
     return Heads(nn.Sequential(nn.Linear(WIDTH, WIDTH), *pieces))
 
 
-def trained(model, case, seed):
-    """All that a few steps leave behind."""
+def trained(model, case, seed, device=DEVICE, each_pass=contextlib.nullcontext):
+    """All that a few steps leave behind, on the CPU. Every device gets the same batches.
+    ``each_pass``: makes a context for each forward pass with its backward pass."""
     torch.manual_seed(seed)
+    batches = torch.Generator("cpu").manual_seed(seed)
     optimizer = case.optimizer(model.parameters())
     left = []
     for step in range(3):
         if step == 1 and case.late_hook:
             model.body[0].register_forward_hook(lambda module, given, result: result * 0.5)
         for _ in range(case.passes):
-            x = torch.randn(case.rows[step], LENGTH, WIDTH, dtype=case.dtype)
-            with case.context():
-                results = model(x)
-            loss = sum(results[position].float().pow(2).mean() for position in case.used)
-            loss.backward()
-            left.append(loss.detach())
-        left += [torch.zeros(()) if p.grad is None else p.grad.clone() for p in model.parameters()]
+            x = torch.randn(case.rows[step], LENGTH, WIDTH, dtype=case.dtype, device="cpu",
+                            generator=batches).to(device)
+            with each_pass():
+                with case.context(device):
+                    results = model(x)
+                loss = sum(results[position].float().pow(2).mean() for position in case.used)
+                loss.backward()
+            left.append(loss.detach().cpu())
+        left += [torch.zeros(()) if p.grad is None else p.grad.to("cpu", copy=True)
+                 for p in model.parameters()]
         left += [torch.tensor(p.grad is None) for p in model.parameters()]
         optimizer.step()
         optimizer.zero_grad()
-    return [*left, *(value.clone() for value in model.state_dict().values()), torch.get_rng_state()]
+    state = [value.to("cpu", copy=True) for value in model.state_dict().values()]
+    return [*left, *state, generator_state(device)]
+
+
+def fixed(kind, **options):
+    """A class of optimizers that has these options."""
+    class Fixed(kind):
+        def __init__(self, parameters):
+            super().__init__(parameters, **options)
+
+    return Fixed
+
+
+#: PyTorch chooses ``foreach`` by the type of device, and it rounds otherwise in half types.
+OPTIMIZERS = tuple(fixed(kind, foreach=foreach, **options) for foreach in (False, True)
+                   for kind, options in ((torch.optim.AdamW, {}),
+                                         (torch.optim.SGD, {"lr": 0.1, "momentum": 0.9})))
 
 
 class Case:
@@ -105,14 +169,15 @@ class Case:
         self.dtype = draw.choice([torch.float32, torch.float32, torch.float64, torch.bfloat16])
         half = draw.choice([torch.bfloat16, torch.float16])
         autocast = self.dtype == torch.float32 and draw.random() < 0.3
-        self.context = ((lambda: torch.autocast(DEVICE, half)) if autocast
+        self.context = ((lambda device: torch.autocast(device, half)) if autocast
                         else contextlib.nullcontext)
         self.passes = draw.choice([1, 1, 2])
+        self.may_share = not autocast and self.passes == 1
         self.rows = draw.choice([[ROWS] * 3, [ROWS, ROWS - 2, ROWS]])
         self.used = draw.choice([(0, 1), (0,), (1,)])
         self.late_hook = draw.random() < 0.2
         self.budget = draw.choice([None, "90%", "70%"])
-        self.optimizer = draw.choice([torch.optim.AdamW, lambda p: torch.optim.SGD(p, 0.1, 0.9)])
+        self.optimizer = draw.choice(OPTIMIZERS)
 
     def __str__(self):
         return str(vars(self))
@@ -123,7 +188,7 @@ def differs(seed):
     draw = random.Random(seed)
     torch.manual_seed(seed)
     case = Case(draw)
-    plain = module_from(draw).to(case.dtype)
+    plain = module_from(draw, case).to(case.dtype)
     wrapped = lowtide.wrap(copy.deepcopy(plain), budget=case.budget, time_limit=0.3, cache=False,
                            when_infeasible="warn")
     with warnings.catch_warnings():

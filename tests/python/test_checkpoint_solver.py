@@ -27,6 +27,7 @@ def kept_by_trying_all(sizes, values, capacity):
                if sum(s for s, take in zip(sizes, taken) if take) <= capacity)
 
 
+@settings(deadline=None)
 @given(ITEMS, st.integers(0, 160).map(lambda n: n / 8))
 def test_nothing_that_fits_is_worth_more(items, capacity):
     sizes, values = [size for size, _ in items], [value for _, value in items]

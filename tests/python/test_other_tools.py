@@ -133,6 +133,10 @@ def one_rank(tmp_path):
     dist.destroy_process_group()
 
 
+of_gloo = pytest.mark.cpu_only("gloo communicates no tensors of this device")
+
+
+@of_gloo
 @pytest.mark.parametrize("unused", [False, True])
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_data_parallel(one_rank, when, unused):
@@ -157,6 +161,7 @@ def test_sharded_parameters_are_refused(one_rank, part):
         wrapped(model, rows())
 
 
+@of_gloo
 def test_gradients_of_several_passes_without_communication(one_rank):
     def accumulated(model):
         with model.no_sync():

@@ -49,6 +49,7 @@ def contents(document):
                     for o in document["ops"]]}
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_a_graph_goes_round(document):
     graph = parse(document)
@@ -58,6 +59,7 @@ def test_a_graph_goes_round(document):
     assert graph.resident_bytes == document["tensors"][0]["bytes"]
 
 
+@settings(deadline=None)
 @given(graphs())
 def test_keep_all_is_that_of_the_checker(document):
     graph = parse(document)
@@ -87,6 +89,7 @@ def test_every_plan_holds_by_the_checker(document, strategy, percent):
         assert found.plan.lower_bound <= found.plan.cost * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(graphs(), st.data())
 def test_both_checkers_agree_on_a_plan_that_lacks_an_action(document, data):
     graph = parse(document)

@@ -59,6 +59,7 @@ def accelerate():
     module.state.AcceleratorState._reset_state(reset_partial_state=True)
 
 
+@pytest.mark.cpu_only("Accelerate knows no device of this name")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_accelerate_with_mixed_precision(accelerate, when):
     accelerator = accelerate.Accelerator(cpu=True, mixed_precision="bf16")

@@ -30,8 +30,7 @@ Halves make_halves() {
   const TensorId d_tanh = m.op1("aten::tanh_backward", {T{given}, T{y}});
   const TensorId d_drop =
       m.op1("aten::native_dropout_backward", {T{d_tanh}, T{dropped[1]}, 1 / 0.6});
-  const TensorId d_relu =
-      m.op1("aten::threshold_backward", {T{d_drop}, T{relu}, std::int64_t{0}});
+  const TensorId d_relu = m.op1("aten::threshold_backward", {T{d_drop}, T{relu}, std::int64_t{0}});
   const TensorId turned = m.op1("aten::t", {T{x}});
   const TensorId gradient = m.op1("aten::mm", {T{turned}, T{d_relu}});
   GraphData& data = m.data();
@@ -45,19 +44,8 @@ Halves make_halves() {
   return {m.build({y, gradient}), x, w, y, gradient};
 }
 
-const Halves& halves() {
-  static const Halves* const result = [] {
-    Halves h = make_halves();
-    cost::Profile profile;
-    profile::profile_ops(h.graph, profile, Control());
-    return new Halves{cost::priced(h.graph, profile), h.x, h.w, h.y, h.gradient};
-  }();
-  return *result;
-}
-
 /// Product, activation and dropout once more after the boundary.
-Plan recomputing() {
-  const Graph& graph = halves().graph;
+Plan recomputing(const Graph& graph) {
   std::vector<OpId> order;
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     order.push_back(id);
@@ -67,9 +55,11 @@ Plan recomputing() {
 }
 
 struct Inputs {
-  at::Tensor x = at::randn({16, 32});
-  at::Tensor w = at::randn({32, 32});
-  at::Tensor given = at::randn({16, 32});
+  explicit Inputs(const at::TensorOptions& options)
+      : x(at::randn({16, 32}, options)),
+        w(at::randn({32, 32}, options)),
+        given(at::randn({16, 32}, options)) {}
+  at::Tensor x, w, given;
   std::vector<at::Tensor> residents() const { return {x, w}; }
 };
 
@@ -77,9 +67,9 @@ struct HalvesStep {
   at::Tensor y, gradient;
 };
 
-HalvesStep run(AutogradExecutor& executor, const Inputs& inputs) {
-  const std::vector<TensorId> y{halves().y};
-  const std::vector<TensorId> gradient{halves().gradient};
+HalvesStep run(AutogradExecutor& executor, const Halves& halves, const Inputs& inputs) {
+  const std::vector<TensorId> y{halves.y};
+  const std::vector<TensorId> gradient{halves.gradient};
   const auto forward = executor.forward(inputs.residents(), y);
   const std::vector<at::Tensor> tangents{inputs.given};
   return {forward.results[0], executor.backward(tangents, gradient)[0]};
@@ -94,29 +84,43 @@ HalvesStep eager(const Inputs& inputs) {
   return {y, at::mm(inputs.x.t(), at::threshold_backward(d_drop, relu, 0))};
 }
 
-TEST(AutogradExecutor, ComputesWhatEagerComputesWithOtherInputsEachTime) {
-  ASSERT_GT(recomputing().cost, keep_all_plan(halves().graph).cost);
-  for (const Plan& plan : {keep_all_plan(halves().graph), recomputing()}) {
-    AutogradExecutor executor(halves().graph, plan);
+class AutogradExecutorTest : public device::OnEachDevice {
+ protected:
+  const Halves& measured() const { return measured_on(device(), make_halves); }
+  const Graph& graph() const { return measured().graph; }
+  Inputs inputs() const { return Inputs(options()); }
+  void seed(std::uint64_t seed) const { seed_generator(device(), seed); }
+  HalvesStep run_step(AutogradExecutor& executor, const Inputs& given) const {
+    return run(executor, measured(), given);
+  }
+  std::vector<at::Tensor> residents() const { return inputs().residents(); }
+};
+
+ON_EACH_DEVICE(AutogradExecutorTest);
+
+TEST_P(AutogradExecutorTest, ComputesWhatEagerComputesWithOtherInputsEachTime) {
+  ASSERT_GT(recomputing(graph()).cost, keep_all_plan(graph()).cost);
+  for (const Plan& plan : {keep_all_plan(graph()), recomputing(graph())}) {
+    AutogradExecutor executor(graph(), plan, device());
     for (int step = 0; step < 3; ++step) {
-      const Inputs inputs;
-      at::manual_seed(static_cast<std::uint64_t>(step));
-      const HalvesStep expected = eager(inputs);
-      const at::Tensor state = generator_state();
-      at::manual_seed(static_cast<std::uint64_t>(step));
-      const HalvesStep got = run(executor, inputs);
+      const Inputs given = inputs();
+      seed(static_cast<std::uint64_t>(step));
+      const HalvesStep expected = eager(given);
+      const at::Tensor state = generator_state(device());
+      seed(static_cast<std::uint64_t>(step));
+      const HalvesStep got = run_step(executor, given);
       EXPECT_TRUE(at::equal(got.y, expected.y));
       EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
-      EXPECT_TRUE(at::equal(generator_state(), state));
+      EXPECT_TRUE(at::equal(generator_state(device()), state));
       EXPECT_THAT(executor.overruns(), ::testing::IsEmpty());
     }
   }
 }
 
-TEST(AutogradExecutor, ResultsOfTheForwardPassLieOutsideAndHoldNothing) {
-  const Plan plan = keep_all_plan(halves().graph);
-  AutogradExecutor executor(halves().graph, plan);
-  const HalvesStep kept = run(executor, Inputs());
+TEST_P(AutogradExecutorTest, ResultsOfTheForwardPassLieOutsideAndHoldNothing) {
+  const Plan plan = keep_all_plan(graph());
+  AutogradExecutor executor(graph(), plan, device());
+  const HalvesStep kept = run_step(executor, inputs());
   EXPECT_FALSE(executor.contains(kept.y));
   EXPECT_TRUE(executor.contains(kept.gradient));
   EXPECT_FALSE(executor.idle());
@@ -124,51 +128,51 @@ TEST(AutogradExecutor, ResultsOfTheForwardPassLieOutsideAndHoldNothing) {
   const at::Tensor y = kept.y.clone();
   executor.release();
   EXPECT_TRUE(executor.idle());
-  run(executor, Inputs());
+  run_step(executor, inputs());
   EXPECT_TRUE(at::equal(kept.gradient, copy));
   EXPECT_TRUE(at::equal(kept.y, y));
 }
 
-TEST(AutogradExecutor, ADroppedTicketEndsTheWait) {
-  const Plan plan = keep_all_plan(halves().graph);
-  AutogradExecutor executor(halves().graph, plan);
+TEST_P(AutogradExecutorTest, ADroppedTicketEndsTheWait) {
+  const Plan plan = keep_all_plan(graph());
+  AutogradExecutor executor(graph(), plan, device());
   {
-    const auto forward = executor.forward(Inputs().residents(), {});
+    const auto forward = executor.forward(residents(), {});
     EXPECT_EQ(executor.pending_pass(), forward.ticket[0].item<std::int64_t>());
     EXPECT_FALSE(executor.idle());
-    EXPECT_THROW(executor.forward(Inputs().residents(), {}), std::logic_error);
+    EXPECT_THROW(executor.forward(residents(), {}), std::logic_error);
   }
   EXPECT_TRUE(executor.idle());
   EXPECT_EQ(executor.pending_pass(), 0);
 }
 
-TEST(AutogradExecutor, FliesATicketAgainWithTheNumbersThatItDrew) {
-  const std::vector<TensorId> wanted{halves().gradient};
-  for (const Plan& plan : {keep_all_plan(halves().graph), recomputing()}) {
-    const Inputs inputs;
-    at::manual_seed(7);
-    const HalvesStep expected = eager(inputs);
-    at::manual_seed(7);
-    AutogradExecutor first(halves().graph, plan);
-    const auto forward = first.forward(inputs.residents(), {});
-    const std::vector<at::Tensor> tangents{inputs.given};
+TEST_P(AutogradExecutorTest, FliesATicketAgainWithTheNumbersThatItDrew) {
+  const std::vector<TensorId> wanted{measured().gradient};
+  for (const Plan& plan : {keep_all_plan(graph()), recomputing(graph())}) {
+    const Inputs given = inputs();
+    seed(7);
+    const HalvesStep expected = eager(given);
+    seed(7);
+    AutogradExecutor first(graph(), plan, device());
+    const auto forward = first.forward(given.residents(), {});
+    const std::vector<at::Tensor> tangents{given.given};
     first.backward(tangents, wanted);
-    at::randn({5});  // the generator has moved when the ticket's pass is replayed
-    const at::Tensor state = generator_state();
-    AutogradExecutor second(halves().graph, plan);
+    at::randn({5}, options());  // the generator has moved when the ticket's pass is replayed
+    const at::Tensor state = generator_state(device());
+    AutogradExecutor second(graph(), plan, device());
     for (AutogradExecutor* executor : {&first, &second, &first}) {
-      const auto gradient = executor->replay(forward.ticket, inputs.residents(), tangents, wanted);
+      const auto gradient = executor->replay(forward.ticket, given.residents(), tangents, wanted);
       EXPECT_TRUE(at::equal(gradient[0], expected.gradient));
-      EXPECT_TRUE(at::equal(generator_state(), state));
+      EXPECT_TRUE(at::equal(generator_state(device()), state));
       EXPECT_EQ(executor->pending_pass(), 0);
     }
   }
 }
 
-TEST(AutogradExecutor, AFlightThatIsGivenUpHoldsNothing) {
-  const Plan plan = keep_all_plan(halves().graph);
-  AutogradExecutor executor(halves().graph, plan);
-  const auto forward = executor.forward(Inputs().residents(), {});
+TEST_P(AutogradExecutorTest, AFlightThatIsGivenUpHoldsNothing) {
+  const Plan plan = keep_all_plan(graph());
+  AutogradExecutor executor(graph(), plan, device());
+  const auto forward = executor.forward(residents(), {});
   EXPECT_TRUE(executor.is_pending(forward.ticket));
   executor.discard();
   EXPECT_FALSE(executor.is_pending(forward.ticket));
@@ -179,39 +183,40 @@ TEST(AutogradExecutor, AFlightThatIsGivenUpHoldsNothing) {
               ThrowsMessage<InputError>(HasSubstr("no ticket")));
 }
 
-TEST(AutogradExecutor, GivesItsBlockBack) {
-  const Plan plan = keep_all_plan(halves().graph);
-  AutogradExecutor executor(halves().graph, plan);
+TEST_P(AutogradExecutorTest, GivesItsBlockBack) {
+  const Plan plan = keep_all_plan(graph());
+  AutogradExecutor executor(graph(), plan, device());
   EXPECT_EQ(executor.held_bytes(), 0);
-  run(executor, Inputs());
+  run_step(executor, inputs());
   EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
   executor.release();
   EXPECT_EQ(executor.held_bytes(), 0);
-  run(executor, Inputs());
+  run_step(executor, inputs());
 }
 
 /// With gradients in a section of their own.
-Plan sectioned(Plan plan) {
-  const Graph graph = with_after_bytes(halves().graph, Bytes{1} << 40);
-  plan.layout = layout::assign_addresses(graph, plan, {.capacity = Bytes{1} << 20});
-  if (plan.layout->borders.size() != 1 || verify(graph, plan)) {
+Plan sectioned(const Graph& graph, Plan plan) {
+  const Graph after = with_after_bytes(graph, Bytes{1} << 40);
+  plan.layout = layout::assign_addresses(after, plan, {.capacity = Bytes{1} << 20});
+  if (plan.layout->borders.size() != 1 || verify(after, plan)) {
     throw std::logic_error("no good layout with a border");
   }
   return plan;
 }
 
-TEST(AutogradExecutor, GivesBackAllSectionsButThatOfTheGradients) {
-  const Bytes gradient_bytes = halves().graph.tensor(halves().gradient).bytes;
-  for (const Plan& plan : {sectioned(keep_all(halves().graph)), sectioned(recomputing())}) {
-    AutogradExecutor executor(halves().graph, plan);
-    const Bytes states = executor.block_bytes() -
-                         (plan.layout->arena_bytes - halves().graph.resident_bytes());
+TEST_P(AutogradExecutorTest, GivesBackAllSectionsButThatOfTheGradients) {
+  const Bytes gradient_bytes = graph().tensor(measured().gradient).bytes;
+  for (const Plan& plan :
+       {sectioned(graph(), keep_all(graph())), sectioned(graph(), recomputing(graph()))}) {
+    AutogradExecutor executor(graph(), plan, device());
+    const Bytes states =
+        executor.block_bytes() - (plan.layout->arena_bytes - graph().resident_bytes());
     for (int step = 0; step < 3; ++step) {
-      const Inputs inputs;
-      at::manual_seed(static_cast<std::uint64_t>(step));
-      const HalvesStep expected = eager(inputs);
-      at::manual_seed(static_cast<std::uint64_t>(step));
-      HalvesStep got = run(executor, inputs);
+      const Inputs given = inputs();
+      seed(static_cast<std::uint64_t>(step));
+      const HalvesStep expected = eager(given);
+      seed(static_cast<std::uint64_t>(step));
+      HalvesStep got = run_step(executor, given);
       EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
       executor.release_unused();
       EXPECT_EQ(executor.held_bytes(), states + gradient_bytes);
@@ -224,43 +229,44 @@ TEST(AutogradExecutor, GivesBackAllSectionsButThatOfTheGradients) {
       EXPECT_EQ(executor.held_bytes(), 0);
       EXPECT_TRUE(executor.idle());
     }
-    const auto forward = executor.forward(Inputs().residents(), {});
+    const auto forward = executor.forward(residents(), {});
     executor.release_unused();  // the backward pass needs all of it
     EXPECT_EQ(executor.held_bytes(), executor.block_bytes());
   }
 }
 
 /// Other allocations may get the addresses of the released section.
-TEST(AutogradExecutor, TakesSectionsAtOtherAddresses) {
-  const Plan plan = sectioned(recomputing());
-  AutogradExecutor executor(halves().graph, plan);
+TEST_P(AutogradExecutorTest, TakesSectionsAtOtherAddresses) {
+  const Plan plan = sectioned(graph(), recomputing(graph()));
+  AutogradExecutor executor(graph(), plan, device());
   std::vector<at::Tensor> others;
   for (int step = 0; step < 4; ++step) {
-    const Inputs inputs;
-    at::manual_seed(3);
-    const HalvesStep expected = eager(inputs);
-    at::manual_seed(3);
-    const HalvesStep got = run(executor, inputs);
+    const Inputs given = inputs();
+    seed(3);
+    const HalvesStep expected = eager(given);
+    seed(3);
+    const HalvesStep got = run_step(executor, given);
     EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
     executor.release_unused();
     for (Bytes bytes : {plan.layout->arena_bytes - plan.layout->borders[0], Bytes{4096}}) {
-      others.push_back(at::zeros({bytes}, at::kByte));
+      others.push_back(at::zeros({bytes}, options(at::kByte)));
     }
   }
   for (const at::Tensor& other : others) EXPECT_EQ(other.sum().item<std::int64_t>(), 0);
 }
 
-TEST(AutogradExecutor, RefusesWhatDoesNotFit) {
-  const Plan plan = keep_all_plan(halves().graph);
-  AutogradExecutor executor(halves().graph, plan);
-  const std::vector<at::Tensor> wrong{at::zeros({4, 32}), at::zeros({32, 32})};
+TEST_P(AutogradExecutorTest, RefusesWhatDoesNotFit) {
+  const Plan plan = keep_all_plan(graph());
+  AutogradExecutor executor(graph(), plan, device());
+  const std::vector<at::Tensor> wrong{at::zeros({4, 32}, options()),
+                                      at::zeros({32, 32}, options())};
   EXPECT_THAT([&] { executor.forward(wrong, {}); },
               ThrowsMessage<InputError>(HasSubstr("\"x\" is Float of shape 4x32")));
-  const Sample& s = profiled_sample();
+  const Sample& s = measured_on(device(), sample);
   const Plan other = keep_all_plan(s.graph);
-  EXPECT_THAT([&] { AutogradExecutor(s.graph, other); },
+  EXPECT_THAT([&] { AutogradExecutor(s.graph, other, device()); },
               ThrowsMessage<InputError>(HasSubstr("no boundary")));
-  EXPECT_THAT([&] { Executor(halves().graph, plan); },
+  EXPECT_THAT([&] { Executor(graph(), plan, {.device = &device()}); },
               ThrowsMessage<InputError>(HasSubstr("run it from PyTorch")));
 }
 

@@ -29,8 +29,8 @@ Scored make_scored() {
   const TensorId given = m.op1("aten::clone", {T{loss}});  // becomes the boundary below
   const TensorId twice = m.op1("aten::mul.Tensor", {T{soft}, T{given}});
   const TensorId more = m.op1("aten::add.Tensor", {T{twice}, T{twice}});
-  const TensorId d_scores = m.op1("aten::_log_softmax_backward_data",
-                                  {T{more}, T{soft}, std::int64_t{1}, DType::f32});
+  const TensorId d_scores =
+      m.op1("aten::_log_softmax_backward_data", {T{more}, T{soft}, std::int64_t{1}, DType::f32});
   const TensorId turned = m.op1("aten::t", {T{x}});
   const TensorId gradient = m.op1("aten::mm", {T{turned}, T{d_scores}});
   GraphData& data = m.data();
@@ -48,35 +48,24 @@ Scored make_scored() {
   return {m.build({loss, scores, gradient}), scores, loss, gradient};
 }
 
-const Scored& scored() {
-  static const Scored* const result = [] {
-    Scored s = make_scored();
-    cost::Profile profile;
-    profile::profile_ops(s.graph, profile, Control());
-    return new Scored{cost::priced(s.graph, profile), s.scores, s.loss, s.gradient};
-  }();
-  return *result;
-}
-
-Bytes scores_bytes() { return element_bytes(scored().graph.tensor(scored().scores)); }
-
-/// Runs it like a caller that drops the scores.
-Graph dropping() {
-  return with_results_dropped(scored().graph, std::vector<TensorId>{scored().scores});
-}
-
 struct ScoredStep {
-  at::Tensor x = at::randn({64, 32}), w = at::randn({32, 512});
-  at::Tensor given = at::tensor(0.5F).reshape({});
+  ScoredStep(const Scored& measured, const at::TensorOptions& options)
+      : scored(measured),
+        x(at::randn({64, 32}, options)),
+        w(at::randn({32, 512}, options)),
+        given(at::full({}, 0.5, options)) {}
+
+  const Scored& scored;
+  at::Tensor x, w, given;
 
   AutogradExecutor::Forward forward(AutogradExecutor& executor) const {
     const std::vector<at::Tensor> residents{x, w};
-    const std::vector<TensorId> wanted{scored().loss, scored().scores};
+    const std::vector<TensorId> wanted{scored.loss, scored.scores};
     return executor.forward(residents, wanted);
   }
   at::Tensor backward(AutogradExecutor& executor) const {
     const std::vector<at::Tensor> tangents{given};
-    const std::vector<TensorId> wanted{scored().gradient};
+    const std::vector<TensorId> wanted{scored.gradient};
     return executor.backward(tangents, wanted)[0];
   }
   at::Tensor eager_scores() const { return at::mm(x, w); }
@@ -88,26 +77,39 @@ struct ScoredStep {
   }
 };
 
-TEST(DroppedResults, OwnTheirBytesInTheGraphAndAreNoOutputs) {
-  EXPECT_THAT(droppable_results(scored().graph), ElementsAre(scored().loss, scored().scores));
+class DroppedResults : public device::OnEachDevice {
+ protected:
+  const Scored& measured() const { return measured_on(device(), make_scored); }
+  Bytes scores_bytes() const { return element_bytes(measured().graph.tensor(measured().scores)); }
+  /// Runs it like a caller that drops the scores.
+  Graph dropping() const {
+    return with_results_dropped(measured().graph, std::vector<TensorId>{measured().scores});
+  }
+  ScoredStep new_step() const { return {measured(), options()}; }
+};
+
+ON_EACH_DEVICE(DroppedResults);
+
+TEST_P(DroppedResults, OwnTheirBytesInTheGraphAndAreNoOutputs) {
+  EXPECT_THAT(droppable_results(measured().graph), ElementsAre(measured().loss, measured().scores));
   const Graph graph = dropping();
-  EXPECT_EQ(graph.tensor(scored().scores).bytes, scores_bytes());
-  EXPECT_THAT(graph.outputs(), ElementsAre(scored().loss, scored().gradient));
-  EXPECT_EQ(foreign_bytes(scored().graph) - foreign_bytes(graph), scores_bytes());
-  const std::vector<TensorId> gradient{scored().gradient};
-  EXPECT_THAT([&] { with_results_dropped(scored().graph, gradient); },
+  EXPECT_EQ(graph.tensor(measured().scores).bytes, scores_bytes());
+  EXPECT_THAT(graph.outputs(), ElementsAre(measured().loss, measured().gradient));
+  EXPECT_EQ(foreign_bytes(measured().graph) - foreign_bytes(graph), scores_bytes());
+  const std::vector<TensorId> gradient{measured().gradient};
+  EXPECT_THAT([&] { with_results_dropped(measured().graph, gradient); },
               ThrowsMessage<InputError>(HasSubstr("is no result that can be dropped")));
 }
 
-TEST(DroppedResults, MakeRoomForTheSecondHalf) {
+TEST_P(DroppedResults, MakeRoomForTheSecondHalf) {
   const Graph graph = dropping();
-  const Plan held = keep_all_plan(scored().graph);
+  const Plan held = keep_all_plan(measured().graph);
   const Plan plan = keep_all_plan(graph);
   // Readers of the scores have finished when the second half needs the most memory.
   EXPECT_LT(plan.layout->arena_bytes, held.layout->arena_bytes + scores_bytes());
-  AutogradExecutor executor(graph, plan);
+  AutogradExecutor executor(graph, plan, device());
   for (int i = 0; i < 3; ++i) {
-    const ScoredStep step;
+    const ScoredStep step = new_step();
     auto forward = step.forward(executor);
     EXPECT_EQ(executor.held_bytes() + scores_bytes(), executor.block_bytes());
     EXPECT_FALSE(executor.contains(forward.results[1]));
@@ -120,50 +122,50 @@ TEST(DroppedResults, MakeRoomForTheSecondHalf) {
   }
 }
 
-TEST(DroppedResults, StayTheCallersWhereItHoldsThem) {
-  for (const Graph& graph : {dropping(), scored().graph}) {
+TEST_P(DroppedResults, StayTheCallersWhereItHoldsThem) {
+  for (const Graph& graph : {dropping(), measured().graph}) {
     const Plan plan = keep_all_plan(graph);
-    AutogradExecutor executor(graph, plan);
+    AutogradExecutor executor(graph, plan, device());
     for (int i = 0; i < 3; ++i) {
-      const ScoredStep step;
+      const ScoredStep step = new_step();
       const auto forward = step.forward(executor);
       EXPECT_TRUE(at::equal(step.backward(executor), step.eager_gradient()));
       EXPECT_TRUE(at::equal(forward.results[1], step.eager_scores()));
-      EXPECT_THAT(executor.held_results(), ElementsAre(scored().loss, scored().scores));
+      EXPECT_THAT(executor.held_results(), ElementsAre(measured().loss, measured().scores));
     }
-    const ScoredStep step;
+    const ScoredStep step = new_step();
     auto forward = step.forward(executor);
     forward.results.pop_back();
     step.backward(executor);
-    EXPECT_THAT(executor.held_results(), ElementsAre(scored().loss));
+    EXPECT_THAT(executor.held_results(), ElementsAre(measured().loss));
   }
 }
 
-TEST(DroppedResults, AreDroppedWhenATicketIsFlownAgain) {
+TEST_P(DroppedResults, AreDroppedWhenATicketIsFlownAgain) {
   const Graph graph = dropping();
   const Plan plan = keep_all_plan(graph);
-  AutogradExecutor executor(graph, plan);
-  const ScoredStep step;
+  AutogradExecutor executor(graph, plan, device());
+  const ScoredStep step = new_step();
   const auto forward = step.forward(executor);
   step.backward(executor);
   const std::vector<at::Tensor> residents{step.x, step.w}, tangents{step.given};
-  const std::vector<TensorId> wanted{scored().gradient};
+  const std::vector<TensorId> wanted{measured().gradient};
   for (int i = 0; i < 2; ++i) {
     const auto gradients = executor.replay(forward.ticket, residents, tangents, wanted);
     EXPECT_TRUE(at::equal(gradients[0], step.eager_gradient()));
   }
 }
 
-TEST(DroppedResults, HaveTheirPlaceToThemselves) {
+TEST_P(DroppedResults, HaveTheirPlaceToThemselves) {
   const Graph graph = dropping();
   Plan plan = keep_all_plan(graph);
   for (auto& born : plan.layout->placements) {
     for (Placement& placement : born) {
-      if (placement.index == scored().scores) placement.offset = plan.layout->arena_bytes;
+      if (placement.index == measured().scores) placement.offset = plan.layout->arena_bytes;
     }
   }
-  AutogradExecutor executor(graph, plan);
-  EXPECT_THAT([&] { ScoredStep().forward(executor); },
+  AutogradExecutor executor(graph, plan, device());
+  EXPECT_THAT([&] { new_step().forward(executor); },
               ThrowsMessage<InputError>(HasSubstr("the place of results")));
 }
 

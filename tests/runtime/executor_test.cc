@@ -1,7 +1,10 @@
 #include "runtime/executor.h"
 
+#include <random>
+
 #include "base/error.h"
 #include "runtime/training_sample.h"
+#include "support/sweep.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -10,29 +13,32 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST(Executor, ComputesWhatPlainInterpretationComputes) {
-  const Sample& s = profiled_sample();
-  expect_equal(run_steps(s, keep_all_plan(s.graph), 3), interpret_steps(s, 3));
+class ExecutorTest : public ExecutorOnEachDevice {};
+
+ON_EACH_DEVICE(ExecutorTest);
+
+TEST_P(ExecutorTest, ComputesWhatPlainInterpretationComputes) {
+  const Graph& graph = measured().graph;
+  const State expected = interpret_steps(graph, 3, reference());
+  for (const ExecutorOptions& options : both_memories()) {
+    expect_equal(run_steps(graph, keep_all_plan(graph), 3, options), expected);
+  }
 }
 
-TEST(Executor, RecomputationIsBitIdentical) {
-  const Sample& s = profiled_sample();
-  const Plan plan = recomputing_plan(s);
-  ASSERT_GT(plan.cost, keep_all_plan(s.graph).cost);
-  expect_equal(run_steps(s, plan, 3), interpret_steps(s, 3));
+TEST_P(ExecutorTest, RecomputationIsBitIdentical) {
+  const Graph& graph = measured().graph;
+  const Plan plan = recomputing_plan(measured());
+  ASSERT_GT(plan.cost, keep_all_plan(graph).cost);
+  const State expected = interpret_steps(graph, 3, reference());
+  for (const ExecutorOptions& options : both_memories()) {
+    expect_equal(run_steps(graph, plan, 3, options), expected);
+  }
 }
 
-TEST(Executor, PoolGivesTheSameBits) {
-  const Sample& s = profiled_sample();
-  const ExecutorOptions pool{.memory = Memory::pool};
-  expect_equal(run_steps(s, recomputing_plan(s), 3, pool), interpret_steps(s, 3));
-  expect_equal(run_steps(s, keep_all_plan(s.graph), 3, pool), interpret_steps(s, 3));
-}
-
-TEST(Executor, StatisticsAreUpdatedOncePerStep) {
-  const Sample& s = profiled_sample();
-  const State once = run_steps(s, keep_all_plan(s.graph), 1);
-  const State recomputed = run_steps(s, recomputing_plan(s), 1);
+TEST_P(ExecutorTest, StatisticsAreUpdatedOncePerStep) {
+  const Sample& s = measured();
+  const State once = run_steps(s.graph, keep_all_plan(s.graph), 1, on_device());
+  const State recomputed = run_steps(s.graph, recomputing_plan(s), 1, on_device());
   const auto position = [&](TensorId id) {
     const auto ids = resident_ids(s.graph);
     return static_cast<std::size_t>(std::ranges::find(ids, id) - ids.begin());
@@ -43,21 +49,20 @@ TEST(Executor, StatisticsAreUpdatedOncePerStep) {
       at::equal(once.residents[position(s.variance)], recomputed.residents[position(s.variance)]));
 }
 
-TEST(Executor, InPlaceWritesHappenAndChangeNothing) {
-  const Sample& s = profiled_sample();
-  const Plan plan = recomputing_plan(s);
+TEST_P(ExecutorTest, InPlaceWritesHappenAndChangeNothing) {
+  const Plan plan = recomputing_plan(measured());
   EXPECT_GT(
       std::ranges::count_if(plan.actions, [](const Action& a) { return !a.in_place.empty(); }), 0);
 }
 
-TEST(Executor, WatchersSeeTheFirstExecutionOnly) {
-  const Sample& s = profiled_sample();
+TEST_P(ExecutorTest, WatchersSeeTheFirstExecutionOnly) {
+  const Sample& s = measured();
   const TensorId conv = s.graph.op(s.conv).outputs[0];
   const TensorId view = s.graph.op(4).outputs[0];
   ASSERT_TRUE(s.graph.is_view_op(4));
-  for (const Memory memory : {Memory::arena, Memory::pool}) {
+  for (const ExecutorOptions& options : both_memories()) {
     const Plan plan = recomputing_plan(s);
-    Executor executor(s.graph, plan, {.memory = memory});
+    Executor executor(s.graph, plan, options);
     executor.initialize(5);
     std::vector<TensorId> seen;
     executor.watch({conv, view}, [&](TensorId id, const at::Tensor& tensor) {
@@ -73,11 +78,12 @@ TEST(Executor, WatchersSeeTheFirstExecutionOnly) {
   }
 }
 
-TEST(Executor, RecordsTimesAndMemoryPerAction) {
-  const Sample& s = profiled_sample();
+TEST_P(ExecutorTest, RecordsTimesAndMemoryPerAction) {
+  const Sample& s = measured();
   const Plan plan = recomputing_plan(s);
-  for (const Memory memory : {Memory::arena, Memory::pool}) {
-    Executor executor(s.graph, plan, {.memory = memory, .record_times = true});
+  for (ExecutorOptions options : both_memories()) {
+    options.record_times = true;
+    Executor executor(s.graph, plan, options);
     executor.initialize(5);
     const StepReport report = executor.step();
     EXPECT_EQ(report.action_seconds.size(), plan.actions.size());
@@ -86,33 +92,34 @@ TEST(Executor, RecordsTimesAndMemoryPerAction) {
   }
 }
 
-TEST(Executor, RefusesWhatCannotRun) {
-  const Sample& s = profiled_sample();
+TEST_P(ExecutorTest, RefusesWhatCannotRun) {
+  const Sample& s = measured();
   Plan bare = keep_all(s.graph);
-  EXPECT_THAT([&] { Executor(s.graph, bare); }, ThrowsMessage<InputError>(HasSubstr("addresses")));
+  EXPECT_THAT([&] { Executor(s.graph, bare, on_device()); },
+              ThrowsMessage<InputError>(HasSubstr("addresses")));
 
   const Graph estimated = sample().graph;
   const Plan plan = with_layout(estimated, keep_all(estimated));
   EXPECT_THAT(
-      [&] { Executor(estimated, plan); },
+      [&] { Executor(estimated, plan, on_device()); },
       ThrowsMessage<InputError>(AllOf(HasSubstr("not profiled"), HasSubstr("convolution"))));
 
   GraphData data = s.graph.data();
   for (Op& op : data.ops) op.args.clear();
   const Graph planned_only(data);
-  EXPECT_THAT([&] { Executor(planned_only, keep_all_plan(planned_only)); },
+  EXPECT_THAT([&] { Executor(planned_only, keep_all_plan(planned_only), on_device()); },
               ThrowsMessage<InputError>(HasSubstr("no arguments")));
 
   Plan moving = keep_all_plan(s.graph);
   moving.actions.push_back({Verb::offload, s.loss, {}});
-  EXPECT_THAT([&] { Executor(s.graph, moving); },
+  EXPECT_THAT([&] { Executor(s.graph, moving, on_device()); },
               ThrowsMessage<InputError>(HasSubstr("between memories")));
 }
 
-TEST(Executor, NamesAResidentOrOutputThatIsNone) {
-  const Sample& s = profiled_sample();
+TEST_P(ExecutorTest, NamesAResidentOrOutputThatIsNone) {
+  const Sample& s = measured();
   const Plan plan = keep_all_plan(s.graph);
-  Executor executor(s.graph, plan);
+  Executor executor(s.graph, plan, on_device());
   EXPECT_THROW(executor.resident(s.loss), InputError);
   EXPECT_THROW(executor.output(s.loss), InputError);
   executor.initialize(5);
@@ -121,22 +128,22 @@ TEST(Executor, NamesAResidentOrOutputThatIsNone) {
   EXPECT_THROW(executor.output(s.graph.op(s.conv).outputs[0]), InputError);
 }
 
-TEST(Executor, InitializesFromTheSeedAlone) {
-  const Sample& s = profiled_sample();
+TEST_P(ExecutorTest, InitializesFromTheSeedAlone) {
+  const Sample& s = measured();
   const Plan plan = keep_all_plan(s.graph);
   const auto weight = [&](std::uint64_t seed) {
-    Executor executor(s.graph, plan);
+    Executor executor(s.graph, plan, on_device());
     executor.initialize(seed);
-    return executor.resident(s.weight).clone();
+    return copied(executor.resident(s.weight));
   };
-  const at::Tensor before = generator_state();
+  const at::Tensor before = generator_state(device());
   const at::Tensor first = weight(1);
   EXPECT_TRUE(at::equal(first, weight(1)));
   EXPECT_FALSE(at::equal(first, weight(2)));
-  EXPECT_TRUE(at::equal(before, generator_state()));
+  EXPECT_TRUE(at::equal(before, generator_state(device())));
 }
 
-TEST(Executor, InitializersOfAllKinds) {
+TEST_P(ExecutorTest, InitializersOfAllKinds) {
   using Kind = Initializer::Kind;
   GraphMaker m("kinds");
   const TensorId range = m.resident("range", {5}, {Kind::arange, 0, 0}, DType::i64);
@@ -146,13 +153,77 @@ TEST(Executor, InitializersOfAllKinds) {
   const TensorId out = m.op1("aten::view", {T{constant}, Integers{2, 1}});
   const Graph graph = m.build({out});
   const Plan plan = keep_all_plan(graph);
-  Executor executor(graph, plan);
+  Executor executor(graph, plan, on_device());
   executor.initialize(1);
-  EXPECT_TRUE(at::equal(executor.resident(range), at::arange(5)));
-  EXPECT_TRUE(at::equal(executor.resident(causal), at::ones({3, 3}, at::kBool).tril()));
+  EXPECT_TRUE(at::equal(executor.resident(range).cpu(), at::arange(5)));
+  EXPECT_TRUE(at::equal(executor.resident(causal).cpu(), at::ones({3, 3}, at::kBool).tril()));
   EXPECT_GE(executor.resident(uniform).min().item<float>(), 2);
   EXPECT_LT(executor.resident(uniform).max().item<float>(), 3);
-  EXPECT_TRUE(at::equal(executor.resident(constant), at::full({2}, 4.0)));
+  EXPECT_TRUE(at::equal(executor.resident(constant).cpu(), at::full({2}, 4.0)));
+}
+
+TEST(ExecutorOnSimulated, ThePoolIsToldHowManyBytesItGets) {
+  const device::ComputeDevice& simulated = device::installed_simulated();
+  const Graph& graph = measured_on(simulated, sample).graph;
+  const Plan plan = keep_all_plan(graph);
+  EXPECT_THAT([&] { Executor(graph, plan, {.memory = Memory::pool, .device = &simulated}); },
+              ThrowsMessage<InputError>(HasSubstr("say how many bytes of simulated:0")));
+}
+
+/// Random ops on square matrices, and a random order in which some run again.
+struct RandomStep {
+  Graph graph;
+  std::vector<OpId> order;
+};
+
+TensorId random_op(GraphMaker& m, TensorId a, TensorId b, std::uint32_t choice) {
+  switch (choice % 8) {
+    case 0: return m.op1("aten::mm", {T{a}, T{b}});
+    case 1: return m.op1("aten::mul.Tensor", {T{a}, T{b}});
+    case 2: return m.op1("aten::add.Tensor", {T{a}, T{b}});
+    case 3: return m.op1("aten::tanh", {T{a}});
+    case 4: return m.op1("aten::relu", {T{a}});
+    case 5: return m.op("aten::native_dropout", {T{a}, 0.3, true})[0];
+    case 6: return m.op1("aten::_softmax", {T{a}, std::int64_t{1}, false});
+    default: return m.op1("aten::t", {T{a}});
+  }
+}
+
+RandomStep random_step(std::uint32_t seed) {
+  std::mt19937 random(seed);
+  GraphMaker m("random");
+  std::vector<TensorId> values = {m.resident("x", {12, 12}, kNormal),
+                                  m.resident("w", {12, 12}, kNormal)};
+  for (int i = 0; i < 20; ++i) {
+    const TensorId a = values[random() % values.size()], b = values[random() % values.size()];
+    values.push_back(random_op(m, a, b, static_cast<std::uint32_t>(random())));
+  }
+  TensorId sum = values[2];
+  for (std::size_t i = 3; i < values.size(); ++i) {
+    sum = m.op1("aten::add.Tensor", {T{sum}, T{values[i]}});
+  }
+  m.op("aten::add_.Tensor", {T{values[1]}, T{sum}}, {0});
+  const OpId update = static_cast<OpId>(m.data().ops.size()) - 1;
+  RandomStep step{m.build({sum}), {}};
+  for (OpId id = 0; id < step.graph.num_ops(); ++id) {
+    step.order.push_back(id);
+    const OpId again = static_cast<OpId>(random() % static_cast<std::uint32_t>(id + 1));
+    if (id < update && random() % 2 == 0) step.order.push_back(again);
+  }
+  return step;
+}
+
+TEST_P(ExecutorTest, RandomStepsGiveTheBitsOfInterpretation) {
+  for (int seed = 0; seed < lowtide::testing::sweep(100, 4); ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomStep step = random_step(seed);
+    const Graph graph = profiled(step.graph, device());
+    const Plan plan = with_layout(graph, with_in_place(graph, lower(graph, step.order)));
+    const State expected = interpret_steps(graph, 3, reference());
+    for (const ExecutorOptions& options : both_memories()) {
+      expect_equal(run_steps(graph, plan, 3, options), expected);
+    }
+  }
 }
 
 }  // namespace

@@ -132,12 +132,13 @@ class GraphMaker {
 /// The results of a graph when each op runs once in order on ordinary tensors: the oracle of every
 /// executor. `residents` are updated in place.
 inline std::map<TensorId, at::Tensor> interpret(const Graph& graph,
-                                                std::map<TensorId, at::Tensor> residents) {
+                                                std::map<TensorId, at::Tensor> residents,
+                                                c10::Device device) {
   std::map<TensorId, at::Tensor> values = std::move(residents);
   for (const Op& op : graph.ops()) {
     std::vector<at::Tensor> inputs;
     for (TensorId id : op.inputs) inputs.push_back(values.at(id));
-    const auto results = Kernel(op).run(inputs);
+    const auto results = Kernel(op, device).run(inputs);
     for (std::size_t i = 0; i < results.size(); ++i) values[op.outputs[i]] = results[i];
   }
   return values;

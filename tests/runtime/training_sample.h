@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "cost/profile.h"
+#include "device/each_device.h"
 #include "layout/layout.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
@@ -43,13 +46,13 @@ inline Sample sample() {
   const TensorId table = m.resident("table", {7, 8}, kNormal);
   const TensorId count = m.resident("count", {}, kZeros, DType::i64, Role::buffer);
 
-  const TensorId conv = m.op1("aten::convolution",
-                              {T{image}, T{weight}, NoneArg(), Integers{1, 1}, Integers{1, 1},
-                               Integers{1, 1}, false, Integers{0, 0}, std::int64_t{1}});
+  const TensorId conv =
+      m.op1("aten::convolution", {T{image}, T{weight}, NoneArg(), Integers{1, 1}, Integers{1, 1},
+                                  Integers{1, 1}, false, Integers{0, 0}, std::int64_t{1}});
   const OpId conv_op = 0;
-  const TensorId norm = m.op("aten::native_batch_norm",
-                             {T{conv}, T{gain}, T{shift}, T{mean}, T{variance}, true, 0.1, 1e-5},
-                             {3, 4})[0];
+  const TensorId norm =
+      m.op("aten::native_batch_norm",
+           {T{conv}, T{gain}, T{shift}, T{mean}, T{variance}, true, 0.1, 1e-5}, {3, 4})[0];
   const TensorId relu = m.op1("aten::relu", {T{norm}});
   const auto dropped = m.op("aten::native_dropout", {T{relu}, 0.4, true});
   const TensorId flat = m.op1("aten::view", {T{dropped[0]}, Integers{-1, 8}});
@@ -72,22 +75,22 @@ inline Sample sample() {
   return {m.build({loss, spread}), weight, mean, variance, loss, conv_op, 1, 2, 3};
 }
 
-inline const Sample& profiled_sample() {
-  static const Sample* const result = [] {
-    Sample s = sample();
-    cost::Profile profile;
-    profile::profile_ops(s.graph, profile, Control());
-    return new Sample{cost::priced(s.graph, profile),
-                      s.weight,
-                      s.mean,
-                      s.variance,
-                      s.loss,
-                      s.conv,
-                      s.norm,
-                      s.relu,
-                      s.dropout};
-  }();
-  return *result;
+/// The graph with what a device's kernels ask for.
+inline Graph profiled(const Graph& graph, const device::ComputeDevice& device) {
+  cost::Profile profile;
+  profile::profile_ops(graph, profile, Control(), profile::Measure::lacking, device);
+  return cost::priced(graph, profile);
+}
+
+/// What `make` gives, with its `graph` measured on the device. One per type and device.
+template <typename Made>
+const Made& measured_on(const device::ComputeDevice& device, Made (*make)()) {
+  static std::map<const device::ComputeDevice*, Made> all;
+  const auto known = all.find(&device);
+  if (known != all.end()) return known->second;
+  Made made = make();
+  made.graph = profiled(made.graph, device);
+  return all.emplace(&device, std::move(made)).first->second;
 }
 
 inline Plan with_layout(const Graph& graph, Plan plan) {
@@ -111,15 +114,19 @@ inline Plan recomputing_plan(const Sample& s) {
   return with_layout(s.graph, with_in_place(s.graph, lower(s.graph, order)));
 }
 
-/// The final state after a training step.
+/// The final state after a training step, on the CPU.
 struct State {
   std::vector<at::Tensor> residents;
   std::vector<at::Tensor> outputs;
   at::Tensor generator;
 };
 
-inline at::Tensor generator_state() {
-  return at::Tensor(at::detail::getDefaultCPUGenerator().get_state()).clone();
+inline void seed_generator(const device::ComputeDevice& device, std::uint64_t seed) {
+  device::default_generator(device).set_current_seed(seed);
+}
+
+inline at::Tensor generator_state(const device::ComputeDevice& device) {
+  return at::Tensor(device::default_generator(device).get_state()).cpu().clone();
 }
 
 inline std::vector<TensorId> resident_ids(const Graph& graph) {
@@ -130,40 +137,56 @@ inline std::vector<TensorId> resident_ids(const Graph& graph) {
   return ids;
 }
 
-inline State run_steps(const Sample& s, const Plan& plan, int steps,
-                       const ExecutorOptions& options = {}) {
-  Executor executor(s.graph, plan, options);
+inline at::Tensor copied(const at::Tensor& tensor) { return tensor.clone().cpu(); }
+
+inline State run_steps(const Graph& graph, const Plan& plan, int steps,
+                       const ExecutorOptions& options) {
+  Executor executor(graph, plan, options);
   executor.initialize(5);
-  at::manual_seed(11);
+  seed_generator(*options.device, 11);
   for (int i = 0; i < steps; ++i) {
     const StepReport report = executor.step();
     EXPECT_EQ(report.outside_bytes, 0);
     EXPECT_THAT(report.overruns, ::testing::IsEmpty());
   }
   State state;
-  for (TensorId id : resident_ids(s.graph))
-    state.residents.push_back(executor.resident(id).clone());
-  for (TensorId id : s.graph.outputs()) state.outputs.push_back(executor.output(id).clone());
-  state.generator = generator_state();
+  for (TensorId id : resident_ids(graph)) state.residents.push_back(copied(executor.resident(id)));
+  for (TensorId id : graph.outputs()) state.outputs.push_back(copied(executor.output(id)));
+  state.generator = generator_state(*options.device);
   return state;
 }
 
-inline State interpret_steps(const Sample& s, int steps) {
-  Executor executor(s.graph, keep_all_plan(s.graph));
+inline State interpret_steps(const Graph& graph, int steps, const device::ComputeDevice& device) {
+  const Plan plan = keep_all_plan(graph);
+  Executor executor(graph, plan, {.device = &device});
   executor.initialize(5);
   std::map<TensorId, at::Tensor> residents;
-  for (TensorId id : resident_ids(s.graph)) residents[id] = executor.resident(id).clone();
-  at::manual_seed(11);
+  for (TensorId id : resident_ids(graph)) residents[id] = executor.resident(id).clone();
+  seed_generator(device, 11);
   State state;
   for (int i = 0; i < steps; ++i) {
-    const auto values = interpret(s.graph, residents);
+    const auto values = interpret(graph, residents, device.torch_device());
     state.outputs.clear();
-    for (TensorId id : s.graph.outputs()) state.outputs.push_back(values.at(id));
+    for (TensorId id : graph.outputs()) state.outputs.push_back(values.at(id).cpu());
   }
-  for (const auto& [id, tensor] : residents) state.residents.push_back(tensor);
-  state.generator = generator_state();
+  for (const auto& [id, tensor] : residents) state.residents.push_back(tensor.cpu());
+  state.generator = generator_state(device);
   return state;
 }
+
+/// Tests of executors, with a step whose ops were measured on the device.
+class ExecutorOnEachDevice : public device::OnEachDevice {
+ protected:
+  const Sample& measured() const { return measured_on(device(), sample); }
+  ExecutorOptions on_device(ExecutorOptions options = {}) const {
+    options.device = &device();
+    return options;
+  }
+  ExecutorOptions in_pool(Bytes bytes = Bytes{8} << 20) const {
+    return on_device({.memory = Memory::pool, .pool_bytes = bytes});
+  }
+  std::vector<ExecutorOptions> both_memories() const { return {on_device(), in_pool()}; }
+};
 
 inline void expect_equal(const State& a, const State& b) {
   ASSERT_EQ(a.residents.size(), b.residents.size());

@@ -28,6 +28,16 @@ def one_thread():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture
+def own_cache(tmp_path_factory, monkeypatch):
+    """Profiles and plans are shared by the tests of a run, and not with the user's; nothing that
+    Dynamo traced before is used, nor its memory kept."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
 @pytest.fixture(autouse=True)
 def nothing_left():
     """A test leaves no memory of the device behind."""

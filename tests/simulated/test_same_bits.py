@@ -300,6 +300,37 @@ def test_second_derivatives():
     assert_same_bits(program)
 
 
+def test_gradients_of_gradients_are_added_in_the_cpus_order_on_one_thread():
+    """Autograd adds them in the order of numbers that each thread counts. The CPU's backward pass
+    counts on where the forward pass ended; the thread of a device begins at 0."""
+    def numbers():
+        x = torch.ones(3, device="simulated", requires_grad=True)
+        y = (x * x * x).sum()
+        slope, = torch.autograd.grad(y, x, create_graph=True)
+        return y.grad_fn._sequence_nr(), slope.grad_fn._sequence_nr()
+
+    def program(device):
+        torch.manual_seed(3)
+        model = nn.Sequential(nn.Linear(2, 20), nn.Tanh(), nn.Linear(20, 20), nn.Tanh(),
+                              nn.Linear(20, 1)).to(device)
+        x = torch.randn(64, 2).to(device).requires_grad_()
+        value = model(x)
+        slope, = torch.autograd.grad(value.sum(), x, create_graph=True)
+        bend, = torch.autograd.grad(slope[:, 0].sum(), x, create_graph=True)
+        (value[:, 0] * slope[:, 0] - bend[:, 1]).square().mean().backward()
+        return [p.grad for p in model.parameters()]
+
+    _, of_thread = numbers()
+    while torch.ones((), requires_grad=True).exp().grad_fn._sequence_nr() <= 2 * of_thread:
+        pass
+    before, after = numbers()
+    assert after < before
+    with torch.autograd.set_multithreading_enabled(False):
+        before, after = numbers()
+        assert after > before
+        assert_same_bits(program)
+
+
 def test_a_second_derivative_of_a_recurrent_model_is_refused():
     x = torch.randn(3, 2, 4).to("simulated").requires_grad_()
     y = nn.LSTM(4, 4).to("simulated")(x)[0]

@@ -11,13 +11,7 @@ from torch.nn import functional as F
 DEVICE = "simulated"
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory, monkeypatch):
-    """Profiles and plans are shared by the tests of a run, and not with the user's."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
-    torch._dynamo.reset()
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 class Convolutions(nn.Module):
@@ -109,6 +103,31 @@ def test_no_order_of_late_streams_changes_a_bit(seed):
     torch.simulated.current_stream().wait_stream(side)
     assert noise.sum().item() == 64 * 64
     assert got == wanted
+
+
+class Cell(nn.Module):
+    def __init__(self, kind):
+        super().__init__()
+        self.cell = kind(16, 16)
+
+    def forward(self, x):
+        state = self.cell(x)
+        return state[0] if isinstance(state, tuple) else state
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell],
+                         ids=lambda kind: kind.__name__)
+def test_cells_that_are_traced_round_as_the_cpus_do(kind):
+    def left_of(device):
+        torch.manual_seed(7)
+        model, x = Cell(kind).bfloat16(), torch.randn(32, 16, dtype=torch.bfloat16)
+        model, x = model.to(device), x.to(device)
+        run = model if device == "cpu" else lowtide.wrap(model, x, time_limit=0.3)
+        result = run(x)
+        result.square().mean().backward()
+        return [bits(tensor) for tensor in (result, *(p.grad for p in model.parameters()))]
+
+    assert left_of(DEVICE) == left_of("cpu")
 
 
 def test_a_model_on_two_devices_is_refused():
