@@ -116,6 +116,10 @@ class CudaDevice final : public device::ComputeDevice {
     generator.set_offset(then.offset);
   }
 
+  device::DeviceMemory memory() const override {
+    return device::memory_told_by(AllocatorProxy::instance().native(), device_.index());
+  }
+
   void synchronize() const override { devices().synchronizeDevice(device_.index()); }
 
  private:

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/Device.h>
 
 #include <cstddef>
@@ -15,6 +16,9 @@ struct DeviceMemory {
   Bytes total = 0;
   Bytes free = 0;  ///< for this process
 };
+
+/// As an allocator of LibTorch tells it; what that keeps for later requests is free.
+DeviceMemory memory_told_by(c10::DeviceAllocator& allocator, c10::DeviceIndex index);
 
 /// The interface of a device for the executor and the profiler: memory, the requests of ops, a
 /// generator, synchronization. A new kind implements it and calls add_device().
@@ -58,8 +62,8 @@ class ComputeDevice {
   /// asked to.
   virtual std::unique_ptr<WorkTimer> work_timer() const;
 
-  /// The device's memory as it is now, whoever uses it. By default as the framework's allocator
-  /// tells it; what that keeps for later requests is free.
+  /// The device's memory as it is now, whoever uses it. By default as the allocator tells it
+  /// that LibTorch has for the type of device.
   virtual DeviceMemory memory() const;
 };
 

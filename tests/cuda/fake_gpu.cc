@@ -8,12 +8,15 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <set>
 
 #include "fake_c10_cuda.h"
 
 namespace lowtide::cuda {
 namespace {
+
+using Clock = std::chrono::steady_clock;
 
 std::atomic<int> device_waits = 0, stream_waits = 0, lasting = 0;
 thread_local c10::DeviceIndex current_index = 0;
@@ -46,6 +49,22 @@ class Guards final : public c10::impl::DeviceGuardImplInterface {
   c10::DeviceIndex deviceCount() const noexcept override { return FakeGpu::kDevices; }
   void synchronizeStream(const c10::Stream&) const override { ++stream_waits; }
   void synchronizeDevice(c10::DeviceIndex) const override { ++device_waits; }
+
+  /// Work is done when it is submitted, so an event is the time of its record.
+  void record(void** event, const c10::Stream&, const c10::DeviceIndex,
+              const c10::EventFlag) const override {
+    if (*event == nullptr) *event = new Clock::time_point;
+    *static_cast<Clock::time_point*>(*event) = Clock::now();
+  }
+  void synchronizeEvent(void*) const override {}
+  double elapsedTime(void* before, void* after, const c10::DeviceIndex) const override {
+    return std::chrono::duration<double, std::milli>(*static_cast<Clock::time_point*>(after) -
+                                                     *static_cast<Clock::time_point*>(before))
+        .count();
+  }
+  void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
+    delete static_cast<Clock::time_point*>(event);
+  }
 };
 
 C10_REGISTER_GUARD_IMPL(CUDA, Guards)

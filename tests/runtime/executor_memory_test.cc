@@ -100,6 +100,37 @@ TEST_P(ExecutorMemory, ResidentsLieWithoutGapsAtTheirNaturalAlignment) {
   }
 }
 
+TEST_P(ExecutorMemory, ValuesLieAtMultiplesOfTheGraphsAlignment) {
+  const Sample& s = measured();
+  const State usual = run_steps(s.graph, recomputing_plan(s), 2, on_device());
+  for (const Bytes alignment : {512, 4096}) {
+    GraphData data = s.graph.data();
+    data.alignment = alignment;
+    const Graph aligned(std::move(data));
+    Plan plan = recomputing_plan(s);
+    plan.layout = layout::assign_addresses(aligned, plan,
+                                           planner::packing_goal(aligned, Bytes{1} << 30, 0));
+    expect_equal(run_steps(aligned, plan, 2, on_device()), usual);
+
+    Executor executor(aligned, plan,
+                      on_device({.overrun = ExecutorOptions::Overrun::reserve,
+                                 .reserve_bytes = alignment + 64}));
+    std::vector<TensorId> own;
+    for (TensorId id = 0; id < aligned.num_tensors(); ++id) {
+      const Tensor& tensor = aligned.tensor(id);
+      if (tensor.kind == Kind::value && tensor.alias_of == kNone) own.push_back(id);
+    }
+    std::size_t seen = 0;
+    executor.watch(own, [&](TensorId id, const at::Tensor& tensor) {
+      ++seen;
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % alignment, 0U)
+          << aligned.tensor(id).name;
+    });
+    executor.step();
+    EXPECT_EQ(seen, own.size());
+  }
+}
+
 TEST_P(ExecutorMemory, StopsAtAnOverrunAndGoesOnAfterwards) {
   const Sample& s = measured();
   GraphData data = s.graph.data();
@@ -154,10 +185,13 @@ TEST_P(ExecutorMemory, ASmallReserveIsNamedWhenItIsUsedUp) {
   }
   const Graph shrunk(data);
   const Plan plan = keep_all_plan(shrunk);
-  Executor executor(shrunk, plan,
-                    on_device({.overrun = ExecutorOptions::Overrun::reserve, .reserve_bytes = 64}));
+  const Bytes reserve = shrunk.alignment();
+  Executor executor(
+      shrunk, plan,
+      on_device({.overrun = ExecutorOptions::Overrun::reserve, .reserve_bytes = reserve}));
   executor.initialize(5);
-  EXPECT_THAT([&] { executor.step(); }, ThrowsMessage<Error>(HasSubstr("reserve of 64")));
+  EXPECT_THAT([&] { executor.step(); },
+              ThrowsMessage<Error>(HasSubstr(fmt::format("reserve of {}", reserve))));
 }
 
 TEST_P(ExecutorMemory, ResultsThatLieElsewhereAreCopiedToTheirAddress) {
@@ -191,38 +225,6 @@ Bytes high_water() {
   return -1;
 }
 bool reset_high_water() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << "5"); }
-
-TEST(ExecutorOnCpu, ValuesLieAtMultiplesOfTheGraphsAlignment) {
-  const Sample& s = profiled_sample();
-  const State usual = run_steps(s, recomputing_plan(s), 2);
-  for (const Bytes alignment : {512, 4096}) {
-    Sample aligned = s;
-    GraphData data = s.graph.data();
-    data.alignment = alignment;
-    aligned.graph = Graph(std::move(data));
-    Plan plan = recomputing_plan(s);
-    plan.layout = layout::assign_addresses(aligned.graph, plan,
-                                           planner::packing_goal(aligned.graph, Bytes{1} << 30, 0));
-    expect_equal(run_steps(aligned, plan, 2), usual);
-
-    Executor executor(
-        aligned.graph, plan,
-        {.overrun = ExecutorOptions::Overrun::reserve, .reserve_bytes = alignment + 64});
-    std::vector<TensorId> own;
-    for (TensorId id = 0; id < aligned.graph.num_tensors(); ++id) {
-      const Tensor& tensor = aligned.graph.tensor(id);
-      if (tensor.kind == Kind::value && tensor.alias_of == kNone) own.push_back(id);
-    }
-    std::size_t seen = 0;
-    executor.watch(own, [&](TensorId id, const at::Tensor& tensor) {
-      ++seen;
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % alignment, 0U)
-          << aligned.graph.tensor(id).name;
-    });
-    executor.step();
-    EXPECT_EQ(seen, own.size());
-  }
-}
 
 TEST(ExecutorOnCpu, TheResidentSetGrowsByTheArenaOnly) {
   GraphMaker m("large");

@@ -151,7 +151,7 @@ TEST_P(ExecutorTest, InitializersOfAllKinds) {
   const TensorId uniform = m.resident("uniform", {1000}, {Kind::uniform, 2, 3});
   const TensorId constant = m.resident("constant", {2}, {Kind::constant, 4, 0});
   const TensorId out = m.op1("aten::view", {T{constant}, Integers{2, 1}});
-  const Graph graph = m.build({out});
+  const Graph graph = profiled(m.build({out}), device());
   const Plan plan = keep_all_plan(graph);
   Executor executor(graph, plan, on_device());
   executor.initialize(1);

@@ -94,7 +94,7 @@ const Made& measured_on(const device::ComputeDevice& device, Made (*make)()) {
 }
 
 inline Plan with_layout(const Graph& graph, Plan plan) {
-  plan.layout = layout::assign_addresses(graph, plan);
+  plan.layout = layout::assign_addresses(graph, plan, {.alignment = graph.alignment()});
   const auto violation = verify(graph, plan);
   if (violation) throw std::logic_error(violation->message);
   return plan;

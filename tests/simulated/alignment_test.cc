@@ -2,12 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "device/each_device.h"
 #include "planner/planner.h"
 #include "profile/profiler.h"
 #include "runtime/training_sample.h"
-#include "simulated/backend.h"
-#include "simulated/simulated_device.h"
-#include "simulated/state.h"
 
 namespace lowtide::simulated {
 namespace {
@@ -16,10 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-const device::ComputeDevice& installed_512() {
-  if (!is_installed()) install({.bytes = Bytes{64} << 20, .late = true, .seed = 1});
-  return simulated_device();
-}
+const device::ComputeDevice& installed_512() { return device::installed_simulated(); }
 
 Graph measured(const Graph& graph, cost::Profile& profile) {
   profile::profile_ops(graph, profile, Control(), profile::Measure::lacking, installed_512());
@@ -55,7 +50,7 @@ TEST(Alignment, OpsMeasuredWithAnotherAreMeasuredAgain) {
 }
 
 TEST(Alignment, APlanForADeviceWithALesserOneIsRefused) {
-  const runtime::Sample& s = runtime::profiled_sample();
+  const runtime::Sample& s = runtime::measured_on(device::cpu_device(), runtime::sample);
   const runtime::ExecutorOptions options{.device = &installed_512()};
   EXPECT_THAT([&] { runtime::Executor(s.graph, runtime::keep_all_plan(s.graph), options); },
               ThrowsMessage<InputError>(

@@ -36,7 +36,7 @@ TEST(SimulatedDevice, EventsMeasureNoLessThanTheWorkBetweenThem) {
   const auto seconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
   };
-  const at::Tensor x = on_device(at::ones({64, 64}));
+  const at::Tensor x = at::ones({64, 64}).to(kDevice);
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     reseed(seed);
     const std::unique_ptr<device::WorkTimer> timer = installed().work_timer();
@@ -59,7 +59,7 @@ TEST(SimulatedDevice, EventsMeasureNoLessThanTheWorkBetweenThem) {
 TEST(SimulatedDevice, KnowsItsFreeMemory) {
   const device::DeviceMemory before = installed().memory();
   EXPECT_EQ(before.total, Bytes{64} << 20);
-  const at::Tensor held = on_device(at::zeros({1 << 20}, at::kByte));
+  const at::Tensor held = at::zeros({1 << 20}, at::kByte).to(kDevice);
   EXPECT_EQ(installed().memory().free, before.free - (1 << 20));
 }
 
