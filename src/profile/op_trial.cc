@@ -28,11 +28,10 @@ constexpr Bytes kNeighbours = 8;
 using Request = device::AllocationRecorder::Request;
 using Times = device::WorkTimer::Times;
 
-/// Work of a device between two runs of an op: longer than any host takes to submit one. It is
-/// written in memory of at most a share of the device's.
+/// Work of a device between two runs of an op: longer than any host takes to submit one.
 constexpr double kBusySeconds = 100e-6;
-constexpr Bytes kFewestBusyBytes = Bytes{1} << 20;
-constexpr Bytes kBusyShare = 16;
+constexpr std::int64_t kFewestBusyElements = std::int64_t{1} << 16;
+constexpr std::int64_t kMostBusyElements = std::int64_t{1} << 30;
 
 double median(std::vector<double>& values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -40,12 +39,14 @@ double median(std::vector<double>& values) {
   return *middle;
 }
 
-void write_all(std::byte* data, Bytes bytes, c10::Device device) {
-  at::for_blob(data, {bytes})
-      .options(at::TensorOptions().dtype(at::kByte).device(device))
+/// Adds one element to itself so often, so that the work takes no memory of the budget.
+void add_up(std::byte* element, std::int64_t times, c10::Device device) {
+  at::for_blob(element, {1})
+      .options(at::TensorOptions().dtype(at::kFloat).device(device))
       .target_device(device)
       .make_tensor()
-      .fill_(1);
+      .expand({times})
+      .sum();
 }
 
 /// The request that became the storage of the result; -1 when there is none or it is larger than
@@ -143,12 +144,12 @@ class Trial {
   Times time(const std::vector<device::Slot>& slots) {
     device::PlannedSource source({});
     device::AllocationRecorder unordered(device_.system());
-    const auto service = device_.serve(source, unordered);
     std::vector<const at::Tensor*> inputs;
     for (const at::Tensor& input : inputs_) inputs.push_back(&input);
     std::vector<at::Tensor> results;
     const std::unique_ptr<device::WorkTimer> timer = device_.work_timer();
     const auto once = [&] {
+      const auto service = device_.serve(source, unordered);
       source.begin(slots);
       timer->start();
       kernel_.run(inputs, false, results);
@@ -211,15 +212,15 @@ TrialMemory::TrialMemory(const device::ComputeDevice& device)
 }
 
 void TrialMemory::find_work() {
-  const Bytes most = device_.memory().free / kBusyShare;
   const std::unique_ptr<device::WorkTimer> timer = device_.work_timer();
-  for (Bytes bytes = std::min(kFewestBusyBytes, most); bytes > 0; bytes *= 2) {
-    std::byte* const data = take(work_, bytes);
-    write_all(data, bytes, device_.torch_device());
+  std::byte* const element = take(work_, sizeof(float));
+  busy_elements_ = kFewestBusyElements;
+  add_up(element, busy_elements_, device_.torch_device());  // loads the kernel
+  for (; busy_elements_ < kMostBusyElements; busy_elements_ *= 2) {
     timer->start();
-    write_all(data, bytes, device_.torch_device());
+    add_up(element, busy_elements_, device_.torch_device());
     timer->stop();
-    if (timer->times().work_seconds >= kBusySeconds || 2 * bytes > most) return;
+    if (timer->times().work_seconds >= kBusySeconds) return;
   }
 }
 
@@ -233,9 +234,7 @@ std::byte* TrialMemory::take(Room& room, Bytes bytes) {
 }
 
 void TrialMemory::disturb(Bytes bytes) {
-  if (work_.memory != nullptr) {
-    write_all(work_.memory.get(), work_.bytes, device_.torch_device());
-  }
+  if (busy_elements_ > 0) add_up(work_.memory.get(), busy_elements_, device_.torch_device());
   const std::size_t end = std::min(other_.size(), static_cast<std::size_t>(bytes));
   for (std::size_t i = 0; i < end; i += kArenaAlignment) other_[i] ^= std::byte{1};
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -32,8 +33,9 @@ class TrialMemory {
 
   const device::ComputeDevice& device_;
   Room inputs_, rest_;
-  std::vector<std::byte> other_;  ///< of the host
-  Room work_;                     ///< of a device that works late
+  std::vector<std::byte> other_;    ///< of the host
+  Room work_;                       ///< an element, on a device that works late
+  std::int64_t busy_elements_ = 0;  ///< as many are added up to keep it busy
 };
 
 /// Runs one op of an executable graph on synthetic inputs; records its allocations, and its time at
