@@ -90,7 +90,8 @@ Bytes placed_bytes(const Graph& graph) {
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   place_callers_tensors(graph, map);
-  return map.end;
+  const Bytes most_before = graph.alignment() - 1;  // to where the places may begin
+  return map.end == 0 ? 0 : most_before + map.end;
 }
 
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,

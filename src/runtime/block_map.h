@@ -60,7 +60,7 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& 
 /// Whether a resident has a place of its own among fixed ones: one that each call brings, that the
 /// step does not write, and whose elements each have bytes of their own.
 bool has_place(const Graph& graph, TensorId resident);
-/// The bytes of all fixed places.
+/// The bytes of all fixed places, with the most that may lie before them to reach the alignment.
 Bytes placed_bytes(const Graph& graph);
 
 }  // namespace lowtide::runtime
