@@ -39,6 +39,7 @@ class Served : public ::testing::Test {
                                      device::Slot{room_, 512, 0}};
   void SetUp() override {
     source_.begin(slots_);
+    AllocatorProxy::instance();  // asks the native allocator who it is, once
     native().forget_calls();
   }
   alignas(512) static inline std::byte room_[4096];

@@ -36,7 +36,7 @@ TEST(SimulatedDevice, EventsMeasureNoLessThanTheWorkBetweenThem) {
   const auto seconds = [](Clock::time_point from, Clock::time_point to) {
     return std::chrono::duration<double>(to - from).count();
   };
-  const at::Tensor x = at::ones({64, 64}).to(kDevice);
+  const at::Tensor x = at::ones({64, 64}).to(installed().torch_device());
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     reseed(seed);
     const std::unique_ptr<device::WorkTimer> timer = installed().work_timer();
