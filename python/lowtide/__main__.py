@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 import os
+import pathlib
 import sys
 import traceback
 
@@ -131,9 +132,20 @@ def _guarded(work, what):
     try:
         return work()
     except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise lowtide.InputError(f"{what} fails with {type(error).__name__}: {error} "
+        frame = _users_frame(traceback.extract_tb(error.__traceback__))
+        why = fake_cuda.explained(error) or f"{type(error).__name__}: {error}"
+        raise lowtide.InputError(f"{what} fails with {why} "
                                  f"({frame.filename}:{frame.lineno})") from None
+
+
+def _users_frame(frames):
+    """The last that is neither PyTorch's nor Lowtide's."""
+    packages = [str(pathlib.Path(lowtide.__file__).parent)]
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        packages.append(str(pathlib.Path(torch.__file__).parent))
+    own = [frame for frame in frames if not frame.filename.startswith(tuple(packages))]
+    return (own or frames)[-1]
 
 
 if __name__ == "__main__":

@@ -42,6 +42,20 @@ def install(like: str) -> None:
                     f"capture on a machine with one")
 
 
+def explained(error: Exception) -> str | None:
+    """One line for an error of PyTorch that asks for the GPU which is not there."""
+    text = f"{type(error).__name__}: {error}"
+    if not any(asked in text for asked in _ASKING_FOR_A_GPU):
+        return None
+    first, *_ = text.splitlines()
+    return f"{first[:120]} ...; cuda stands for a GPU that is not there, and nothing can run on it"
+
+
+#: In errors of PyTorch where something is to run on a GPU, or is asked of its driver.
+_ASKING_FOR_A_GPU = ("requires CUDA", "'CUDA' backend", "DispatchKey.CUDA", "ATen_cuda",
+                     "'_cuda_", "_CudaGenerator")
+
+
 def on_host() -> Any:
     """A context in which tensors that a program makes on CUDA, or moves there, are made where they
     would be without a device, or stay: the capture moves them."""

@@ -398,7 +398,12 @@ void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
   const std::size_t boundary = impl.runner->program().boundary;
   const std::size_t end = impl.runner->program().runs.size();
   for (TensorId id : impl.tangents()) {
-    impl.runner->program().placed[static_cast<std::size_t>(id)]->zero_();
+    const auto index = static_cast<std::size_t>(id);
+    if (at::Tensor* const empty = impl.runner->program().outside[index]) {
+      *empty = tensor_over(nullptr, impl.graph.tensor(id), impl.device.torch_device());
+    } else {
+      impl.runner->program().placed[index]->zero_();
+    }
   }
   {
     const GeneratorKept kept(impl.device);

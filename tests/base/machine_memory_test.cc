@@ -1,6 +1,7 @@
 #include "base/machine_memory.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 
@@ -11,7 +12,9 @@ namespace fs = std::filesystem;
 
 class ControlGroups : public ::testing::Test {
  protected:
-  ControlGroups() : root_(fs::path(::testing::TempDir()) / "lowtide_control_groups") {
+  ControlGroups()
+      : root_(fs::path(::testing::TempDir()) /
+              ("lowtide_control_groups" + std::to_string(getpid()))) {
     fs::remove_all(root_);
   }
   ~ControlGroups() override { fs::remove_all(root_); }

@@ -88,3 +88,15 @@ def gru():
 def embedding():
     return (nn.Sequential(nn.Embedding(20, 8, padding_idx=0), nn.Linear(8, 20), nn.LogSoftmax(-1)),
             torch.randint(0, 20, (2, 5)))
+
+
+def pinned():
+    return nn.Linear(8, 8), (torch.randn(2, 8).pin_memory().cuda(non_blocking=True),)
+
+
+def with_a_generator():
+    return nn.Linear(8, 8), (torch.randn(2, 8, generator=torch.Generator("cuda")),)
+
+
+def of_memory_statistics():
+    return nn.Linear(8, 8), (torch.ones(2, 8) * torch.cuda.memory_allocated(),)

@@ -105,7 +105,16 @@ def test_a_gpu_must_be_named(tmp_path):
     assert "--like" in done.stderr and "mi300x" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("--like", "h10"), ("--device", "cuda", "--like", "cpu"),
+@pytest.mark.parametrize("function", ["pinned", "with_a_generator", "of_memory_statistics"])
+def test_what_needs_the_gpu_itself_is_said_in_a_line(function, tmp_path):
+    done = command(function, tmp_path / "step.json")
+    assert done.returncode == 2
+    line, = done.stderr.strip().splitlines()
+    assert "cuda stands for a GPU that is not there" in line and "cuda_models.py:" in line
+
+
+@pytest.mark.parametrize("arguments", [("--device", "cuda:99999", "--like", "h100"),
+                                       ("--like", "h10"), ("--device", "cuda", "--like", "cpu"),
                                        ("--device", "gpu")])
 def test_what_is_no_device_is_refused(arguments, tmp_path):
     done = command("convolutions", tmp_path / "a.json", *arguments)

@@ -4,6 +4,7 @@ import lowtide
 import pytest
 import torch
 from lowtide import _runtime
+from torch import nn
 
 DEVICE = "simulated"
 
@@ -40,3 +41,18 @@ def test_free_memory_is_what_tensors_do_not_hold():
     free, total = _runtime.device_memory(DEVICE)
     held = torch.empty(1 << 20, dtype=torch.uint8, device=DEVICE)
     assert _runtime.device_memory(DEVICE) == (free - held.nbytes, total)
+
+
+def test_a_step_without_memory_is_the_devices_error_and_later_ones_go_on():
+    model = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 10)).to("simulated")
+    x = torch.randn(32, 64).to("simulated")
+    wrapped = lowtide.wrap(model, x, "100%", time_limit=0.3)
+    wrapped(x).sum().backward()
+    free, _ = torch.simulated.mem_get_info()
+    taken = torch.empty(free - 20_000, dtype=torch.uint8, device="simulated")
+    with pytest.raises(torch.OutOfMemoryError) as error:
+        wrapped(x)
+    assert "frame #" not in str(error.value)
+    del taken, error
+    wrapped(x).sum().backward()
+    wrapped.zero_grad()

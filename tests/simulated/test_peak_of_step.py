@@ -50,3 +50,9 @@ def test_two_devices_are_refused():
     model = Scaled().to("simulated")
     with pytest.raises(lowtide.InputError, match="on cpu and simulated:0"):
         peak_of_step(model, model, (torch.randn(8),), {})
+
+
+def test_a_device_without_inductor_is_refused():
+    model, x = Scaled().to("simulated"), torch.randn(8, device="simulated")
+    with pytest.raises(lowtide.InputError, match="no code for the device simulated"):
+        lowtide.wrap(model, x, "100%", mode="inductor")

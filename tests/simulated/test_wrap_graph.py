@@ -505,3 +505,14 @@ def test_a_break_in_the_graph_gives_two_recordings_each():
     wrapped = assert_as_eager(Broken, steps, None)
     assert len(session_of(wrapped).regions) >= 2
     assert recordings(wrapped) >= 4
+
+
+def test_empty_batches_are_recorded():
+    model = nn.Linear(16, 4).to(DEVICE)
+    wrapped = lowtide.wrap(model, torch.randn(0, 16, device=DEVICE), "100%", cuda_graph=True,
+                           time_limit=0.3)
+    for rows in (0, 3, 0, 3):
+        wrapped.zero_grad()
+        wrapped(torch.ones(rows, 16, device=DEVICE)).sum().backward()
+        assert torch.equal(wrapped.weight.grad.cpu(), torch.full((4, 16), float(rows)))
+    wrapped.zero_grad()

@@ -110,6 +110,34 @@ def test_channels_last():
     assert in_channels_last(DEVICE, "85%") == expected
 
 
+class AsksForTheFormat(nn.Module):
+    """What it computes depends on how a convolution lays out its result."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 8, 3), nn.Linear(8 * 36, 5)
+
+    def forward(self, x):
+        y = self.first(x)
+        y = y * (2. if y.is_contiguous(memory_format=torch.channels_last) else 1.)
+        return self.last(y.flatten(1).relu())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_convolutions_lay_out_their_results_as_on_the_cpu(dtype):
+    """In an eager step, and where fake tensors stand for those of the device."""
+    def gradients(device, budget=None):
+        model = made(AsksForTheFormat).to(device, dtype, memory_format=torch.channels_last)
+        x, = batches(4, 3, 8, 8)[:1]
+        x = x.to(device, dtype).to(memory_format=torch.channels_last)
+        run = model if budget is None else planned(model, x, budget)
+        run(x).square().sum().backward()
+        return [bits(parameter.grad) for parameter in model.parameters()]
+
+    expected = gradients("cpu")
+    assert gradients(DEVICE) == gradients(DEVICE, "100%") == expected
+
+
 @contextlib.contextmanager
 def default_device(device):
     torch.set_default_device(device)

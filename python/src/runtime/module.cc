@@ -1,3 +1,5 @@
+#include <c10/util/Exception.h>
+
 #include "base/error.h"
 #include "bindings.h"
 #include "device/device.h"
@@ -48,12 +50,23 @@ void bind_memory(py::module_& module) {
   }, py::arg("device") = kCpu);
 }
 
+/// As torch raises it, so that programs which try a smaller batch then go on.
+void translate_out_of_memory(std::exception_ptr thrown) {
+  try {
+    if (thrown) std::rethrow_exception(thrown);
+  } catch (const c10::OutOfMemoryError& error) {
+    const py::object kind = py::module_::import("torch").attr("OutOfMemoryError");
+    PyErr_SetString(kind.ptr(), error.what_without_backtrace());
+  }
+}
+
 }  // namespace
 }  // namespace lowtide::python
 
 PYBIND11_MODULE(_runtime, module) {
   module.doc() = "The compiled part of lowtide that runs plans with LibTorch.";
   pybind11::module_::import("lowtide._core");
+  pybind11::register_exception_translator(&lowtide::python::translate_out_of_memory);
   lowtide::python::bind_profile(module);
   lowtide::python::bind_memory(module);
   lowtide::python::bind_executor(module);

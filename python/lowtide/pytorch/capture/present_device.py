@@ -12,6 +12,7 @@ def present_device(name: str | torch.device) -> torch.device:
     computes, and for one that PyTorch lacks here."""
     try:
         device = torch.device(name)
+        first = torch.device(device.type, device.index or 0)
     except (RuntimeError, TypeError):
         raise InputError(f"{name!r} is no device: write cpu or cuda.") from None
     if device.type == "cpu":
@@ -20,7 +21,7 @@ def present_device(name: str | torch.device) -> torch.device:
         raise InputError(_no_cuda())
     if device.type == "meta" or not _is_present(device.type):
         raise InputError(f"PyTorch computes nothing on the device {device} here.")
-    return torch.device(device.type, device.index or 0)
+    return first
 
 
 def _is_present(type):

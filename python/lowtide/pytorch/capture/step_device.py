@@ -25,7 +25,8 @@ def step_device(joint: torch.fx.GraphModule) -> str:
                 raise InputError(
                     f"{node.name} is on the device {tensor.device} and {first.name} on {found}, "
                     f"and a plan is for one device: move the model and its inputs to one with "
-                    f".to(){at_user_line(node)}")
+                    f".to(), and make tensors in forward there, by device=x.device"
+                    f"{at_user_line(node)}")
     return str(found or "cpu")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+import torch
 from torch._dynamo.exc import ShortenTraceback
 
 from ... import Error
@@ -12,12 +13,13 @@ from ... import Error
 
 def with_own_errors(backend: Callable) -> Callable:
     """A backend whose errors reach whoever called the compiled model: an InfeasibleError can be
-    caught as such. Dynamo wraps all others that a backend raises in BackendCompilerFailed."""
+    caught as such, and that a device has no memory left. Dynamo wraps all others that a backend
+    raises in BackendCompilerFailed."""
     @functools.wraps(backend)
     def run(*arguments, **named):
         try:
             return backend(*arguments, **named)
-        except Error as error:
+        except (Error, torch.OutOfMemoryError) as error:
             raise _passed_through(error) from None
 
     return run
@@ -32,7 +34,7 @@ class _PassedThrough(ShortenTraceback):
         return self.with_traceback(None)
 
 
-def _passed_through(error: Error) -> Error:
+def _passed_through(error: Exception) -> Exception:
     """An equal error of a class that Dynamo lets through."""
     if isinstance(error, _PassedThrough):
         return error

@@ -24,7 +24,7 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
     PyTorch's allocator of the step's device gives out in the whole process. Raises InputError where
     nothing is trained, and for tensors on several devices.
     """
-    device = _device_of([*model.parameters(), *model.buffers(), *_tensors((arguments, named))])
+    device = step_device(model, arguments, named)
     counter = counter_of(device)
     with _left_alone(model), _random_numbers_as_before(device):
         given = _copies((arguments, named))
@@ -36,6 +36,18 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
             counter.forget_peak()
             _step(run, *given)
             return counter.peak() - before
+
+
+def step_device(model: torch.nn.Module, arguments: Sequence, named: Mapping) -> torch.device:
+    """The one on which all tensors of a step lie; numbers of the CPU without a dimension may take
+    part. Raises InputError for two."""
+    tensors = [*model.parameters(), *model.buffers(), *_tensors((arguments, named))]
+    devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}
+    if len(devices) > 1:
+        raise InputError(f"tensors of the step are on {' and '.join(sorted(map(str, devices)))}, "
+                         f"and memory is counted on one device: move the model and its inputs to "
+                         f"one with .to()")
+    return devices.pop() if devices else torch.device("cpu")
 
 
 def _step(run, arguments, named):
@@ -95,13 +107,3 @@ def _random_numbers_as_before(device):
     if device.type == "cpu":
         return torch.random.fork_rng(devices=[])
     return torch.random.fork_rng(devices=[device.index or 0], device_type=device.type)
-
-
-def _device_of(tensors) -> torch.device:
-    """The one on which all lie; numbers of the CPU without a dimension may take part."""
-    devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}
-    if len(devices) > 1:
-        raise InputError(f"tensors of the step are on {' and '.join(sorted(map(str, devices)))}, "
-                         f"and memory is counted on one device: move the model and its inputs to "
-                         f"one with .to()")
-    return devices.pop() if devices else torch.device("cpu")

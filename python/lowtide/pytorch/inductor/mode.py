@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch._dynamo import exc
+from torch._inductor.codegen import common
 from torch.utils import _pytree as pytree
 
 from ... import InputError
@@ -17,7 +18,7 @@ from ..capture.breaks import break_of
 from ..common.prepared import Prepared
 from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
-from .measure import peak_of_step
+from .measure import peak_of_step, step_device
 from .predict.nodes import computed_again
 
 
@@ -102,6 +103,7 @@ class InductorMode:
 
     def _fit(self, arguments, named, existing) -> Fitted:
         settings, model = self._settings, self._model
+        _require_code_for(step_device(model, arguments, named))
         settings.say(f"compiling {type(model).__name__} and measuring its step")
         try:
             with settings.progress(f"compiling {type(model).__name__} and measuring its step"):
@@ -152,3 +154,12 @@ def _kind_of(leaf):
     if isinstance(leaf, torch.Tensor):
         return tuple(leaf.shape), leaf.stride(), leaf.dtype, leaf.device, leaf.requires_grad
     return repr(leaf)
+
+
+def _require_code_for(device: torch.device) -> None:
+    """Raises InputError where Inductor has no backend for the device."""
+    common.init_backend_registration()
+    if common.get_scheduling_for_device(device.type) is None:
+        raise InputError(f"Inductor generates no code for the device {device}: leave "
+                         f"mode=\"inductor\" out, or move the model and its inputs to a device "
+                         f"that it knows")
