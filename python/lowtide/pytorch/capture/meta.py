@@ -65,5 +65,5 @@ def _copied(model, copies, where, device):
         return copy.deepcopy(model, copies)
     except Exception as error:
         raise InputError(f"{type(model).__name__} is on the device {where}, and cannot be copied "
-                         f"to be traced as on {device} ({type(error).__name__}: {error}): make it on "
-                         f"the device {device}") from error
+                         f"to be traced as on {device} ({type(error).__name__}: {error}): make it "
+                         f"on the device {device}") from error
