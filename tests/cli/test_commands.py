@@ -7,7 +7,7 @@ import pytest
 from conftest import BINARY, ROOT, TINY
 
 COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
-            "order", "layout", "strategies", "models"]
+            "order", "layout", "strategies", "models", "devices"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}
 TRAIN_KEYS = {"budget_bytes", "planned_peak_bytes", "arena_bytes", "measured_peak_bytes",
@@ -43,6 +43,30 @@ def test_lists(lowtide, command, key):
     assert table.code == 0
     assert all(entry["name"] in table.out for entry in listed)
     assert len(listed) > 5
+
+
+def test_devices_say_what_runs_where(lowtide):
+    found = lowtide("devices", "--json").json
+    cpu, *others = found["devices"]
+    assert cpu["device"] == "cpu" and cpu["supported"]
+    assert 0 < cpu["free_bytes"] and 0 < cpu["memory_bytes"]
+    assert others and all(other["supported"] or other["why_not"] for other in others)
+    text = lowtide("devices").out
+    for like in found["like"]:
+        assert like["title"] in text
+    assert {like["name"] for like in found["like"]} >= {"a100", "h100", "h200", "l40s", "rtx4090",
+                                                        "mi300x"}
+
+
+def test_plans_say_like_which_device_costs_are(lowtide):
+    made = lowtide("graph", "--model", "mlp", "--like", "h200", "-o", "g.json", "--json").json
+    assert made["costs"] == "estimates, like NVIDIA H200 SXM 141GB"
+    planned = lowtide("plan", "g.json", "--budget", "100%", "--time-limit", "1", "--json").json
+    assert planned["costs"] == made["costs"]
+    assert made["costs"] in lowtide("plan", "g.json", "--budget", "100%", "--time-limit", "1").out
+    refused = lowtide("graph", "--model", "mlp", "--like", "h20", "-o", "g.json")
+    assert refused.code == 2
+    assert 'Did you mean "h200"' in refused.err and "mi300x" in refused.err
 
 
 def test_graph_profile_plan_verify(lowtide, graph):
