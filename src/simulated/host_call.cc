@@ -132,13 +132,18 @@ bool has_known_size(const c10::OperatorHandle& op, std::span<const c10::IValue> 
   return size && !arguments[static_cast<std::size_t>(*size)].isNone();
 }
 
+/// Ops without a tag that says so: a GPU's host reads how many different rows there are.
+bool counts_rows(const c10::OperatorHandle& op) {
+  return op.schema().name() == "aten::embedding_renorm_";
+}
+
 /// Refuses what makes the host wait on a GPU: for the value or the size of a result, for indices.
 void refuse_what_waits(Capture& capture, const c10::OperatorHandle& op,
                        std::span<const c10::IValue> arguments) {
   const bool takes_indices = std::ranges::any_of(
       arguments, [](const c10::IValue& value) { return value.isOptionalTensorList(); });
-  const bool waits = op.hasTag(at::Tag::data_dependent_output) || any_index(arguments, &is_mask) ||
-                     any_index(arguments, &is_host_index) ||
+  const bool waits = op.hasTag(at::Tag::data_dependent_output) || counts_rows(op) ||
+                     any_index(arguments, &is_mask) || any_index(arguments, &is_host_index) ||
                      (op.hasTag(at::Tag::dynamic_output_shape) && !takes_indices &&
                       !has_known_size(op, arguments));
   if (waits) capture.refuse(op.schema().name() + ", for which the host waits");

@@ -449,6 +449,23 @@ def test_an_op_that_makes_the_host_wait_is_refused_with_its_line():
         next(passes)
 
 
+def test_rows_that_are_scaled_to_a_norm_are_refused():
+    """How much memory that takes depends on the indices."""
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.rows = nn.Embedding(30, 16, max_norm=1.0)
+
+        def forward(self, indices):
+            return self.rows(indices).sum()
+
+        def input(self, size=8):
+            return torch.randint(30, (size,))
+
+    with pytest.raises(lowtide.Error, match="embedding_renorm_, for which the host waits"):
+        wrapped_of(Scaled)
+
+
 class PythonsGraph:
     """With the methods of torch.cuda.CUDAGraph."""
 
