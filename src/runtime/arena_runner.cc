@@ -167,6 +167,7 @@ void ArenaRunner::settle(const Program::Run& run, const Program::Output& output,
     }
   }
   if (output.overwriting && !output.value->defined()) check_elements(run, output, result);
+  if (output.base != nullptr) require_layout_of_base(run, output);
   if (output.outside || !output.value->defined()) *output.value = std::move(result);
 }
 
@@ -183,6 +184,19 @@ void ArenaRunner::check_elements(const Program::Run& run, const Program::Output&
                           "says, and the plan writes it over an input; make the plan of a graph "
                           "without this in-place pair",
                           op.name, op.type));
+}
+
+/// as_strided takes elements by their place in the storage, whatever the layout of its input is: in
+/// another layout they would be other elements.
+void ArenaRunner::require_layout_of_base(const Program::Run& run,
+                                         const Program::Output& output) const {
+  const Op& op = graph_.op(run.op);
+  const Tensor& base = graph_.tensor(graph_.storage(output.tensor));
+  if (op.type != "aten::as_strided" || lies_as(base, *output.base)) return;
+  throw Error(fmt::format("op \"{}\" ({}) takes elements of \"{}\" by their addresses, and these "
+                          "lie in another layout than the graph says; capture the step on this "
+                          "device, with this version of torch",
+                          op.name, op.type, base.name));
 }
 
 bool ArenaRunner::in_block(const at::Tensor& tensor) const {

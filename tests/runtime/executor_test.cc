@@ -128,6 +128,25 @@ TEST_P(ExecutorTest, NamesAResidentOrOutputThatIsNone) {
   EXPECT_THROW(executor.output(s.graph.op(s.conv).outputs[0]), InputError);
 }
 
+TEST_P(ExecutorTest, RefusesAddressesOfElementsInAnotherLayout) {
+  GraphMaker m("strided");
+  const TensorId x = m.resident("x", {2, 3}, {Initializer::Kind::normal, 0, 1});
+  const TensorId turned = m.op1("aten::t", {T{x}});
+  const TensorId sum = m.op1("aten::add.Tensor", {T{turned}, T{turned}});
+  m.op1("aten::as_strided", {T{sum}, Integers{2, 2}, Integers{1, 2}});
+  const auto run = [&](GraphData data) {
+    data.outputs = {static_cast<TensorId>(data.tensors.size()) - 1};
+    const Graph graph = profiled(Graph(std::move(data)), device());
+    const Plan plan = keep_all_plan(graph);
+    Executor executor(graph, plan, on_device());
+    executor.initialize(1);
+    executor.step();
+  };
+  EXPECT_NO_THROW(run(m.data()));
+  m.data().tensors[static_cast<std::size_t>(sum)].strides = {};
+  EXPECT_THAT([&] { run(m.data()); }, ThrowsMessage<Error>(HasSubstr("in another layout")));
+}
+
 TEST_P(ExecutorTest, InitializesFromTheSeedAlone) {
   const Sample& s = measured();
   const Plan plan = keep_all_plan(s.graph);
