@@ -20,7 +20,7 @@ inline std::vector<RuleCase> cases() {
       unary("aten::mean", x, [](Value x) { return sq(x.builder().call1("aten::mean", {x})); },
             [](auto& x) { return sq(x.mean()); }),
       unary("mean over dimensions", strides, [](Value x) { return sq(mean(x, {0, 2})); },
-            [](auto& x) { return sq(x.mean({0, 2})); }),
+            [](auto& x) { return sq(x.mean(at::IntArrayRef{0, 2})); }),
       unary("mean keeping dimensions", x, [](Value x) { return x * mean(x, {-1}, true); },
             [](auto& x) { return x * x.mean(-1, true); }),
       unary("amax", distinct, [](Value x) { return sq(amax(x, {1})); },
