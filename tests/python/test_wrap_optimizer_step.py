@@ -5,7 +5,7 @@ import itertools
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.budget.optimizer_step import step_bytes
+from lowtide.pytorch.budget import optimizer_step
 from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
@@ -53,6 +53,10 @@ OPTIMIZERS = {
     "sgd with decay": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1),
     "rmsprop": torch.optim.RMSprop,
 }
+
+
+def step_bytes(optimizer, parameters):
+    return optimizer_step.step_bytes(optimizer, parameters, str(torch.get_default_device()))
 
 
 def step(model, optimizer, x):

@@ -13,7 +13,7 @@ from .optimizer_trial import Group, groups_of, trial
 _BY_NAME = {"sgd-momentum": (torch.optim.SGD, {"momentum": 0.9})}
 
 
-def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str = "cpu") -> int:
+def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> int:
     """The most that ``optimizer.step()`` takes for a while, in bytes, for ``parameters`` on the
     device.
 
