@@ -29,6 +29,15 @@ class Replay:
         self.live = {i for i, t in enumerate(self.tensors) if t["kind"] == "resident"}
         self.held = {}        # storage -> bytes
         self.away = set()     # storages that slower memory has a copy of
+        self.moving = {}      # storage -> (verb, end) of its copy that is under way
+        self.lanes = {"offload": plan.get("lane_out") or (0, 0),
+                      "prefetch": plan.get("lane_in") or (0, 0)}
+        self.shared = bool(plan.get("lanes_shared"))
+        self.lane_ends = {}   # lane -> when it has ended all its copies so far
+        self.copy_offsets = dict(map(tuple, plan["copies"])) if "copies" in plan else None
+        self.copies, self.slower = {}, 0  # storage -> (begin, end) in slower memory
+        self.last_copy = {self.base[i]: step for step, (verb, i, *_) in enumerate(plan["actions"])
+                          if verb in ("offload", "prefetch", "wait") and 0 <= i < len(self.base)}
         self.spans = {}       # storage -> (begin, end) in the arena
         self.runs = [0] * len(self.ops)
         self.writers = {}     # storage -> the ops that overwrite it, in the order of the graph
@@ -46,13 +55,49 @@ class Replay:
         self.live.add(storage)
 
     def drop(self, storage, what):
-        if storage not in self.held:
-            name = self.tensors[storage]["name"]
-            raise Broken(f"{what} of tensor {storage} ({name}), which is not live")
+        self.need_live(storage, what)
+        if storage in self.moving:
+            raise Broken(f"{what} of tensor {storage} while a copy of it is under way")
         self.now -= self.held.pop(storage)
         self.spans.pop(storage, None)
         self.live.discard(storage)
         self.live.difference_update(self.views.get(storage, ()))
+
+    def need_live(self, storage, what):
+        if storage not in self.held:
+            name = self.tensors[storage]["name"]
+            raise Broken(f"{what} of tensor {storage} ({name}), which is not live")
+
+    def start_copy(self, verb, storage):
+        """A copy begins when the ones before it in its lane have ended; `cost` is the time now."""
+        if storage in self.moving:
+            raise Broken(f"{verb} of tensor {storage} while a copy of it is under way")
+        lane = "offload" if self.shared else verb
+        latency, per_byte = self.lanes[verb]
+        begin = max(self.cost, self.lane_ends.get(lane, 0))
+        self.lane_ends[lane] = begin + latency + per_byte * self.tensors[storage]["bytes"]
+        self.moving[storage] = (verb, self.lane_ends[lane])
+
+    def offload(self, storage):
+        self.need_live(storage, "offload")
+        self.start_copy("offload", storage)
+        size = self.tensors[storage]["bytes"]
+        if storage not in self.away and self.copy_offsets is not None and size:
+            if storage not in self.copy_offsets:
+                raise Broken(f"tensor {storage} has no address in slower memory")
+            begin = self.copy_offsets[storage]
+            if begin < 0 or any(begin < e and b < begin + size for b, e in self.copies.values()):
+                raise Broken(f"the copy of tensor {storage} at {begin} overlaps another")
+            self.copies[storage] = (begin, begin + size)
+            self.slower = max(self.slower, begin + size)
+        self.away.add(storage)
+
+    def wait(self, step, storage):
+        if storage not in self.moving:
+            raise Broken(f"wait for tensor {storage}, of which no copy is under way")
+        self.cost = max(self.cost, self.moving.pop(storage)[1])
+        if self.last_copy[storage] == step:
+            self.copies.pop(storage, None)
 
     def place(self, step, born):
         """Checks that what begins here overlaps nothing live; `born` has (kind, index, bytes)."""
@@ -102,7 +147,7 @@ class Replay:
     def run(self, step, index, in_place=()):
         op = self.ops[index]
         for i in op["inputs"]:
-            if i not in self.live:
+            if i not in self.live or self.moving.get(self.base[i], ("",))[0] == "prefetch":
                 raise Broken(f"op {index} ({op['name']}) needs tensor {i} "
                              f"({self.tensors[i]['name']}), which is not live")
         self.check_freshness(index)
@@ -151,14 +196,16 @@ class Replay:
         elif verb == "free":
             self.drop(storage, "free")
         elif verb == "offload":
-            self.drop(storage, "offload")
-            self.away.add(storage)
+            self.offload(storage)
         elif verb == "prefetch":
             if storage not in self.away or storage in self.held:
                 raise Broken(f"prefetch of tensor {storage}, which is live or was never offloaded")
             self.take(storage)
             self.peak = max(self.peak, self.now)
             self.place(step, [("t", storage, self.held[storage])])
+            self.start_copy("prefetch", storage)
+        elif verb == "wait":
+            self.wait(step, storage)
         else:
             raise Broken(f"unknown action {verb}")
 
@@ -172,10 +219,29 @@ def storages(graph):
 def check_claims(plan, machine):
     """What a plan says of itself must be so."""
     arena = machine.arena if machine.offsets else None
-    for key, real in ("cost", machine.cost), ("peak_bytes", machine.peak), ("arena_bytes", arena):
+    slower = None if machine.copy_offsets is None else machine.slower
+    for key, real in (("cost", machine.cost), ("peak_bytes", machine.peak),
+                      ("arena_bytes", arena), ("slower_bytes", slower)):
         claim = plan.get(key)
         if claim is not None and real is not None and abs(claim - real) > 1e-9 * abs(real):
             raise Broken(f"the plan claims {key} {claim}, but it is {real}")
+
+
+def up_to_date(plan):
+    """In version 1 an offload ended its value, and a prefetch brought it at once."""
+    if plan.get("version", 1) != 1:
+        return plan
+    actions, offsets = [], []
+    given = dict(map(tuple, plan.get("offsets") or []))
+    for step, action in enumerate(plan["actions"]):
+        if step in given:
+            offsets.append([len(actions), given[step]])
+        actions.append(action)
+        if action[0] in ("offload", "prefetch"):
+            actions.append(["wait", action[1]])
+        if action[0] == "offload":
+            actions.append(["free", action[1]])
+    return {**plan, "actions": actions, **({"offsets": offsets} if "offsets" in plan else {})}
 
 
 def replay(graph, plan, budget=None):
@@ -184,6 +250,7 @@ def replay(graph, plan, budget=None):
     Returns {"valid": True, "cost", "peak_bytes", "runs"[, "arena_bytes"]}, or {"valid": False,
     "action", "error"}.
     """
+    plan = up_to_date(plan)
     machine, step = Replay(graph, plan), None
     try:
         if machine.borders != sorted(machine.borders):
@@ -191,6 +258,8 @@ def replay(graph, plan, budget=None):
         for step, action in enumerate(plan["actions"]):
             machine.act(step, *action)
         step = None
+        if machine.moving:
+            raise Broken(f"copies of tensors {sorted(machine.moving)} are under way at the end")
         machine.check_effects()
         for o in graph["outputs"]:
             if o not in machine.live:

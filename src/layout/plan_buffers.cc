@@ -25,9 +25,10 @@ class Collector {
   void act(const Action& action) {
     switch (action.verb) {
       case Verb::run: run(graph_.op(action.index), action); break;
-      case Verb::free:
-      case Verb::offload: end(graph_.storage(action.index)); break;
+      case Verb::free: end(graph_.storage(action.index)); break;
       case Verb::prefetch: begin(graph_.storage(action.index)); break;
+      case Verb::offload:
+      case Verb::wait: break;
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -17,16 +18,18 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::array<std::pair<Verb, std::string_view>, 4> kVerbs{{{Verb::run, "run"},
+constexpr std::array<std::pair<Verb, std::string_view>, 5> kVerbs{{{Verb::run, "run"},
                                                                    {Verb::free, "free"},
                                                                    {Verb::offload, "offload"},
-                                                                   {Verb::prefetch, "prefetch"}}};
+                                                                   {Verb::prefetch, "prefetch"},
+                                                                   {Verb::wait, "wait"}}};
 
 // ---- Reading ----------------------------------------------------------------------------------
 
 /// A plan whose layout is not yet in the order of its actions.
 struct Draft {
   Plan plan;
+  std::int64_t version = 0;
   std::optional<Bytes> arena_bytes;
   std::vector<Bytes> borders;
   std::optional<std::vector<std::pair<std::int32_t, std::vector<Placement>>>> offsets;
@@ -50,8 +53,9 @@ Verb read_verb(JsonValue value) {
   for (const auto& [verb, text] : kVerbs) {
     if (value.text() == text) return verb;
   }
-  throw InputError(fmt::format("must be \"run\", \"free\", \"offload\" or \"prefetch\", not \"{}\"",
-                               value.text()));
+  throw InputError(
+      fmt::format("must be \"run\", \"free\", \"offload\", \"prefetch\" or \"wait\", not \"{}\"",
+                  value.text()));
 }
 
 Action read_action(JsonValue value) {
@@ -97,6 +101,34 @@ bool read_borders(Draft& draft, JsonValue value) {
   return true;
 }
 
+bool read_version(Draft& draft, JsonValue value) {
+  draft.version = value.integer();
+  if (draft.version == 1 || draft.version == 2) return true;
+  throw InputError(fmt::format("is {}; this program reads versions 1 and 2", draft.version));
+}
+
+Lane read_lane(JsonValue value) {
+  const std::vector<JsonValue> items = value.items();
+  if (items.size() != 2) throw InputError("must be [latency, time per byte]");
+  const Lane lane{items[0].number(), items[1].number()};
+  if (lane.latency >= 0 && lane.per_byte >= 0) return lane;
+  throw InputError("has a negative time");
+}
+
+SlowerMemory& slower(Draft& draft) {
+  if (!draft.plan.slower) draft.plan.slower.emplace();
+  return *draft.plan.slower;
+}
+
+bool read_copies(Draft& draft, JsonValue value) {
+  for_each_item(value, [&](JsonValue item) {
+    const std::vector<JsonValue> pair = item.items();
+    if (pair.size() != 2) throw InputError("must be [tensor, offset]");
+    slower(draft).copies.push_back({pair[0].index(), pair[1].integer()});
+  });
+  return true;
+}
+
 bool read_plan_format(Draft&, JsonValue value) {
   if (value.text() == "lowtide-plan") return true;
   throw InputError(fmt::format("must be \"lowtide-plan\", not \"{}\"", value.text()));
@@ -104,7 +136,7 @@ bool read_plan_format(Draft&, JsonValue value) {
 
 constexpr std::array kFields = std::to_array<Field<Draft>>({
     {"format", true, read_plan_format},
-    {"version", true, [](Draft&, JsonValue v) { return read_version_1(v); }},
+    {"version", true, read_version},
     {"actions", true, read_actions},
     {"cost", true,
      [](Draft& d, JsonValue v) {
@@ -152,10 +184,52 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
        return true;
      }},
     {"borders", false, read_borders},
+    {"lane_out", false,
+     [](Draft& d, JsonValue v) {
+       slower(d).lanes.out = read_lane(v);
+       return true;
+     }},
+    {"lane_in", false,
+     [](Draft& d, JsonValue v) {
+       slower(d).lanes.in = read_lane(v);
+       return true;
+     }},
+    {"lanes_shared", false,
+     [](Draft& d, JsonValue v) {
+       slower(d).lanes.shared = v.boolean();
+       return true;
+     }},
+    {"slower_bytes", false,
+     [](Draft& d, JsonValue v) {
+       slower(d).bytes = v.integer();
+       return true;
+     }},
+    {"copies", false, read_copies},
     {"offsets", false, read_offsets},
 });
 
+/// In version 1 an offload ended the life of its value, and a prefetch brought it at once.
+void bring_up_to_date(Draft& draft) {
+  std::vector<Action> actions;
+  std::vector<std::int32_t> moved;  // by action: its new index
+  for (Action& action : draft.plan.actions) {
+    const Action before = action;
+    moved.push_back(static_cast<std::int32_t>(actions.size()));
+    actions.push_back(std::move(action));
+    const bool copies = before.verb == Verb::offload || before.verb == Verb::prefetch;
+    if (copies) actions.push_back({Verb::wait, before.index, {}});
+    if (before.verb == Verb::offload) actions.push_back({Verb::free, before.index, {}});
+  }
+  if (draft.offsets) {
+    for (auto& [at, placements] : *draft.offsets) {
+      if (static_cast<std::size_t>(at) < moved.size()) at = moved[static_cast<std::size_t>(at)];
+    }
+  }
+  draft.plan.actions = std::move(actions);
+}
+
 Plan finished(Draft draft) {
+  if (draft.version == 1) bring_up_to_date(draft);
   if (!draft.offsets) return std::move(draft.plan);
   if (!draft.arena_bytes) throw InputError("the key \"arena_bytes\" is missing for \"offsets\"");
   const std::size_t count = draft.plan.actions.size();
@@ -229,9 +303,27 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
   text += ']';
 }
 
+/// Plans without copies are written so that earlier programs read them.
+int version_of(const Plan& plan) {
+  const bool copies = std::ranges::any_of(plan.actions, [](const Action& action) {
+    return action.verb != Verb::run && action.verb != Verb::free;
+  });
+  return copies || plan.slower ? 2 : 1;
+}
+
+void add_slower_memory(Json& header, const SlowerMemory& slower) {
+  const auto lane = [](const Lane& l) { return Json::array({l.latency, l.per_byte}); };
+  header["lane_out"] = lane(slower.lanes.out);
+  header["lane_in"] = lane(slower.lanes.in);
+  header["lanes_shared"] = slower.lanes.shared;
+  header["slower_bytes"] = slower.bytes;
+  header["copies"] = Json::array();
+  for (const Copy& copy : slower.copies) header["copies"].push_back({copy.storage, copy.offset});
+}
+
 Json header_json(const Plan& plan) {
   Json header{{"format", "lowtide-plan"},
-              {"version", 1},
+              {"version", version_of(plan)},
               {"graph", plan.graph},
               {"strategy", plan.strategy}};
   if (plan.budget_bytes) header["budget_bytes"] = *plan.budget_bytes;
@@ -243,6 +335,7 @@ Json header_json(const Plan& plan) {
   header["seconds"] = plan.seconds;
   if (plan.layout) header["arena_bytes"] = plan.layout->arena_bytes;
   if (plan.layout && !plan.layout->borders.empty()) header["borders"] = plan.layout->borders;
+  if (plan.slower) add_slower_memory(header, *plan.slower);
   return header;
 }
 

@@ -6,10 +6,17 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/lanes.h"
 
 namespace lowtide {
 
-enum class Verb : std::uint8_t { run, free, offload, prefetch };
+enum class Verb : std::uint8_t {
+  run,
+  free,
+  offload,   ///< starts to copy a storage to slower memory; it stays, and may be read
+  prefetch,  ///< begins a storage and starts to copy it back; it may not be read yet
+  wait       ///< until the copy of that storage that is under way has ended
+};
 
 /// One step of a plan. Times in this project are indices of actions; intervals are half-open.
 struct Action {
@@ -37,18 +44,36 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// A sequence of executions and frees, chosen by a strategy (docs/reference/plan-format.md).
+/// The place in slower memory of a storage that the plan offloads.
+struct Copy {
+  TensorId storage = kNone;
+  Bytes offset = 0;
+  bool operator==(const Copy&) const = default;
+};
+
+/// The slower memory that a plan uses. A copy takes its bytes from its first offload to the last
+/// wait for it.
+struct SlowerMemory {
+  Lanes lanes;
+  std::vector<Copy> copies;  ///< one for each storage that is offloaded
+  Bytes bytes = 0;
+  bool operator==(const SlowerMemory&) const = default;
+};
+
+/// A sequence of executions, frees and copies, chosen by a strategy
+/// (docs/reference/plan-format.md).
 struct Plan {
   std::string graph;
   std::string strategy;
   std::optional<Bytes> budget_bytes;
   std::vector<Action> actions;
-  double cost = 0;
+  double cost = 0;  ///< the sum over executions, with the time that waits take
   Bytes peak_bytes = 0;
   std::optional<double> lower_bound;  ///< no plan under `model` within the budget costs less
   std::string model = "fixed-order";
   double seconds = 0;  ///< planning time
   std::optional<Layout> layout;
+  std::optional<SlowerMemory> slower;  ///< none: copies take no time and have no addresses
 };
 
 }  // namespace lowtide

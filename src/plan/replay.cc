@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "plan/lower.h"
@@ -13,10 +15,12 @@ namespace {
 /// The live storages and views, and their bytes.
 class Machine {
  public:
-  explicit Machine(const Graph& graph)
+  Machine(const Graph& graph, const Lanes& lanes)
       : graph_(graph),
+        clock_(lanes),
         live_(graph.num_tensors()),
         away_(graph.num_tensors()),
+        copied_at_(graph.num_tensors(), kNoCopy),
         begun_(graph.num_tensors(), kNone),
         ran_(graph.num_ops()),
         now_bytes_(graph.resident_bytes()) {
@@ -33,12 +37,16 @@ class Machine {
       case Verb::free: drop(storage(action.index)); break;
       case Verb::offload: offload(storage(action.index)); break;
       case Verb::prefetch: prefetch(storage(action.index)); break;
+      case Verb::wait: wait(storage(action.index)); break;
     }
     note(now_bytes_ + workspace, workspace);
     ++time_;
   }
 
   Replay finish() {
+    const bool all_ended = std::ranges::count(copied_at_, kNoCopy) == graph_.num_tensors();
+    require(all_ended, "a copy is still under way at the end");
+    result_.cost = clock_.now();
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (begun_[id] != kNone) end(id);
     }
@@ -69,10 +77,12 @@ class Machine {
     const Op& op = graph_.op(action.index);
     require(!ran_[action.index] || op.recomputable, "the op may run only once");
     ran_[action.index] = true;
-    for (TensorId in : op.inputs) require(live_[in], "an input is not live");
+    for (TensorId in : op.inputs) {
+      require(live_[in] && !is_arriving(graph_.storage(in)), "an input is not live");
+    }
     for (int position : action.in_place) overwrite(op, position);
     for (TensorId out : op.outputs) make(out);
-    result_.cost += op.cost;
+    clock_.run(op.cost);
     return op.workspace_bytes;
   }
 
@@ -105,6 +115,7 @@ class Machine {
 
   void drop(TensorId storage) {
     require(begun_[storage] != kNone, "the tensor is not live");
+    require(copied_at_[storage] == kNoCopy, "a copy of the tensor is under way");
     end(storage);
     now_bytes_ -= graph_.tensor(storage).bytes;
     live_[storage] = false;
@@ -112,14 +123,26 @@ class Machine {
   }
 
   void offload(TensorId storage) {
-    drop(storage);
+    require(begun_[storage] != kNone, "the tensor is not live");
+    require(copied_at_[storage] == kNoCopy, "a copy of the tensor is under way");
     away_[storage] = true;
+    copied_at_[storage] = clock_.start_out(graph_.tensor(storage).bytes);
   }
 
   void prefetch(TensorId storage) {
     require(away_[storage] && !live_[storage], "the tensor is live or was never offloaded");
     take(storage);
+    copied_at_[storage] = clock_.start_in(graph_.tensor(storage).bytes);
+    arriving_.insert(storage);
   }
+
+  void wait(TensorId storage) {
+    require(copied_at_[storage] != kNoCopy, "no copy of the tensor is under way");
+    clock_.wait_until(std::exchange(copied_at_[storage], kNoCopy));
+    arriving_.erase(storage);
+  }
+
+  bool is_arriving(TensorId storage) const { return arriving_.contains(storage); }
 
   void end(TensorId storage) {
     lives_.push_back({storage, begun_[storage], time_});
@@ -146,9 +169,14 @@ class Machine {
     });
   }
 
+  static constexpr double kNoCopy = -1;
+
   const Graph& graph_;
+  LaneClock clock_;
   std::vector<bool> live_;
-  std::vector<bool> away_;           // has a copy in slower memory
+  std::vector<bool> away_;         // has a copy in slower memory
+  std::vector<double> copied_at_;  // per storage: when the copy under way ends; kNoCopy: none is
+  std::set<TensorId> arriving_;
   std::vector<std::int32_t> begun_;  // per storage of a value: when its life began; kNone: dead
   std::vector<bool> ran_;
   std::vector<Life> lives_;
@@ -201,7 +229,7 @@ Bytes bytes_to_run(const Graph& graph, const Op& op) {
 }  // namespace
 
 Replay replay(const Graph& graph, const Plan& plan) {
-  Machine machine(graph);
+  Machine machine(graph, plan.slower ? plan.slower->lanes : Lanes{});
   for (const Action& action : plan.actions) machine.act(action);
   return machine.finish();
 }

@@ -61,6 +61,8 @@ class Checker {
         plan_(plan),
         live_(graph.tensors().size()),
         copied_(graph.tensors().size()),
+        moving_(graph.tensors().size()),
+        last_copy_(last_copies()),
         address_(graph.tensors().size(), kNoAddress),
         runs_(graph.ops().size()),
         writers_(graph.tensors().size()) {
@@ -97,10 +99,16 @@ class Checker {
       case Verb::free: drop(base(action.index), "freed"); break;
       case Verb::offload: offload(base(action.index)); break;
       case Verb::prefetch: prefetch(base(action.index)); break;
+      case Verb::wait: wait(base(action.index)); break;
     }
   }
 
   void check_end() const {
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (moving_[id].way != Way::none) {
+        fail(Rule::copy_under_way, "the copy of {} is still under way at the end", text(id));
+      }
+    }
     for (OpId id = 0; id < graph_.num_ops(); ++id) {
       const Op& op = graph_.op(id);
       const bool has_effect = !op.recomputable || !op.mutates.empty();
@@ -127,8 +135,13 @@ class Checker {
   }
 
   void check_claims() const {
-    if (!near(plan_.cost, cost_)) {
-      fail(Rule::wrong_claim, "the plan says that it costs {}, but it costs {}", plan_.cost, cost_);
+    if (!near(plan_.cost, now_)) {
+      fail(Rule::wrong_claim, "the plan says that it costs {}, but it costs {}", plan_.cost, now_);
+    }
+    if (plan_.slower && plan_.slower->bytes != slower_.top()) {
+      fail(Rule::wrong_claim,
+           "the plan says that it takes {} bytes of slower memory, but it takes {}",
+           plan_.slower->bytes, slower_.top());
     }
     if (plan_.peak_bytes != peak_) {
       fail(Rule::wrong_claim, "the plan says that its peak is {} bytes, but it is {}",
@@ -138,14 +151,34 @@ class Checker {
       fail(Rule::wrong_claim, "the plan says that its arena takes {} bytes, but it takes {}",
            plan_.layout->arena_bytes, arena_bytes());
     }
-    if (plan_.lower_bound && !near(*plan_.lower_bound, cost_) && *plan_.lower_bound > cost_) {
+    if (plan_.lower_bound && !near(*plan_.lower_bound, now_) && *plan_.lower_bound > now_) {
       fail(Rule::wrong_claim, "the plan's lower bound of {} is above its cost of {}",
-           *plan_.lower_bound, cost_);
+           *plan_.lower_bound, now_);
     }
   }
 
  private:
   static constexpr Bytes kNoAddress = -1;
+
+  enum class Way : std::uint8_t { none, out, in };
+  /// A copy that is under way, and when it ends.
+  struct Moving {
+    Way way = Way::none;
+    double end = 0;
+  };
+
+  /// By storage: the last action that copies it or waits for it.
+  std::vector<std::int32_t> last_copies() const {
+    std::vector<std::int32_t> last(graph_.tensors().size(), kNone);
+    for (std::size_t at = 0; at < plan_.actions.size(); ++at) {
+      const Action& action = plan_.actions[at];
+      const bool copies = action.verb == Verb::offload || action.verb == Verb::prefetch ||
+                          action.verb == Verb::wait;
+      if (!copies || action.index < 0 || action.index >= graph_.num_tensors()) continue;
+      last[base(action.index)] = static_cast<std::int32_t>(at);
+    }
+    return last;
+  }
 
   /// Costs are sums of many terms in any order, so they differ by rounding.
   static bool near(double a, double b) {
@@ -174,6 +207,10 @@ class Checker {
       if (!live_[in]) {
         fail(Rule::input_not_live, "{} needs {}, which is not live", op_text(id), text(in));
       }
+      if (moving_[base(in)].way == Way::in) {
+        fail(Rule::copy_under_way, "{} needs {}, whose copy has not arrived", op_text(id),
+             text(in));
+      }
     }
     if (!graph_.is_view_op(id)) check_fresh(id);
     if (++runs_[id] > 1 && !op.recomputable) {
@@ -185,7 +222,7 @@ class Checker {
       if (base(out) == out && !std::ranges::count(overwritten, out)) place(out);
     }
     peak_ = std::max(peak_, in_use_ + op.workspace_bytes);
-    cost_ += op.cost;
+    now_ += op.cost;
     if (plan_.layout && op.workspace_bytes > 0) {
       const Bytes address = find_address(true, id);
       take({true, id, address}, op.workspace_bytes);
@@ -298,6 +335,9 @@ class Checker {
       fail(Rule::not_live, "{} is {}, but it is {}", text(storage), verb,
            is_value(storage) ? "not live" : "resident");
     }
+    if (moving_[storage].way != Way::none) {
+      fail(Rule::copy_under_way, "{} is {} while a copy of it is under way", text(storage), verb);
+    }
     live_[storage] = false;
     for (TensorId view : graph_.views(storage)) live_[view] = false;
     in_use_ -= graph_.tensor(storage).bytes;
@@ -306,8 +346,59 @@ class Checker {
   }
 
   void offload(TensorId storage) {
-    drop(storage, "offloaded");
+    if (!is_value(storage) || !live_[storage]) {
+      fail(Rule::not_live, "{} is offloaded, but it is {}", text(storage),
+           is_value(storage) ? "not live" : "resident");
+    }
+    start(storage, Way::out);
+    if (!copied_[storage]) place_copy(storage);
     copied_[storage] = true;
+  }
+
+  /// The copy waits for those before it in its lane.
+  void start(TensorId storage, Way way) {
+    if (moving_[storage].way != Way::none) {
+      fail(Rule::copy_under_way, "{} is copied while a copy of it is under way", text(storage));
+    }
+    const Lanes lanes = plan_.slower ? plan_.slower->lanes : Lanes{};
+    const bool out = way == Way::out;
+    double& free = out || lanes.shared ? out_ends_ : in_ends_;
+    const Lane& lane = out ? lanes.out : lanes.in;
+    const double begin = std::max(now_, free);
+    free = begin + lane.latency + static_cast<double>(graph_.tensor(storage).bytes) * lane.per_byte;
+    moving_[storage] = {way, free};
+  }
+
+  void wait(TensorId storage) {
+    Moving& moving = moving_[storage];
+    if (moving.way == Way::none) {
+      fail(Rule::bad_wait, "no copy of {} is under way", text(storage));
+    }
+    now_ = std::max(now_, moving.end);
+    moving.way = Way::none;
+    if (last_copy_[storage] == at_ && plan_.slower && graph_.tensor(storage).bytes > 0) {
+      slower_.give(copy_of(storage).offset);
+    }
+  }
+
+  const Copy& copy_of(TensorId storage) const {
+    const auto copy = std::ranges::find(plan_.slower->copies, storage, &Copy::storage);
+    if (copy != plan_.slower->copies.end()) return *copy;
+    fail(Rule::no_address, "{} is offloaded and has no address in slower memory", text(storage));
+  }
+
+  void place_copy(TensorId storage) {
+    const Bytes bytes = graph_.tensor(storage).bytes;
+    if (!plan_.slower || bytes == 0) return;
+    const Bytes offset = copy_of(storage).offset;
+    if (offset < 0 || offset > std::numeric_limits<Bytes>::max() - bytes) {
+      fail(Rule::negative_address, "the copy of {} has the address {}", text(storage), offset);
+    }
+    if (const auto other = slower_.take({false, storage, offset}, bytes)) {
+      fail(Rule::overlap, "the copy of {} at [{}, {}) overlaps that of {} at [{}, {})",
+           text(storage), offset, offset + bytes, text(other->what), other->what.offset,
+           other->end);
+    }
   }
 
   void prefetch(TensorId storage) {
@@ -318,19 +409,24 @@ class Checker {
     in_use_ += graph_.tensor(storage).bytes;
     peak_ = std::max(peak_, in_use_);
     place(storage);
+    start(storage, Way::in);
   }
 
   const Graph& graph_;
   const Plan& plan_;
   std::int32_t at_ = 0;
   std::vector<bool> live_;
-  std::vector<bool> copied_;    // has a copy in slower memory
-  std::vector<Bytes> address_;  // per storage
+  std::vector<bool> copied_;             // has a copy in slower memory
+  std::vector<Moving> moving_;           // per storage
+  std::vector<std::int32_t> last_copy_;  // per storage
+  std::vector<Bytes> address_;           // per storage
   std::vector<int> runs_;
   std::vector<std::vector<OpId>> writers_;  // per storage: ops that overwrite it
   Arena arena_;
+  Arena slower_;  // the copies
   Bytes residents_ = 0, in_use_ = 0, peak_ = 0;
-  double cost_ = 0;
+  double now_ = 0;                     // when the last action ended
+  double out_ends_ = 0, in_ends_ = 0;  // when a lane has ended all its copies so far
 };
 
 }  // namespace
@@ -345,6 +441,8 @@ std::string_view name(Rule rule) {
     case Rule::bad_in_place: return "bad_in_place";
     case Rule::not_live: return "not_live";
     case Rule::bad_prefetch: return "bad_prefetch";
+    case Rule::bad_wait: return "bad_wait";
+    case Rule::copy_under_way: return "copy_under_way";
     case Rule::missing_effect: return "missing_effect";
     case Rule::output_not_live: return "output_not_live";
     case Rule::over_budget: return "over_budget";

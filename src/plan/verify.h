@@ -18,15 +18,17 @@ enum class Rule : std::uint8_t {
   bad_in_place,         ///< the graph does not allow this in-place write
   not_live,             ///< free, offload or view of a storage that is not live
   bad_prefetch,         ///< of a tensor that is live or was never offloaded
+  bad_wait,             ///< for a storage without a copy under way
+  copy_under_way,       ///< a storage ends, is read too early or is copied again before its wait
   missing_effect,       ///< an op with an effect never runs
   output_not_live,      ///< a graph output is missing at the end
   over_budget,          ///< the peak of live bytes exceeds the budget
   no_address,           ///< a storage or workspace with bytes has no offset
   negative_address,
-  overlap,      ///< two live storages or workspaces share bytes
+  overlap,      ///< two live storages or workspaces, or two copies in slower memory, share bytes
   over_border,  ///< a storage or workspace crosses a border of two sections
   arena_over_budget,
-  wrong_claim  ///< the plan's own cost, peak or arena differs from the replayed one
+  wrong_claim  ///< the plan's own cost, peak, arena or slower memory differs from the replayed one
 };
 
 std::string_view name(Rule rule);

@@ -59,7 +59,7 @@ class Walk {
       const Action& action = plan_.actions[at];
       if (action.verb == Verb::run) {
         run(at, action);
-      } else if (action.verb != Verb::prefetch) {
+      } else if (action.verb == Verb::free) {
         ended_[graph_.storage(action.index)] = at;
       }
     }

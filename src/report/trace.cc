@@ -88,6 +88,7 @@ class Trace {
       case Verb::free: break;
       case Verb::offload: add_transfer("offload", action.index, duration); break;
       case Verb::prefetch: add_transfer("prefetch", action.index, duration); break;
+      case Verb::wait: add_transfer("wait", action.index, duration); break;
     }
   }
 

@@ -67,11 +67,12 @@ TEST(AssignAddresses, KeepsTheRestOfALargerSourceWhileItIsOverwritten) {
 TEST(AssignAddresses, WhatComesBackGetsANewPlace) {
   const Graph graph(two_ops());
   Plan plan;
-  plan.actions = {{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}},
+  plan.actions = {{Verb::run, 0, {}},  {Verb::offload, 1, {}},  {Verb::wait, 1, {}},
+                  {Verb::free, 1, {}}, {Verb::prefetch, 1, {}}, {Verb::wait, 1, {}},
                   {Verb::run, 1, {}}};
   const Layout layout = assign_addresses(graph, plan);
-  ASSERT_EQ(layout.placements[2].size(), 1u);
-  EXPECT_EQ(layout.placements[2][0].index, 1);
+  ASSERT_EQ(layout.placements[4].size(), 1u);
+  EXPECT_EQ(layout.placements[4][0].index, 1);
 }
 
 TEST(AssignAddresses, TakesNothingForViewsAndEmptyTensors) {

@@ -30,6 +30,7 @@ void expect_equal(const Plan& a, const Plan& b) {
   EXPECT_EQ(a.model, b.model);
   EXPECT_EQ(a.seconds, b.seconds);
   EXPECT_EQ(a.layout, b.layout);
+  EXPECT_EQ(a.slower, b.slower);
 }
 
 TEST(PlanIo, WhatIsWrittenIsRead) {
@@ -46,20 +47,26 @@ TEST(PlanIo, WhatIsWrittenIsRead) {
     plan.lower_bound = 0.1 + 0.2;
     plan.model = "any-order";
     plan.seconds = 1e-7;
+    plan.slower = {.lanes = {.out = {0.1, 1e-9}, .in = {0, 0.25}, .shared = true},
+                   .copies = {{3, 0}, {1, 4096}},
+                   .bytes = 1LL << 41};
     expect_equal(parse_plan(format_plan(plan)), plan);
   }
 }
 
-TEST(PlanIo, ReadsOffloadAndPrefetch) {
+TEST(PlanIo, ReadsCopiesOfTheFirstVersion) {
   const Plan plan = parse_plan(R"({"format": "lowtide-plan", "version": 1, "cost": 1,
       "peak_bytes": 2, "budget_bytes": null, "later": {"unknown": [1]},
       "offsets": [[2, [["t", 0, 64]]]], "arena_bytes": 100,
       "actions": [["run", 0], ["offload", 0], ["prefetch", 0], ["run", 1, [0, 2]]]})");
   EXPECT_EQ(plan.actions[1], (Action{Verb::offload, 0, {}}));
-  EXPECT_EQ(plan.actions[2], (Action{Verb::prefetch, 0, {}}));
-  EXPECT_EQ(plan.actions[3], (Action{Verb::run, 1, {0, 2}}));
+  EXPECT_EQ(plan.actions[2], (Action{Verb::wait, 0, {}}));
+  EXPECT_EQ(plan.actions[3], (Action{Verb::free, 0, {}}));
+  EXPECT_EQ(plan.actions[4], (Action{Verb::prefetch, 0, {}}));
+  EXPECT_EQ(plan.actions[5], (Action{Verb::wait, 0, {}}));
+  EXPECT_EQ(plan.actions[6], (Action{Verb::run, 1, {0, 2}}));
   EXPECT_EQ(plan.budget_bytes, std::nullopt);
-  EXPECT_EQ(plan.layout->placements[2].front(), (Placement{false, 0, 64}));
+  EXPECT_EQ(plan.layout->placements[4].front(), (Placement{false, 0, 64}));
   EXPECT_EQ(plan.layout->arena_bytes, 100);
 }
 
@@ -125,7 +132,7 @@ TEST(PlanIoErrors, KeysNameWhatIsWrong) {
   EXPECT_EQ(error_with("cost", "7"), "no error");
   EXPECT_THAT(error_with("format", "\"lowtide-graph\""),
               HasSubstr("must be \"lowtide-plan\", not \"lowtide-graph\""));
-  EXPECT_THAT(error_with("version", "2"), HasSubstr("this program reads version 1"));
+  EXPECT_THAT(error_with("version", "3"), HasSubstr("this program reads versions 1 and 2"));
   EXPECT_THAT(error_with("actions", ""), HasSubstr("the key \"actions\" is missing"));
   EXPECT_THAT(error_with("cost", ""), HasSubstr("the key \"cost\" is missing"));
   EXPECT_THAT(error_with("cost", "\"cheap\""), HasSubstr("\"cost\" must be a number"));
@@ -139,7 +146,7 @@ TEST(PlanIoErrors, KeysNameWhatIsWrong) {
 TEST(PlanIoErrors, ActionsNameTheItem) {
   const std::string item = "\"actions\" item 1 ";
   EXPECT_THAT(error_with("actions", R"([["run", 0], ["walk", 1]])"),
-              HasSubstr(item + "must be \"run\", \"free\", \"offload\" or \"prefetch\""));
+              HasSubstr(item + "must be \"run\", \"free\", \"offload\", \"prefetch\" or "));
   EXPECT_THAT(error_with("actions", R"([["run", 0], ["run", -1]])"), HasSubstr(item));
   EXPECT_THAT(error_with("actions", R"([["run", 0], ["run", 4294967296]])"), HasSubstr(item));
   EXPECT_THAT(error_with("actions", R"([["run", 0], ["run"]])"), HasSubstr(item));

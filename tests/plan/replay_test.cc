@@ -58,15 +58,44 @@ TEST(Replay, AnInPlaceOutputTakesTheBytesOfItsInput) {
   EXPECT_THAT(result.live_at_peak, ElementsAre(1));
 }
 
-TEST(Replay, WhatIsOffloadedTakesNothingUntilItIsBack) {
-  GraphData data = two_ops();
-  const Graph graph(std::move(data));
+Plan moving_a() {
   Plan plan;
-  plan.actions = {{Verb::run, 0, {}},
-                  {Verb::offload, 1, {}},
-                  {Verb::prefetch, 1, {}},
+  plan.actions = {{Verb::run, 0, {}},  {Verb::offload, 1, {}},  {Verb::wait, 1, {}},
+                  {Verb::free, 1, {}}, {Verb::prefetch, 1, {}}, {Verb::wait, 1, {}},
                   {Verb::run, 1, {}}};
-  EXPECT_THAT(replay(graph, plan).memory, ElementsAre(110, 10, 110, 147));
+  return plan;
+}
+
+TEST(Replay, ACopyTakesTheMemoryOfItsStorageFromItsBeginToItsEnd) {
+  const Replay result = replay(Graph(two_ops()), moving_a());
+  EXPECT_THAT(result.memory, ElementsAre(110, 110, 110, 10, 110, 110, 147));
+  EXPECT_EQ(result.cost, 5) << "without lanes, copies take no time";
+}
+
+TEST(Replay, WaitsTakeTheTimeThatNothingHides) {
+  Plan plan = moving_a();
+  plan.slower = {.lanes = {.out = {.latency = 1, .per_byte = 0.01},
+                           .in = {.latency = 0.5, .per_byte = 0.02}}};
+  EXPECT_DOUBLE_EQ(replay(Graph(two_ops()), plan).cost, 2 + (1 + 1) + (0.5 + 2) + 3);
+  // An op that runs meanwhile hides the copy.
+  GraphData data = two_ops();
+  data.tensors.push_back(value("c", 5));
+  data.ops.push_back(op("make_c", {0}, {3}, 10));
+  plan.actions = {{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::run, 2, {}},
+                  {Verb::wait, 1, {}}, {Verb::run, 1, {}}};
+  EXPECT_DOUBLE_EQ(replay(Graph(data), plan).cost, 2 + 10 + 3);
+}
+
+TEST(Replay, SharedLanesWaitForEachOther) {
+  LaneClock apart({.out = {1, 0}, .in = {1, 0}});
+  EXPECT_EQ(apart.start_out(8), 1);
+  EXPECT_EQ(apart.start_in(8), 1);
+  EXPECT_EQ(apart.start_in(8), 2);
+  LaneClock together({.out = {1, 0}, .in = {1, 0}, .shared = true});
+  EXPECT_EQ(together.start_out(8), 1);
+  EXPECT_EQ(together.start_in(8), 2);
+  together.run(5);
+  EXPECT_EQ(together.start_in(8), 6);
 }
 
 TEST(Replay, RefusesWhatCannotBeDoneAndSaysWhere) {
@@ -87,6 +116,10 @@ TEST(Replay, RefusesWhatCannotBeDoneAndSaysWhere) {
   EXPECT_THAT(error_of({{Verb::free, -2, {}}}), HasSubstr("no such tensor"));
   EXPECT_THAT(error_of({{Verb::free, 0, {}}}), HasSubstr("not live"));
   EXPECT_THAT(error_of({{Verb::prefetch, 1, {}}}), HasSubstr("never offloaded"));
+  EXPECT_THAT(error_of({{Verb::wait, 1, {}}}), HasSubstr("no copy of the tensor is under way"));
+  EXPECT_THAT(error_of({{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::free, 1, {}}}),
+              HasSubstr("a copy of the tensor is under way"));
+  EXPECT_THAT(error_of({{Verb::run, 0, {}}, {Verb::offload, 1, {}}}), HasSubstr("at the end"));
   EXPECT_THAT(error_of({{Verb::run, 0, {}}, {Verb::run, 1, {0}}}), HasSubstr("in place"));
 }
 

@@ -189,6 +189,17 @@ TEST_F(VerifyTest, OffloadOfWhatIsNotLive) {
   expect(Rule::not_live, 4, "offloaded");
 }
 
+TEST_F(VerifyTest, WaitForNoCopy) {
+  plan.actions[4] = {Verb::wait, 1, {}};
+  expect(Rule::bad_wait, 4, "no copy of tensor 1 (\"a\") is under way");
+}
+
+TEST_F(VerifyTest, FreedWhileACopyIsUnderWay) {
+  plan.actions.insert(plan.actions.begin() + 4, {Verb::offload, 1, {}});
+  plan.layout->placements.emplace(plan.layout->placements.begin() + 4);
+  expect(Rule::copy_under_way, 5, "is freed while a copy of it is under way");
+}
+
 TEST_F(VerifyTest, ViewOfWhatIsNotLive) {
   // An op that makes a view of a storage that it does not read.
   GraphData data = sample();
@@ -206,11 +217,57 @@ TEST_F(VerifyTest, PrefetchOfWhatIsLive) {
   expect(Rule::bad_prefetch, 4, "is live or was never offloaded");
 }
 
-TEST_F(VerifyTest, OffloadAndPrefetch) {
-  plan.actions = {run(0), run(1), run(2), {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}},
-                  run(3, {0}), free_of(1), run(4)};
-  plan.layout = layout::assign_addresses(graph, plan);
-  EXPECT_TRUE(testing::is_valid_plan(graph, plan));
+/// The good plan, with a in slower memory for a while.
+struct VerifyMoving : VerifyTest {
+  VerifyMoving() {
+    plan.actions = {run(0), run(1), run(2), {Verb::offload, 1, {}}, {Verb::wait, 1, {}},
+                    free_of(1), {Verb::prefetch, 1, {}}, {Verb::wait, 1, {}}, run(3, {0}),
+                    free_of(1), run(4)};
+    plan.slower = {.lanes = {.out = {1, 0.5}, .in = {2, 0.25}},
+                   .copies = {{1, 4096}},
+                   .bytes = 4096 + 64};
+    plan.cost = 4 + (1 + 32) + (2 + 16);
+    plan.layout = layout::assign_addresses(graph, plan);
+    EXPECT_TRUE(testing::is_valid_plan(graph, plan));
+  }
+};
+
+TEST_F(VerifyMoving, ReadBeforeItArrived) {
+  std::swap(plan.actions[7], plan.actions[8]);
+  expect(Rule::copy_under_way, 7, "whose copy has not arrived");
+}
+
+TEST_F(VerifyMoving, CopiedTwiceAtATime) {
+  plan.actions.insert(plan.actions.begin() + 3, plan.actions[3]);
+  plan.layout->placements.emplace(plan.layout->placements.begin() + 3);
+  expect(Rule::copy_under_way, 4, "is copied while a copy of it is under way");
+}
+
+TEST_F(VerifyMoving, UnderWayAtTheEnd) {
+  plan.actions.push_back({Verb::offload, 4, {}});
+  plan.layout->placements.emplace_back();
+  plan.slower->copies.push_back({4, 0});
+  expect(Rule::copy_under_way, kNone, "still under way at the end");
+}
+
+TEST_F(VerifyMoving, CopyWithoutAddress) {
+  plan.slower->copies.clear();
+  expect(Rule::no_address, 3, "has no address in slower memory");
+}
+
+TEST_F(VerifyMoving, CopiesOverlap) {
+  plan.actions.insert(plan.actions.begin() + 4, {{Verb::offload, 3, {}}, {Verb::wait, 3, {}}});
+  plan.layout->placements.insert(plan.layout->placements.begin() + 4, 2, {});
+  plan.slower->copies.push_back({3, 4096 - 64});
+  expect(Rule::overlap, 4, "the copy of tensor 3");
+}
+
+TEST_F(VerifyMoving, ClaimsOfTimeAndSlowerMemory) {
+  plan.slower->lanes.in.latency = 3;
+  expect(Rule::wrong_claim, kNone, "but it costs");
+  plan.slower->lanes.in.latency = 2;
+  plan.slower->bytes = 64;
+  expect(Rule::wrong_claim, kNone, "but it takes 4160");
 }
 
 TEST_F(VerifyTest, MissingEffect) {

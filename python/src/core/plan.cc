@@ -19,6 +19,7 @@ std::string_view verb_name(Verb verb) {
     case Verb::free: return "free";
     case Verb::offload: return "offload";
     case Verb::prefetch: return "prefetch";
+    case Verb::wait: return "wait";
   }
   return "run";
 }

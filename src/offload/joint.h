@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+
+#include "plan/lanes.h"
+#include "planner/planner.h"
+
+namespace lowtide::offload {
+
+/// What a plan may do with a value that does not fit until its next use.
+enum class Ways : std::uint8_t {
+  rerun,  ///< compute it again
+  move,   ///< copy it to slower memory and back
+  both
+};
+
+/// The slower memory that a plan may use.
+struct Slower {
+  Lanes lanes;
+  std::optional<Bytes> bytes;  ///< none: no limit
+};
+
+/// Plans within a budget of bytes, with slower memory: the default strategy decides about reruns
+/// and loads together (offload/loads.h) for several choices of the values that move, of the price
+/// of a load, and of the memory that is left to copies; lanes are followed in time
+/// (offload/schedule.h), and the plan that ends first is the answer. With Ways::both it ends no
+/// later than with either way alone. Where all fits, nothing moves. `control` as in
+/// planner::plan_within().
+planner::Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
+                           Control& control, Bytes reserved_bytes = 0);
+
+}  // namespace lowtide::offload

@@ -1,0 +1,115 @@
+#include "offload/loads.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/boundary.h"
+
+namespace lowtide::offload {
+namespace {
+
+class LoadGraphMaker {
+ public:
+  LoadGraphMaker(const Graph& graph, std::span<const std::optional<double>> prices, bool reruns)
+      : graph_(graph), prices_(prices), reruns_(reruns), data_(graph.data()) {}
+
+  LoadGraph make() {
+    data_.ops.clear();
+    for (OpId id = 0; id < graph_.num_ops(); ++id) add(id);
+    return {Graph(std::move(data_)), std::move(original_), std::move(loaded_), first_};
+  }
+
+ private:
+  struct Taken {
+    TensorId storage, token;
+  };
+
+  bool is_loaded(TensorId id) const { return prices_[id].has_value(); }
+
+  void add(OpId id) {
+    Op op = graph_.op(id);
+    op.recomputable = op.recomputable && (reruns_ || graph_.is_view_op(id));
+    op.allocations.clear();  // they name outputs, and no plan for this graph is run
+    std::vector<Taken> taken;
+    for (TensorId& out : op.outputs) {
+      if (!is_loaded(out)) continue;
+      const TensorId token = token_of(out);
+      taken.push_back({std::exchange(out, token), token});
+    }
+    if (!taken.empty()) make_tokens(op, taken);
+    push(std::move(op), id, kNone);
+    for (const Taken& one : taken) add_load(one);
+  }
+
+  TensorId token_of(TensorId storage) {
+    Tensor token;
+    token.name = "copy of " + graph_.tensor(storage).name;
+    data_.tensors.push_back(std::move(token));
+    return static_cast<TensorId>(data_.tensors.size()) - 1;
+  }
+
+  /// While the op runs, the values are there as well.
+  void make_tokens(Op& op, const std::vector<Taken>& taken) const {
+    op.recomputable = false;
+    for (const Taken& one : taken) op.workspace_bytes += graph_.tensor(one.storage).bytes;
+    std::erase_if(op.inplace, [&](const InPlace& pair) {
+      return op.outputs[pair.output] >= graph_.num_tensors();
+    });
+  }
+
+  void add_load(const Taken& one) {
+    Op load;
+    load.name = "load " + graph_.tensor(one.storage).name;
+    load.inputs = {one.token};
+    load.outputs = {one.storage};
+    load.cost = *prices_[one.storage];
+    load.phase = graph_.op(graph_.producer(one.storage)).phase;
+    first_ += load.cost;
+    push(std::move(load), kNone, one.storage);
+  }
+
+  void push(Op op, OpId original, TensorId loaded) {
+    data_.ops.push_back(std::move(op));
+    original_.push_back(original);
+    loaded_.push_back(loaded);
+  }
+
+  const Graph& graph_;
+  std::span<const std::optional<double>> prices_;
+  const bool reruns_;
+  GraphData data_;
+  std::vector<OpId> original_;
+  std::vector<TensorId> loaded_;
+  double first_ = 0;
+};
+
+}  // namespace
+
+std::vector<bool> movable(const Graph& graph) {
+  const std::vector<bool> counted = counted_results(graph);
+  std::vector<bool> result(graph.tensors().size());
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
+    result[id] =
+        tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes > 0 && !counted[id];
+  }
+  for (TensorId id : graph.outputs()) result[graph.storage(id)] = false;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (graph.is_view_op(id)) continue;
+    for (TensorId out :
+         graph.op(id).outputs) {  // a view made with its storage would come too early
+      if (graph.storage(out) != out) result[graph.storage(out)] = false;
+    }
+    if (is_boundary(graph.op(id))) {
+      for (TensorId in : graph.op(id).inputs) result[graph.storage(in)] = false;
+    }
+  }
+  return result;
+}
+
+LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,
+                     bool reruns) {
+  return LoadGraphMaker(graph, prices, reruns).make();
+}
+
+}  // namespace lowtide::offload

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace lowtide::offload {
+
+/// A graph in which chosen values lie in slower memory from the moment they are made, and are
+/// loaded from there, for a price, as often as a plan likes. To move a value away and back is then
+/// to drop and load it, so that every search for reruns decides about moves as well.
+///
+/// For each chosen value v, its op makes a token of no bytes instead, and an op "load v" makes v of
+/// the token. Tensors keep their ids; tokens follow them.
+struct LoadGraph {
+  Graph graph;
+  std::vector<OpId> original;    ///< by op: the op of the given graph; kNone for a load
+  std::vector<TensorId> loaded;  ///< by op: the storage that it loads; kNone for another op
+  double price_of_first = 0;     ///< of one load of each: in the cost of every plan
+};
+
+/// Whether a plan may move the storage: a value with bytes that only one op makes, no output of the
+/// graph and nothing in the caller's memory.
+std::vector<bool> movable(const Graph& graph);
+
+/// `prices`: by storage, of one load, in the cost unit of the graph; none for one that is not
+/// loaded. Precondition: those with a price are movable. Their ops run once, as with the values in
+/// slower memory there is no need for more. `reruns`: whether other ops may run again.
+LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,
+                     bool reruns = true);
+
+}  // namespace lowtide::offload

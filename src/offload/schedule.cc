@@ -1,0 +1,315 @@
+#include "offload/schedule.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "packing/packing.h"
+#include "plan/replay.h"
+
+namespace lowtide::offload {
+namespace {
+
+/// Of slower memory: sectors and pages are no larger, so copies need no buffers between.
+constexpr Bytes kCopyAlignment = 4096;
+
+/// An action of the plan without lanes: copies take no time in it.
+struct Step {
+  Action action;        ///< a run, a free, or a prefetch that brings a value at once
+  Bytes memory = 0;     ///< that is in use during the action
+  double ready = 0;     ///< when the action begins, if nothing has to wait
+  bool leaves = false;  ///< a free of a value that is loaded later
+};
+
+/// The steps of the given plan in terms of the graph.
+class Steps {
+ public:
+  Steps(const Graph& graph, const LoadGraph& loads, const Plan& plan)
+      : graph_(graph), loads_(loads), made_(graph.tensors().size()), away_(graph.tensors().size()) {
+    const Replay replayed = replay(loads.graph, plan);
+    for (std::size_t i = 0; i < plan.actions.size(); ++i) add(plan.actions[i], replayed.memory[i]);
+    mark_leaving();
+  }
+
+  std::vector<Step> take() { return std::move(steps_); }
+
+ private:
+  void add(const Action& action, Bytes memory) {
+    if (action.verb == Verb::free) {
+      if (action.index < graph_.num_tensors()) push({Verb::free, action.index, {}}, memory);
+      return;
+    }
+    if (const TensorId loaded = loads_.loaded[action.index]; loaded != kNone) {
+      // The first load is of the value that its op has just made.
+      if (made_[loaded]) push({Verb::prefetch, loaded, {}}, memory);
+      made_[loaded] = true;
+      return;
+    }
+    const OpId op = loads_.original[action.index];
+    push({Verb::run, op, action.in_place}, memory);
+    now_ += graph_.op(op).cost;
+  }
+
+  void push(Action action, Bytes memory) { steps_.push_back({std::move(action), memory, now_}); }
+
+  void mark_leaving() {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
+      if (step->action.verb == Verb::prefetch) {
+        away_[step->action.index] = true;
+      } else if (step->action.verb == Verb::free) {
+        step->leaves = away_[graph_.storage(step->action.index)];
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const LoadGraph& loads_;
+  std::vector<bool> made_;  ///< by storage
+  std::vector<bool> away_;  ///< by storage: whether a later step loads it
+  std::vector<Step> steps_;
+  double now_ = 0;
+};
+
+/// Follows the steps and the lanes in time.
+class Scheduler {
+ public:
+  Scheduler(const Graph& graph, std::vector<Step> steps, const Lanes& lanes, Bytes budget)
+      : graph_(graph),
+        steps_(std::move(steps)),
+        lanes_(lanes),
+        clock_(lanes),
+        budget_(budget),
+        state_(graph.tensors().size()) {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Action& action = steps_[i].action;
+      if (action.verb == Verb::prefetch) loads_.push_back(i);
+      if (action.verb == Verb::prefetch) state_[action.index].moves = true;
+    }
+  }
+
+  std::vector<Action> run() {
+    for (next_ = 0; next_ < steps_.size(); ++next_) {
+      free_what_has_left();
+      start_loads();
+      act(steps_[next_]);
+    }
+    for (TensorId id : std::exchange(leaving_, {})) finish_leaving(id);
+    return std::move(actions_);
+  }
+
+ private:
+  /// Of a storage that moves.
+  struct State {
+    bool moves = false;
+    bool copied = false;     ///< its copy out was started
+    bool under_way = false;  ///< a copy that nothing has waited for
+    bool arriving = false;   ///< that copy is one in
+    bool early = false;      ///< its next load was started before its step
+    double end = 0;          ///< of its last copy
+  };
+
+  void push(Verb verb, std::int32_t index) { actions_.push_back({verb, index, {}}); }
+
+  void act(const Step& step) {
+    switch (step.action.verb) {
+      case Verb::run: run(step); break;
+      case Verb::free: free(step); break;
+      default: load(step); break;
+    }
+  }
+
+  void run(const Step& step) {
+    const Op& op = graph_.op(step.action.index);
+    make_room(step.memory);
+    for (TensorId in : op.inputs) await_arrival(graph_.storage(in));
+    for (int position : step.action.in_place) {
+      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
+      await(graph_.storage(op.inputs[pair->input]));
+    }
+    actions_.push_back(step.action);
+    clock_.run(op.cost);
+    for (TensorId out : op.outputs) {
+      if (state_[out].moves && !state_[out].copied) start_out(out);
+    }
+  }
+
+  void start_out(TensorId storage) {
+    State& state = state_[storage];
+    push(Verb::offload, storage);
+    state.copied = state.under_way = true;
+    state.end = clock_.start_out(graph_.tensor(storage).bytes);
+  }
+
+  /// A value that goes on moving stays until its copy has ended, if there is room.
+  void free(const Step& step) {
+    const TensorId storage = graph_.storage(step.action.index);
+    State& state = state_[storage];
+    if (step.leaves && state.under_way && !state.arriving && state.end > clock_.now()) {
+      leaving_.push_back(storage);
+      extra_ += graph_.tensor(storage).bytes;
+      return;
+    }
+    await(storage);
+    push(Verb::free, storage);
+  }
+
+  void finish_leaving(TensorId storage) {
+    await(storage);
+    push(Verb::free, storage);
+    extra_ -= graph_.tensor(storage).bytes;
+  }
+
+  void free_what_has_left() {
+    while (!leaving_.empty() && state_[*first_to_leave()].end <= clock_.now()) free_first();
+  }
+
+  void make_room(Bytes memory) {
+    while (!leaving_.empty() && memory + extra_ > budget_) free_first();
+  }
+
+  std::vector<TensorId>::const_iterator first_to_leave() const {
+    return std::ranges::min_element(leaving_, {}, [&](TensorId id) { return state_[id].end; });
+  }
+
+  void free_first() {
+    const auto first = first_to_leave();
+    const TensorId storage = *first;
+    leaving_.erase(first);
+    finish_leaving(storage);
+  }
+
+  /// Starts the loads that would be late otherwise, in the order of their steps.
+  void start_loads() {
+    while (next_load_ < loads_.size()) {
+      const std::size_t at_step = loads_[next_load_];
+      if (at_step <= next_) return;
+      const TensorId storage = steps_[at_step].action.index;
+      if (!is_due(at_step, storage) || !is_free(at_step, storage)) return;
+      ++next_load_;
+      extra_ += graph_.tensor(storage).bytes;
+      state_[storage].early = true;
+      start_in(storage);
+    }
+  }
+
+  bool is_due(std::size_t at_step, TensorId storage) const {
+    const double left = steps_[at_step].ready - steps_[next_].ready;
+    const double backlog = std::max(0.0, in_free_ - clock_.now());
+    return left <= kHurry * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
+  }
+
+  /// Whether it is away by now, and there is room for it from now to its step.
+  bool is_free(std::size_t at_step, TensorId storage) const {
+    if (std::ranges::count(leaving_, storage) > 0) return false;
+    const Bytes bytes = graph_.tensor(storage).bytes;
+    Bytes extra = extra_ + bytes;
+    for (std::size_t i = next_; i < at_step; ++i) {
+      const Action& action = steps_[i].action;
+      const TensorId touched = action.verb == Verb::run ? kNone : graph_.storage(action.index);
+      if (touched == storage) return false;  // it is still there and freed before its load
+      if (steps_[i].memory + extra > budget_) return false;
+    }
+    return true;
+  }
+
+  void start_in(TensorId storage) {
+    State& state = state_[storage];
+    push(Verb::prefetch, storage);
+    state.under_way = state.arriving = true;
+    state.end = in_free_ = clock_.start_in(graph_.tensor(storage).bytes);
+  }
+
+  void load(const Step& step) {
+    const TensorId storage = step.action.index;
+    State& state = state_[storage];
+    if (state.early) {  // counted in the memory of the steps from here on
+      state.early = false;
+      extra_ -= graph_.tensor(storage).bytes;
+      return;
+    }
+    ++next_load_;
+    if (const auto still = std::ranges::find(leaving_, storage); still != leaving_.end()) {
+      leaving_.erase(still);  // it never left
+      extra_ -= graph_.tensor(storage).bytes;
+      return;
+    }
+    make_room(step.memory);
+    start_in(storage);
+  }
+
+  void await_arrival(TensorId storage) {
+    if (state_[storage].arriving) await(storage);
+  }
+
+  void await(TensorId storage) {
+    State& state = state_[storage];
+    if (!std::exchange(state.under_way, false)) return;
+    push(Verb::wait, storage);
+    clock_.wait_until(state.end);
+    state.arriving = false;
+  }
+
+  /// Loads begin so many times earlier than they must if ops take the time of the graph.
+  static constexpr double kHurry = 1.5;
+
+  const Graph& graph_;
+  std::vector<Step> steps_;
+  const Lanes lanes_;
+  LaneClock clock_;
+  const Bytes budget_;
+  std::vector<State> state_;
+  std::vector<std::size_t> loads_;  ///< the steps that load, in order
+  std::size_t next_ = 0, next_load_ = 0;
+  std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended
+  Bytes extra_ = 0;                ///< in use beside the memory of the steps
+  double in_free_ = 0;
+  std::vector<Action> actions_;
+};
+
+/// The lives of copies, from the offload to the last wait.
+std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& plan,
+                                             std::vector<Copy>& copies) {
+  std::vector<std::int32_t> index(graph.tensors().size(), kNone);
+  std::vector<packing::Buffer> lives;
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    const Action& action = plan.actions[i];
+    if (action.verb == Verb::run || action.verb == Verb::free) continue;
+    const TensorId storage = graph.storage(action.index);
+    const auto now = static_cast<std::int32_t>(i);
+    if (index[storage] == kNone) {
+      index[storage] = static_cast<std::int32_t>(copies.size());
+      copies.push_back({storage, 0});
+      lives.push_back({.begin = now, .bytes = graph.tensor(storage).bytes});
+    }
+    lives[index[storage]].end = now;
+  }
+  return lives;
+}
+
+}  // namespace
+
+Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
+  SlowerMemory slower{.lanes = lanes, .copies = {}, .bytes = 0};
+  const std::vector<packing::Buffer> lives = lives_of_copies(graph, plan, slower.copies);
+  const packing::Packing packed = packing::pack(lives, kCopyAlignment);
+  for (std::size_t i = 0; i < lives.size(); ++i) {
+    slower.copies[i].offset = packed.offsets[i];
+    slower.bytes = std::max(slower.bytes, packed.offsets[i] + lives[i].bytes);
+  }
+  plan.slower.reset();
+  if (!slower.copies.empty()) plan.slower = std::move(slower);
+  const Replay replayed = replay(graph, plan);
+  plan.cost = replayed.cost;
+  plan.peak_bytes = replayed.peak_bytes;
+  return plan;
+}
+
+Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
+              Bytes budget) {
+  Plan scheduled;
+  scheduled.graph = graph.name();
+  scheduled.strategy = plan.strategy;
+  scheduled.actions = Scheduler(graph, Steps(graph, loads, plan).take(), lanes, budget).run();
+  return with_copies(graph, std::move(scheduled), lanes);
+}
+
+}  // namespace lowtide::offload
