@@ -20,23 +20,26 @@ namespace {
 using planner::Planned;
 using strategy::Outcome;
 
-/// One choice of what moves, for how much, and beside what.
+/// How the values that move, and the memory beside copies, are chosen at first.
 struct Choice {
   double worth;  ///< a value moves if its op takes so many times the time of its copies, or more
-  double price;  ///< of a load, as a share of the time of its copies
   double room;   ///< of the bytes beside residents: the share that values get; copies get the rest
 };
+constexpr std::array kChoices = std::to_array<Choice>(
+    {{0.3, 0.97}, {0.1, 0.9}, {1, 0.97}, {0, 0.9}, {0.3, 0.8}, {3, 1}, {0.03, 0.97}, {0.3, 0.65}});
 
-/// Each of its three numbers in turn takes these values, while the others stay.
-constexpr std::array kWorths{0.0, 0.1, 0.3, 1.0, 3.0};
-constexpr std::array kPrices{0.02, 0.2, 0.6, 1.0};
-constexpr std::array kRooms{0.97, 0.9, 0.8, 1.0, 0.65};
-constexpr Choice kFirst{0.3, 0.2, 0.9};
-/// Of the limit: for the plan that moves nothing.
-constexpr double kRerunShare = 0.3;
-/// Of what is left: for one choice.
-constexpr double kChoiceShare = 0.12;
+/// Of the time of its copies: the price of a load, before anything is known of its waits.
+constexpr double kFirstPrice = 0.05;
+/// Of the time that was waited for a value: what its price grows by.
+constexpr double kPriceOfWaits = 0.7;
+constexpr int kRoundsWithoutGain = 3;
+/// Of what is left: for one search.
+constexpr double kSearchShare = 0.06;
+/// How much earlier than it must a load may begin.
+constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 constexpr int kLayoutTries = 4;
+/// A plan is good enough when it costs no more than this times what keeping everything costs.
+constexpr double kGoodEnough = 1.0001;
 
 double time_of_copies(const Lanes& lanes, Bytes bytes) {
   return lanes.out.time(bytes) + lanes.in.time(bytes);
@@ -44,67 +47,68 @@ double time_of_copies(const Lanes& lanes, Bytes bytes) {
 
 class Search {
  public:
-  Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Control& control)
-      : graph_(graph),
-        budget_(budget),
-        slower_(slower),
-        ways_(ways),
-        control_(control),
-        movable_(movable(graph)) {}
+  Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways)
+      : graph_(graph), budget_(budget), slower_(slower), ways_(ways), movable_(movable(graph)) {}
 
   void offer(Planned planned) {
     const bool is_better = planned.plan && (!best_.plan || planned.plan->cost < best_.plan->cost);
     if (is_better || (!best_.plan && !best_.smallest_plan)) best_ = std::move(planned);
   }
 
-  /// Keeps a choice that gives the best plan so far, and goes on from there.
-  void run() {
-    Choice best = kFirst;
-    try_one(best);
-    bool gained = true;
-    while (gained && !is_over()) {
-      gained = false;
-      for (double room : kRooms) gained |= try_instead(best, {best.worth, best.price, room});
-      if (ways_ == Ways::both) {
-        for (double worth : kWorths) gained |= try_instead(best, {worth, best.price, best.room});
-      }
-      for (double price : kPrices) gained |= try_instead(best, {best.worth, price, best.room});
-    }
+  /// Uses up the limit where that may find better plans.
+  void run(bool reruns, Control control) {
+    control_ = std::move(control);
+    for (const Choice& choice : kChoices) improve_prices(choice, reruns);
+  }
+
+  bool is_good_enough() const {
+    return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
   }
 
   Planned take() { return std::move(best_); }
 
  private:
-  bool is_over() const { return control_.should_stop(); }
+  bool is_over() const { return is_good_enough() || control_.should_stop(); }
 
-  bool try_instead(Choice& best, Choice choice) {
-    const bool is_new = std::ranges::none_of(tried_, [&](const Choice& other) {
-      return other.worth == choice.worth && other.price == choice.price &&
-             other.room == choice.room;
-    });
-    if (!is_new || is_over() || !try_one(choice)) return false;
-    best = choice;
-    return true;
+  /// A load has the price of what was waited for it, so that the next search moves other values.
+  void improve_prices(const Choice& choice, bool reruns) {
+    std::vector<std::optional<double>> prices = first_prices(reruns ? choice.worth : 0);
+    for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
+      const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
+      if (!plan) return;
+      const std::vector<double> waited = waits(graph_, *plan);
+      for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+        if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
+      }
+      if (keep_if_better(*plan)) rounds = -1;
+    }
   }
 
-  /// Returns whether it gave the best plan so far.
-  bool try_one(const Choice& choice) {
-    tried_.push_back(choice);
-    const LoadGraph loads = with_loads(graph_, prices(choice), /*reruns=*/ways_ == Ways::both);
-    Bytes room = budget_of(choice.room);
-    Control part = share_of_time(control_, kChoiceShare);
+  /// Nothing when no plan is found, or its addresses do not fit.
+  std::optional<Plan> plan_with_prices(std::span<const std::optional<double>> prices, Bytes room,
+                                       bool reruns) {
+    const LoadGraph loads = with_loads(graph_, prices, reruns);
+    Control part = share_of_time(control_, kSearchShare);
     const Planned found =
         planner::plan_within(loads.graph, strategy::default_strategy(), room, {}, part);
-    if (!found.plan) return false;
-    for (Bytes peak = budget_, tries = 0; tries < kLayoutTries; ++tries) {
-      Plan plan = planner::with_addresses(
-          graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak), budget_);
+    if (!found.plan) return std::nullopt;
+    Bytes peak = budget_;
+    for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
+      Plan plan = planner::with_addresses(graph_, best_schedule(loads, *found.plan, peak), budget_);
       const Bytes excess = plan.layout->arena_bytes - budget_;
-      if (excess <= 0) return keep_if_better(std::move(plan));
+      if (excess <= 0) return plan;  // and so is its peak, which is no higher
       peak = std::max(plan.peak_bytes, peak) - excess;
-      if (peak < found.plan->peak_bytes) return false;
     }
-    return false;
+    return std::nullopt;
+  }
+
+  Plan best_schedule(const LoadGraph& loads, const Plan& plan, Bytes peak) const {
+    std::optional<Plan> best;
+    for (double hurry : kHurries) {
+      Plan one = schedule(graph_, loads, plan, slower_.lanes, peak, hurry);
+      if (!best || one.cost < best->cost) best = std::move(one);
+    }
+    return std::move(*best);
   }
 
   Bytes budget_of(double room) const {
@@ -127,12 +131,10 @@ class Search {
   }
 
   /// The dearest values first, until slower memory is full.
-  std::vector<std::optional<double>> prices(const Choice& choice) const {
+  std::vector<std::optional<double>> first_prices(double least_worth) const {
     std::vector<TensorId> chosen;
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
-      if (movable_[id] && (ways_ == Ways::move || worth(id) >= choice.worth)) {
-        chosen.push_back(id);
-      }
+      if (movable_[id] && worth(id) >= least_worth) chosen.push_back(id);
     }
     std::ranges::stable_sort(chosen, std::ranges::greater{},
                              [&](TensorId id) { return worth(id); });
@@ -142,7 +144,7 @@ class Search {
       const Bytes bytes = graph_.tensor(id).bytes;
       if (bytes > left) continue;
       left -= bytes;
-      prices[id] = choice.price * time_of_copies(slower_.lanes, bytes);
+      prices[id] = kFirstPrice * time_of_copies(slower_.lanes, bytes);
     }
     return prices;
   }
@@ -157,9 +159,8 @@ class Search {
   const Bytes budget_;
   const Slower& slower_;
   const Ways ways_;
-  Control& control_;
+  Control control_;
   std::vector<bool> movable_;
-  std::vector<Choice> tried_;
   Planned best_;
 };
 
@@ -178,6 +179,12 @@ Planned without_bound(Planned planned) {
   return planned;
 }
 
+/// Each way has the whole limit, so that more ways give no worse plan.
+Control limit_of(const Control& control) {
+  return Control(control.limit_seconds(),
+                 [&control](const std::string& message) { control.report(message); });
+}
+
 }  // namespace
 
 Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
@@ -185,13 +192,14 @@ Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways w
   const Control clock;
   Planned best = all_kept(graph, budget);
   if (!best.plan) {
-    Search search(graph, budget, slower, ways, control);
-    if (ways != Ways::move) {
-      Control part = share_of_time(control, ways == Ways::rerun ? 1 : kRerunShare);
-      search.offer(planner::plan_within(graph, strategy::default_strategy(), budget, {}, part,
+    Search search(graph, budget, slower, ways);
+    if (ways != Ways::rerun) search.run(/*reruns=*/false, limit_of(control));
+    if (ways != Ways::move && !search.is_good_enough()) {
+      Control whole = limit_of(control);
+      search.offer(planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole,
                                         reserved_bytes));
     }
-    if (ways != Ways::rerun) search.run();
+    if (ways == Ways::both) search.run(/*reruns=*/true, limit_of(control));
     best = ways == Ways::rerun ? search.take() : without_bound(search.take());
   }
   best.seconds = clock.elapsed_seconds();

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "graph/boundary.h"
+#include "plan/in_place.h"
 
 namespace lowtide::offload {
 namespace {
@@ -48,13 +49,37 @@ class LoadGraphMaker {
     return static_cast<TensorId>(data_.tensors.size()) - 1;
   }
 
-  /// While the op runs, the values are there as well.
+  /// While the op runs, the values are there as well, unless they are written over an input.
   void make_tokens(Op& op, const std::vector<Taken>& taken) const {
     op.recomputable = false;
-    for (const Taken& one : taken) op.workspace_bytes += graph_.tensor(one.storage).bytes;
+    const OpId id = graph_.producer(taken.front().storage);
+    for (const Taken& one : taken) {
+      if (!is_written_over(id, one.storage)) {
+        op.workspace_bytes += graph_.tensor(one.storage).bytes;
+      }
+    }
     std::erase_if(op.inplace, [&](const InPlace& pair) {
       return op.outputs[pair.output] >= graph_.num_tensors();
     });
+  }
+
+  /// Over an input that nothing reads afterwards.
+  bool is_written_over(OpId id, TensorId storage) const {
+    const Op& op = graph_.op(id);
+    return std::ranges::any_of(op.inplace, [&](const InPlace& pair) {
+      return op.outputs[pair.output] == storage && may_overwrite(graph_, op, pair) &&
+             last_reader(graph_.storage(op.inputs[pair.input])) == id;
+    });
+  }
+
+  OpId last_reader(TensorId storage) const {
+    OpId last = kNone;
+    const auto look = [&](TensorId id) {
+      if (!graph_.readers(id).empty()) last = std::max(last, graph_.readers(id).back());
+    };
+    look(storage);
+    std::ranges::for_each(graph_.views(storage), look);
+    return last;
   }
 
   void add_load(const Taken& one) {

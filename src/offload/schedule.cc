@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "packing/packing.h"
+#include "plan/in_place.h"
 #include "plan/replay.h"
 
 namespace lowtide::offload {
@@ -20,60 +21,107 @@ struct Step {
   bool leaves = false;  ///< a free of a value that is loaded later
 };
 
-/// The steps of the given plan in terms of the graph.
+/// The actions of a plan with loads in terms of the graph; a load is a prefetch.
+class WithoutTokens {
+ public:
+  WithoutTokens(const Graph& graph, const LoadGraph& loads) : graph_(graph), loads_(loads) {}
+
+  std::vector<Action> actions_of(const Plan& plan) {
+    for (const Action& action : plan.actions) {
+      if (action.verb == Verb::free) {
+        if (action.index < graph_.num_tensors()) actions_.push_back(action);
+      } else if (const TensorId loaded = loads_.loaded[action.index]; loaded != kNone) {
+        load(loaded);
+      } else {
+        run(loads_.original[action.index], action);
+      }
+    }
+    return std::move(actions_);
+  }
+
+ private:
+  /// The first load after its op is of the value that is still there.
+  void load(TensorId storage) {
+    if (std::erase(made_, storage) == 0) actions_.push_back({Verb::prefetch, storage, {}});
+  }
+
+  void run(OpId op, const Action& action) {
+    for (TensorId storage : made_) actions_.push_back({Verb::free, storage, {}});
+    made_.clear();
+    actions_.push_back({Verb::run, op, action.in_place});
+    const Op& with_loads = loads_.graph.op(action.index);
+    for (std::size_t i = 0; i < with_loads.outputs.size(); ++i) {
+      const TensorId out = graph_.op(op).outputs[i];
+      if (with_loads.outputs[i] != out) made_.push_back(out);
+    }
+  }
+
+  const Graph& graph_;
+  const LoadGraph& loads_;
+  std::vector<TensorId> made_;  ///< by the last op, and not loaded yet
+  std::vector<Action> actions_;
+};
+
+/// With the memory and the time of each action.
 class Steps {
  public:
-  Steps(const Graph& graph, const LoadGraph& loads, const Plan& plan)
-      : graph_(graph), loads_(loads), made_(graph.tensors().size()), away_(graph.tensors().size()) {
-    const Replay replayed = replay(loads.graph, plan);
-    for (std::size_t i = 0; i < plan.actions.size(); ++i) add(plan.actions[i], replayed.memory[i]);
+  Steps(const Graph& graph, std::vector<Action> actions)
+      : graph_(graph), memory_(graph.resident_bytes()) {
+    for (Action& action : actions) add(std::move(action));
     mark_leaving();
   }
 
   std::vector<Step> take() { return std::move(steps_); }
 
  private:
-  void add(const Action& action, Bytes memory) {
-    if (action.verb == Verb::free) {
-      if (action.index < graph_.num_tensors()) push({Verb::free, action.index, {}}, memory);
-      return;
+  Bytes bytes_of(TensorId storage) const { return graph_.tensor(storage).bytes; }
+
+  void add(Action action) {
+    const double ready = now_;
+    Bytes workspace = 0;
+    switch (action.verb) {
+      case Verb::run: workspace = run(action); break;
+      case Verb::free: memory_ -= bytes_of(graph_.storage(action.index)); break;
+      default: memory_ += bytes_of(action.index); break;
     }
-    if (const TensorId loaded = loads_.loaded[action.index]; loaded != kNone) {
-      // The first load is of the value that its op has just made.
-      if (made_[loaded]) push({Verb::prefetch, loaded, {}}, memory);
-      made_[loaded] = true;
-      return;
-    }
-    const OpId op = loads_.original[action.index];
-    push({Verb::run, op, action.in_place}, memory);
-    now_ += graph_.op(op).cost;
+    steps_.push_back({std::move(action), memory_ + workspace, ready});
   }
 
-  void push(Action action, Bytes memory) { steps_.push_back({std::move(action), memory, now_}); }
+  Bytes run(const Action& action) {
+    const Op& op = graph_.op(action.index);
+    for (TensorId out : op.outputs) memory_ += bytes_of(out);
+    for (int position : action.in_place) {
+      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
+      memory_ -= bytes_of(graph_.storage(op.inputs[pair->input]));
+    }
+    now_ += op.cost;
+    return op.workspace_bytes;
+  }
 
   void mark_leaving() {
+    std::vector<bool> away(graph_.tensors().size());
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
       if (step->action.verb == Verb::prefetch) {
-        away_[step->action.index] = true;
+        away[step->action.index] = true;
       } else if (step->action.verb == Verb::free) {
-        step->leaves = away_[graph_.storage(step->action.index)];
+        step->leaves = away[graph_.storage(step->action.index)];
       }
     }
   }
 
   const Graph& graph_;
-  const LoadGraph& loads_;
-  std::vector<bool> made_;  ///< by storage
-  std::vector<bool> away_;  ///< by storage: whether a later step loads it
-  std::vector<Step> steps_;
+  Bytes memory_;
   double now_ = 0;
+  std::vector<Step> steps_;
 };
 
 /// Follows the steps and the lanes in time.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, std::vector<Step> steps, const Lanes& lanes, Bytes budget)
+  Scheduler(const Graph& graph, std::vector<Step> steps, const Lanes& lanes, Bytes budget,
+            double hurry)
       : graph_(graph),
+        hurry_(hurry),
         steps_(std::move(steps)),
         lanes_(lanes),
         clock_(lanes),
@@ -194,7 +242,7 @@ class Scheduler {
   bool is_due(std::size_t at_step, TensorId storage) const {
     const double left = steps_[at_step].ready - steps_[next_].ready;
     const double backlog = std::max(0.0, in_free_ - clock_.now());
-    return left <= kHurry * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
+    return left <= hurry_ * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
   }
 
   /// Whether it is away by now, and there is room for it from now to its step.
@@ -248,10 +296,8 @@ class Scheduler {
     state.arriving = false;
   }
 
-  /// Loads begin so many times earlier than they must if ops take the time of the graph.
-  static constexpr double kHurry = 1.5;
-
   const Graph& graph_;
+  const double hurry_;
   std::vector<Step> steps_;
   const Lanes lanes_;
   LaneClock clock_;
@@ -287,6 +333,26 @@ std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& pla
 
 }  // namespace
 
+std::vector<double> waits(const Graph& graph, const Plan& plan) {
+  std::vector<double> waited(graph.tensors().size());
+  std::vector<double> ends(graph.tensors().size());
+  LaneClock clock(plan.slower ? plan.slower->lanes : Lanes{});
+  for (const Action& action : plan.actions) {
+    if (action.verb == Verb::run) {
+      clock.run(graph.op(action.index).cost);
+      continue;
+    }
+    const TensorId storage = graph.storage(action.index);
+    const Bytes bytes = graph.tensor(storage).bytes;
+    if (action.verb == Verb::offload) ends[storage] = clock.start_out(bytes);
+    if (action.verb == Verb::prefetch) ends[storage] = clock.start_in(bytes);
+    if (action.verb != Verb::wait) continue;
+    waited[storage] += std::max(0.0, ends[storage] - clock.now());
+    clock.wait_until(ends[storage]);
+  }
+  return waited;
+}
+
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
   SlowerMemory slower{.lanes = lanes, .copies = {}, .bytes = 0};
   const std::vector<packing::Buffer> lives = lives_of_copies(graph, plan, slower.copies);
@@ -304,11 +370,12 @@ Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
 }
 
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget) {
+              Bytes budget, double hurry) {
   Plan scheduled;
   scheduled.graph = graph.name();
   scheduled.strategy = plan.strategy;
-  scheduled.actions = Scheduler(graph, Steps(graph, loads, plan).take(), lanes, budget).run();
+  Steps steps(graph, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan)));
+  scheduled.actions = Scheduler(graph, steps.take(), lanes, budget, hurry).run();
   return with_copies(graph, std::move(scheduled), lanes);
 }
 

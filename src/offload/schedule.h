@@ -7,12 +7,15 @@ namespace lowtide::offload {
 
 /// Turns a plan for a graph with loads into one for the graph itself, in which copies go on beside
 /// ops: a value leaves as soon as it is made, if it is loaded later; its memory is freed when its
-/// copy has ended; a load begins as early as it must for its lane to be in time, if memory allows,
-/// and no load is done of a value that is still there. Memory stays within `budget`, if it is
-/// within it in the given plan. The result has lanes and addresses in slower memory, and none in
-/// the arena.
+/// copy has ended; a load begins `hurry` times earlier than it must for its lane to be in time, if
+/// memory allows, and no load is done of a value that is still there. Memory stays within `budget`,
+/// if it is within it in the given plan. The result has lanes and addresses in slower memory, and
+/// none in the arena.
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget);
+              Bytes budget, double hurry);
+
+/// By storage: the time that the plan spends in waits for its copies.
+std::vector<double> waits(const Graph& graph, const Plan& plan);
 
 /// Gives every storage that the plan offloads its place in slower memory, and prices the plan.
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes);

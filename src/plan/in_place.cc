@@ -26,23 +26,25 @@ bool covers_storage(const Graph& graph, TensorId id) {
 }
 
 /// The frees right after action `at`, as [first, last).
-std::pair<std::size_t, std::size_t> frees_after(const Plan& plan, std::size_t at) {
+std::pair<std::size_t, std::size_t> frees_after(const std::vector<Action>& actions,
+                                                std::size_t at) {
   std::size_t end = at + 1;
-  while (end < plan.actions.size() && plan.actions[end].verb == Verb::free) ++end;
+  while (end < actions.size() && actions[end].verb == Verb::free) ++end;
   return {at + 1, end};
 }
 
 /// Marks the outputs that the run at `at` can write in place; marks the unnecessary frees in
 /// `dropped`.
-void mark_in_place(const Graph& graph, Plan& plan, std::size_t at, std::vector<bool>& dropped) {
-  const Op& op = graph.op(plan.actions[at].index);
-  const auto [begin, end] = frees_after(plan, at);
+void mark_in_place(const Graph& graph, std::vector<Action>& actions, std::size_t at,
+                   std::vector<bool>& dropped) {
+  const Op& op = graph.op(actions[at].index);
+  const auto [begin, end] = frees_after(actions, at);
   for (const InPlace& pair : op.inplace) {
-    std::vector<int>& marked = plan.actions[at].in_place;
+    std::vector<int>& marked = actions[at].in_place;
     if (std::ranges::count(marked, pair.output) || !may_overwrite(graph, op, pair)) continue;
     const TensorId source = graph.storage(op.inputs[pair.input]);
     for (std::size_t i = begin; i < end; ++i) {
-      if (dropped[i] || graph.storage(plan.actions[i].index) != source) continue;
+      if (dropped[i] || graph.storage(actions[i].index) != source) continue;
       dropped[i] = true;
       marked.push_back(pair.output);
       break;
@@ -64,17 +66,21 @@ bool may_overwrite(const Graph& graph, const Op& op, const InPlace& pair) {
          std::ranges::count_if(op.inputs, shares) == 1 && std::ranges::none_of(op.outputs, shares);
 }
 
-Plan with_in_place(const Graph& graph, Plan plan) {
-  std::vector<bool> dropped(plan.actions.size());
-  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
-    if (plan.actions[at].verb == Verb::run) mark_in_place(graph, plan, at, dropped);
+std::vector<Action> marked_in_place(const Graph& graph, std::vector<Action> actions) {
+  std::vector<bool> dropped(actions.size());
+  for (std::size_t at = 0; at < actions.size(); ++at) {
+    if (actions[at].verb == Verb::run) mark_in_place(graph, actions, at, dropped);
   }
   std::vector<Action> kept;
-  kept.reserve(plan.actions.size());
-  for (std::size_t at = 0; at < plan.actions.size(); ++at) {
-    if (!dropped[at]) kept.push_back(std::move(plan.actions[at]));
+  kept.reserve(actions.size());
+  for (std::size_t at = 0; at < actions.size(); ++at) {
+    if (!dropped[at]) kept.push_back(std::move(actions[at]));
   }
-  plan.actions = std::move(kept);
+  return kept;
+}
+
+Plan with_in_place(const Graph& graph, Plan plan) {
+  plan.actions = marked_in_place(graph, std::move(plan.actions));
   plan.layout.reset();
   const Replay replayed = replay(graph, plan);
   plan.cost = replayed.cost;
