@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "slower/aligned_memory.h"
+
+namespace lowtide::slower {
+
+inline constexpr Bytes kMiB = Bytes{1} << 20;
+
+/// Host memory of a value, at some distance from a page, with bytes of its own.
+class Value {
+ public:
+  Value(Bytes bytes, Bytes shift, unsigned seed)
+      : memory_(aligned_memory(bytes + shift)), shift_(shift), bytes_(bytes) {
+    std::mt19937_64 random(seed);
+    for (std::byte& byte : span()) byte = static_cast<std::byte>(random());
+  }
+  std::span<std::byte> span() const { return {memory_.get() + shift_, std::size_t(bytes_)}; }
+  std::vector<std::byte> content() const { return {span().begin(), span().end()}; }
+
+ private:
+  AlignedMemory memory_;
+  Bytes shift_;
+  Bytes bytes_;
+};
+
+}  // namespace lowtide::slower
