@@ -23,7 +23,7 @@ constexpr int kMostThreads = 16;
 constexpr int kMostIdleCalls = 8;
 
 /// Throws InputError for options out of range.
-const FileOptions& checked(const FileOptions& options) {
+FileOptions checked(const FileOptions& options) {
   const Bytes request = options.request_bytes;
   if (request < kSmallestRequest || request > kLargestRequest ||
       !std::has_single_bit(static_cast<std::uint64_t>(request))) {
@@ -129,7 +129,7 @@ void FileMedium::write_all(Bytes offset, std::span<const std::byte> data, const 
   });
   if (is_direct_) return;
   flush(range, worker);
-  leave_page_cache(range);
+  leave_page_cache();
 }
 
 void FileMedium::read_all(Bytes offset, std::span<std::byte> into, const Worker& worker) {
@@ -137,7 +137,7 @@ void FileMedium::read_all(Bytes offset, std::span<std::byte> into, const Worker&
   move_all(range, "read", worker, [&](Range rest) {
     return calls_.pread(file_.get(), &into[at(rest.begin - offset)], at(rest.bytes()), rest.begin);
   });
-  if (!is_direct_) leave_page_cache(range);
+  if (!is_direct_) leave_page_cache();
 }
 
 /// Calls until the whole range has been moved. A call may move a part, and goes on at a page then.
@@ -168,9 +168,9 @@ void FileMedium::flush(Range range, const Worker& worker) {
   if (errno == EIO || is_full(errno)) fail("write", range.begin, errno, worker);
 }
 
-void FileMedium::leave_page_cache(Range range) {
-  ::posix_fadvise(file_.get(), range.begin, range.bytes(), POSIX_FADV_DONTNEED);
-}
+/// The whole file, as the kernel may hold several pages as one that reaches beyond a request. What
+/// it cannot drop yet leaves with a later request. Failures do not matter to the bytes.
+void FileMedium::leave_page_cache() { ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
 void FileMedium::verify(const Block& block, std::span<const std::byte> data,
                         const Worker& worker) const {

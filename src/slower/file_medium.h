@@ -38,7 +38,7 @@ class FileMedium final : public Medium {
   void move_all(Range range, const char* verb, const Worker& worker, const Call& call);
   void verify(const Block& block, std::span<const std::byte> data, const Worker& worker) const;
   void flush(Range range, const Worker& worker);
-  void leave_page_cache(Range range);
+  void leave_page_cache();
   [[noreturn]] void fail(const char* verb, Bytes offset, int error, const Worker& worker) const;
   [[noreturn]] void fail(const char* verb, Bytes offset, const std::string& reason,
                          const Worker& worker) const;

@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Throws InputError for what is no speed.
-const LaneSpeed& checked_speed(const LaneSpeed& speed) {
+LaneSpeed checked_speed(const LaneSpeed& speed) {
   for (const double number : {speed.out.latency_seconds, speed.out.bytes_per_second,
                               speed.in.latency_seconds, speed.in.bytes_per_second}) {
     if (number >= 0) continue;  // false for what is no number

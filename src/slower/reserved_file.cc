@@ -48,7 +48,6 @@ Descriptor open_nameless(const fs::path& folder, Bytes bytes) {
   constexpr mode_t kOwnerOnly = 0600;
   Descriptor file(folder, O_TMPFILE | O_RDWR, kOwnerOnly);
   if (file) return file;
-  if (errno != EOPNOTSUPP && errno != EISDIR) cannot_open(folder, bytes, errno);
   std::string name = (folder / "lowtide-values-XXXXXX").string();
   Descriptor named(::mkostemp(name.data(), O_CLOEXEC));
   if (!named || ::unlink(name.c_str()) != 0) cannot_open(folder, bytes, errno);

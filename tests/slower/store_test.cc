@@ -63,11 +63,15 @@ std::string name_of(Kind kind) {
 }
 
 class StoreTest : public ::testing::TestWithParam<Kind> {};
+class FaultyStoreTest : public StoreTest {};
 
+constexpr auto kName = [](const auto& info) { return name_of(info.param); };
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest,
                          ::testing::Values(Kind::host, Kind::late_host, Kind::direct, Kind::choppy,
                                            Kind::buffered),
-                         [](const auto& info) { return name_of(info.param); });
+                         kName);
+INSTANTIATE_TEST_SUITE_P(Kinds, FaultyStoreTest,
+                         ::testing::Values(Kind::direct, Kind::choppy, Kind::buffered), kName);
 
 TEST_P(StoreTest, GivesBackWhatItGot) {
   const Made made(GetParam(), 8 * kMiB);
@@ -138,24 +142,22 @@ class Model {
   explicit Model(Bytes bytes) : content_(std::size_t(bytes)), owner_(std::size_t(bytes), -1) {}
 
   void write(Bytes offset, std::span<const std::byte> data) {
-    if (data.empty()) return;
-    for (std::size_t i = 0; i < data.size(); ++i) {
-      int& owner = owner_[std::size_t(offset) + i];
-      if (owner >= 0) is_whole_[std::size_t(owner)] = false;
+    int last = -1;
+    for (int& owner : std::span(owner_).subspan(std::size_t(offset), data.size())) {
+      if (owner != last && owner >= 0) is_whole_[std::size_t(owner)] = false;
+      last = owner;
       owner = static_cast<int>(is_whole_.size());
-      content_[std::size_t(offset) + i] = data[i];
     }
+    std::ranges::copy(data, content_.begin() + offset);
     is_whole_.push_back(true);
   }
 
   enum class Answer { bytes, error, either };
   Answer answer(Bytes offset, std::size_t bytes) const {
-    Answer answer = Answer::bytes;
-    for (std::size_t i = std::size_t(offset); i < std::size_t(offset) + bytes; ++i) {
-      if (owner_[i] < 0) return Answer::error;
-      if (!is_whole_[std::size_t(owner_[i])]) answer = Answer::either;
-    }
-    return answer;
+    const auto owners = std::span(owner_).subspan(std::size_t(offset), bytes);
+    if (std::ranges::count(owners, -1)) return Answer::error;
+    const auto is_whole = [&](int owner) { return bool(is_whole_[std::size_t(owner)]); };
+    return std::ranges::all_of(owners, is_whole) ? Answer::bytes : Answer::either;
   }
   std::vector<std::byte> content(Bytes offset, std::size_t bytes) const {
     return {content_.begin() + offset, content_.begin() + offset + std::ptrdiff_t(bytes)};
@@ -203,7 +205,7 @@ class Player {
   void ask() {
     const Bytes offset = rounded(Bytes(random_()) % store_.bytes());
     // Small and large ones alike.
-    const Bytes most = std::min(store_.bytes() - offset, Bytes{1} << random_() % 23);
+    const Bytes most = std::min(store_.bytes() - offset, Bytes{1} << random_() % 22);
     const Bytes bytes = rounded(Bytes(random_()) % (most + 1));
     const std::string name = "v" + std::to_string(number_++);
     Value value(bytes, random_() % 2 * 64, unsigned(random_()));
@@ -265,21 +267,20 @@ class Player {
 };
 
 TEST_P(StoreTest, HoldsWhatRandomCopiesLeave) {
-  for (unsigned seed = 0; seed < testing::sweep(40u, 3u); ++seed) {
+  for (unsigned seed = 0; seed < testing::sweep(40u, 2u); ++seed) {
     SCOPED_TRACE(seed);
     const Made made(GetParam(), 3 * kMiB + 77);
-    Player(*made.store, seed, false).play(150, [](std::mt19937&) {});
+    Player(*made.store, seed, false).play(100, [](std::mt19937&) {});
   }
 }
 
-TEST_P(StoreTest, NeverGivesWrongBytesWhateverTheDiskDoes) {
-  if (GetParam() == Kind::host || GetParam() == Kind::late_host) GTEST_SKIP() << "has no disk";
+TEST_P(FaultyStoreTest, NeverGivesWrongBytesWhateverTheDiskDoes) {
   int errors = 0;
-  for (unsigned seed = 0; seed < testing::sweep(40u, 3u); ++seed) {
+  for (unsigned seed = 0; seed < testing::sweep(40u, 2u); ++seed) {
     SCOPED_TRACE(seed);
     Made made(GetParam(), 3 * kMiB + 77);
     Player player(*made.store, seed, true);
-    player.play(150, [&](std::mt19937& random) {
+    player.play(100, [&](std::mt19937& random) {
       if (random() % 4) return;
       const auto fault = static_cast<Fault>(random() % 8);
       const int times = 1 + int(random() % 3);
@@ -295,7 +296,7 @@ TEST_P(StoreTest, NeverGivesWrongBytesWhateverTheDiskDoes) {
     made.store->wait(made.store->read(0, back.span(), "again"));
     EXPECT_TRUE(std::ranges::equal(value.span(), back.span()));
   }
-  EXPECT_GT(errors, 10);
+  EXPECT_GT(errors, 5);
 }
 
 TEST_P(StoreTest, EndsWhileCopiesAreUnderWay) {
