@@ -13,5 +13,5 @@ ASAN_OPTIONS=detect_container_overflow=0:detect_leaks=0 \
   ctest --test-dir build-address --output-on-failure -j "$(nproc)"
 
 cmake --preset thread
-cmake --build --preset thread --target test_base test_planner
-ctest --test-dir build-thread --output-on-failure -j "$(nproc)" -L 'base|planner'
+cmake --build --preset thread --target test_base test_planner test_slower
+ctest --test-dir build-thread --output-on-failure -j "$(nproc)" -L 'base|planner|slower'

@@ -1,20 +1,18 @@
 #include "base/file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <fstream>
 #include <sstream>
 #include <system_error>
-#include <utility>
 
 #include "base/bytes.h"
 #include "base/control.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 
 namespace lowtide {
@@ -22,23 +20,6 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string reason(int error) { return std::generic_category().message(error); }
-
-/// A file descriptor that closes itself.
-class Descriptor {
- public:
-  Descriptor(const fs::path& path, int flags)
-      : value_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {}
-  Descriptor(Descriptor&& other) noexcept : value_(std::exchange(other.value_, -1)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
-  ~Descriptor() {
-    if (value_ >= 0) ::close(value_);
-  }
-  int get() const { return value_; }
-  explicit operator bool() const { return value_ >= 0; }
-
- private:
-  int value_;
-};
 
 [[noreturn]] void cannot_read(const fs::path& path, int error) {
   throw InputError(fmt::format("cannot read {}: {}.", path.string(), reason(error)));

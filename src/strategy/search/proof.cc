@@ -13,7 +13,7 @@ namespace lowtide::strategy::search {
 namespace {
 
 /// Costs that differ by less are equal up to rounding.
-constexpr double kSame = 1e-9;
+constexpr double kSameShare = 1e-9;
 
 /// Values below these shares of the budget are held for free, one share after the other: the fewer
 /// values may be dropped, the fewer states, and the answer is usually the same.
@@ -48,12 +48,12 @@ class Prover {
 
  private:
   double gap() const { return proof_.cost - proof_.bound; }
-  bool is_closed() const { return gap() <= 5 * kSame * proof_.cost; }
+  bool is_closed() const { return gap() <= 5 * kSameShare * proof_.cost; }
 
   /// Looks for plans of increasing cost. Returns whether a finer program may find more.
   bool climb(bounds::HeldSetProgram& program) {
     for (double step = kFirstStep * gap(); !is_closed(); step *= 2) {
-      const double below = std::min(proof_.cost * (1 - kSame), proof_.bound + step);
+      const double below = std::min(proof_.cost * (1 - kSameShare), proof_.bound + step);
       const bounds::HeldSetAnswer answer = program.run({below, states_}, control_);
       proof_.bound = std::max(proof_.bound, answer.bound);
       states_ -= answer.states;
