@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "device/allocation.h"
+#include "device/autograd_node.h"
 #include "simulated/allocator.h"
 #include "simulated/capture.h"
 #include "simulated/generator.h"
@@ -168,15 +169,15 @@ class WholeCall {
     }
     effects.defer();
     if (inputs_.empty()) return;
-    const auto node = c10::make_intrusive<HostNode>(std::move(edges_), std::move(inputs_));
+    const auto node = device::make_node<HostNode>(std::move(edges_), std::move(inputs_));
     for (std::size_t i = 0; i < hosts.size(); ++i) add_history(node, hosts[i], devices[i]);
     node->set_results(std::move(hosts));
   }
 
-  static void add_history(const c10::intrusive_ptr<HostNode>& node, const at::Tensor& host,
-                          const at::Tensor& device) {
+  static void add_history(const device::NodePointer& node, const at::Tensor& host,
+                          const at::Tensor& result) {
     if (host.requires_grad()) {
-      torch::autograd::set_history(device, node);
+      torch::autograd::set_history(result, node);
     } else {
       node->add_input_metadata(torch::autograd::Node::undefined_input());
     }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "device/autograd_node.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -68,7 +69,7 @@ Variable without_gradient(const Variable& gradient, torch::autograd::edge_list e
       "model without Lowtide where it is called with create_graph=True";
   Variable result = gradient.tensor_data();
   torch::autograd::set_history(
-      result, c10::make_intrusive<torch::autograd::Error>(kWhy, std::move(edges)));
+      result, device::make_node<torch::autograd::Error>(kWhy, std::move(edges)));
   return result;
 }
 
@@ -248,7 +249,7 @@ class Differentiable {
   }
 
   void connect(const py::args& primals, const py::list& results, const Variable& ticket) const {
-    const auto node = c10::make_intrusive<PendingBackward>(halves_);
+    const auto node = device::make_node<PendingBackward>(halves_);
     torch::autograd::edge_list edges;
     for (const std::size_t position : halves_->with_gradients) {
       edges.push_back(torch::autograd::impl::gradient_edge(unpacked(primals[position])));
