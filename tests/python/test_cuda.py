@@ -13,6 +13,7 @@ def test_without_a_gpu_its_name_is_refused():
         _runtime.profile_path("cuda:0")
 
 
+@pytest.mark.skipif(torch.version.cuda is not None, reason="for a build of torch without CUDA")
 def test_a_torch_without_cuda_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "GPU")
