@@ -1,13 +1,15 @@
 #include "offload/joint.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <numeric>
-#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/error.h"
 #include "base/time_share.h"
 #include "offload/loads.h"
 #include "offload/schedule.h"
@@ -126,7 +128,7 @@ class Search {
     planned.outcome = Outcome::feasible;
     planned.plan = std::move(plan);
     best_ = std::move(planned);
-    control_.report("with slower memory: a plan of cost " + std::to_string(best_.plan->cost));
+    control_.report(fmt::format("with slower memory: overhead {:.2f} %", 100 * best_.overhead()));
     return true;
   }
 
@@ -186,6 +188,25 @@ Control limit_of(const Control& control) {
 }
 
 }  // namespace
+
+Ways ways_of(std::string_view strategy) {
+  if (strategy.empty()) return Ways::both;
+  if (strategy == "search") return Ways::rerun;
+  if (strategy == "offload") return Ways::move;
+  throw InputError(fmt::format("the strategy {} does not know of slower memory; name search, which "
+                               "only reruns, offload, which only moves, or none for both",
+                               strategy));
+}
+
+std::string describe(const Lanes& lanes) {
+  const auto speed = [](const Lane& lane) {
+    constexpr double kBytesPerMicrosecond = 1e-3;  // of one GB/s
+    return lane.per_byte > 0 ? fmt::format("{:.2g} GB/s", kBytesPerMicrosecond / lane.per_byte)
+                             : std::string("no limit");
+  };
+  return fmt::format("{} out, {} in{}", speed(lanes.out), speed(lanes.in),
+                     lanes.shared ? ", one at a time" : "");
+}
 
 Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                   Control& control, Bytes reserved_bytes) {

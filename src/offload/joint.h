@@ -1,6 +1,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
 #include "plan/lanes.h"
 #include "planner/planner.h"
@@ -14,11 +16,18 @@ enum class Ways : std::uint8_t {
   both
 };
 
+/// Of the names "" (both), "search" (rerun) and "offload" (move). Throws InputError for another
+/// strategy, as it does not know of slower memory.
+Ways ways_of(std::string_view strategy);
+
 /// The slower memory that a plan may use.
 struct Slower {
   Lanes lanes;
   std::optional<Bytes> bytes;  ///< none: no limit
 };
+
+/// For a graph whose costs are in microseconds: "1.8 GB/s out, 1.2 GB/s in".
+std::string describe(const Lanes& lanes);
 
 /// Plans within a budget of bytes, with slower memory: the default strategy decides about reruns
 /// and loads together (offload/loads.h) for several choices of the values that move, of the price

@@ -42,7 +42,7 @@ class ArenaMode final : public MemoryMode {
         device_(*options.device),
         block_(device_.allocate_block(map.end)),
         runner_(graph, plan, device_, map, SectionAddresses(block_.get(), map.end),
-                {.reserve_bytes = reserve_of(graph, options)}),
+                {.reserve_bytes = reserve_of(graph, options)}, options.slower),
         timed_actions_(options.record_times ? plan.actions.size() : 0) {}
 
   const Graph& graph_;

@@ -27,7 +27,7 @@ void require_alignment(const Graph& graph, const device::ComputeDevice& device) 
 }  // namespace
 
 ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
-                         BlockMap map, SectionAddresses block, Beyond beyond)
+                         BlockMap map, SectionAddresses block, Beyond beyond, slower::Store* slower)
     : graph_(graph),
       device_(device),
       map_(std::move(map)),
@@ -36,8 +36,12 @@ ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::Com
       outside_(device_.system()),
       source_({block_.at(map_.reserve), beyond.reserve_bytes, map_.reserve},
               beyond.from_system ? &outside_ : nullptr, graph.alignment()),
-      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())) {
+      present_state_(static_cast<std::size_t>(device_.generator_state_bytes())),
+      mover_(slower) {
   require_alignment(graph, device);
+  if (slower == nullptr && !program_->moves.empty()) {
+    throw InputError("the plan moves values to slower memory, and there is none; plan without it");
+  }
 }
 
 void ArenaRunner::move_to(const SectionAddresses& block) {
@@ -49,6 +53,10 @@ void ArenaRunner::move_to(const SectionAddresses& block) {
 void ArenaRunner::begin() {
   source_.reset();
   outside_.clear();
+  mover_.await_all();  // of a step that failed
+  next_move_ = 0;
+  highest_move_ = 0;
+  moved_before_ = mover_.counters();
 }
 
 void ArenaRunner::run(std::size_t from, std::size_t to, const ResultListener& listener,
@@ -62,11 +70,40 @@ void ArenaRunner::submit(std::size_t from, std::size_t to, const ResultListener&
   const auto service = device_.serve(source_, outside_);
   for (std::size_t i = from; i < to; ++i) {
     const Program::Run& run = program_->runs[i];
+    move_before(i, report);
     if (!has_its_views(run)) execute(run, report, effects);
     if (!listener) continue;
     for (const Program::Output& output : run.outputs) {
       listener(run.action, output.tensor, *output.value);
     }
+  }
+  if (to == program_->runs.size()) move_before(to, report);
+}
+
+/// Copies and waits that the plan has right before the run.
+void ArenaRunner::move_before(std::size_t run, StepReport& report) {
+  const std::vector<Program::Move>& moves = program_->moves;
+  for (; next_move_ < moves.size() && moves[next_move_].before <= run; ++next_move_) {
+    const Stopwatch watch;
+    perform(moves[next_move_]);
+    if (report.action_seconds.empty()) continue;
+    report.action_seconds[static_cast<std::size_t>(moves[next_move_].action)] = watch.seconds();
+  }
+}
+
+void ArenaRunner::perform(const Program::Move& move) {
+  const std::string& name = graph_.tensor(move.storage).name;
+  switch (move.verb) {
+    case Verb::offload:
+      mover_.out(move.storage, move.data, move.bytes, move.slower_offset, name);
+      break;
+    case Verb::prefetch:
+      // A kernel may have given the value another layout than the graph's.
+      if (!move.value->defined()) *move.value = tensor_over(move.data, *move.earlier);
+      highest_move_ = std::max(highest_move_, move.offset + move.bytes);
+      mover_.in(move.storage, move.data, move.bytes, move.slower_offset, name);
+      break;
+    default: mover_.wait(move.storage); break;
   }
 }
 
@@ -80,7 +117,11 @@ void ArenaRunner::make_outside_views(std::size_t from, std::size_t to, StepRepor
 void ArenaRunner::finish(StepReport& report) const {
   report.outside_bytes = outside_.peak_bytes();
   report.measured_peak_bytes =
-      std::max(source_.highest(), map_.arena) - map_.lead + report.outside_bytes;
+      std::max({source_.highest(), map_.arena, highest_move_}) - map_.lead + report.outside_bytes;
+  const slower::Counters moved = mover_.counters();
+  report.bytes_out = moved.bytes_out - moved_before_.bytes_out;
+  report.bytes_in = moved.bytes_in - moved_before_.bytes_in;
+  report.wait_seconds = moved.wait_seconds - moved_before_.wait_seconds;
   report.allocations = source_.requests() + outside_.count();
 }
 

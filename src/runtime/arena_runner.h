@@ -7,6 +7,7 @@
 #include "device/allocation_recorder.h"
 #include "device/device.h"
 #include "runtime/memory_mode.h"
+#include "runtime/mover.h"
 #include "runtime/program.h"
 
 namespace lowtide::runtime {
@@ -24,10 +25,10 @@ class ArenaRunner {
     bool from_system = false;  ///< when that is full: use the system, or stop
   };
 
-  /// Graph and device must outlive the runner. `block` has map.end bytes of the device, which must
-  /// be allocated while it runs.
+  /// Graph, device and slower memory must outlive the runner. `block` has map.end bytes of the
+  /// device, which must be allocated while it runs.
   ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
-              BlockMap map, SectionAddresses block, Beyond beyond);
+              BlockMap map, SectionAddresses block, Beyond beyond, slower::Store* slower = nullptr);
 
   /// The block or some of its sections have new addresses. Precondition: no needed data in these,
   /// and no residents in the block.
@@ -58,6 +59,8 @@ class ArenaRunner {
   const BlockMap& map() const { return map_; }
 
  private:
+  void move_before(std::size_t run, StepReport& report);
+  void perform(const Program::Move& move);
   static bool has_its_views(const Program::Run& run);
   void execute(const Program::Run& run, StepReport& report, Effects effects);
   bool is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const;
@@ -80,6 +83,10 @@ class ArenaRunner {
   device::PlannedSource source_;
   std::vector<std::byte> present_state_;
   OpId last_op_ = kNone;
+  Mover mover_;
+  std::size_t next_move_ = 0;
+  Bytes highest_move_ = 0;           ///< the highest end of a value that came back in this step
+  slower::Counters moved_before_;    ///< when the step began
   std::vector<at::Tensor> results_;  ///< of the running op; kept for its memory
 };
 

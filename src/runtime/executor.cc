@@ -15,6 +15,29 @@
 namespace lowtide::runtime {
 namespace {
 
+void check_slower_memory(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
+  const auto moves = [](const Action& a) { return a.verb != Verb::run && a.verb != Verb::free; };
+  const auto first = std::ranges::find_if(plan.actions, moves);
+  if (first == plan.actions.end()) return;
+  const std::string& name = graph.tensor(first->index).name;
+  if (options.memory == ExecutorOptions::Memory::pool) {
+    throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which the memory pool "
+                                 "does not do; run it in the arena",
+                                 name));
+  }
+  if (!options.device->is_host_memory()) {
+    throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which is done on the CPU "
+                                 "alone so far; plan for {} without it",
+                                 name, options.device->torch_device().str()));
+  }
+  const Bytes needed = plan.slower ? plan.slower->bytes : 0;
+  if (plan.slower && options.slower != nullptr && options.slower->bytes() >= needed) return;
+  throw InputError(fmt::format("the plan moves \"{}\" to slower memory of {} bytes, and the "
+                               "executor has {}; give it so many",
+                               name, needed,
+                               options.slower == nullptr ? 0 : options.slower->bytes()));
+}
+
 void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
   if (!graph.executable()) {
     throw InputError(fmt::format(
@@ -25,12 +48,7 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
                                  "between which the caller's code runs; run it from PyTorch",
                                  graph.name()));
   }
-  for (const Action& action : plan.actions) {
-    if (action.verb == Verb::run || action.verb == Verb::free) continue;
-    throw InputError(fmt::format("the plan moves \"{}\" between memories, which the executor does "
-                                 "not do",
-                                 graph.tensor(action.index).name));
-  }
+  check_slower_memory(graph, plan, options);
   const bool addressed = plan.layout && plan.layout->placements.size() == plan.actions.size();
   if (options.memory == ExecutorOptions::Memory::arena && !addressed) {
     throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");

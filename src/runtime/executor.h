@@ -20,6 +20,9 @@ struct StepReport {
   Bytes measured_peak_bytes = 0;      ///< highest byte in use, residents and reserve included
   std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
   Bytes outside_bytes = 0;            ///< peak of other memory from the framework's allocator: 0
+  Bytes bytes_out = 0;                ///< that moved to slower memory
+  Bytes bytes_in = 0;                 ///< that came back
+  double wait_seconds = 0;            ///< that ops waited for these
   std::vector<std::string> overruns;  ///< one line per op that requested more than profiled
   /// Per action. Arena: only the first step makes views; later they cost nothing.
   std::vector<double> action_seconds;
@@ -62,8 +65,8 @@ class Executor {
   /// Sees each tensor of `watched` right after the execution that first makes it, while it is live.
   using Watcher = std::function<void(TensorId, const at::Tensor&)>;
   void watch(const std::vector<TensorId>& watched, Watcher watcher);
-  /// One training step. Throws Error that names the op when an op fails; the residents are then
-  /// undefined, but after they are set again the Executor is usable.
+  /// One training step. Throws Error that names the op or the moved value that failed; the
+  /// residents are then undefined, but after they are set again the Executor is usable.
   StepReport step();
   /// A graph output, after a step and until the next.
   at::Tensor output(TensorId id);

@@ -4,6 +4,7 @@
 
 #include "base/bytes.h"
 #include "device/device.h"
+#include "slower/store.h"
 
 namespace lowtide::runtime {
 
@@ -24,6 +25,8 @@ struct ExecutorOptions {
   /// gives all of them at once, and needs a number.
   Bytes pool_bytes = 0;
   bool record_times = false;  ///< fill StepReport::action_seconds and action_memory
+  /// For plans that move values: where to. Must outlive the Executor; null: nowhere.
+  slower::Store* slower = nullptr;
   /// Must outlive the Executor.
   const device::ComputeDevice* device = &device::cpu_device();
 };

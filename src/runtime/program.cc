@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 
 #include "base/error.h"
@@ -18,6 +19,7 @@ std::size_t at(std::int32_t id) { return static_cast<std::size_t>(id); }
 struct Sizes {
   Sizes(const Graph& graph, const Plan& plan) {
     for (const Action& action : plan.actions) {
+      if (action.verb == Verb::prefetch) ++prefetches;
       if (action.verb != Verb::run) continue;
       const Op& op = graph.op(action.index);
       inputs += op.inputs.size();
@@ -28,6 +30,7 @@ struct Sizes {
   std::size_t inputs = 0;
   std::size_t slots = 0;
   std::size_t outputs = 0;
+  std::size_t prefetches = 0;
 };
 
 class Compiler {
@@ -62,7 +65,7 @@ class Compiler {
     program_->inputs.reserve(sizes.inputs);
     program_->slots.reserve(sizes.slots);
     program_->outputs.reserve(sizes.outputs);
-    program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs);
+    program_->values.reserve(at(graph_.num_tensors()) + sizes.outputs + sizes.prefetches);
     program_->ends.assign(at(graph_.num_tensors()), nullptr);
     program_->handed = program_->ends;
     program_->outside = program_->placed = program_->ends;
@@ -92,9 +95,33 @@ class Compiler {
       cross(graph_.op(action.index));
     } else if (action.verb == Verb::run) {
       run(index, action);
-    } else {
+    } else if (action.verb == Verb::free) {
       release(graph_.storage(action.index));
+    } else {
+      move(index, action.verb, graph_.storage(action.index));
     }
+  }
+
+  void move(std::int32_t index, Verb verb, TensorId storage) {
+    const at::Tensor* earlier = nullptr;
+    if (verb == Verb::offload) offloaded_[storage] = program_->ends[at(storage)];
+    if (verb == Verb::prefetch) {
+      earlier = offloaded_.at(storage);
+      program_->values.emplace_back();
+      program_->ends[at(storage)] = &program_->values.back();
+      for (const Placement& placement : plan_.layout->placements[at(index)]) {
+        offset_[at(storage)] = map_.arena + placement.offset;
+      }
+      live_bytes_ += graph_.tensor(storage).bytes;
+    }
+    const Bytes offset = offset_[at(storage)];
+    program_->moves.push_back({program_->runs.size(), index, verb, storage,
+                               graph_.tensor(storage).bytes, offset, slower_offset(storage),
+                               block_.at(offset), program_->ends[at(storage)], earlier});
+  }
+
+  Bytes slower_offset(TensorId storage) const {
+    return std::ranges::find(plan_.slower->copies, storage, &Copy::storage)->offset;
   }
 
   /// The caller's code runs here; its tensors stay in its memory.
@@ -273,10 +300,11 @@ class Compiler {
   const BlockMap& map_;
   const SectionAddresses& block_;
   std::unique_ptr<Program> program_;
-  std::vector<Bytes> offset_;   ///< by storage, in the block
-  std::vector<bool> executed_;  ///< by op
-  std::vector<bool> counted_;   ///< by tensor: whether it is a result that owns bytes
-  bool crossed_ = false;        ///< whether the boundary was met
+  std::vector<Bytes> offset_;                        ///< by storage, in the block
+  std::map<TensorId, const at::Tensor*> offloaded_;  ///< the values whose copies are made
+  std::vector<bool> executed_;                       ///< by op
+  std::vector<bool> counted_;  ///< by tensor: whether it is a result that owns bytes
+  bool crossed_ = false;       ///< whether the boundary was met
   Bytes live_bytes_;
 };
 

@@ -31,6 +31,19 @@ struct Program {
     bool outside;            ///< in the caller's memory, whose address may change in each step
     bool overwriting;        ///< written over an input: its layout must be that of the graph
   };
+  /// A copy to or from slower memory, or a wait for one, before a run.
+  struct Move {
+    std::size_t before;  ///< index into `runs`
+    std::int32_t action;
+    Verb verb;
+    TensorId storage;
+    Bytes bytes;
+    Bytes offset;               ///< of the storage in the block
+    Bytes slower_offset;        ///< of its copy
+    std::byte* data;            ///< the storage's address
+    at::Tensor* value;          ///< over the storage
+    const at::Tensor* earlier;  ///< of a prefetch: the value that was offloaded
+  };
   enum class Draw : std::uint8_t {
     freely,
     first,  ///< save the generator's state first
@@ -58,6 +71,7 @@ struct Program {
   };
 
   std::vector<Run> runs;
+  std::vector<Move> moves;          ///< in order
   std::size_t boundary = 0;         ///< number of runs before the graph's boundary, if any
   std::vector<at::Tensor> values;   ///< residents by tensor id, then results
   std::vector<Bytes> memory;        ///< bytes of live tensors after each action

@@ -106,13 +106,16 @@ strategy::GivenOptions given_options_from(const json& j) {
 
 json to_json(const MemoryOptions& options) {
   const planner::PlanningOptions& planning = options.planning;
-  return {{"budget", format_budget(planning.budget)},
-          {"strategy", planning.strategy},
-          {"strategy_options", to_json(planning.strategy_options)},
-          {"planning_seconds", planning.seconds},
-          {"pool", options.memory == runtime::ExecutorOptions::Memory::pool},
-          {"reserve", options.overrun == runtime::ExecutorOptions::Overrun::reserve},
-          {"reserve_bytes", options.reserve_bytes}};
+  json j = {{"budget", format_budget(planning.budget)},
+            {"strategy", planning.strategy},
+            {"strategy_options", to_json(planning.strategy_options)},
+            {"planning_seconds", planning.seconds},
+            {"pool", options.memory == runtime::ExecutorOptions::Memory::pool},
+            {"reserve", options.overrun == runtime::ExecutorOptions::Overrun::reserve},
+            {"reserve_bytes", options.reserve_bytes}};
+  if (!options.disk.empty()) j["disk"] = path_to_json(options.disk);
+  if (options.disk_bytes) j["disk_bytes"] = *options.disk_bytes;
+  return j;
 }
 
 Budget budget_from(const json& j) {
@@ -131,6 +134,8 @@ MemoryOptions memory_from(const json& j) {
   options.memory = j.at("pool").get<bool>() ? Memory::pool : Memory::arena;
   options.overrun = j.at("reserve").get<bool>() ? Overrun::reserve : Overrun::stop;
   j.at("reserve_bytes").get_to(options.reserve_bytes);
+  if (j.contains("disk")) options.disk = path_from(j.at("disk"));
+  if (j.contains("disk_bytes")) options.disk_bytes = j.at("disk_bytes").get<Bytes>();
   return options;
 }
 

@@ -38,6 +38,8 @@ struct MemoryOptions {
   runtime::ExecutorOptions::Memory memory = runtime::ExecutorOptions::Memory::arena;
   runtime::ExecutorOptions::Overrun overrun = runtime::ExecutorOptions::Overrun::stop;
   Bytes reserve_bytes = 0;
+  std::filesystem::path disk;       ///< the folder of a file to which values may move; empty: none
+  std::optional<Bytes> disk_bytes;  ///< that may lie there; none: what is free
 };
 
 /// All options of a training run.

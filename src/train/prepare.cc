@@ -7,6 +7,7 @@
 #include "bounds/budget_floor.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
+#include "train/disk.h"
 #include "train/profile_cache.h"
 
 namespace lowtide::train {
@@ -14,7 +15,8 @@ namespace {
 
 Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
-  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0);
+  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
+         (options.disk.empty() ? 0 : disk_buffer_bytes());
 }
 
 void require_keep_all_fits(const Graph& graph) {
@@ -52,6 +54,20 @@ const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) 
   return strategy::find_strategy_or_default(keeps_all ? "keep-all" : planning.strategy);
 }
 
+planner::Planned planned_within(const Step& step, const MemoryOptions& options,
+                                const Division& division, Control& control) {
+  const planner::PlanningOptions& planning = options.planning;
+  if (options.disk.empty()) {
+    return planner::plan_within(step.graph, strategy_of(planning), division.plan_bytes(),
+                                planning.strategy_options, control, division.executor_bytes);
+  }
+  const offload::Ways ways = offload::ways_of(planning.strategy);
+  const offload::Slower disk = measured_disk(options.disk, options.disk_bytes);
+  control.report(fmt::format("note: {}: {}", options.disk.string(), offload::describe(disk.lanes)));
+  return offload::plan_with(step.graph, division.plan_bytes(), disk, ways, control,
+                            division.executor_bytes);
+}
+
 }  // namespace
 
 Step prepare_step(const TrainOptions& options, const Control& control) {
@@ -76,9 +92,7 @@ Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listen
   const Division division{planning.budget.resolve(step.keep_all.peak_bytes),
                           executor_bytes(step.graph, options)};
   Control control(planning.seconds, listener);
-  Fitted fitted{planner::plan_within(step.graph, strategy_of(planning), division.plan_bytes(),
-                                     planning.strategy_options, control, division.executor_bytes),
-                division};
+  Fitted fitted{planned_within(step, options, division, control), division};
   if (!fitted.planned.plan) {
     if (Control::stop_requested()) {
       throw StoppedError("stopped while planning, before a plan was found.");

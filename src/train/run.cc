@@ -7,12 +7,18 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "train/disk.h"
 #include "train/record.h"
 
 namespace lowtide::train {
 namespace {
 
-runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptions& options) {
+std::unique_ptr<slower::Store> disk_for(const Plan& plan, const MemoryOptions& memory) {
+  return plan.slower ? open_disk(memory.disk, plan.slower->bytes) : nullptr;
+}
+
+runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptions& options,
+                                          slower::Store* disk) {
   const MemoryOptions& memory = options.memory;
   const bool is_limited = memory.planning.budget.is_limited();
   const bool reserve = memory.overrun == runtime::ExecutorOptions::Overrun::reserve;
@@ -20,7 +26,8 @@ runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptio
           .overrun = memory.overrun,
           .reserve_bytes = reserve ? memory.reserve_bytes : 0,
           .pool_bytes = is_limited ? fitted.division.budget_bytes : 0,
-          .record_times = !options.trace.empty()};
+          .record_times = !options.trace.empty(),
+          .slower = disk};
 }
 
 BatchShape batch_shape(const Recipe& recipe) {
@@ -43,7 +50,8 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
     : graph_(step.graph),
       fitted_(fitted),
       options_(options),
-      executor_(step.graph, fitted.plan(), executor_options(fitted, options)),
+      disk_(disk_for(fitted.plan(), options.memory)),
+      executor_(step.graph, fitted.plan(), executor_options(fitted, options, disk_.get())),
       input_(only_resident(Role::input)),
       target_(only_resident(Role::target)),
       batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,
@@ -67,6 +75,7 @@ at::Tensor Run::only_resident(Role role) {
 runtime::StepReport Run::advance() {
   batches_->fill(done_, input_, target_);
   runtime::StepReport report = executor_.step();
+  if (disk_) report.measured_peak_bytes += disk_->buffer_bytes();
   loss_ = executor_.output(loss_id_).item<double>();
   ++done_;
   return report;
@@ -75,7 +84,8 @@ runtime::StepReport Run::advance() {
 Bytes Run::executor_bytes() const {
   if (options_.memory.memory == runtime::ExecutorOptions::Memory::pool)
     return fitted_.division.executor_bytes;
-  return executor_.block_bytes() - fitted_.plan().layout->arena_bytes;
+  return executor_.block_bytes() - fitted_.plan().layout->arena_bytes +
+         (disk_ ? disk_->buffer_bytes() : 0);
 }
 
 std::vector<NamedTensor> Run::state() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
+#include "slower/store.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/options.h"
@@ -38,6 +39,7 @@ class Run {
   const Graph& graph_;
   const Fitted& fitted_;
   const TrainOptions& options_;
+  std::unique_ptr<slower::Store> disk_;  ///< null where nothing moves
   mutable runtime::Executor executor_;
   at::Tensor input_, target_;
   std::unique_ptr<Batches> batches_;

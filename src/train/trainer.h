@@ -44,6 +44,9 @@ struct TrainResult {
   Bytes outside_bytes = 0;            ///< served by the framework's allocator instead
   std::int64_t allocations = 0;       ///< requests that the executor served in the last step
   std::vector<std::string> overruns;  ///< each once
+  Bytes bytes_out = 0;                ///< that moved to slower memory in the last step
+  Bytes bytes_in = 0;                 ///< and came back
+  double wait_seconds = 0;            ///< that ops waited for these in the last step
 
   double overhead = 0;  ///< predicted: cost of the plan / cost of keep-all - 1
   std::optional<double> lower_bound_seconds;  ///< of a step of any plan within the budget

@@ -108,6 +108,19 @@ void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
                         })
       ->type_name("BYTES")
       ->group(group);
+  add_edit<std::string>(
+      app, edits, "--disk",
+      "Values may move to a file in this folder, instead of being computed again [none]",
+      [](train::TrainOptions& o, const std::string& t) { o.memory.disk = t; })
+      ->type_name("FOLDER")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--disk-budget",
+                        "Bytes of that file at most [nine tenths of what is free]",
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.memory.disk_bytes = parse_amount(t, "--disk-budget");
+                        })
+      ->type_name("BYTES")
+      ->group(group);
 }
 
 void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
@@ -150,6 +163,19 @@ void require_used_reserve(const TrainArguments& arguments, const train::TrainOpt
   throw InputError("--reserve needs --overrun reserve.");
 }
 
+void require_used_disk(const train::MemoryOptions& memory) {
+  if (memory.disk.empty()) {
+    if (memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");
+    return;
+  }
+  if (memory.memory == Memory::pool) {
+    throw InputError("--disk needs --memory static: the pool moves no values.");
+  }
+  if (!memory.planning.budget.is_limited()) {
+    throw InputError("--disk needs --budget: without one everything stays in memory.");
+  }
+}
+
 train::TrainOptions options_from(const TrainArguments& arguments) {
   train::TrainOptions options =
       arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
@@ -167,6 +193,7 @@ train::TrainOptions options_from(const TrainArguments& arguments) {
     throw InputError("--overrun reserve needs --reserve BYTES.");
   }
   require_used_reserve(arguments, options);
+  require_used_disk(options.memory);
   return options;
 }
 
@@ -218,6 +245,7 @@ Action define_train(CLI::App& app) {
       "  lowtide train --model resnet50 --batch 32 --budget 2GiB --steps 50\n"
       "  lowtide train --model gpt --layers 12 --width 512 --text FILE --budget 60% --steps 200 "
       "--save run.ckpt\n"
+      "  lowtide train --model gpt --budget 40% --disk /tmp --disk-budget 8GiB\n"
       "  lowtide train --resume run.ckpt --steps 400\n"
       "  lowtide train --model mlp --data mnist:FOLDER --budget 80% --check\n");
   return [arguments] { return train_model(*arguments); };

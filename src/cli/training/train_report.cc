@@ -50,6 +50,9 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"outside_bytes", r.outside_bytes},
                       {"allocations", r.allocations},
                       {"overruns", r.overruns},
+                      {"bytes_out", r.bytes_out},
+                      {"bytes_in", r.bytes_in},
+                      {"wait_seconds", r.wait_seconds},
                       {"overhead", r.overhead},
                       {"lower_bound_seconds", or_null(r.lower_bound_seconds)},
                       {"gap", or_null(r.gap)},
@@ -82,6 +85,11 @@ std::string describe(const train::TrainResult& r) {
   table.add({"strategy", fmt::format("{} ({}), overhead {} predicted, gap {}, planned in {}",
                                      r.strategy, strategy::name(r.outcome), percent(r.overhead),
                                      percent(r.gap), duration(r.planning_seconds))});
+  if (r.bytes_out > 0) {
+    table.add(
+        {"moved", fmt::format("{} out and {} in per step, {} waited", format_bytes(r.bytes_out),
+                              format_bytes(r.bytes_in), duration(r.wait_seconds))});
+  }
   table.add({"step", fmt::format("{} ({} predicted), {:.1f} {}/s", duration(r.step_seconds),
                                  duration(r.predicted_step_seconds), r.items_per_second, r.items)});
   table.add(

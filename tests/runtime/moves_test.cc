@@ -1,0 +1,148 @@
+#include <optional>
+
+#include "base/error.h"
+#include "offload/joint.h"
+#include "runtime/executor.h"
+#include "runtime/random_step.h"
+#include "runtime/training_sample.h"
+#include "slower/file_store.h"
+#include "slower/host_store.h"
+#include "support/sweep.h"
+#include "support/temp_folder.h"
+
+namespace lowtide::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// A plan that moves values, or nothing where none is within the budget.
+std::optional<Plan> moving_plan(const Graph& graph, double share, const Lanes& lanes) {
+  const Bytes residents = graph.resident_bytes();
+  const auto beside = static_cast<double>(keep_all_reference(graph).peak_bytes - residents);
+  Control control = Control::by_work(0.3);
+  const offload::Slower slower{.lanes = lanes, .bytes = {}};
+  const Bytes budget = residents + static_cast<Bytes>(share * beside);
+  auto planned = offload::plan_with(graph, budget, slower, offload::Ways::both, control);
+  if (!planned.plan || !planned.plan->slower) return std::nullopt;
+  return planned.plan;
+}
+
+struct Moves : ::testing::Test {
+  const device::ComputeDevice& cpu = device::cpu_device();
+};
+
+TEST_F(Moves, RandomStepsGiveTheBitsOfInterpretation) {
+  const testing::TempFolder folder;
+  int moved = 0;
+  for (int seed = 0; seed < lowtide::testing::sweep(60, 6); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = profiled(random_step(seed).graph, cpu);
+    const auto plan = moving_plan(graph, seed % 2 == 0 ? 0.8 : 0.6, {});
+    if (!plan) continue;
+    ++moved;
+    const State expected = interpret_steps(graph, 3, cpu);
+    slower::HostStore late(plan->slower->bytes, {.out = {1e-4, 1e8}, .in = {1e-4, 1e8}});
+    slower::FileStore file(folder.path(), plan->slower->bytes);
+    for (slower::Store* store : std::initializer_list<slower::Store*>{&late, &file}) {
+      expect_equal(run_steps(graph, *plan, 3, {.slower = store}), expected);
+      EXPECT_GT(store->counters().bytes_out, 0);
+    }
+  }
+  EXPECT_GT(moved, 1);
+}
+
+/// Fails the copies back that it is told to.
+class FailingStore final : public slower::Store {
+ public:
+  explicit FailingStore(Bytes bytes) : memory_(bytes) {}
+
+  int failures = 0;  ///< to come
+
+  Bytes bytes() const override { return memory_.bytes(); }
+  Bytes buffer_bytes() const override { return 0; }
+  slower::Ticket write(Bytes offset, std::span<const std::byte> data,
+                       std::string_view name) override {
+    return memory_.write(offset, data, name);
+  }
+  slower::Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override {
+    last_read_ = memory_.read(offset, into, name);
+    return last_read_;
+  }
+  void wait(slower::Ticket ticket) override {
+    memory_.wait(ticket);
+    if (failures == 0 || ticket.number != last_read_.number) return;
+    --failures;
+    throw Error("the disk lost it");
+  }
+  bool done(slower::Ticket ticket) const override { return memory_.done(ticket); }
+  slower::Counters counters() const override { return memory_.counters(); }
+
+ private:
+  slower::HostStore memory_;
+  slower::Ticket last_read_;
+};
+
+/// The first random step of which a plan moves values.
+struct MovingStep {
+  Graph graph;
+  Plan plan;
+};
+MovingStep moving_step() {
+  for (int seed = 0;; ++seed) {
+    Graph graph = profiled(random_step(seed).graph, device::cpu_device());
+    if (auto plan = moving_plan(graph, 0.7, {})) return {std::move(graph), std::move(*plan)};
+  }
+}
+
+TEST_F(Moves, AFailedCopyIsAnErrorAndTheExecutorIsUsableAfterwards) {
+  const MovingStep step = moving_step();
+  FailingStore store(step.plan.slower->bytes);
+  Executor executor(step.graph, step.plan, {.slower = &store});
+  store.failures = 1;
+  executor.initialize(5);
+  EXPECT_THAT([&] { executor.step(); }, ThrowsMessage<Error>(HasSubstr("the disk lost it")));
+  const auto loss_of_first_step = [&](Executor& one) {
+    seed_generator(cpu, 5);
+    one.initialize(5);
+    one.step();
+    return copied(one.output(step.graph.outputs().front()));
+  };
+  const Plan kept = keep_all_plan(step.graph);
+  Executor reference(step.graph, kept);
+  EXPECT_TRUE(at::equal(loss_of_first_step(executor), loss_of_first_step(reference)));
+}
+
+TEST_F(Moves, AreRefusedWithoutRoomForThem) {
+  const MovingStep step = moving_step();
+  EXPECT_THAT([&] { Executor(step.graph, step.plan); },
+              ThrowsMessage<InputError>(HasSubstr("and the executor has 0")));
+  slower::HostStore small(step.plan.slower->bytes - 1);
+  EXPECT_THAT([&] { Executor(step.graph, step.plan, {.slower = &small}); },
+              ThrowsMessage<InputError>(HasSubstr("give it so many")));
+  EXPECT_THAT(
+      [&] { Executor(step.graph, step.plan, {.memory = ExecutorOptions::Memory::pool}); },
+      ThrowsMessage<InputError>(HasSubstr("the memory pool")));
+}
+
+TEST_F(Moves, AreMeasured) {
+  const MovingStep step = moving_step();
+  slower::HostStore store(step.plan.slower->bytes);
+  Executor executor(step.graph, step.plan, {.slower = &store});
+  executor.initialize(5);
+  executor.step();
+  const StepReport report = executor.step();
+  Bytes out = 0, in = 0;
+  for (const Action& action : step.plan.actions) {
+    const Bytes bytes = action.verb == Verb::run ? 0 : step.graph.tensor(action.index).bytes;
+    if (action.verb == Verb::offload) out += bytes;
+    if (action.verb == Verb::prefetch) in += bytes;
+  }
+  EXPECT_EQ(report.bytes_out, out);
+  EXPECT_EQ(report.bytes_in, in);
+  EXPECT_LE(report.measured_peak_bytes, executor.block_bytes());
+  EXPECT_EQ(report.outside_bytes, 0);
+}
+
+}  // namespace
+}  // namespace lowtide::runtime
