@@ -13,6 +13,7 @@
 #include "cli/output.h"
 #include "cli/planned_json.h"
 #include "cli/progress.h"
+#include "cli/slower_memory.h"
 #include "cost/roofline.h"
 #include "graph/io.h"
 #include "plan/io.h"
@@ -38,6 +39,7 @@ struct PlanArguments {
   std::string picture;
   std::string model;     ///< to write
   std::string solution;  ///< to read
+  SlowerArguments slower;
   bool explains = false;
   bool json = false;
 };
@@ -69,6 +71,10 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
              bytes_or_dash(plan.layout ? std::optional(plan.layout->arena_bytes) : std::nullopt)});
   table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
+  if (plan.slower) {
+    table.add({"moved", fmt::format("{} values, {} of slower memory", plan.slower->copies.size(),
+                                    format_bytes(plan.slower->bytes))});
+  }
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});
   table.add({"times", cost::cost_origin(graph)});
@@ -99,10 +105,15 @@ planner::Planned imported(const Graph& graph, Bytes budget, const std::string& f
   return planner::plan_of(graph, executions, "imported", budget);
 }
 
-planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy, Bytes budget,
+planner::Planned searched(const Graph& graph, const PlanArguments& arguments, Bytes budget,
                           const planner::PlanningOptions& planning) {
   Progress progress;
   Control control(planning.seconds, progress.messages());
+  if (const auto slower = slower_from(arguments.slower, graph)) {
+    const offload::Ways ways = offload::ways_of(planning.strategy);
+    return offload::plan_with(graph, budget, *slower, ways, control);
+  }
+  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   return planner::plan_within(graph, strategy, budget, planning.strategy_options, control);
 }
 
@@ -138,7 +149,6 @@ planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planne
 int plan(const PlanArguments& arguments) {
   planner::PlanningOptions planning;
   apply(arguments.planning, planning);
-  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   planning.budget = parse_budget(arguments.budget);
   require_other_files(
       {arguments.graph, arguments.solution},
@@ -152,7 +162,7 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
   const planner::Planned planned = import ? imported(graph, budget, arguments.solution)
-                                          : searched(graph, strategy, budget, planning);
+                                          : searched(graph, arguments, budget, planning);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
@@ -160,9 +170,13 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.output.empty()) write_plan(*planned.plan, arguments.output);
   if (!arguments.certificate.empty()) write_proof(planned, arguments.certificate);
   if (!arguments.picture.empty()) draw_memory(graph, planned, arguments.picture);
-  const planner::MoreBudget more = with_more(graph, planned, arguments, strategy, planning);
+  planner::MoreBudget more;  // of plans that move values, nothing is known
+  if (arguments.slower.bandwidth.empty()) {
+    more = with_more(graph, planned, arguments,
+                     strategy::find_strategy_or_default(planning.strategy), planning);
+  }
   if (arguments.json) {
-    nlohmann::json document = to_json(planned, import ? "imported" : strategy.name);
+    nlohmann::json document = to_json(planned, planned.plan->strategy);
     document["costs"] = cost::cost_origin(graph);
     document["with_more"] = to_json(more);
     print_json(document);
@@ -185,6 +199,7 @@ Action define_plan(CLI::App& app) {
       ->required()
       ->type_name("BUDGET");
   add_planning_options(app, arguments->planning);
+  add_slower_options(app, arguments->slower);
   app.add_option("-o,--output", arguments->output, "File to write the plan to")->type_name("FILE");
   app.add_option("--certificate", arguments->certificate,
                  "File to write the proof of the plan's lower bound to, for lowtide certify")
@@ -209,6 +224,7 @@ Action define_plan(CLI::App& app) {
       "values held at the peak, the ops that run again, the ops that leave too little memory to\n"
       "hold their values instead, and the largest possible saving of a larger budget.",
       "  lowtide plan unet.json --budget 60%\n"
+      "  lowtide plan unet.json --budget 40% --bandwidth 2GB/s,1.6GB/s --latency 100\n"
       "  lowtide plan unet.json --budget 1.5GiB --strategy chen-sqrt --time-limit 10 -o "
       "plan.json\n");
   return [arguments] { return plan(*arguments); };
