@@ -62,6 +62,12 @@ class WithoutTokens {
   std::vector<Action> actions_;
 };
 
+/// The storage over which the op writes that output in place.
+TensorId overwritten(const Graph& graph, const Op& op, int output) {
+  const auto pair = std::ranges::find(op.inplace, output, &InPlace::output);
+  return graph.storage(op.inputs[pair->input]);
+}
+
 /// With the memory and the time of each action.
 class Steps {
  public:
@@ -90,10 +96,7 @@ class Steps {
   Bytes run(const Action& action) {
     const Op& op = graph_.op(action.index);
     for (TensorId out : op.outputs) memory_ += bytes_of(out);
-    for (int position : action.in_place) {
-      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
-      memory_ -= bytes_of(graph_.storage(op.inputs[pair->input]));
-    }
+    for (int output : action.in_place) memory_ -= bytes_of(overwritten(graph_, op, output));
     now_ += op.cost;
     return op.workspace_bytes;
   }
@@ -171,10 +174,10 @@ class Scheduler {
     if (has_live_views(op)) return;  // of a value that never left
     make_room(step.memory);
     for (TensorId in : op.inputs) await_arrival(graph_.storage(in));
-    for (int position : step.action.in_place) {
-      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
-      await(graph_.storage(op.inputs[pair->input]));
-      end_views(graph_.storage(op.inputs[pair->input]));
+    for (int output : step.action.in_place) {
+      const TensorId storage = overwritten(graph_, op, output);
+      await(storage);
+      end_views(storage);
     }
     actions_.push_back(step.action);
     clock_.run(op.cost);
@@ -267,12 +270,17 @@ class Scheduler {
     const Bytes bytes = graph_.tensor(storage).bytes;
     Bytes extra = extra_ + bytes;
     for (std::size_t i = next_; i < at_step; ++i) {
-      const Action& action = steps_[i].action;
-      const TensorId touched = action.verb == Verb::run ? kNone : graph_.storage(action.index);
-      if (touched == storage) return false;  // it is still there and freed before its load
+      if (ends_in(steps_[i].action, storage)) return false;  // it is still there
       if (steps_[i].memory + extra > budget_) return false;
     }
     return true;
+  }
+
+  bool ends_in(const Action& action, TensorId storage) const {
+    if (action.verb != Verb::run) return graph_.storage(action.index) == storage;
+    const Op& op = graph_.op(action.index);
+    return std::ranges::any_of(
+        action.in_place, [&](int output) { return overwritten(graph_, op, output) == storage; });
   }
 
   void start_in(TensorId storage) {
