@@ -10,9 +10,6 @@
 namespace lowtide::offload {
 namespace {
 
-/// Of slower memory: sectors and pages are no larger, so copies need no buffers between.
-constexpr Bytes kCopyAlignment = 4096;
-
 /// An action of the plan without lanes: copies take no time in it.
 struct Step {
   Action action;        ///< a run, a free, or a prefetch that brings a value at once

@@ -23,7 +23,7 @@ TEST(Movable, LeavesOutOutputsResidentsViewsAndWhatHasNoBytes) {
   GraphData data;
   data.tensors = {resident("x", 8), value("a", 8),   view("of a", 1), value("empty", 0),
                   value("y", 8),    view("of y", 4), view("of x", 0)};
-  data.ops = {op("make a", {0}, {1}), op("view a", {1}, {2}, 0), op("make empty", {2}, {3}),
+  data.ops = {op("make a", {0}, {1}),    op("view a", {1}, {2}, 0), op("make empty", {2}, {3}),
               op("make y", {1, 3}, {4}), op("view y", {4}, {5}, 0), op("view x", {0}, {6}, 0)};
   data.outputs = {5};
   const std::vector<bool> only_a{false, true, false, false, false, false, false};
@@ -61,8 +61,8 @@ TEST(MovableProperty, OnlyValuesWithBytesThatAreNoOutputs) {
       const Tensor& tensor = graph.tensor(id);
       const bool is_output = std::ranges::any_of(
           graph.outputs(), [&](TensorId out) { return graph.storage(out) == id; });
-      const bool may = tensor.kind == Kind::value && tensor.alias_of == kNone &&
-                       tensor.bytes > 0 && !is_output;
+      const bool may =
+          tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes > 0 && !is_output;
       EXPECT_EQ(found[id], may) << tensor.name;
     }
   }
@@ -70,7 +70,8 @@ TEST(MovableProperty, OnlyValuesWithBytesThatAreNoOutputs) {
 
 TEST(WithLoads, WithoutPricesIsTheGraphItself) {
   const Graph graph = random_graph(3);
-  const LoadGraph loads = with_loads(graph, std::vector<std::optional<double>>(graph.num_tensors()));
+  const LoadGraph loads =
+      with_loads(graph, std::vector<std::optional<double>>(graph.num_tensors()));
   EXPECT_EQ(loads.graph.num_ops(), graph.num_ops());
   EXPECT_EQ(loads.graph.num_tensors(), graph.num_tensors());
   EXPECT_EQ(loads.price_of_first, 0);
@@ -137,7 +138,8 @@ void expect_same_ops(const LoadsCase& one) {
     if (original == kNone) continue;
     EXPECT_EQ(original, next++);
     const Op& op = one.graph.op(original);
-    const bool takes = std::ranges::any_of(op.outputs, [&](TensorId o) { return one.is_loaded(o); });
+    const bool takes =
+        std::ranges::any_of(op.outputs, [&](TensorId o) { return one.is_loaded(o); });
     EXPECT_EQ(one.loads.graph.op(id).inputs, op.inputs);
     EXPECT_EQ(one.loads.graph.op(id).cost, op.cost);
     EXPECT_EQ(one.loads.graph.op(id).recomputable, op.recomputable && !takes);

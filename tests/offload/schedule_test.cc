@@ -15,6 +15,7 @@
 #include "support/ask.h"
 #include "support/check_plan.h"
 #include "support/random_moves.h"
+#include "support/sweep.h"
 
 namespace lowtide::offload {
 namespace {
@@ -79,7 +80,7 @@ TEST(ScheduleProperty, PlansAreValidWithinTheirMemoryAndCopyLittle) {
   std::deque<Plan> plans;
   std::vector<testing::PlanCase> cases;
   int copies = 0;
-  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+  for (std::uint64_t seed = 0; seed < testing::sweep(4000u, 400u); ++seed) {
     SCOPED_TRACE(seed);
     const RandomMoves moves(seed, {.ops = 8 + static_cast<int>(seed % 40)});
     const Bytes peak = moves.instant().peak_bytes;
@@ -108,6 +109,22 @@ TEST(ScheduleProperty, LanesThatTakeNoTimeCostNothing) {
   }
 }
 
+/// The same actions, with lanes that take longer for each copy.
+TEST(ScheduleProperty, SlowerLanesNeverMakeAPlanCheaper) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomMoves moves(seed);
+    const Drawn drawn = draw(seed, moves.instant().peak_bytes);
+    const Plan plan = moves.scheduled(drawn.lanes, drawn.budget, drawn.hurry);
+    for (Lane Lanes::* lane : {&Lanes::out, &Lanes::in}) {
+      Lanes slower = drawn.lanes;
+      (slower.*lane).latency += 3;
+      (slower.*lane).per_byte *= 2;
+      EXPECT_GE(with_copies(moves.graph, plan, slower).cost, plan.cost);
+    }
+  }
+}
+
 TEST(ScheduleProperty, WaitsAreWhatThePlanTakesBesideItsOps) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
@@ -129,9 +146,8 @@ TEST(ScheduleProperty, PlansOfTheDefaultStrategyBecomeValidPlansThatMove) {
                                       : testing::random_graph(seed, {.ops = 24});
     const LoadGraph loads = with_loads(graph, testing::some_prices(graph, seed));
     Control control = Control::by_work(0.05);
-    const planner::Planned found =
-        planner::plan_within(loads.graph, strategy::default_strategy(),
-                             testing::share_of_peak(graph, 0.8), {}, control);
+    const planner::Planned found = planner::plan_within(
+        loads.graph, strategy::default_strategy(), testing::share_of_peak(graph, 0.8), {}, control);
     if (!found.plan) continue;
     const Plan instant = schedule(graph, loads, *found.plan, {}, 0, 1);
     const Drawn drawn = draw(seed, instant.peak_bytes);

@@ -43,8 +43,8 @@ struct RandomMoves {
   explicit RandomMoves(std::uint64_t seed, const RandomGraphOptions& options = {})
       : graph(random_graph(seed, options)),
         loads(offload::with_loads(graph, some_prices(graph, seed))),
-        plan(with_in_place(loads.graph,
-                           lower(loads.graph, random_executions(loads.graph, seed)))) {}
+        plan(with_in_place(loads.graph, lower(loads.graph, random_executions(loads.graph, seed)))) {
+  }
 
   Plan scheduled(const Lanes& lanes, Bytes budget, double hurry) const {
     return offload::schedule(graph, loads, plan, lanes, budget, hurry);
