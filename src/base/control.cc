@@ -31,6 +31,12 @@ Control Control::by_work(double seconds) {
   return control;
 }
 
+Control Control::renewed() const {
+  Control control(limit_seconds_, listener_);
+  if (control.pace_) control.pace_ = std::make_shared<Pace>(limit_seconds_, pace_->clocked());
+  return control;
+}
+
 bool Control::should_stop() const {
   return stop_requested() || (limit_seconds_ > 0 && used_seconds() >= limit_seconds_);
 }

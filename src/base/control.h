@@ -27,6 +27,8 @@ class Control {
   Control(const Control& whole, double seconds, Listener listener = {});
   /// Limited by the counted work alone; the clock does not matter.
   static Control by_work(double seconds);
+  /// The same limit, of the same kind and with the same listener, none of it used.
+  Control renewed() const;
 
   /// True when the limit is used up, or after request_stop() was called anywhere in the process.
   bool should_stop() const;

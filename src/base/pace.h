@@ -16,6 +16,8 @@ class Pace {
   explicit Pace(double limit_seconds, Clocked clocked = Clocked::yes)
       : limit_seconds_(limit_seconds), clocked_(clocked) {}
 
+  Clocked clocked() const { return clocked_; }
+
   /// Thread-safe, as are the other members.
   void count(double seconds) { work_seconds_.fetch_add(seconds, std::memory_order_relaxed); }
   double used_seconds() const;

@@ -49,10 +49,16 @@ double time_of_copies(const Lanes& lanes, Bytes bytes) {
 
 class Search {
  public:
-  Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways)
-      : graph_(graph), budget_(budget), slower_(slower), ways_(ways), movable_(movable(graph)) {}
+  Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved)
+      : graph_(graph),
+        budget_(budget),
+        slower_(slower),
+        ways_(ways),
+        reserved_(reserved),
+        movable_(movable(graph)) {}
 
   void offer(Planned planned) {
+    repeatable_ = repeatable_ && planned.repeatable;
     const bool is_better = planned.plan && (!best_.plan || planned.plan->cost < best_.plan->cost);
     if (is_better || (!best_.plan && !best_.smallest_plan)) best_ = std::move(planned);
   }
@@ -61,13 +67,18 @@ class Search {
   void run(bool reruns, Control control) {
     control_ = std::move(control);
     for (const Choice& choice : kChoices) improve_prices(choice, reruns);
+    repeatable_ = repeatable_ && !control_.is_behind();
   }
 
   bool is_good_enough() const {
     return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
   }
 
-  Planned take() { return std::move(best_); }
+  Planned take() {
+    if (!best_.plan && best_.message.empty()) best_ = refusal();
+    best_.repeatable = repeatable_;
+    return std::move(best_);
+  }
 
  private:
   bool is_over() const { return is_good_enough() || control_.should_stop(); }
@@ -132,11 +143,32 @@ class Search {
     return true;
   }
 
+  /// Says why no plan that moves values was found.
+  Planned refusal() const {
+    Planned planned = planner::nothing_planned(graph_, budget_);
+    const Bytes floor = structural_floor(graph_).bytes;
+    const std::string within = planner::in_full(budget_ + reserved_);
+    if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
+      planned.outcome = Outcome::stopped;
+      planned.message = fmt::format(
+          "the search was stopped, or its time was over, before it found a plan within {}.",
+          within);
+      return planned;
+    }
+    planned.why_not_less =
+        fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
+    planned.message = fmt::format("infeasible: no plan that moves values is found within {}. {}",
+                                  within, planned.why_not_less);
+    return planned;
+  }
+
   /// The dearest values first, until slower memory is full.
   std::vector<std::optional<double>> first_prices(double least_worth) const {
     std::vector<TensorId> chosen;
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
-      if (movable_[id] && worth(id) >= least_worth) chosen.push_back(id);
+      // Without a limit, it takes nothing from others to let the search decide.
+      const bool may = movable_[id] && (!slower_.bytes || rests(id));
+      if (may && worth(id) >= least_worth) chosen.push_back(id);
     }
     std::ranges::stable_sort(chosen, std::ranges::greater{},
                              [&](TensorId id) { return worth(id); });
@@ -145,10 +177,24 @@ class Search {
     for (TensorId id : chosen) {
       const Bytes bytes = graph_.tensor(id).bytes;
       if (bytes > left) continue;
-      left -= bytes;
+      left -= std::min(left, align_up(bytes, kCopyAlignment));
       prices[id] = kFirstPrice * time_of_copies(slower_.lanes, bytes);
     }
     return prices;
+  }
+
+  /// Whether other ops stand between two uses of it, so that it can be away meanwhile.
+  bool rests(TensorId id) const {
+    std::vector<OpId> uses{graph_.producer(id)};
+    const auto add_readers = [&](TensorId of) {
+      for (OpId reader : graph_.readers(of)) {
+        if (!graph_.is_view_op(reader)) uses.push_back(reader);
+      }
+    };
+    add_readers(id);
+    std::ranges::for_each(graph_.views(id), add_readers);
+    std::ranges::sort(uses);
+    return std::ranges::adjacent_find(uses, [](OpId a, OpId b) { return b > a + 1; }) != uses.end();
   }
 
   double worth(TensorId id) const {
@@ -161,8 +207,10 @@ class Search {
   const Bytes budget_;
   const Slower& slower_;
   const Ways ways_;
+  const Bytes reserved_;
   Control control_;
   std::vector<bool> movable_;
+  bool repeatable_ = true;
   Planned best_;
 };
 
@@ -179,12 +227,6 @@ Planned without_bound(Planned planned) {
   if (planned.outcome == Outcome::optimal) planned.outcome = Outcome::feasible;
   if (planned.plan) planned.plan->lower_bound.reset();
   return planned;
-}
-
-/// Each way has the whole limit, so that more ways give no worse plan.
-Control limit_of(const Control& control) {
-  return Control(control.limit_seconds(),
-                 [&control](const std::string& message) { control.report(message); });
 }
 
 }  // namespace
@@ -213,16 +255,18 @@ Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways w
   const Control clock;
   Planned best = all_kept(graph, budget);
   if (!best.plan) {
-    Search search(graph, budget, slower, ways);
-    if (ways != Ways::rerun) search.run(/*reruns=*/false, limit_of(control));
+    Search search(graph, budget, slower, ways, reserved_bytes);
+    // Each way has the whole limit, so that more ways give no worse plan.
+    if (ways != Ways::rerun) search.run(/*reruns=*/false, control.renewed());
     if (ways != Ways::move && !search.is_good_enough()) {
-      Control whole = limit_of(control);
+      Control whole = control.renewed();
       search.offer(planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole,
                                         reserved_bytes));
     }
-    if (ways == Ways::both) search.run(/*reruns=*/true, limit_of(control));
+    if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
     best = ways == Ways::rerun ? search.take() : without_bound(search.take());
   }
+  best.reserved_bytes = reserved_bytes;
   best.seconds = clock.elapsed_seconds();
   if (best.plan) best.plan->seconds = best.seconds;
   return best;

@@ -10,9 +10,6 @@
 namespace lowtide::offload {
 namespace {
 
-/// Of slower memory: sectors and pages are no larger, so copies need no buffers between.
-constexpr Bytes kCopyAlignment = 4096;
-
 /// An action of the plan without lanes: copies take no time in it.
 struct Step {
   Action action;        ///< a run, a free, or a prefetch that brings a value at once
@@ -62,6 +59,12 @@ class WithoutTokens {
   std::vector<Action> actions_;
 };
 
+/// The storage over which the op writes that output in place.
+TensorId overwritten(const Graph& graph, const Op& op, int output) {
+  const auto pair = std::ranges::find(op.inplace, output, &InPlace::output);
+  return graph.storage(op.inputs[pair->input]);
+}
+
 /// With the memory and the time of each action.
 class Steps {
  public:
@@ -90,10 +93,7 @@ class Steps {
   Bytes run(const Action& action) {
     const Op& op = graph_.op(action.index);
     for (TensorId out : op.outputs) memory_ += bytes_of(out);
-    for (int position : action.in_place) {
-      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
-      memory_ -= bytes_of(graph_.storage(op.inputs[pair->input]));
-    }
+    for (int output : action.in_place) memory_ -= bytes_of(overwritten(graph_, op, output));
     now_ += op.cost;
     return op.workspace_bytes;
   }
@@ -126,7 +126,8 @@ class Scheduler {
         lanes_(lanes),
         clock_(lanes),
         budget_(budget),
-        state_(graph.tensors().size()) {
+        state_(graph.tensors().size()),
+        is_live_view_(graph.tensors().size()) {
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Action& action = steps_[i].action;
       if (action.verb == Verb::prefetch) loads_.push_back(i);
@@ -137,7 +138,7 @@ class Scheduler {
   std::vector<Action> run() {
     for (next_ = 0; next_ < steps_.size(); ++next_) {
       free_what_has_left();
-      start_loads();
+      if (steps_[next_].action.verb != Verb::free) start_loads();  // else: once there is its room
       act(steps_[next_]);
     }
     for (TensorId id : std::exchange(leaving_, {})) finish_leaving(id);
@@ -167,15 +168,18 @@ class Scheduler {
 
   void run(const Step& step) {
     const Op& op = graph_.op(step.action.index);
+    if (has_live_views(op)) return;  // of a value that never left
     make_room(step.memory);
     for (TensorId in : op.inputs) await_arrival(graph_.storage(in));
-    for (int position : step.action.in_place) {
-      const auto pair = std::ranges::find(op.inplace, position, &InPlace::output);
-      await(graph_.storage(op.inputs[pair->input]));
+    for (int output : step.action.in_place) {
+      const TensorId storage = overwritten(graph_, op, output);
+      await(storage);
+      end_views(storage);
     }
     actions_.push_back(step.action);
     clock_.run(op.cost);
     for (TensorId out : op.outputs) {
+      is_live_view_[out] = graph_.storage(out) != out;
       if (state_[out].moves && !state_[out].copied) start_out(out);
     }
   }
@@ -196,13 +200,25 @@ class Scheduler {
       extra_ += graph_.tensor(storage).bytes;
       return;
     }
+    end(storage);
+  }
+
+  void end(TensorId storage) {
     await(storage);
     push(Verb::free, storage);
+    end_views(storage);
+  }
+
+  void end_views(TensorId storage) {
+    for (TensorId view : graph_.views(storage)) is_live_view_[view] = false;
+  }
+
+  bool has_live_views(const Op& op) const {
+    return std::ranges::any_of(op.outputs, [&](TensorId out) { return is_live_view_[out]; });
   }
 
   void finish_leaving(TensorId storage) {
-    await(storage);
-    push(Verb::free, storage);
+    end(storage);
     extra_ -= graph_.tensor(storage).bytes;
   }
 
@@ -251,12 +267,17 @@ class Scheduler {
     const Bytes bytes = graph_.tensor(storage).bytes;
     Bytes extra = extra_ + bytes;
     for (std::size_t i = next_; i < at_step; ++i) {
-      const Action& action = steps_[i].action;
-      const TensorId touched = action.verb == Verb::run ? kNone : graph_.storage(action.index);
-      if (touched == storage) return false;  // it is still there and freed before its load
+      if (ends_in(steps_[i].action, storage)) return false;  // it is still there
       if (steps_[i].memory + extra > budget_) return false;
     }
     return true;
+  }
+
+  bool ends_in(const Action& action, TensorId storage) const {
+    if (action.verb != Verb::run) return graph_.storage(action.index) == storage;
+    const Op& op = graph_.op(action.index);
+    return std::ranges::any_of(
+        action.in_place, [&](int output) { return overwritten(graph_, op, output) == storage; });
   }
 
   void start_in(TensorId storage) {
@@ -303,6 +324,7 @@ class Scheduler {
   LaneClock clock_;
   const Bytes budget_;
   std::vector<State> state_;
+  std::vector<bool> is_live_view_;
   std::vector<std::size_t> loads_;  ///< the steps that load, in order
   std::size_t next_ = 0, next_load_ = 0;
   std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended

@@ -5,12 +5,15 @@
 
 namespace lowtide::offload {
 
+/// Of slower memory: sectors and pages are no larger, so copies need no buffers between.
+inline constexpr Bytes kCopyAlignment = 4096;
+
 /// Turns a plan for a graph with loads into one for the graph itself, in which copies go on beside
 /// ops: a value leaves as soon as it is made, if it is loaded later; its memory is freed when its
 /// copy has ended; a load begins `hurry` times earlier than it must for its lane to be in time, if
 /// memory allows, and no load is done of a value that is still there. Memory stays within `budget`,
-/// if it is within it in the given plan. The result has lanes and addresses in slower memory, and
-/// none in the arena.
+/// if it does so where each copy ends at once. The result has lanes and addresses in slower memory,
+/// and none in the arena.
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
               Bytes budget, double hurry);
 

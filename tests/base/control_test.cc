@@ -50,6 +50,18 @@ TEST(Control, ByWorkAloneTheClockEndsNothing) {
   EXPECT_FALSE(control.is_behind());
 }
 
+TEST(Control, ARenewedLimitIsUnusedAndOfTheSameKind) {
+  const Control spent = Control::by_work(1e-9);
+  spent.count(1);
+  const Control renewed = spent.renewed();
+  while (renewed.elapsed_seconds() < 1e-6) continue;
+  EXPECT_TRUE(spent.should_stop());
+  EXPECT_FALSE(renewed.should_stop());
+  renewed.count(1);
+  EXPECT_TRUE(renewed.should_stop());
+  EXPECT_EQ(Control().renewed().limit_seconds(), 0);
+}
+
 TEST(Control, TheClockIsLeftAsLongAsItEndsTheLimitByItself) {
   const Control whole(1000);
   EXPECT_NEAR(whole.clock_left_seconds(), 1000, 1);

@@ -13,6 +13,7 @@
 #include "plan/lower.h"
 #include "support/check_plan.h"
 #include "support/random_graph.h"
+#include "support/random_moves.h"
 
 namespace lowtide {
 namespace {
@@ -385,14 +386,28 @@ class Corrupter {
       case 1: plan.actions.insert(some(plan), *some(plan)); break;
       case 2: std::iter_swap(some(plan), some(plan)); break;
       case 3: reindex(*some(plan)); break;
-      case 4: some(plan)->verb = static_cast<Verb>(below(4)); break;
+      case 4: some(plan)->verb = static_cast<Verb>(below(5)); break;
       case 5: toggle_in_place(*some(plan)); break;
       case 6: plan.budget_bytes = plan.peak_bytes + 32 * (below(3) - 1); break;
       case 7: move(plan); break;
       default: forget(plan); break;
     }
-    for (Action& action : plan.actions) clamp(action);
-    plan.layout->placements.resize(plan.actions.size());
+    tidy(plan);
+  }
+
+  /// Of a plan with lanes and copies: what has to do with these.
+  void corrupt_moves(Plan& plan) {
+    switch (below(8)) {
+      case 0: erase(plan, some_copying(plan)); break;
+      case 1: insert_copying(plan); break;
+      case 2: swap_with_next(plan, some_copying(plan)); break;
+      case 3: swap_with_next(plan, below(plan.actions.size())); break;
+      case 4: plan.actions[some_copying(plan)].verb = some_copying_verb(); break;
+      case 5: plan.actions[some_copying(plan)].index = below(graph_.num_tensors()); break;
+      case 6: change(plan.slower->lanes); break;
+      default: change(*plan.slower); break;
+    }
+    tidy(plan);
   }
 
  private:
@@ -401,9 +416,71 @@ class Corrupter {
     return plan.actions.begin() + below(plan.actions.size());
   }
 
+  static bool copies(const Action& action) {
+    return action.verb != Verb::run && action.verb != Verb::free;
+  }
+  Verb some_copying_verb() {
+    constexpr Verb kVerbs[] = {Verb::offload, Verb::prefetch, Verb::wait};
+    return kVerbs[below(std::size(kVerbs))];
+  }
+  int some_copying(const Plan& plan) {
+    std::vector<int> all;
+    for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+      if (copies(plan.actions[i])) all.push_back(static_cast<int>(i));
+    }
+    return all[below(all.size())];
+  }
+
+  /// Mostly of a value that moves, and often with a wait for it.
+  void insert_copying(Plan& plan) {
+    const std::int32_t storage = below(4) ? plan.actions[some_copying(plan)].index
+                                          : below(graph_.num_tensors());
+    const int at = below(plan.actions.size() + 1);
+    insert(plan, at, {some_copying_verb(), storage, {}});
+    if (below(2)) insert(plan, at + 1, {Verb::wait, storage, {}});
+  }
+
+  static void insert(Plan& plan, int at, const Action& action) {
+    plan.actions.insert(plan.actions.begin() + at, action);
+    plan.layout->placements.emplace(plan.layout->placements.begin() + at);
+  }
+
+  /// With the addresses that belong to them.
+  static void swap_with_next(Plan& plan, int at) {
+    if (at + 1 == static_cast<int>(plan.actions.size())) return;
+    std::swap(plan.actions[at], plan.actions[at + 1]);
+    std::swap(plan.layout->placements[at], plan.layout->placements[at + 1]);
+  }
+
+  void change(Lanes& lanes) {
+    Lane& lane = below(2) ? lanes.out : lanes.in;
+    switch (below(3)) {
+      case 0: lane.latency += 1 + below(9); break;
+      case 1: lane.per_byte = lane.per_byte * 2 + 0.125; break;
+      default: lanes.shared = !lanes.shared; break;
+    }
+  }
+
+  void change(SlowerMemory& slower) {
+    Copy& copy = slower.copies[below(slower.copies.size())];
+    switch (below(5)) {
+      case 0: slower.bytes += below(3) - 1; break;
+      case 1: copy.storage = below(graph_.num_tensors()); break;
+      case 2: copy.offset = slower.copies[below(slower.copies.size())].offset; break;
+      case 3: copy.offset += 64 * (below(9) - 4); break;
+      default: slower.copies.erase(slower.copies.begin() + below(slower.copies.size())); break;
+    }
+  }
+
+  void tidy(Plan& plan) const {
+    for (Action& action : plan.actions) clamp(action);
+    plan.layout->placements.resize(plan.actions.size());
+  }
+
+  void erase(Plan& plan) { erase(plan, below(plan.actions.size())); }
+
   /// With or without the addresses that belong to the action.
-  void erase(Plan& plan) {
-    const int at = below(plan.actions.size());
+  void erase(Plan& plan, int at) {
     plan.actions.erase(plan.actions.begin() + at);
     if (below(2)) plan.layout->placements.erase(plan.layout->placements.begin() + at);
   }
@@ -439,6 +516,30 @@ class Corrupter {
   std::mt19937_64 random_;
 };
 
+/// By the rule that the verifier finds broken, or "valid": how many.
+using Seen = std::map<std::string_view, int>;
+
+/// The verifier and check_plan.py agree on whether each plan is valid.
+Seen expect_same_verdicts(const std::vector<testing::PlanCase>& cases) {
+  const auto verdicts = testing::python_verdicts(cases);
+  Seen seen;
+  for (std::size_t seed = 0; seed < cases.size(); ++seed) {
+    const auto violation = verify(*cases[seed].graph, *cases[seed].plan);
+    const bool valid = !violation;
+    ++seen[violation ? name(violation->rule) : "valid"];
+    EXPECT_EQ(valid, verdicts[seed].valid)
+        << "seed " << seed << ": the verifier says "
+        << (violation ? fmt::format("{} at {}: {}", name(violation->rule), violation->action,
+                                    violation->message)
+                      : "valid")
+        << ", check_plan.py says " << (valid ? verdicts[seed].error : "valid");
+  }
+  for (const auto& [rule, count] : seen) {
+    ::testing::Test::RecordProperty(std::string(rule), count);
+  }
+  return seen;
+}
+
 TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
   std::deque<Graph> graphs;
   std::deque<Plan> plans;
@@ -451,21 +552,34 @@ TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
     Corrupter(graph, seed).corrupt(plan);
     cases.push_back({&graph, &plan});
   }
-  const auto verdicts = testing::python_verdicts(cases);
-  std::map<std::string_view, int> seen;
-  for (std::size_t seed = 0; seed < cases.size(); ++seed) {
-    const auto violation = verify(graphs[seed], plans[seed]);
-    const bool valid = !violation;
-    ++seen[violation ? name(violation->rule) : "valid"];
-    EXPECT_EQ(valid, verdicts[seed].valid)
-        << "seed " << seed << ": the verifier says "
-        << (violation ? fmt::format("{} at {}: {}", name(violation->rule), violation->action,
-                                    violation->message)
-                      : "valid")
-        << ", check_plan.py says " << (valid ? verdicts[seed].error : "valid");
+  EXPECT_GE(expect_same_verdicts(cases).size(), 12u) << "the corruptions reach too few rules";
+}
+
+TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlansThatMoveValues) {
+  std::deque<testing::RandomMoves> moves;
+  std::deque<Plan> plans;
+  std::vector<testing::PlanCase> cases;
+  for (std::uint64_t seed = 0; cases.size() < 1500; ++seed) {
+    const testing::RandomMoves& one = moves.emplace_back(seed, testing::RandomGraphOptions{
+                                                                   .ops = 12});
+    Plan plan = one.scheduled(testing::some_lanes(seed), one.instant().peak_bytes, 1.2);
+    if (!plan.slower) continue;
+    plan.layout = layout::assign_addresses(one.graph, plan);
+    plan.budget_bytes = plan.layout->arena_bytes;
+    Corrupter corrupter(one.graph, seed);
+    if (seed % 5 == 0) {
+      corrupter.corrupt(plan);
+    } else {
+      corrupter.corrupt_moves(plan);
+    }
+    cases.push_back({&one.graph, &plans.emplace_back(std::move(plan))});
   }
-  EXPECT_GE(seen.size(), 12u) << "the corruptions reach too few rules";
-  for (const auto& [rule, count] : seen) RecordProperty(std::string(rule), count);
+  const Seen seen = expect_same_verdicts(cases);
+  for (Rule rule : {Rule::copy_under_way, Rule::bad_wait, Rule::bad_prefetch, Rule::no_address,
+                    Rule::overlap, Rule::wrong_claim, Rule::negative_address}) {
+    EXPECT_TRUE(seen.contains(name(rule))) << name(rule);
+  }
+  EXPECT_TRUE(seen.contains("valid"));
 }
 
 }  // namespace

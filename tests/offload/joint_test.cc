@@ -1,0 +1,222 @@
+#include "offload/joint.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "plan/replay.h"
+#include "support/ask.h"
+#include "support/check_plan.h"
+#include "support/random_graph.h"
+#include "support/random_moves.h"
+
+namespace lowtide::offload {
+namespace {
+
+using planner::Planned;
+using strategy::Outcome;
+using ::testing::AllOf;
+using testing::chain_graph;
+using ::testing::HasSubstr;
+using testing::share_of_peak;
+
+constexpr Lanes kFast{.out = {0, 1e-4}, .in = {0, 1e-4}};
+constexpr Lanes kSlow{.out = {1000, 1}, .in = {1000, 1}};
+
+/// By counted work, so that the answer is the same on every machine.
+Planned plan(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
+             double seconds = 0.05) {
+  Control control = Control::by_work(seconds);
+  return plan_with(graph, budget, slower, ways, control);
+}
+
+bool moves(const Plan& plan) {
+  return std::ranges::any_of(plan.actions,
+                             [](const Action& action) { return action.verb == Verb::prefetch; });
+}
+
+bool reruns(const Plan& plan) {
+  std::map<std::int32_t, int> runs;
+  return std::ranges::any_of(plan.actions, [&](const Action& action) {
+    return action.verb == Verb::run && ++runs[action.index] > 1;
+  });
+}
+
+TEST(PlanWith, NothingMovesWhereAllFits) {
+  const Graph graph = chain_graph(10);
+  for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+    const Planned planned = plan(graph, share_of_peak(graph, 1), {kFast, {}}, ways);
+    ASSERT_TRUE(planned.plan);
+    EXPECT_FALSE(moves(*planned.plan) || planned.plan->slower);
+    EXPECT_EQ(planned.plan->cost, planned.keep_all_cost);
+  }
+}
+
+TEST(PlanWith, FastLanesCostNothingOnAChain) {
+  const Graph graph = chain_graph(12);
+  const Bytes budget = share_of_peak(graph, 0.6);
+  for (Ways ways : {Ways::move, Ways::both}) {
+    const Planned planned = plan(graph, budget, {kFast, {}}, ways);
+    ASSERT_TRUE(planned.plan) << planned.message;
+    EXPECT_TRUE(moves(*planned.plan));
+    EXPECT_NEAR(planned.overhead(), 0, 1e-3);
+  }
+}
+
+TEST(PlanWith, WhereLanesAreSlowItRerunsInstead) {
+  const Graph graph = chain_graph(12);
+  const Bytes budget = share_of_peak(graph, 0.6);
+  const Planned both = plan(graph, budget, {kSlow, {}}, Ways::both);
+  const Planned rerun = plan(graph, budget, {kSlow, {}}, Ways::rerun);
+  ASSERT_TRUE(both.plan && rerun.plan);
+  EXPECT_FALSE(moves(*both.plan));
+  EXPECT_EQ(both.plan->cost, rerun.plan->cost);
+}
+
+TEST(PlanWith, EachWayDoesOnlyWhatItMay) {
+  const Graph graph = chain_graph(12);
+  const Bytes budget = share_of_peak(graph, 0.6);
+  const Slower slower{{.out = {0.1, 1e-3}, .in = {0.1, 1e-3}}, {}};
+  const Planned move = plan(graph, budget, slower, Ways::move);
+  const Planned rerun = plan(graph, budget, slower, Ways::rerun);
+  ASSERT_TRUE(move.plan && rerun.plan);
+  EXPECT_FALSE(reruns(*move.plan));
+  EXPECT_FALSE(moves(*rerun.plan));
+  EXPECT_EQ(move.plan->strategy, "offload");
+}
+
+TEST(PlanWith, BoundsForRerunsAreNotClaimedForPlansThatMayMove) {
+  const Graph graph = chain_graph(12);
+  const Planned both = plan(graph, share_of_peak(graph, 0.6), {kSlow, {}}, Ways::both);
+  ASSERT_TRUE(both.plan);
+  EXPECT_FALSE(both.plan->lower_bound || both.certificate);
+  EXPECT_EQ(both.outcome, Outcome::feasible);
+}
+
+TEST(PlanWith, WithoutSlowerMemoryNothingMoves) {
+  const Graph graph = chain_graph(12);
+  const Planned both = plan(graph, share_of_peak(graph, 0.6), {kFast, 0}, Ways::both);
+  ASSERT_TRUE(both.plan) << both.message;
+  EXPECT_FALSE(moves(*both.plan));
+}
+
+TEST(PlanWith, SmallValuesMoveToLittleSlowerMemory) {
+  const Graph graph = chain_graph(12);
+  const Slower slower{kFast, 5 * kCopyAlignment};
+  const Planned planned = plan(graph, share_of_peak(graph, 0.8), slower, Ways::move);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_TRUE(moves(*planned.plan));
+  EXPECT_LE(planned.plan->slower->bytes, slower.bytes);
+}
+
+TEST(PlanWith, ARefusalSaysWhy) {
+  const Graph graph = chain_graph(12);
+  for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+    Control control = Control::by_work(0.05);
+    const Planned planned = plan_with(graph, 2000, {kFast, {}}, ways, control, 512);
+    EXPECT_FALSE(planned.plan);
+    EXPECT_EQ(planned.outcome, Outcome::infeasible);
+    EXPECT_EQ(planned.budget_bytes, 2000);
+    EXPECT_EQ(planned.reserved_bytes, 512);
+    EXPECT_GT(planned.keep_all_cost, 0);
+    const Bytes floor = structural_floor(graph).bytes + 512;
+    EXPECT_THAT(planned.message,
+                AllOf(HasSubstr("infeasible: "), HasSubstr(fmt::format("({} bytes)", floor))));
+  }
+}
+
+TEST(PlanWith, StoppedBeforeItBeginsItSaysSo) {
+  const Graph graph = chain_graph(12);
+  for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+    Control::request_stop();
+    const Planned planned = plan(graph, share_of_peak(graph, 0.6), {kFast, {}}, ways);
+    Control::clear_stop();
+    EXPECT_EQ(planned.outcome, Outcome::stopped);
+    EXPECT_FALSE(planned.plan);
+    EXPECT_THAT(planned.message, HasSubstr("stopped"));
+  }
+}
+
+TEST(PlanWith, ARequestEndsItWithTheBestSoFar) {
+  const Graph graph = chain_graph(20);
+  const Slower slower{{.out = {0.5, 1e-3}, .in = {0.5, 1e-3}}, {}};
+  Control control(0, [](const std::string& message) {
+    if (message.starts_with("with slower memory: a plan")) Control::request_stop();
+  });
+  const Planned planned = plan_with(graph, share_of_peak(graph, 0.5), slower, Ways::both, control);
+  Control::clear_stop();
+  ASSERT_TRUE(planned.plan);
+  EXPECT_EQ(planned.outcome, Outcome::feasible);
+  EXPECT_TRUE(moves(*planned.plan));
+}
+
+/// A graph, its slower memory and a budget.
+struct Problem {
+  Graph graph;
+  Slower slower;
+  Bytes budget;
+};
+
+Graph draw_graph(std::uint64_t seed) {
+  switch (seed % 3) {
+    case 0: return testing::random_step(seed, 10, 8);
+    case 1: return chain_graph(4 + static_cast<int>(seed % 9));
+    default: return testing::random_graph(seed, {.ops = 24});
+  }
+}
+
+Problem draw_problem(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Graph graph = draw_graph(seed);
+  Slower slower{testing::some_lanes(seed), {}};
+  if (random() % 2 == 0) slower.bytes = static_cast<Bytes>(random() % 8) * kCopyAlignment;
+  const Bytes budget = share_of_peak(graph, 0.4 + 0.1 * static_cast<double>(random() % 6));
+  return {std::move(graph), slower, budget};
+}
+
+void expect_within_limits(const Plan& plan, const Problem& problem) {
+  EXPECT_EQ(plan.budget_bytes, problem.budget);
+  EXPECT_LE(plan.layout->arena_bytes, problem.budget);
+  const Bytes moved = plan.slower ? plan.slower->bytes : 0;
+  EXPECT_LE(moved, problem.slower.bytes.value_or(moved));
+}
+
+double cost(const Planned& planned) {
+  return planned.plan ? planned.plan->cost : std::numeric_limits<double>::infinity();
+}
+
+TEST(PlanWithProperty, PlansAreValidWithinTheirLimitsAndBothWaysAreNoWorseThanOne) {
+  std::deque<Problem> all;
+  std::deque<Plan> plans;
+  std::vector<testing::PlanCase> cases;
+  int moving = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    SCOPED_TRACE(seed);
+    const Problem& problem = all.emplace_back(draw_problem(seed));
+    std::map<Ways, double> costs;
+    for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+      Planned planned = plan(problem.graph, problem.budget, problem.slower, ways);
+      EXPECT_TRUE(planned.repeatable);
+      EXPECT_TRUE(planned.plan || !planned.message.empty());
+      costs[ways] = cost(planned);
+      if (!planned.plan) continue;
+      expect_within_limits(*planned.plan, problem);
+      moving += moves(*planned.plan);
+      cases.push_back({&problem.graph, &plans.emplace_back(std::move(*planned.plan))});
+    }
+    EXPECT_LE(costs[Ways::both], costs[Ways::rerun]);
+    EXPECT_LE(costs[Ways::both], costs[Ways::move]);
+  }
+  EXPECT_GT(moving, 10);
+  EXPECT_TRUE(testing::are_valid_plans(cases));
+}
+
+}  // namespace
+}  // namespace lowtide::offload
