@@ -14,6 +14,7 @@
 #include "graph/io.h"
 #include "plan/replay.h"
 #include "planner/planner.h"
+#include "planner/resolve.h"
 #include "report/table.h"
 
 namespace lowtide::cli {
@@ -61,9 +62,8 @@ Row row_of(const Graph& graph, const strategy::Strategy& strategy, const std::st
 std::vector<Row> all_rows(const Graph& graph, const CompareArguments& arguments) {
   const std::vector<const strategy::Strategy*> wanted = chosen(arguments.strategies);
   std::vector<std::pair<std::string, Bytes>> budgets;
-  const Bytes peak = keep_all_reference(graph).peak_bytes;
   for (const std::string& text : arguments.budgets) {
-    budgets.emplace_back(text, parse_budget(text).resolve(peak));
+    budgets.emplace_back(text, planner::resolve(parse_budget(text), graph));
   }
   Progress progress;
   std::vector<Row> rows;

@@ -18,10 +18,10 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
-#include "plan/replay.h"
 #include "planner/does_not_fit.h"
 #include "planner/more_budget.h"
 #include "planner/planner.h"
+#include "planner/resolve.h"
 #include "report/explain.h"
 #include "report/memory_plot.h"
 #include "report/table.h"
@@ -158,7 +158,7 @@ int plan(const PlanArguments& arguments) {
     require_can_write(file);
   }
   const Graph graph = read_graph(arguments.graph);
-  const Bytes budget = planning.budget.resolve(keep_all_reference(graph).peak_bytes);
+  const Bytes budget = planner::resolve(planning.budget, graph);
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
   const planner::Planned planned = import ? imported(graph, budget, arguments.solution)

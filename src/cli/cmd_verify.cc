@@ -13,6 +13,7 @@
 #include "plan/io.h"
 #include "plan/replay.h"
 #include "plan/verify.h"
+#include "planner/resolve.h"
 
 namespace lowtide::cli {
 namespace {
@@ -24,7 +25,7 @@ struct VerifyArguments {
 
 std::optional<Bytes> budget_of(const VerifyArguments& arguments, const Graph& graph) {
   if (arguments.budget.empty()) return std::nullopt;
-  return parse_budget(arguments.budget).resolve(keep_all_reference(graph).peak_bytes);
+  return planner::resolve(parse_budget(arguments.budget), graph);
 }
 
 int report_check(const Violation& violation, bool json) {

@@ -11,10 +11,10 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
-#include "plan/replay.h"
 #include "plan/verify.h"
 #include "planner/does_not_fit.h"
 #include "planner/planner.h"
+#include "planner/resolve.h"
 
 namespace lowtide::cli {
 namespace {
@@ -50,7 +50,7 @@ Plan made_plan(const Graph& graph, const LayoutSource& source) {
   }
   if (source.budget.empty()) return keep_all(graph);
   const strategy::Strategy& strategy = strategy::find_strategy_or_default(source.strategy);
-  const Bytes budget = parse_budget(source.budget).resolve(keep_all_reference(graph).peak_bytes);
+  const Bytes budget = planner::resolve(parse_budget(source.budget), graph);
   Progress progress;
   Control control(source.seconds, progress.messages());
   planner::Planned planned = planner::plan_within(graph, strategy, budget, {}, control);

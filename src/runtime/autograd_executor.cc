@@ -405,15 +405,17 @@ void AutogradExecutor::rehearse(std::span<const at::Tensor> residents) {
       impl.runner->program().placed[index]->zero_();
     }
   }
-  {
+  const auto run_apart = [&](std::size_t from, std::size_t to) {
     const GeneratorKept kept(impl.device);
-    impl.side->run([&] {
-      impl.run(0, boundary, Effects::left_out);
-      impl.run(boundary, end, Effects::left_out);
-    });
-  }
+    impl.side->run([&] { impl.run(from, to, Effects::left_out); });
+  };
+  run_apart(0, boundary);
+  run_apart(boundary, end);
   impl.first_half.has_run = impl.second_half.has_run = true;
   impl.record(impl.first_half, 0, boundary);
+  // The second half has overwritten what it reads, and a device may look at indices when they are
+  // recorded.
+  run_apart(0, boundary);
   impl.record(impl.second_half, boundary, end);
   impl.runner->forget_outside();
 }

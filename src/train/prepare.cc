@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "bounds/budget_floor.h"
+#include "planner/resolve.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
 #include "train/disk.h"
@@ -89,7 +90,7 @@ Step prepare_step(const TrainOptions& options, const Control& control) {
 
 Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener) {
   const planner::PlanningOptions& planning = options.planning;
-  const Division division{planning.budget.resolve(step.keep_all.peak_bytes),
+  const Division division{planner::resolve(planning.budget, step.graph),
                           executor_bytes(step.graph, options)};
   Control control(planning.seconds, listener);
   Fitted fitted{planned_within(step, options, division, control), division};

@@ -466,6 +466,23 @@ def test_rows_that_are_scaled_to_a_norm_are_refused():
         wrapped_of(Scaled)
 
 
+@pytest.mark.parametrize("budget", ["100%", "90%"])
+def test_indices_hold_when_the_backward_pass_is_recorded(budget):
+    """Kernels look at them, and the backward pass writes over what it has read."""
+    class Best(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 3)
+
+        def forward(self, x):
+            return self.linear(x).softmax(-1).max(-1).values.sum()
+
+        def input(self, size=500):
+            return torch.randn(size, 4)
+
+    assert recordings(assert_as_eager(Best, steps, budget)) >= 2
+
+
 class PythonsGraph:
     """With the methods of torch.cuda.CUDAGraph."""
 

@@ -8,9 +8,9 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "certify/io.h"
-#include "plan/replay.h"
 #include "planner/frontier.h"
 #include "planner/known_plans.h"
+#include "planner/resolve.h"
 #include "planner/transfer.h"
 #include "strategy/intervals/cp_sat.h"
 
@@ -45,7 +45,7 @@ planner::Planned plan(const Graph& graph, const Budget& budget, std::optional<st
                       planner::KnownPlans* known) {
   const strategy::Strategy& chosen =
       strategy ? strategy::find_strategy(*strategy) : strategy::default_strategy();
-  const Bytes bytes = budget.resolve(keep_all_reference(graph).peak_bytes);
+  const Bytes bytes = planner::resolve(budget, graph);
   Control control(time_limit);
   planner::Planned found = planner::plan_within(graph, chosen, bytes, options, control);
   return known == nullptr ? found : known->best(std::move(found));
