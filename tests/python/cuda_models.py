@@ -100,3 +100,13 @@ def with_a_generator():
 
 def of_memory_statistics():
     return nn.Linear(8, 8), (torch.ones(2, 8) * torch.cuda.memory_allocated(),)
+
+
+class Branching(nn.Linear):
+    def forward(self, x):
+        x = super().forward(x)
+        return x.sin() if x.sum() > 0 else x
+
+
+def no_single_graph():
+    return Branching(8, 8), torch.randn(2, 8)

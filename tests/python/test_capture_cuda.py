@@ -113,6 +113,13 @@ def test_what_needs_the_gpu_itself_is_said_in_a_line(function, tmp_path):
     assert "cuda stands for a GPU that is not there" in line and "cuda_models.py:" in line
 
 
+def test_what_is_no_single_graph_is_refused_without_a_warning(tmp_path):
+    done = command("no_single_graph", tmp_path / "step.json")
+    assert done.returncode == 2
+    assert "cuda_models.py:" in done.stderr and "Data-dependent branching" in done.stderr
+    assert "Warning" not in done.stderr
+
+
 @pytest.mark.parametrize("arguments", [("--device", "cuda:99999", "--like", "h100"),
                                        ("--like", "h10"), ("--device", "cuda", "--like", "cpu"),
                                        ("--device", "gpu")])

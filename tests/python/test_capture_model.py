@@ -219,6 +219,24 @@ def test_refusals(function, inputs, said):
 
 # ---- python -m lowtide capture
 
+def test_recurrent_layers_are_captured_without_a_warning(recwarn):
+    capture(nn.LSTM(3, 4), torch.randn(5, 2, 3))
+    assert [str(warned.message) for warned in recwarn] == []
+    assert torch.backends.mkldnn.enabled
+
+
+class Broadcasting(nn.Linear):
+    def forward(self, x):
+        return F.mse_loss(super().forward(x), torch.zeros(4))
+
+
+def test_what_pytorch_warns_of_is_said_once(recwarn):
+    """Its tracers run the model's code three times."""
+    capture(Broadcasting(3, 4), torch.randn(2, 3))
+    [warned] = recwarn
+    assert "different to the input size" in str(warned.message)
+
+
 MODULE = '''
 import torch
 

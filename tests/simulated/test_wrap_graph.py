@@ -403,6 +403,48 @@ def test_the_devices_own_counters_see_no_more_than_planned(budget):
     assert wrapped.memory.measured_peak <= wrapped.memory.budget
 
 
+def recorded_from_outside(call, stream):
+    """A graph of the program's own."""
+    graph = torch.accelerator.Graph()
+    with torch.simulated.stream(stream):
+        graph.capture_begin()
+        try:
+            call()
+        finally:
+            graph.capture_end()
+    return graph
+
+
+FROM_OUTSIDE = r"graph of the device is recorded.*wrap\(\.\.\., cuda_graph=True\) records each"
+
+
+@pytest.mark.filterwarnings("ignore:The graph is empty")
+@pytest.mark.parametrize("own, example", [(False, True), (True, True), (False, False)])
+def test_passes_are_not_recorded_from_outside(own, example):
+    model = built(Mixed)
+    x = model.input().to(DEVICE)
+    wrapped = lowtide.wrap(model, x if example else None, time_limit=0.3, cuda_graph=own)
+    stream = torch.simulated.Stream()
+    stream.wait_stream(torch.simulated.current_stream())
+    with pytest.raises(lowtide.Error, match=FROM_OUTSIDE):
+        recorded_from_outside(lambda: wrapped(x), stream)
+    with torch.simulated.stream(stream):
+        loss = loss_of(wrapped(x))
+    with pytest.raises(lowtide.Error, match=FROM_OUTSIDE):
+        recorded_from_outside(loss.backward, stream)
+
+
+def test_a_call_without_gradients_is_recorded_from_outside():
+    wrapped = lowtide.wrap(built(Mixed), built(Mixed).input().to(DEVICE), time_limit=0.3).eval()
+    x = wrapped.input().to(DEVICE)
+    results = []
+    with torch.no_grad():
+        wanted = wrapped(x).cpu()
+        graph = recorded_from_outside(lambda: results.append(wrapped(x)), torch.simulated.Stream())
+        graph.replay()
+    assert torch.equal(results[0].cpu(), wanted)
+
+
 def test_random_ops_never_run_again():
     wrapped = wrapped_of(Mixed, "70%")
     region = session_of(wrapped).regions[0]

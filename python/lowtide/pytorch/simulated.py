@@ -18,10 +18,14 @@ import torch
 from torch.utils import backend_registration
 
 from .. import InputError, _runtime
+from ..arguments import checked_count
 from .common.cpu_kernels import add_type_with_cpu_kernels
 
 #: Of the device type: ``tensor.to("simulated")``, ``torch.simulated``.
 NAME = "simulated"
+
+#: Rounded up to whole pages, it is still a signed number of 64 bits.
+_MOST_BYTES = 1 << 62
 
 
 def install(bytes: int, *, late: bool = True, seed: int = 0) -> types.ModuleType:
@@ -30,9 +34,9 @@ def install(bytes: int, *, late: bool = True, seed: int = 0) -> types.ModuleType
     ``bytes``: the size of the device's memory. ``late``: streams work later than they are asked to,
     in an order drawn from ``seed``; if false, at once. A process can install one device, and must
     do so before its first backward pass, when autograd counts the devices. Raises ``InputError``
-    where there is a device already, or no memory for it.
+    where there is a device already, and ``Error`` where the system has no such memory.
     """
-    _require_int("bytes", bytes)
+    bytes = checked_count("bytes", bytes, 1, _MOST_BYTES)
     _require_int("seed", seed)
     if torch._C._get_privateuse1_backend_name() not in (NAME, "privateuseone"):
         raise InputError("this process has another device type of PrivateUse1 already: "
@@ -96,6 +100,12 @@ def _device(device: object) -> contextlib.AbstractContextManager:
     return torch.accelerator.device_index(index or 0)
 
 
+def _is_current_stream_capturing() -> bool:
+    """Never before PyTorch 2.13, which has the first graphs of all devices."""
+    stream = torch.accelerator.current_stream()
+    return hasattr(stream, "is_capturing") and stream.is_capturing()
+
+
 def _device_module() -> types.ModuleType:
     """What PyTorch asks of ``torch.<device type>``, by the names that ``torch.cuda`` has."""
     module = types.ModuleType(f"torch.{NAME}", __doc__)
@@ -127,7 +137,7 @@ def _device_module() -> types.ModuleType:
         set_rng_state_all=lambda states: _set_rng_state(states[0]),
         default_generators=(_runtime.simulated_generator(),),
         synchronize=accelerator.synchronize,
-        is_current_stream_capturing=lambda: accelerator.current_stream().is_capturing(),
+        is_current_stream_capturing=_is_current_stream_capturing,
         stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
         current_stream=accelerator.current_stream,
         default_stream=lambda device=None: torch.Stream(

@@ -1,4 +1,5 @@
-"""What cannot be recorded as a graph of the device, with the line of the user's code."""
+"""What cannot be recorded as a graph of the device: with the line of the user's code, and by whom.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +22,17 @@ def require_recordable(captured: Captured) -> None:
     if why:
         raise InputError(f"cuda_graph=True needs a device that can record its work: {why}. Leave "
                          f"it out, or move the model to such a device")
+
+
+def refuse_recording_from_outside(device: str) -> None:
+    """Raises Error while the program records what it asks of the device as a graph of its own.
+    Passes decide anew in each step where they run, and prepare memory for it."""
+    module = torch.get_device_module(device)
+    is_recording = getattr(module, "is_current_stream_capturing", None)
+    if is_recording is not None and is_recording():
+        raise Error("a pass that Lowtide planned was called while a graph of the device is "
+                    "recorded, and cannot be part of one. Call the model outside the graph; "
+                    "lowtide.wrap(..., cuda_graph=True) records each of its passes itself")
 
 
 @contextlib.contextmanager

@@ -20,6 +20,7 @@ from .admission import Admission
 from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
+from .recordable import refuse_recording_from_outside
 from .region import Region
 from .steps import Steps
 
@@ -100,6 +101,7 @@ class Session:
     def begin_capture(self, device: str) -> None:
         """A graph is about to be captured and its ops measured on the device: blocks that nobody
         needs make room, and what that takes counts as of the step that comes."""
+        refuse_recording_from_outside(device)
         if self.preparing or any(region.pending_passes for region in self.regions):
             return
         self._meter.end()
@@ -154,6 +156,7 @@ class Session:
 
     def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs of a region and its ticket."""
+        refuse_recording_from_outside(region.captured.device)
         self.runs += 1
         if self.preparing:
             if self.settings.cuda_graph:
@@ -174,6 +177,7 @@ class Session:
 
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
+        refuse_recording_from_outside(region.captured.device)
         executor = region.executors.awaiting(ticket)
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import re
+import warnings
 
 import torch
 from torch._dynamo import exc
@@ -35,9 +36,9 @@ def break_of(error: exc.TorchDynamoException) -> Break:
 def all_breaks(module: torch.nn.Module, args: tuple, kwargs: dict) -> tuple[int, list[Break]]:
     """Number of regions and the breaks between them, found by running a copy of the module.
 
-    The random numbers that it draws are given back. Raises whatever copying and running raise.
+    The random numbers that it draws are given back, and what it warns of was warned of before.
+    Raises whatever copying and running raise.
     """
-    module, args, kwargs = copy.deepcopy((module, args, kwargs))
     regions, found = 0, {}
 
     def run_eagerly(graph, inputs):
@@ -48,7 +49,9 @@ def all_breaks(module: torch.nn.Module, args: tuple, kwargs: dict) -> tuple[int,
             found[Break(_line(reason.user_stack), _reason(reason.reason))] = None
         return graph.forward
 
-    with torch.random.fork_rng(devices=[]), tracing_settings():
+    with torch.random.fork_rng(devices=[]), tracing_settings(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module, args, kwargs = copy.deepcopy((module, args, kwargs))
         torch.compile(module, backend=run_eagerly, dynamic=False)(*args, **kwargs)
     return regions, list(found)
 

@@ -28,9 +28,21 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
 def _lstm(*args):
     """By its cells: oneDNN's layer, which eager PyTorch runs, keeps a workspace for its gradient
     whose size it tells nobody before."""
-    with torch.backends.mkldnn.flags(enabled=False):
+    with _without_onednn():
         return torch.ops.aten.lstm.input._op_dk(
             torch._C.DispatchKey.CompositeImplicitAutograd, *args)
+
+
+@contextlib.contextmanager
+def _without_onednn():
+    """As ``torch.backends.mkldnn.flags``, which sets TF32 too: where PyTorch was built without
+    Intel's GPUs it warns of that."""
+    before = torch.backends.mkldnn.enabled
+    torch._C._set_mkldnn_enabled(False)
+    try:
+        yield
+    finally:
+        torch._C._set_mkldnn_enabled(before)
 
 
 #: What is traced in place of the C++ code of an op.

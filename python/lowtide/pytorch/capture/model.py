@@ -21,7 +21,7 @@ from .present_device import present_device
 from .primals import mutated_primals
 from .roofline import priced
 from .sources import describe_inputs, describe_primals
-from .tracing import tracing_settings
+from .tracing import each_warning_once, tracing_settings
 
 
 def capture(
@@ -94,7 +94,7 @@ class _Recorder:
 def _trace(model, args, kwargs, name):
     compiled = torch.compile(model, backend=_Recorder(name), fullgraph=True, dynamic=False)
     try:
-        with torch.enable_grad(), tracing_settings():
+        with torch.enable_grad(), tracing_settings(), each_warning_once():
             compiled(*args, **kwargs)
     except exc.BackendCompilerFailed as error:
         return _recorded(error.inner_exception, name)

@@ -1,7 +1,9 @@
 """How models are traced when they are captured."""
 
+import contextlib
 import logging
 import warnings
+from collections.abc import Iterator
 
 import torch
 
@@ -21,3 +23,19 @@ def tracing_settings():
     return torch._dynamo.config.patch(
         suppress_errors=False, allow_rnn=True, trace_autograd_ops=True,
         ignore_logging_functions={print, warnings.warn, *logging_functions()})
+
+
+@contextlib.contextmanager
+def each_warning_once() -> Iterator[None]:
+    """PyTorch's tracers run the code of a model several times, and warn of it each time."""
+    shown = set()
+    with warnings.catch_warnings():
+        show = warnings.showwarning
+
+        def show_once(message, *where):
+            if str(message) not in shown:
+                shown.add(str(message))
+                show(message, *where)
+
+        warnings.showwarning = show_once
+        yield
