@@ -13,14 +13,15 @@ constexpr std::string_view kPerSecond = "/s";
 
 /// "1.6GB/s", in bytes per second.
 double parse_bandwidth(std::string_view text) {
-  if (!text.ends_with(kPerSecond)) {
-    throw InputError(fmt::format(
-        "--bandwidth must be such as 20GB/s, or 2GB/s,1.6GB/s for out and in, not \"{}\".", text));
+  if (text.ends_with(kPerSecond)) {
+    try {
+      const std::string_view amount = text.substr(0, text.size() - kPerSecond.size());
+      return static_cast<double>(parse_amount(amount, "--bandwidth"));
+    } catch (const InputError&) {  // its message is about budgets
+    }
   }
-  text.remove_suffix(kPerSecond.size());
-  const Bytes bytes = parse_amount(text, "--bandwidth");
-  if (bytes > 0) return static_cast<double>(bytes);
-  throw InputError("--bandwidth must be above 0.");
+  throw InputError(fmt::format(
+      "--bandwidth must be such as 20GB/s, or 2GB/s,1.6GB/s for out and in, not \"{}\".", text));
 }
 
 double units_per_second(const Graph& graph) {

@@ -26,8 +26,8 @@ Bytes free_bytes(const std::filesystem::path& folder) {
   std::error_code failed;
   const std::filesystem::space_info space = std::filesystem::space(folder, failed);
   if (!failed) return static_cast<Bytes>(space.available);
-  throw Error(fmt::format("{}: {}; give --disk a folder that can be written", folder.string(),
-                          failed.message()));
+  throw InputError(fmt::format("{}: {}; give --disk a folder that can be written", folder.string(),
+                               failed.message()));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "report/trace.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/disk.h"
 #include "train/loop.h"
 #include "train/prepare.h"
 #include "train/record.h"
@@ -38,6 +39,7 @@ void require_can_write_results(const TrainOptions& options) {
        {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
     require_can_write(file);
   }
+  if (!options.memory.disk.empty()) static_cast<void>(open_disk(options.memory.disk, 1));
 }
 
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {
