@@ -20,21 +20,6 @@ namespace {
 constexpr Bytes kTileBytes = Bytes{1} << 18;  ///< at most
 constexpr std::int64_t kRun = 32;             ///< equal neighbours; divides the elements of a tile
 
-Shape strides_of(const Tensor& tensor) {
-  return tensor.strides.empty() ? ops::contiguous_strides(tensor.shape) : tensor.strides;
-}
-
-/// Bytes from the first element to the end of the last, gaps included.
-Bytes extent_bytes(const Tensor& tensor) {
-  const Shape strides = strides_of(tensor);
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < strides.size(); ++d) {
-    if (tensor.shape[d] == 0) return 0;
-    last += (tensor.shape[d] - 1) * strides[d];
-  }
-  return (last + 1) * element_bytes(tensor.dtype.value());
-}
-
 std::vector<TensorId> distinct(const Op& op) {
   std::vector<TensorId> ids = op.inputs;
   std::ranges::sort(ids);
@@ -183,7 +168,7 @@ void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes, c10::Device de
 Bytes synthetic_bytes(const Graph& graph, const Op& op, Bytes alignment) {
   Bytes bytes = 0;
   for (TensorId id : distinct(op)) {
-    bytes += align_up(extent_bytes(graph.tensor(id)), alignment);
+    bytes += align_up(ops::extent_bytes(graph.tensor(id)), alignment);
   }
   return bytes;
 }
@@ -193,7 +178,7 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
   std::map<TensorId, at::Tensor> made;
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
-    const Bytes bytes = extent_bytes(tensor);
+    const Bytes bytes = ops::extent_bytes(tensor);
     const std::optional<at::Tensor> ends = group_ends(graph, op, id);
     repeat(ends ? *ends
                 : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),

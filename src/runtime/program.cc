@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/boundary.h"
+#include "ops/op_def.h"
 #include "runtime/tensors.h"
 
 namespace lowtide::runtime {
@@ -262,8 +263,8 @@ class Compiler {
         slot.offset = workspace + allocation.offset;
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
-        slot.bytes =
-            has_fixed_place(out) ? element_bytes(graph_.tensor(out)) : graph_.tensor(out).bytes;
+        const Tensor& tensor = graph_.tensor(out);
+        slot.bytes = has_fixed_place(out) ? ops::extent_bytes(tensor) : tensor.bytes;
         slot.offset = offset_[at(out)];
         slot.beyond = is_outside(out);
       }

@@ -508,6 +508,26 @@ def test_rows_that_are_scaled_to_a_norm_are_refused():
         wrapped_of(Scaled)
 
 
+def test_gradients_with_gaps_write_nothing_beyond_their_places():
+    """The gradient of rows of a result has their strides."""
+    class FirstRows(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(8, 16)
+
+        def forward(self, x):
+            return self.linear(x)[:, 0]
+
+    wrapped = lowtide.wrap(FirstRows().to(DEVICE), None, "100%", time_limit=0.3, cuda_graph=True)
+    for _ in range(3):
+        result = wrapped(torch.ones(6, 20, 8, device=DEVICE))
+        neighbours = [torch.zeros(128, device=DEVICE) for _ in range(60)]
+        result.sum().backward()
+        assert not any(torch.stack(neighbours).cpu().flatten().tolist())
+        assert torch.equal(wrapped.linear.bias.grad.cpu(), torch.full((16,), 6.0))
+        wrapped.zero_grad()
+
+
 @pytest.mark.parametrize("budget", ["100%", "90%"])
 def test_indices_hold_when_the_backward_pass_is_recorded(budget):
     """Kernels look at them, and the backward pass writes over what it has read."""
