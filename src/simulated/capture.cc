@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "device/allocation.h"
@@ -220,19 +221,29 @@ Recording Capture::end() {
   return std::move(recording_);
 }
 
+bool Capture::overlap(const Saved& one, const Saved& other) {
+  return one.data < other.data + other.bytes.size() && other.data < one.data + one.bytes.size();
+}
+
 void Capture::save(std::byte* host, std::size_t bytes) {
   saved_.push_back({host, std::vector<std::byte>(host, host + bytes)});
 }
 
-/// Of the bytes saved from the given one on.
+/// Of the bytes saved from the given one on, for one kernel. Where it asked for the same memory
+/// again, that was saved as the kernel had left it, so that what was saved before is needed too.
 void Capture::forget_unchanged(std::size_t first) {
+  std::vector<Saved> needed;
+  const auto end = saved_.end();
   const auto begin = saved_.begin() + static_cast<std::ptrdiff_t>(first);
-  saved_.erase(std::remove_if(begin, saved_.end(),
-                              [](const Saved& saved) {
-                                return std::memcmp(saved.data, saved.bytes.data(),
-                                                   saved.bytes.size()) == 0;
-                              }),
-               saved_.end());
+  for (auto saved = begin; saved != end; ++saved) {
+    const bool is_unchanged =
+        std::memcmp(saved->data, saved->bytes.data(), saved->bytes.size()) == 0;
+    const bool is_saved_again =
+        std::any_of(saved + 1, end, [&](const Saved& later) { return overlap(*saved, later); });
+    if (!is_unchanged || is_saved_again) needed.push_back(std::move(*saved));
+  }
+  saved_.erase(begin, end);
+  std::ranges::move(needed, std::back_inserter(saved_));
 }
 
 /// Ends the capture: what it wrote is as it was at the begin.

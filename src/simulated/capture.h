@@ -109,6 +109,8 @@ class Capture {
     std::byte* data;
     std::vector<std::byte> bytes;
   };
+  static bool overlap(const Saved& one, const Saved& other);
+
   std::vector<Saved> saved_;
   struct Drawn {
     at::Generator generator;  ///< of the host

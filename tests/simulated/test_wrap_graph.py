@@ -545,6 +545,41 @@ def test_indices_hold_when_the_backward_pass_is_recorded(budget):
     assert recordings(assert_as_eager(Best, steps, budget)) >= 2
 
 
+@torch.library.custom_op("lowtide_test::doubles", mutates_args=(), device_types="cpu")
+def doubles(x: torch.Tensor) -> torch.Tensor:
+    """Asks for the same scratch memory twice, and leaves it as it was."""
+    first = torch.empty(1 << 12)
+    before = first.clone()
+    first.fill_(7)
+    del first
+    again = torch.empty(1 << 12).copy_(before)
+    doubled = x * 2
+    del again
+    return doubled
+
+
+doubles.register_fake(torch.empty_like)
+doubles.register_autograd(lambda context, gradient: doubles(gradient))
+
+
+def test_scratch_that_serves_twice_leaves_what_the_pass_reads():
+    class Doubled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
+
+        def forward(self, x):
+            x = doubles(self.first(x))
+            for _ in range(6):
+                x = x.tanh().sigmoid()
+            return self.last(x)
+
+        def input(self, size=64):
+            return torch.randn(size, 16)
+
+    assert_as_eager(Doubled, steps, example=False)
+
+
 class PythonsGraph:
     """With the methods of torch.cuda.CUDAGraph."""
 
