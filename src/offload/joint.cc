@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -75,7 +76,8 @@ class Search {
   }
 
   Planned take() {
-    if (!best_.plan && best_.message.empty()) best_ = refusal();
+    // What reruns alone cannot do is no proof about moves.
+    if (!best_.plan && ways_ != Ways::rerun) best_ = refusal(std::move(best_));
     best_.repeatable = repeatable_;
     return std::move(best_);
   }
@@ -143,9 +145,11 @@ class Search {
     return true;
   }
 
-  /// Says why no plan that moves values was found.
-  Planned refusal() const {
+  /// Says why no plan was found. `reruns`: the refusal of reruns alone, where they were tried.
+  Planned refusal(Planned reruns) const {
     Planned planned = planner::nothing_planned(graph_, budget_);
+    planned.smallest_budget = reruns.smallest_budget;
+    planned.smallest_plan = std::move(reruns.smallest_plan);
     const Bytes floor = structural_floor(graph_).bytes;
     const std::string within = planner::in_full(budget_ + reserved_);
     if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
@@ -157,9 +161,15 @@ class Search {
     }
     planned.why_not_less =
         fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
-    planned.message = fmt::format("infeasible: no plan that moves values is found within {}. {}",
-                                  within, planned.why_not_less);
+    planned.message = fmt::format("infeasible: no plan that moves values is found within {}.{} {}",
+                                  within, reached_by_reruns(planned), planned.why_not_less);
     return planned;
+  }
+
+  std::string reached_by_reruns(const Planned& planned) const {
+    if (!planned.smallest_budget) return "";
+    return fmt::format(" The smallest budget that reruns reach is {}.",
+                       planner::in_full(*planned.smallest_budget + reserved_));
   }
 
   /// The dearest values first, until slower memory is full.

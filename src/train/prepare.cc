@@ -38,7 +38,10 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
   if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
-  if (bounds::budget_floor(graph) <= division.plan_bytes() + kLittle) return;
+  // What reruns need at least is more than what moves need.
+  const Bytes floor =
+      options.disk.empty() ? bounds::budget_floor(graph) : structural_floor(graph).bytes;
+  if (floor <= division.plan_bytes() + kLittle) return;
   planner::Planned planned;
   planned.budget_bytes = division.plan_bytes();
   planned.reserved_bytes = division.executor_bytes;

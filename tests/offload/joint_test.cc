@@ -158,7 +158,7 @@ TEST(PlanWith, ARequestEndsItWithTheBestSoFar) {
   const Graph graph = chain_graph(20);
   const Slower slower{{.out = {0.5, 1e-3}, .in = {0.5, 1e-3}}, {}};
   Control control(0, [](const std::string& message) {
-    if (message.starts_with("with slower memory: a plan")) Control::request_stop();
+    if (message.starts_with("with slower memory: overhead")) Control::request_stop();
   });
   const Planned planned = plan_with(graph, share_of_peak(graph, 0.5), slower, Ways::both, control);
   Control::clear_stop();

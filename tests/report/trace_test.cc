@@ -113,11 +113,13 @@ TEST(Trace, RefusesMeasurementsOfAnotherPlan) {
 TEST(Trace, TellsTransfers) {
   const Graph graph = three_ops();
   Plan plan = keep_all(graph);
-  plan.actions = {{Verb::run, 0, {}}, {Verb::offload, 1, {}}, {Verb::prefetch, 1, {}}};
+  plan.actions = {{Verb::run, 0, {}},  {Verb::offload, 1, {}},  {Verb::wait, 1, {}},
+                  {Verb::free, 1, {}}, {Verb::prefetch, 1, {}}, {Verb::wait, 1, {}}};
   const auto slices = events(report::format_trace(graph, plan), "X");
-  ASSERT_EQ(slices.size(), 3u);
+  ASSERT_EQ(slices.size(), 5u);
   EXPECT_EQ(slices[1]["name"], "offload a");
-  EXPECT_EQ(slices[2]["name"], "prefetch a");
+  EXPECT_EQ(slices[2]["name"], "wait a");
+  EXPECT_EQ(slices[3]["name"], "prefetch a");
 }
 
 }  // namespace
