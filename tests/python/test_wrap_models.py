@@ -351,3 +351,31 @@ def test_gradients_of_some_results_only_in_any_layout():
     # A gradient that comes in another layout is copied, and another kernel may then multiply it.
     for got, expected in zip(some(lowtide.wrap(built(Two), ROWS())), some(built(Two))):
         torch.testing.assert_close(got, expected)
+
+
+class Experts(nn.Module):
+    """Chooses an expert for each row, as mixtures of experts do."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = nn.Linear(20, 3)
+
+    def forward(self, x):
+        probability, expert = self.gate(x).softmax(-1).max(-1)
+        return F.one_hot(expert, 3).to(x.dtype) * probability[:, None]
+
+
+def test_one_hot_needs_no_check_of_its_classes():
+    wrapped = smallest(built(Experts), *ROWS())
+    assert same(train(wrapped, ROWS), train(built(Experts), ROWS))
+
+
+def test_one_hot_of_a_class_that_is_too_large_is_an_error():
+    class Given(nn.Module):
+        def forward(self, x, classes):
+            return F.one_hot(classes, 3) * x
+
+    x = torch.randn(4, 3, requires_grad=True)
+    wrapped = lowtide.wrap(Given(), (x, torch.tensor([0, 1, 2, 0])))
+    with pytest.raises(lowtide.Error, match="out of bounds|must be smaller"):
+        wrapped(x, torch.tensor([0, 1, 2, 3]))

@@ -15,6 +15,8 @@ from .user_line import at_user_line
 #: What these libraries hold computes the same each time it runs; other ops run once. Those of
 #: transformers are the matrix products of experts.
 PURE_LIBRARIES = ("aten", "prims", "transformers")
+#: They raise an error or do nothing, so they run once and make no tensor.
+_CHECKS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 
 
 def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_place: bool) -> None:
@@ -29,8 +31,11 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
           "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
-    if node.target.namespace not in PURE_LIBRARIES:
+    if node.target.namespace not in PURE_LIBRARIES or node.target in _CHECKS:
         op["recomputable"] = False
+    if node.target in _CHECKS:
+        document.add_op(op, node)
+        return
     results = _wanted_results(node)
     if updates_in_place:
         document.values[node] = _update_in_place(document, op, node, results)
@@ -51,7 +56,7 @@ def _require_pure(node):
     if target._schema.is_mutable or target.namespace == "_c10d_functional":
         raise InputError(f"{target} writes its arguments; only ops that leave them as they are can "
                          f"run again{at_user_line(node)}.")
-    if not has_tensors:
+    if not has_tensors and target not in _CHECKS:
         raise InputError(f"{target} makes no tensor: it is called for its effect or for a value "
                          f"that depends on data, and neither can be planned{at_user_line(node)}.")
 

@@ -1,0 +1,81 @@
+"""What slower memory on a disk saves: reruns alone, moves alone, both together, within one budget.
+
+The budget is a share of what keep-all takes. Keep-all and the plans take turns in processes of
+their own, with one profile; overhead = ratio of median step times - 1. Checks that the measured
+peak is within the budget.
+"""
+
+import argparse
+import statistics
+import sys
+import tempfile
+
+from lowtide_command import Failed, lowtide
+
+from report import Table
+
+MODELS = {"resnet50": ("--batch", 16),
+          "gpt": ("--batch", 2, "--layers", 12, "--width", 512),
+          "unet": ("--batch", 4)}
+SHARES = (60, 40, 25)
+WAYS = {"rerun": ("search",), "move": ("offload",), "both": ()}
+COLUMNS = ("model", "share", "budget_bytes", "way", "measured_bytes", "moved_bytes", "waited",
+           "predicted", "measured")
+
+
+def run(model, steps, *options):
+    return lowtide("train", "--model", model, *MODELS[model], "--steps", steps + 1, "--lr", "0.01",
+                   *options)
+
+
+def ways_within(model, budget, disk, rounds, steps, limit):
+    """{way: (last result, overhead measured)}; Failed instead of a pair where nothing fits."""
+    keep_all, results, seconds = [], {}, {}
+    for _ in range(rounds):
+        keep_all += run(model, steps)["seconds_of_steps"][1:]
+        for way, strategy in WAYS.items():
+            options = ["--budget", budget, "--disk", disk, "--time-limit", limit]
+            try:
+                results[way] = run(model, steps, *options,
+                                   *(("--strategy", *strategy) if strategy else ()))
+                seconds.setdefault(way, []).extend(results[way]["seconds_of_steps"][1:])
+            except Failed as failed:
+                results[way] = failed
+    base = statistics.median(keep_all)
+    return {way: result if isinstance(result, Failed)
+            else (result, statistics.median(seconds[way]) / base - 1)
+            for way, result in results.items()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--shares", default=",".join(map(str, SHARES)))
+    parser.add_argument("--disk", default=tempfile.gettempdir(), help="a folder on the disk to use")
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--steps", type=int, default=3)
+    parser.add_argument("--time-limit", type=float, default=15, help="of each search, in seconds")
+    arguments = parser.parse_args()
+
+    table = Table("offload", COLUMNS)
+    for model in arguments.models.split(","):
+        whole = run(model, 1)  # also measures what the profile lacks
+        for share in map(int, arguments.shares.split(",")):
+            budget = whole["keep_all_peak_bytes"] * share // 100
+            found = ways_within(model, budget, arguments.disk, arguments.rounds, arguments.steps,
+                                arguments.time_limit)
+            for way, outcome in found.items():
+                if isinstance(outcome, Failed):
+                    print(f"{model} within {share}%, {way}: {outcome}", flush=True)
+                    continue
+                result, measured = outcome
+                if result["measured_peak_bytes"] > result["budget_bytes"]:
+                    sys.exit(f"{model} within {share}%, {way}: the budget was exceeded")
+                table.add(model, share / 100, result["budget_bytes"], way,
+                          result["measured_peak_bytes"], result["bytes_out"],
+                          result["wait_seconds"], result["overhead"], measured)
+    table.close()
+
+
+if __name__ == "__main__":
+    main()
