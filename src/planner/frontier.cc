@@ -7,8 +7,8 @@
 
 #include "base/time_share.h"
 #include "bounds/budget_floor.h"
-#include "plan/replay.h"
 #include "planner/known_plans.h"
+#include "planner/resolve.h"
 
 namespace lowtide::planner {
 namespace {
@@ -20,12 +20,12 @@ class Walk {
       : graph_(graph), strategy_(strategy), options_(options), control_(control), left_(points) {}
 
   Frontier run() {
-    const Bytes peak = keep_all_reference(graph_).peak_bytes;
+    const Bytes most = resolve({Budget::Share{100}}, graph_);
     found_.floor_bytes = bounds::budget_floor(graph_);
     add(smallest());
     const Bytes low =
         found_.points.empty() ? found_.floor_bytes : found_.points.front().budget_bytes;
-    for (Bytes budget : budgets_above(low, peak)) {
+    for (Bytes budget : budgets_above(low, most)) {
       if (!Control::stop_requested()) add(plan(budget, 1.0 / left_));
     }
     found_.stopped = Control::stop_requested();
@@ -35,11 +35,11 @@ class Walk {
 
  private:
   /// Evenly spaced, descending, each once.
-  std::vector<Bytes> budgets_above(Bytes low, Bytes peak) const {
+  std::vector<Bytes> budgets_above(Bytes low, Bytes most) const {
     std::vector<Bytes> budgets;
     for (int i = left_; i > 0; --i) {
       const double share = static_cast<double>(i) / left_;
-      const Bytes budget = low + static_cast<Bytes>(share * static_cast<double>(peak - low));
+      const Bytes budget = low + static_cast<Bytes>(share * static_cast<double>(most - low));
       if (budget > low && (budgets.empty() || budget < budgets.back())) budgets.push_back(budget);
     }
     return budgets;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "plan/replay.h"
+#include "planner/frontier.h"
 #include "planner/planner.h"
 #include "support/random_graph.h"
 
@@ -32,6 +33,14 @@ TEST(Resolve, AllOfKeepAllHoldsItsAddresses) {
   const Planned planned =
       plan_within(graph, strategy::find_strategy("keep-all"), all, {}, control);
   EXPECT_TRUE(planned.plan.has_value()) << planned.message;
+}
+
+TEST(Resolve, AFrontierBeginsWithKeepAll) {
+  const Graph graph = with_small_values();
+  Control control;
+  const Frontier found = frontier(graph, strategy::default_strategy(), 3, {}, control);
+  ASSERT_FALSE(found.points.empty());
+  EXPECT_EQ(found.points.front().plan->cost, keep_all_reference(graph).cost);
 }
 
 TEST(Resolve, LessIsAShareOfThePeak) {
