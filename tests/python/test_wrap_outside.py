@@ -47,7 +47,7 @@ def steps(model, count, dtype=torch.float32):
 
 def wrapped_within(budget):
     return lowtide.wrap(built(Classifier), inputs(), budget=budget, optimizer="none",
-                        time_limit=0.3)
+                        time_limit=1)
 
 
 @pytest.fixture(scope="module")
