@@ -8,8 +8,8 @@ extern "C" {
 
 [[gnu::visibility("hidden")]] int cudaMemGetInfo(std::size_t*, std::size_t*) { std::abort(); }
 
-// The functions that C10_CUDA_CHECK calls, whose declarations have another visibility. The names are
-// those of each version of PyTorch, so that its declarations do not matter.
+// The functions that C10_CUDA_CHECK calls, whose declarations have another visibility. The names
+// are those of each version of PyTorch, so that its declarations do not matter.
 
 /// c10::cuda::c10_cuda_check_implementation() up to PyTorch 2.14.
 [[gnu::visibility("hidden")]] void _ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jb(
@@ -19,8 +19,10 @@ extern "C" {
 
 /// The same from PyTorch 2.15 on, with a CUDAErrorLogCapture.
 [[gnu::visibility("hidden")]] void
-_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jbPNS0_19CUDAErrorLogCaptureE(
-    int, const char*, const char*, unsigned, bool, void*) {
+_ZN3c104cuda29c10_cuda_check_implementationEiPKcS2_jbPNS0_19CUDAErrorLogCaptureE(int, const char*,
+                                                                                 const char*,
+                                                                                 unsigned, bool,
+                                                                                 void*) {
   std::abort();
 }
 
