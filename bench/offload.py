@@ -18,7 +18,7 @@ MODELS = {"resnet50": ("--batch", 16),
           "gpt": ("--batch", 2, "--layers", 12, "--width", 512),
           "unet": ("--batch", 4)}
 SHARES = (60, 40, 25)
-WAYS = {"rerun": ("search",), "move": ("offload",), "both": ()}
+WAYS = {"rerun": ("--strategy", "search"), "move": ("--strategy", "offload"), "both": ()}
 COLUMNS = ("model", "share", "budget_bytes", "way", "measured_bytes", "moved_bytes", "waited",
            "predicted", "measured")
 
@@ -34,10 +34,9 @@ def ways_within(model, budget, disk, rounds, steps, limit):
     for _ in range(rounds):
         keep_all += run(model, steps)["seconds_of_steps"][1:]
         for way, strategy in WAYS.items():
-            options = ["--budget", budget, "--disk", disk, "--time-limit", limit]
             try:
-                results[way] = run(model, steps, *options,
-                                   *(("--strategy", *strategy) if strategy else ()))
+                results[way] = run(model, steps, "--budget", budget, "--disk", disk,
+                                   "--time-limit", limit, *strategy)
                 seconds.setdefault(way, []).extend(results[way]["seconds_of_steps"][1:])
             except Failed as failed:
                 results[way] = failed

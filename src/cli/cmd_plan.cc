@@ -105,7 +105,18 @@ planner::Planned imported(const Graph& graph, Bytes budget, const std::string& f
   return planner::plan_of(graph, executions, "imported", budget);
 }
 
-planner::Planned searched(const Graph& graph, const PlanArguments& arguments, Bytes budget,
+/// Checked before anything is read. With slower memory, the default one is asked, for some ways.
+const strategy::Strategy& strategy_for(const PlanArguments& arguments,
+                                       const planner::PlanningOptions& planning) {
+  if (arguments.slower.bandwidth.empty()) {
+    return strategy::find_strategy_or_default(planning.strategy);
+  }
+  static_cast<void>(offload::ways_of(planning.strategy));
+  return strategy::default_strategy();
+}
+
+planner::Planned searched(const Graph& graph, const strategy::Strategy& strategy,
+                          const PlanArguments& arguments, Bytes budget,
                           const planner::PlanningOptions& planning) {
   Progress progress;
   Control control(planning.seconds, progress.messages());
@@ -113,7 +124,6 @@ planner::Planned searched(const Graph& graph, const PlanArguments& arguments, By
     const offload::Ways ways = offload::ways_of(planning.strategy);
     return offload::plan_with(graph, budget, *slower, ways, control);
   }
-  const strategy::Strategy& strategy = strategy::find_strategy_or_default(planning.strategy);
   return planner::plan_within(graph, strategy, budget, planning.strategy_options, control);
 }
 
@@ -149,6 +159,7 @@ planner::MoreBudget with_more(const Graph& graph, const planner::Planned& planne
 int plan(const PlanArguments& arguments) {
   planner::PlanningOptions planning;
   apply(arguments.planning, planning);
+  const strategy::Strategy& strategy = strategy_for(arguments, planning);
   planning.budget = parse_budget(arguments.budget);
   require_other_files(
       {arguments.graph, arguments.solution},
@@ -162,7 +173,7 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.model.empty()) return export_model(graph, budget, arguments);
   const bool import = !arguments.solution.empty();
   const planner::Planned planned = import ? imported(graph, budget, arguments.solution)
-                                          : searched(graph, arguments, budget, planning);
+                                          : searched(graph, strategy, arguments, budget, planning);
   if (!planned.plan && Control::stop_requested()) {
     throw StoppedError("stopped before a plan was found.");
   }
@@ -172,8 +183,7 @@ int plan(const PlanArguments& arguments) {
   if (!arguments.picture.empty()) draw_memory(graph, planned, arguments.picture);
   planner::MoreBudget more;  // of plans that move values, nothing is known
   if (arguments.slower.bandwidth.empty()) {
-    more = with_more(graph, planned, arguments,
-                     strategy::find_strategy_or_default(planning.strategy), planning);
+    more = with_more(graph, planned, arguments, strategy, planning);
   }
   if (arguments.json) {
     nlohmann::json document = to_json(planned, planned.plan->strategy);

@@ -91,7 +91,7 @@ class Search {
     for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
       const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
       if (!plan) return;
-      const std::vector<double> waited = waits(graph_, *plan);
+      const std::vector<double> waited = replay(graph_, *plan).waited;
       for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
         if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
       }
@@ -109,21 +109,13 @@ class Search {
     if (!found.plan) return std::nullopt;
     Bytes peak = budget_;
     for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
-      Plan plan = planner::with_addresses(graph_, best_schedule(loads, *found.plan, peak), budget_);
+      Plan plan = planner::with_addresses(
+          graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries), budget_);
       const Bytes excess = plan.layout->arena_bytes - budget_;
       if (excess <= 0) return plan;  // and so is its peak, which is no higher
       peak = std::max(plan.peak_bytes, peak) - excess;
     }
     return std::nullopt;
-  }
-
-  Plan best_schedule(const LoadGraph& loads, const Plan& plan, Bytes peak) const {
-    std::optional<Plan> best;
-    for (double hurry : kHurries) {
-      Plan one = schedule(graph_, loads, plan, slower_.lanes, peak, hurry);
-      if (!best || one.cost < best->cost) best = std::move(one);
-    }
-    return std::move(*best);
   }
 
   Bytes budget_of(double room) const {

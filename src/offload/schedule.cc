@@ -1,6 +1,7 @@
 #include "offload/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "packing/packing.h"
@@ -118,11 +119,11 @@ class Steps {
 /// Follows the steps and the lanes in time.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, std::vector<Step> steps, const Lanes& lanes, Bytes budget,
+  Scheduler(const Graph& graph, std::span<const Step> steps, const Lanes& lanes, Bytes budget,
             double hurry)
       : graph_(graph),
         hurry_(hurry),
-        steps_(std::move(steps)),
+        steps_(steps),
         lanes_(lanes),
         clock_(lanes),
         budget_(budget),
@@ -144,6 +145,9 @@ class Scheduler {
     for (TensorId id : std::exchange(leaving_, {})) finish_leaving(id);
     return std::move(actions_);
   }
+
+  /// When the last action ended.
+  double now() const { return clock_.now(); }
 
  private:
   /// Of a storage that moves.
@@ -257,7 +261,7 @@ class Scheduler {
 
   bool is_due(std::size_t at_step, TensorId storage) const {
     const double left = steps_[at_step].ready - steps_[next_].ready;
-    const double backlog = std::max(0.0, in_free_ - clock_.now());
+    const double backlog = std::max(0.0, clock_.in_free() - clock_.now());
     return left <= hurry_ * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
   }
 
@@ -284,7 +288,7 @@ class Scheduler {
     State& state = state_[storage];
     push(Verb::prefetch, storage);
     state.under_way = state.arriving = true;
-    state.end = in_free_ = clock_.start_in(graph_.tensor(storage).bytes);
+    state.end = clock_.start_in(graph_.tensor(storage).bytes);
   }
 
   void load(const Step& step) {
@@ -319,7 +323,7 @@ class Scheduler {
 
   const Graph& graph_;
   const double hurry_;
-  std::vector<Step> steps_;
+  std::span<const Step> steps_;
   const Lanes lanes_;
   LaneClock clock_;
   const Bytes budget_;
@@ -329,7 +333,6 @@ class Scheduler {
   std::size_t next_ = 0, next_load_ = 0;
   std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended
   Bytes extra_ = 0;                ///< in use beside the memory of the steps
-  double in_free_ = 0;
   std::vector<Action> actions_;
 };
 
@@ -340,7 +343,7 @@ std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& pla
   std::vector<packing::Buffer> lives;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
-    if (action.verb == Verb::run || action.verb == Verb::free) continue;
+    if (!moves_values(action.verb)) continue;
     const TensorId storage = graph.storage(action.index);
     const auto now = static_cast<std::int32_t>(i);
     if (index[storage] == kNone) {
@@ -354,26 +357,6 @@ std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& pla
 }
 
 }  // namespace
-
-std::vector<double> waits(const Graph& graph, const Plan& plan) {
-  std::vector<double> waited(graph.tensors().size());
-  std::vector<double> ends(graph.tensors().size());
-  LaneClock clock(plan.slower ? plan.slower->lanes : Lanes{});
-  for (const Action& action : plan.actions) {
-    if (action.verb == Verb::run) {
-      clock.run(graph.op(action.index).cost);
-      continue;
-    }
-    const TensorId storage = graph.storage(action.index);
-    const Bytes bytes = graph.tensor(storage).bytes;
-    if (action.verb == Verb::offload) ends[storage] = clock.start_out(bytes);
-    if (action.verb == Verb::prefetch) ends[storage] = clock.start_in(bytes);
-    if (action.verb != Verb::wait) continue;
-    waited[storage] += std::max(0.0, ends[storage] - clock.now());
-    clock.wait_until(ends[storage]);
-  }
-  return waited;
-}
 
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
   SlowerMemory slower{.lanes = lanes, .copies = {}, .bytes = 0};
@@ -392,12 +375,22 @@ Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
 }
 
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget, double hurry) {
+              Bytes budget, std::span<const double> hurries) {
+  const std::vector<Step> steps =
+      Steps(graph, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan))).take();
+  std::vector<Action> best;
+  double best_end = std::numeric_limits<double>::infinity();
+  for (double hurry : hurries) {
+    Scheduler scheduler(graph, steps, lanes, budget, hurry);
+    std::vector<Action> actions = scheduler.run();
+    if (scheduler.now() >= best_end) continue;
+    best_end = scheduler.now();
+    best = std::move(actions);
+  }
   Plan scheduled;
   scheduled.graph = graph.name();
   scheduled.strategy = plan.strategy;
-  Steps steps(graph, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan)));
-  scheduled.actions = Scheduler(graph, steps.take(), lanes, budget, hurry).run();
+  scheduled.actions = std::move(best);
   return with_copies(graph, std::move(scheduled), lanes);
 }
 

@@ -1,24 +1,24 @@
 #pragma once
 
+#include <span>
+
 #include "offload/loads.h"
 #include "plan/plan.h"
+#include "slower/aligned_memory.h"
 
 namespace lowtide::offload {
 
-/// Of slower memory: sectors and pages are no larger, so copies need no buffers between.
-inline constexpr Bytes kCopyAlignment = 4096;
+/// Of copies in slower memory, so that no two share a page of a file.
+inline constexpr Bytes kCopyAlignment = slower::kPage;
 
 /// Turns a plan for a graph with loads into one for the graph itself, in which copies go on beside
 /// ops: a value leaves as soon as it is made, if it is loaded later; its memory is freed when its
 /// copy has ended; a load begins `hurry` times earlier than it must for its lane to be in time, if
 /// memory allows, and no load is done of a value that is still there. Memory stays within `budget`,
 /// if it does so where each copy ends at once. The result has lanes and addresses in slower memory,
-/// and none in the arena.
+/// and none in the arena. Of several hurries, the first whose plan ends first counts.
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget, double hurry);
-
-/// By storage: the time that the plan spends in waits for its copies.
-std::vector<double> waits(const Graph& graph, const Plan& plan);
+              Bytes budget, std::span<const double> hurries);
 
 /// Gives every storage that the plan offloads its place in slower memory, and prices the plan.
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes);

@@ -305,10 +305,8 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
 
 /// Plans without copies are written so that earlier programs read them.
 int version_of(const Plan& plan) {
-  const bool copies = std::ranges::any_of(plan.actions, [](const Action& action) {
-    return action.verb != Verb::run && action.verb != Verb::free;
-  });
-  return copies || plan.slower ? 2 : 1;
+  const bool moves = std::ranges::any_of(plan.actions, moves_values, &Action::verb);
+  return moves || plan.slower ? 2 : 1;
 }
 
 void add_slower_memory(Json& header, const SlowerMemory& slower) {

@@ -33,6 +33,8 @@ class LaneClock {
   double start_in(Bytes bytes) {
     return start(lanes_.in.time(bytes), lanes_.shared ? out_free_ : in_free_);
   }
+  /// When the lane in has ended all its copies so far.
+  double in_free() const { return lanes_.shared ? out_free_ : in_free_; }
   void wait_until(double time) {
     if (time > now_) now_ = time;
   }

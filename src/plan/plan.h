@@ -18,6 +18,9 @@ enum class Verb : std::uint8_t {
   wait       ///< until the copy of that storage that is under way has ended
 };
 
+/// Whether it starts a copy to or from slower memory, or waits for one.
+constexpr bool moves_values(Verb verb) { return verb != Verb::run && verb != Verb::free; }
+
 /// One step of a plan. Times in this project are indices of actions; intervals are half-open.
 struct Action {
   Verb verb = Verb::run;

@@ -28,6 +28,7 @@ class Machine {
       live_[id] = graph.tensor(id).alias_of == kNone && graph.is_resident(id);
     }
     result_.peak_bytes = now_bytes_;
+    result_.waited.resize(graph.tensors().size());
   }
 
   void act(const Action& action) {
@@ -138,7 +139,9 @@ class Machine {
 
   void wait(TensorId storage) {
     require(copied_at_[storage] != kNoCopy, "no copy of the tensor is under way");
-    clock_.wait_until(std::exchange(copied_at_[storage], kNoCopy));
+    const double end = std::exchange(copied_at_[storage], kNoCopy);
+    result_.waited[storage] += std::max(0.0, end - clock_.now());
+    clock_.wait_until(end);
     arriving_.erase(storage);
   }
 

@@ -19,6 +19,7 @@ struct Replay {
   /// first.
   std::vector<TensorId> live_at_peak;
   Bytes workspace_at_peak = 0;
+  std::vector<double> waited;  ///< by storage: the time of the waits for its copies
 };
 
 /// Replays a plan. Throws InputError at an impossible action (plan/verify.h checks every rule and

@@ -16,8 +16,7 @@ namespace lowtide::runtime {
 namespace {
 
 void check_slower_memory(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
-  const auto moves = [](const Action& a) { return a.verb != Verb::run && a.verb != Verb::free; };
-  const auto first = std::ranges::find_if(plan.actions, moves);
+  const auto first = std::ranges::find_if(plan.actions, moves_values, &Action::verb);
   if (first == plan.actions.end()) return;
   const std::string& name = graph.tensor(first->index).name;
   if (options.memory == ExecutorOptions::Memory::pool) {

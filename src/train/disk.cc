@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "slower/file_store.h"
 #include "slower/measure.h"
+#include "slower/reserved_file.h"
 
 namespace lowtide::train {
 namespace {
@@ -41,6 +42,10 @@ offload::Slower measured_disk(const std::filesystem::path& folder, std::optional
 }
 
 Bytes disk_buffer_bytes() { return 2 * kFile.threads_per_lane * kFile.request_bytes; }
+
+void require_disk(const std::filesystem::path& folder) {
+  static_cast<void>(slower::reserve_file(folder, 1));
+}
 
 std::unique_ptr<slower::Store> open_disk(const std::filesystem::path& folder, Bytes bytes) {
   return std::make_unique<slower::FileStore>(folder, bytes, kFile);

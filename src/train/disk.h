@@ -19,6 +19,9 @@ offload::Slower measured_disk(const std::filesystem::path& folder, std::optional
 /// Host memory that the file's copies go through.
 Bytes disk_buffer_bytes();
 
+/// Throws InputError when the folder cannot be used.
+void require_disk(const std::filesystem::path& folder);
+
 /// A file of so many bytes in the folder. Throws Error when there is no room for it.
 std::unique_ptr<slower::Store> open_disk(const std::filesystem::path& folder, Bytes bytes);
 

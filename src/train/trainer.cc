@@ -39,7 +39,7 @@ void require_can_write_results(const TrainOptions& options) {
        {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
     require_can_write(file);
   }
-  if (!options.memory.disk.empty()) static_cast<void>(open_disk(options.memory.disk, 1));
+  if (!options.memory.disk.empty()) require_disk(options.memory.disk);
 }
 
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {

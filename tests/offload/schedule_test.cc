@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "layout/layout.h"
@@ -132,7 +134,7 @@ TEST(ScheduleProperty, WaitsAreWhatThePlanTakesBesideItsOps) {
     const Drawn drawn = draw(seed, moves.instant().peak_bytes);
     const Plan plan = moves.scheduled(drawn.lanes, drawn.budget, drawn.hurry);
     double waited = 0;
-    for (double one : waits(moves.graph, plan)) waited += one;
+    for (double one : replay(moves.graph, plan).waited) waited += one;
     EXPECT_NEAR(plan.cost, cost_of_ops(moves.graph, plan) + waited, 1e-9 * plan.cost);
   }
 }
@@ -149,9 +151,9 @@ TEST(ScheduleProperty, PlansOfTheDefaultStrategyBecomeValidPlansThatMove) {
     const planner::Planned found = planner::plan_within(
         loads.graph, strategy::default_strategy(), testing::share_of_peak(graph, 0.8), {}, control);
     if (!found.plan) continue;
-    const Plan instant = schedule(graph, loads, *found.plan, {}, 0, 1);
+    const Plan instant = schedule(graph, loads, *found.plan, {}, 0, std::array{1.0});
     const Drawn drawn = draw(seed, instant.peak_bytes);
-    Plan plan = schedule(graph, loads, *found.plan, drawn.lanes, drawn.budget, drawn.hurry);
+    Plan plan = schedule(graph, loads, *found.plan, drawn.lanes, drawn.budget, std::span(&drawn.hurry, 1));
     EXPECT_LE(plan.peak_bytes, drawn.budget);
     plan.layout = layout::assign_addresses(graph, plan);
     const auto violation = verify(graph, plan);

@@ -31,9 +31,10 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
           "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
-    if node.target.namespace not in PURE_LIBRARIES or node.target in _CHECKS:
+    if node.target.namespace not in PURE_LIBRARIES:
         op["recomputable"] = False
     if node.target in _CHECKS:
+        op["recomputable"] = False
         document.add_op(op, node)
         return
     results = _wanted_results(node)
