@@ -255,8 +255,8 @@ def test_a_run_keeps_its_checkpoint(lowtide, checkpoint, option):
 
 
 def test_plans_of_a_frontier_spare_their_graph(lowtide, graph):
-    points = lowtide("frontier", graph, "--points", "2", "--time-limit", "2", "--json").json["points"]
-    own = lowtide.folder / f"{points[0]['budget_bytes']}.json"
+    found = lowtide("frontier", graph, "--points", "2", "--time-limit", "2", "--json").json
+    own = lowtide.folder / f"{found['points'][0]['budget_bytes']}.json"
     shutil.copy(graph, own)
     lowtide("frontier", own, "--points", "2", "--time-limit", "2", "--plans",
             lowtide.folder).fails(2, "written over")
