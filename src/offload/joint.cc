@@ -216,6 +216,12 @@ class Search {
   Planned best_;
 };
 
+Lane lane_of(const slower::Speed& speed) {
+  constexpr double kMicroseconds = 1e6;
+  return {speed.latency_seconds * kMicroseconds,
+          speed.bytes_per_second > 0 ? kMicroseconds / speed.bytes_per_second : 0};
+}
+
 /// Everything kept: the answer where it fits.
 Planned all_kept(const Graph& graph, Bytes budget) {
   std::vector<OpId> order(graph.ops().size());
@@ -240,6 +246,10 @@ Ways ways_of(std::string_view strategy) {
   throw InputError(fmt::format("the strategy {} does not know of slower memory; name search, which "
                                "only reruns, offload, which only moves, or none for both",
                                strategy));
+}
+
+Lanes lanes_of(const slower::LaneSpeed& speed) {
+  return {lane_of(speed.out), lane_of(speed.in), speed.shared};
 }
 
 std::string describe(const Lanes& lanes) {

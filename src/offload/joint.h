@@ -6,6 +6,7 @@
 
 #include "plan/lanes.h"
 #include "planner/planner.h"
+#include "slower/speed.h"
 
 namespace lowtide::offload {
 
@@ -25,6 +26,9 @@ struct Slower {
   Lanes lanes;
   std::optional<Bytes> bytes;  ///< none: no limit
 };
+
+/// As measured, for a graph whose costs are in microseconds.
+Lanes lanes_of(const slower::LaneSpeed& speed);
 
 /// For a graph whose costs are in microseconds: "1.8 GB/s out, 1.2 GB/s in".
 std::string describe(const Lanes& lanes);

@@ -39,9 +39,6 @@ ArenaRunner::ArenaRunner(const Graph& graph, const Plan& plan, const device::Com
       present_state_(static_cast<std::size_t>(device_.generator_state_bytes())),
       mover_(slower) {
   require_alignment(graph, device);
-  if (slower == nullptr && !program_->moves.empty()) {
-    throw InputError("the plan moves values to slower memory, and there is none; plan without it");
-  }
 }
 
 void ArenaRunner::move_to(const SectionAddresses& block) {
@@ -53,7 +50,7 @@ void ArenaRunner::move_to(const SectionAddresses& block) {
 void ArenaRunner::begin() {
   source_.reset();
   outside_.clear();
-  mover_.await_all();  // of a step that failed
+  await_moves();  // of a step that failed
   next_move_ = 0;
   highest_move_ = 0;
   moved_before_ = mover_.counters();
@@ -77,13 +74,19 @@ void ArenaRunner::submit(std::size_t from, std::size_t to, const ResultListener&
       listener(run.action, output.tensor, *output.value);
     }
   }
-  if (to == program_->runs.size()) move_before(to, report);
+  if (to == program_->boundary) move_until(program_->moves_before_boundary, report);
+  if (to == program_->runs.size()) move_until(program_->moves.size(), report);
 }
 
 /// Copies and waits that the plan has right before the run.
 void ArenaRunner::move_before(std::size_t run, StepReport& report) {
+  const auto later = std::ranges::upper_bound(program_->moves, run, {}, &Program::Move::before);
+  move_until(static_cast<std::size_t>(later - program_->moves.begin()), report);
+}
+
+void ArenaRunner::move_until(std::size_t end, StepReport& report) {
   const std::vector<Program::Move>& moves = program_->moves;
-  for (; next_move_ < moves.size() && moves[next_move_].before <= run; ++next_move_) {
+  for (; next_move_ < end; ++next_move_) {
     const Stopwatch watch;
     perform(moves[next_move_]);
     if (report.action_seconds.empty()) continue;
@@ -118,10 +121,7 @@ void ArenaRunner::finish(StepReport& report) const {
   report.outside_bytes = outside_.peak_bytes();
   report.measured_peak_bytes =
       std::max({source_.highest(), map_.arena, highest_move_}) - map_.lead + report.outside_bytes;
-  const slower::Counters moved = mover_.counters();
-  report.bytes_out = moved.bytes_out - moved_before_.bytes_out;
-  report.bytes_in = moved.bytes_in - moved_before_.bytes_in;
-  report.wait_seconds = moved.wait_seconds - moved_before_.wait_seconds;
+  report.moved = mover_.counters() - moved_before_;
   report.allocations = source_.requests() + outside_.count();
 }
 

@@ -25,7 +25,7 @@ class ArenaRunner {
     bool from_system = false;  ///< when that is full: use the system, or stop
   };
 
-  /// Graph, device and slower memory must outlive the runner. `block` has map.end bytes of the
+  /// Graph, device and slower memory (mover.h: require_slower_memory) must outlive the runner. `block` has map.end bytes of the
   /// device, which must be allocated while it runs.
   ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
               BlockMap map, SectionAddresses block, Beyond beyond, slower::Store* slower = nullptr);
@@ -45,6 +45,8 @@ class ArenaRunner {
               Effects effects = Effects::happen);
   /// Of those runs, executes again the ones that make views of the caller's tensors.
   void make_outside_views(std::size_t from, std::size_t to, StepReport& report);
+  /// Ends the copies that are under way, so that the block may be released or used otherwise.
+  void await_moves() noexcept { mover_.await_all(); }
   /// Writes the statistics of the runs since begin().
   void finish(StepReport& report) const;
   /// Releases the caller's tensors and their views.
@@ -60,6 +62,7 @@ class ArenaRunner {
 
  private:
   void move_before(std::size_t run, StepReport& report);
+  void move_until(std::size_t end, StepReport& report);
   void perform(const Program::Move& move);
   static bool has_its_views(const Program::Run& run);
   void execute(const Program::Run& run, StepReport& report, Effects effects);

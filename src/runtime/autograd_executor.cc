@@ -124,17 +124,20 @@ const c10::DispatchKeySet kLeftOut =
 }  // namespace
 
 struct AutogradExecutor::Impl {
-  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device, Launch launch)
+  Impl(const Graph& graph, const Plan& plan, const device::ComputeDevice& device, Launch launch,
+       std::unique_ptr<slower::Store> store)
       : graph(graph),
         plan(plan),
         device(device),
         boundary(boundary_of(graph)),
+        store(std::move(store)),
         residents(storages(graph, Kind::resident)),
         map(map_arena(graph, plan, GeneratorStates::of(device),
                       launch == Launch::as_one ? Places::fixed : Places::none)),
         sections(map, device) {
+    require_slower_memory(graph, plan, device, this->store.get());
     if (launch == Launch::one_by_one) return;
-    check_recordable(graph, map, device);
+    check_recordable(graph, plan, map, device);
     side.emplace(device.torch_device());
   }
 
@@ -143,6 +146,7 @@ struct AutogradExecutor::Impl {
   void part_with_results();
   void find_held_results();
   void begin(std::span<const at::Tensor> given);
+  void await_moves() const noexcept;
   void put(TensorId id, const at::Tensor& tensor);
   const at::Tensor& result(TensorId id) const;
   at::Tensor hand_out(TensorId id) const;
@@ -163,6 +167,7 @@ struct AutogradExecutor::Impl {
   const Plan& plan;
   const device::ComputeDevice& device;
   OpId boundary;
+  std::unique_ptr<slower::Store> store;  ///< null where nothing moves
   std::vector<TensorId> residents;
   BlockMap map;
   Sections sections;
@@ -185,7 +190,7 @@ void AutogradExecutor::Impl::take_block() {
   }
   if (runner != nullptr) return runner->move_to(block);
   runner = std::make_unique<ArenaRunner>(graph, plan, device, map, block,
-                                         ArenaRunner::Beyond{.from_system = true});
+                                         ArenaRunner::Beyond{.from_system = true}, store.get());
 }
 
 /// Allocates the section that replaces the dropped results.
@@ -225,8 +230,14 @@ void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   }
 }
 
+/// Before something of the block is released or used otherwise.
+void AutogradExecutor::Impl::await_moves() const noexcept {
+  if (runner != nullptr) runner->await_moves();
+}
+
 /// Begins a step with these residents.
 void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
+  await_moves();
   sections.give_back_late();
   take_block();
   report = {};
@@ -332,8 +343,9 @@ std::vector<at::Tensor> AutogradExecutor::Impl::hand_out_gradients(
 }
 
 AutogradExecutor::AutogradExecutor(const Graph& graph, const Plan& plan,
-                                   const device::ComputeDevice& device, Launch launch)
-    : impl_(std::make_unique<Impl>(graph, plan, device, launch)) {}
+                                   const device::ComputeDevice& device, Launch launch,
+                                   std::unique_ptr<slower::Store> slower)
+    : impl_(std::make_unique<Impl>(graph, plan, device, launch, std::move(slower))) {}
 
 AutogradExecutor::~AutogradExecutor() = default;
 
@@ -447,6 +459,7 @@ bool AutogradExecutor::is_pending(const at::Tensor& ticket) const {
 
 void AutogradExecutor::discard() {
   if (pending_pass() == 0) return;
+  impl_->await_moves();
   impl_->pass->open = false;
   impl_->runner->forget_outside();
 }
@@ -463,7 +476,9 @@ void AutogradExecutor::release() {
 }
 
 void AutogradExecutor::release_unused() {
-  if (pending_pass() == 0) impl_->sections.give_back_unused();
+  if (pending_pass() != 0) return;
+  impl_->await_moves();
+  impl_->sections.give_back_unused();
 }
 
 Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
@@ -473,6 +488,8 @@ Bytes AutogradExecutor::held_bytes() const { return impl_->sections.held_bytes()
 Bytes AutogradExecutor::used_bytes() const {
   return impl_->report.measured_peak_bytes - impl_->report.outside_bytes;
 }
+
+const slower::Counters& AutogradExecutor::moved() const { return impl_->report.moved; }
 
 const std::vector<std::string>& AutogradExecutor::overruns() const {
   return impl_->report.overruns;

@@ -10,6 +10,7 @@
 
 #include "device/device.h"
 #include "plan/plan.h"
+#include "slower/store.h"
 
 namespace lowtide::runtime {
 
@@ -30,6 +31,10 @@ namespace lowtide::runtime {
 /// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents
 /// suffice to run it again: so a pending pass may be dropped, or used more than once.
 ///
+/// Values that the plan moves go to the store and come back while ops run, also while the caller's
+/// code runs between the halves. A copy that fails is an Error of the half that waits for it, and
+/// names the value; a later step begins anew.
+///
 /// With Launch::as_one, each half is recorded in its second run and submitted as one from then on
 /// (device/graph.h). What the caller has at other addresses in each step is copied to and from
 /// fixed places in the block: inputs, gradients of results, and results, which get their own memory
@@ -44,11 +49,13 @@ class AutogradExecutor {
   /// `graph` must be executable and profiled, `plan` verified and laid out; both, and the device,
   /// must outlive the executor. Throws InputError when the graph has no boundary or an op cannot
   /// run as planned; with Launch::as_one also when the device cannot record, when results are
-  /// counted as dropped, and when the plan runs a random op again, for which the generator's state
-  /// would have to be set within a recording.
+  /// counted as dropped, when the plan moves values, and when it runs a random op again, for which
+  /// the generator's state would have to be set within a recording. `slower`: for plans that move
+  /// values, where to; throws as require_slower_memory() (mover.h).
   AutogradExecutor(const Graph& graph, const Plan& plan,
                    const device::ComputeDevice& device = device::cpu_device(),
-                   Launch launch = Launch::one_by_one);
+                   Launch launch = Launch::one_by_one,
+                   std::unique_ptr<slower::Store> slower = nullptr);
   ~AutogradExecutor();
   AutogradExecutor(const AutogradExecutor&) = delete;
   AutogradExecutor& operator=(const AutogradExecutor&) = delete;
@@ -115,6 +122,8 @@ class AutogradExecutor {
   /// Of the last step: the highest byte of the block in use. Other memory of ops, including results
   /// for the caller, comes from the framework and is counted in device/allocation.h.
   Bytes used_bytes() const;
+  /// Of the last step: what moved to slower memory and back, and what was waited for that.
+  const slower::Counters& moved() const;
   /// One line for each op of the last step that requested more than profiled.
   const std::vector<std::string>& overruns() const;
 

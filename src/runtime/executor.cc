@@ -11,30 +11,18 @@
 #include "layout/layout.h"
 #include "runtime/initialize.h"
 #include "runtime/memory_mode.h"
+#include "runtime/mover.h"
 
 namespace lowtide::runtime {
 namespace {
 
-void check_slower_memory(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
-  const auto first = std::ranges::find_if(plan.actions, moves_values, &Action::verb);
-  if (first == plan.actions.end()) return;
-  const std::string& name = graph.tensor(first->index).name;
-  if (options.memory == ExecutorOptions::Memory::pool) {
-    throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which the memory pool "
-                                 "does not do; run it in the arena",
-                                 name));
-  }
-  if (!options.device->is_host_memory()) {
-    throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which is done on the CPU "
-                                 "alone so far; plan for {} without it",
-                                 name, options.device->torch_device().str()));
-  }
-  const Bytes needed = plan.slower ? plan.slower->bytes : 0;
-  if (plan.slower && options.slower != nullptr && options.slower->bytes() >= needed) return;
-  throw InputError(fmt::format("the plan moves \"{}\" to slower memory of {} bytes, and the "
-                               "executor has {}; give it so many",
-                               name, needed,
-                               options.slower == nullptr ? 0 : options.slower->bytes()));
+/// The pool moves no values.
+void check_pool(const Graph& graph, const Plan& plan) {
+  const TensorId moved = first_moved(plan);
+  if (moved == kNone) return;
+  throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which the memory pool "
+                               "does not do; run it in the arena",
+                               graph.tensor(moved).name));
 }
 
 void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options) {
@@ -47,7 +35,8 @@ void check(const Graph& graph, const Plan& plan, const ExecutorOptions& options)
                                  "between which the caller's code runs; run it from PyTorch",
                                  graph.name()));
   }
-  check_slower_memory(graph, plan, options);
+  if (options.memory == ExecutorOptions::Memory::pool) check_pool(graph, plan);
+  require_slower_memory(graph, plan, *options.device, options.slower);
   const bool addressed = plan.layout && plan.layout->placements.size() == plan.actions.size();
   if (options.memory == ExecutorOptions::Memory::arena && !addressed) {
     throw InputError("the plan has no addresses; lay it out first, or run it with the memory pool");

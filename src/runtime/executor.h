@@ -20,9 +20,7 @@ struct StepReport {
   Bytes measured_peak_bytes = 0;      ///< highest byte in use, residents and reserve included
   std::int64_t allocations = 0;       ///< requests of ops, all served inside the arena
   Bytes outside_bytes = 0;            ///< peak of other memory from the framework's allocator: 0
-  Bytes bytes_out = 0;                ///< that moved to slower memory
-  Bytes bytes_in = 0;                 ///< that came back
-  double wait_seconds = 0;            ///< that ops waited for these
+  slower::Counters moved;             ///< to slower memory and back
   std::vector<std::string> overruns;  ///< one line per op that requested more than profiled
   /// Per action. Arena: only the first step makes views; later they cost nothing.
   std::vector<double> action_seconds;

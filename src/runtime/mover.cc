@@ -1,9 +1,36 @@
 #include "runtime/mover.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <exception>
 #include <span>
 
+#include "base/error.h"
+
 namespace lowtide::runtime {
+
+TensorId first_moved(const Plan& plan) {
+  const auto first = std::ranges::find_if(plan.actions, moves_values, &Action::verb);
+  return first == plan.actions.end() ? kNone : first->index;
+}
+
+void require_slower_memory(const Graph& graph, const Plan& plan,
+                           const device::ComputeDevice& device, const slower::Store* store) {
+  const TensorId moved = first_moved(plan);
+  if (moved == kNone) return;
+  const std::string& name = graph.tensor(moved).name;
+  const Bytes needed = plan.slower ? plan.slower->bytes : 0;
+  if (!plan.slower || store == nullptr || store->bytes() < needed) {
+    throw InputError(fmt::format("the plan moves \"{}\" to slower memory of {} bytes, and the "
+                                 "executor has {}; give it so many",
+                                 name, needed, store == nullptr ? 0 : store->bytes()));
+  }
+  if (store->serves_host_memory() == device.is_host_memory()) return;
+  throw InputError(fmt::format("the plan moves \"{}\", and the slower memory cannot copy from and to "
+                               "memory of {}; give the executor one that can",
+                               name, device.torch_device().str()));
+}
 
 void Mover::out(TensorId storage, const std::byte* data, Bytes bytes, Bytes offset,
                 const std::string& name) {

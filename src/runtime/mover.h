@@ -3,10 +3,19 @@
 #include <map>
 #include <string>
 
-#include "graph/graph.h"
+#include "device/device.h"
+#include "plan/plan.h"
 #include "slower/store.h"
 
 namespace lowtide::runtime {
+
+/// The storage that a plan moves first to slower memory; kNone where it moves nothing.
+TensorId first_moved(const Plan& plan);
+
+/// Throws InputError that names a value where the plan moves it and the store (null: none) is too
+/// small, or copies from and to other memory than the device's.
+void require_slower_memory(const Graph& graph, const Plan& plan,
+                           const device::ComputeDevice& device, const slower::Store* store);
 
 /// Copies values between a block and slower memory while ops run.
 class Mover {

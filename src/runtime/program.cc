@@ -112,6 +112,7 @@ class Compiler {
       program_->ends[at(storage)] = &program_->values.back();
       for (const Placement& placement : plan_.layout->placements[at(index)]) {
         offset_[at(storage)] = map_.arena + placement.offset;
+        require_free(graph_.tensor(storage).name, placement, offset_[at(storage)]);
       }
       live_bytes_ += graph_.tensor(storage).bytes;
     }
@@ -129,6 +130,7 @@ class Compiler {
   void cross(const Op& boundary) {
     crossed_ = true;
     program_->boundary = program_->runs.size();
+    program_->moves_before_boundary = program_->moves.size();
     for (TensorId in : boundary.inputs) {
       program_->handed[at(in)] = program_->ends[at(in)];
       add_result(graph_.storage(in));
@@ -226,7 +228,7 @@ class Compiler {
     Bytes workspace = 0;
     for (const Placement& placement : plan_.layout->placements[at(index)]) {
       const Bytes offset = map_.arena + placement.offset;
-      require_free(op, placement, offset);
+      require_free(op.name, placement, offset);
       (placement.workspace ? workspace : offset_[at(placement.index)]) = offset;
     }
     for (TensorId out : op.outputs) {
@@ -237,13 +239,13 @@ class Compiler {
   }
 
   /// Before the boundary only results may use their section; afterwards only values of the block.
-  void require_free(const Op& op, const Placement& placement, Bytes offset) const {
+  void require_free(const std::string& name, const Placement& placement, Bytes offset) const {
     const bool is_result = !placement.workspace && counted_[at(placement.index)];
     const bool is_late = map_.late_begin <= offset && offset < map_.late_end;
     if (is_result == is_late || (!is_result && crossed_)) return;
-    throw InputError(fmt::format("the layout has op \"{}\" write {} the place of results that the "
+    throw InputError(fmt::format("the layout has \"{}\" write {} the place of results that the "
                                  "caller drops; plan again",
-                                 op.name, is_result ? "a result outside" : "something into"));
+                                 name, is_result ? "a result outside" : "something into"));
   }
 
   void overwrite(const Op& op, int position) {
@@ -354,6 +356,11 @@ void Program::move(const BlockMap& map, const SectionAddresses& from, const Sect
     if (output.outside || from.at(output.offset) == to.at(output.offset)) continue;
     output.value->reset();
     if (output.base == nullptr) output.data = to.at(output.offset);
+  }
+  for (Move& move : moves) {
+    if (from.at(move.offset) == to.at(move.offset)) continue;
+    move.data = to.at(move.offset);
+    if (move.verb == Verb::prefetch) move.value->reset();
   }
 }
 

@@ -73,6 +73,7 @@ struct Program {
   std::vector<Run> runs;
   std::vector<Move> moves;          ///< in order
   std::size_t boundary = 0;         ///< number of runs before the graph's boundary, if any
+  std::size_t moves_before_boundary = 0;
   std::vector<at::Tensor> values;   ///< residents by tensor id, then results
   std::vector<Bytes> memory;        ///< bytes of live tensors after each action
   std::vector<at::Tensor*> ends;    ///< by tensor: its value after the last action, or null
@@ -99,7 +100,7 @@ struct Program {
 std::vector<std::unique_ptr<const Kernel>> bind_kernels(const Graph& graph, const Plan& plan,
                                                         c10::Device device);
 
-/// Resolves a verified plan of runs and frees with a layout to addresses in a block. Residents
+/// Resolves a verified plan with a layout to addresses in a block. Residents
 /// without a place in `map` and outputs of a boundary are outside: the caller assigns their tensors
 /// to the entries in `outside`. Foreign results (is_foreign()) and counted results
 /// (counted_results()) are outside too, new in each step, unless `map` has places for them. Throws

@@ -9,12 +9,17 @@
 
 namespace lowtide::runtime {
 
-void check_recordable(const Graph& graph, const BlockMap& map,
+void check_recordable(const Graph& graph, const Plan& plan, const BlockMap& map,
                       const device::ComputeDevice& device) {
   const std::string why = device::why_no_graphs(device.torch_device());
   if (!why.empty()) throw InputError(fmt::format("a step cannot be recorded: {}", why));
   if (map.late_begin < map.late_end) {
     throw InputError("a step whose results are counted as dropped cannot be recorded");
+  }
+  if (const TensorId moved = first_moved(plan); moved != kNone) {
+    throw InputError(fmt::format("the plan moves \"{}\" to slower memory, which a recording cannot "
+                                 "hold; plan without it",
+                                 graph.tensor(moved).name));
   }
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     if (map.generator_states[static_cast<std::size_t>(id)] < 0) continue;

@@ -14,9 +14,10 @@
 namespace lowtide::runtime {
 
 /// Throws InputError that says why, where the halves of a step cannot be recorded: the device
-/// cannot record, results are counted as dropped, or a random op runs again, for which the
-/// generator's state would have to be set within a recording.
-void check_recordable(const Graph& graph, const BlockMap& map, const device::ComputeDevice& device);
+/// cannot record, results are counted as dropped, values move to slower memory, or a random op runs
+/// again, for which the generator's state would have to be set within a recording.
+void check_recordable(const Graph& graph, const Plan& plan, const BlockMap& map,
+                      const device::ComputeDevice& device);
 
 /// A half of a step that is submitted as one.
 class RecordedHalf {

@@ -39,12 +39,9 @@ FileOptions checked(const FileOptions& options) {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-std::vector<AlignedMemory> buffers_for(const FileOptions& options) {
-  std::vector<AlignedMemory> buffers;
-  for (int worker = 0; worker < 2 * options.threads_per_lane; ++worker) {
-    buffers.push_back(aligned_memory(options.request_bytes));
-  }
-  return buffers;
+std::unique_ptr<Buffers> own_buffers(const FileOptions& options) {
+  if (options.buffers != nullptr) return nullptr;
+  return std::make_unique<Buffers>(2 * options.threads_per_lane, options.request_bytes);
 }
 
 }  // namespace
@@ -55,20 +52,18 @@ FileMedium::FileMedium(const std::filesystem::path& folder, Bytes bytes, const F
       request_bytes_(checked(options).request_bytes),
       calls_(*options.calls),
       file_(reserve_file(folder, bytes)),
-      buffers_(buffers_for(options)),
+      own_buffers_(own_buffers(options)),
+      buffers_(own_buffers_ ? *own_buffers_ : *options.buffers),
       is_direct_(turn_direct()) {}
-
-Bytes FileMedium::buffer_bytes() const {
-  return static_cast<Bytes>(buffers_.size()) * request_bytes_;
-}
 
 /// Tries a write, as some file systems take the flag and refuse the transfers.
 bool FileMedium::turn_direct() {
   const int flags = ::fcntl(file_.get(), F_GETFL);
   if (::fcntl(file_.get(), F_SETFL, flags | O_DIRECT) != 0) return false;
-  std::byte* const page = buffers_.front().get();
-  std::fill_n(page, kPage, std::byte{0});
-  if (calls_.pwrite(file_.get(), page, at(kPage), 0) >= 0 || errno != EINVAL) return true;
+  const Buffers::Lease buffer = buffers_.take();
+  const std::span<std::byte> page = buffer.first(kPage);
+  std::ranges::fill(page, std::byte{0});
+  if (calls_.pwrite(file_.get(), page.data(), page.size(), 0) >= 0 || errno != EINVAL) return true;
   ::fcntl(file_.get(), F_SETFL, flags);
   return false;
 }
@@ -82,15 +77,12 @@ bool FileMedium::is_aligned(const std::byte* data, Range range) const {
   return (std::bit_cast<std::uintptr_t>(data) & mask) == 0 && aligned(range) == range;
 }
 
-std::span<std::byte> FileMedium::buffer_for(Range range, const Worker& worker) {
-  return {buffers_[at(worker.number)].get(), at(range.bytes())};
-}
-
 void FileMedium::write(Block& block, std::span<const std::byte> data, const Worker& worker) {
   block.checksum = checksum(data);
   if (is_aligned(data.data(), block.range)) return write_all(block.range.begin, data, worker);
   const Range whole = aligned(block.range);
-  const std::span<std::byte> buffer = buffer_for(whole, worker);
+  const Buffers::Lease lease = buffers_.take();
+  const std::span<std::byte> buffer = lease.first(whole.bytes());
   read_shared_pages(block, whole, buffer, worker);
   std::ranges::copy(data, buffer.begin() + (block.range.begin - whole.begin));
   write_all(whole.begin, buffer, worker);
@@ -115,7 +107,8 @@ void FileMedium::read(const Block& block, Bytes offset, std::span<std::byte> int
     return verify(block, into, worker);
   }
   const Range whole = aligned(block.range);
-  const std::span<std::byte> buffer = buffer_for(whole, worker);
+  const Buffers::Lease lease = buffers_.take();
+  const std::span<std::byte> buffer = lease.first(whole.bytes());
   read_all(whole.begin, buffer, worker);
   verify(block, buffer.subspan(at(block.range.begin - whole.begin), at(block.range.bytes())),
          worker);

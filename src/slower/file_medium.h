@@ -1,10 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
-#include <vector>
 
 #include "base/descriptor.h"
-#include "slower/aligned_memory.h"
+#include "slower/buffers.h"
 #include "slower/file_store.h"
 #include "slower/medium.h"
 
@@ -18,7 +18,7 @@ class FileMedium final : public Medium {
 
   std::string name() const override { return name_; }
   Bytes bytes() const override { return bytes_; }
-  Bytes buffer_bytes() const override;
+  Bytes buffer_bytes() const override { return buffers_.bytes(); }
   Bytes alignment() const override { return is_direct_ ? kPage : 1; }
   Bytes largest_block() const override { return request_bytes_; }
   void write(Block& block, std::span<const std::byte> data, const Worker& worker) override;
@@ -29,7 +29,6 @@ class FileMedium final : public Medium {
   bool turn_direct();
   Range aligned(Range range) const;
   bool is_aligned(const std::byte* data, Range range) const;
-  std::span<std::byte> buffer_for(Range range, const Worker& worker);
   void read_shared_pages(const Block& block, Range whole, std::span<std::byte> buffer,
                          const Worker& worker);
   void write_all(Bytes offset, std::span<const std::byte> data, const Worker& worker);
@@ -48,7 +47,8 @@ class FileMedium final : public Medium {
   const Bytes request_bytes_;
   FileCalls& calls_;
   const Descriptor file_;
-  std::vector<AlignedMemory> buffers_;  // one for each worker
+  const std::unique_ptr<Buffers> own_buffers_;  // null where others share theirs
+  Buffers& buffers_;
   const bool is_direct_;
 };
 

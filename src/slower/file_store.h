@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/bytes.h"
+#include "slower/buffers.h"
 #include "slower/file_calls.h"
 #include "slower/lanes.h"
 
@@ -13,6 +14,9 @@ struct FileOptions {
   Bytes request_bytes = Bytes{4} << 20;
   int threads_per_lane = 4;                 ///< requests under way in each direction; from 1 to 16
   FileCalls* calls = &system_file_calls();  ///< must outlive the store
+  /// Shared with other stores; must outlive this one, in pieces of `request_bytes` at least. Null:
+  /// buffers of its own, one for each thread.
+  Buffers* buffers = nullptr;
 };
 
 /// Slower memory in a file on a disk.

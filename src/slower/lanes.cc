@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <stdexcept>
 #include <utility>
@@ -31,8 +30,7 @@ LaneStore::LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane)
     : medium_(std::move(medium)), blocks_(medium_->largest_block(), medium_->alignment()) {
   for (int worker = 0; worker < 2 * threads_per_lane; ++worker) {
     const Direction direction = worker < threads_per_lane ? Direction::out : Direction::in;
-    threads_.emplace_back(
-        [this, direction, worker](const std::stop_token& stop) { work(stop, direction, worker); });
+    threads_.emplace_back([this, direction](const std::stop_token& stop) { work(stop, direction); });
   }
 }
 
@@ -86,6 +84,7 @@ Ticket LaneStore::start(Transfer transfer) {
   transfer.touched = blocks_.aligned(range_of_blocks(transfer.blocks));
   const Ticket ticket{transfer.number};
   const Direction direction = transfer.direction;
+  if (lane(direction).empty()) busy_since_[index_of(direction)] = Clock::now();
   lane(direction).push_back(std::move(transfer));
   retire(direction);  // it may have nothing to copy
   changed_.notify_all();
@@ -93,13 +92,12 @@ Ticket LaneStore::start(Transfer transfer) {
 }
 
 void LaneStore::wait(Ticket ticket) {
-  using Clock = std::chrono::steady_clock;
   std::unique_lock lock(mutex_);
   require_given(ticket);
   if (!has_ended(ticket)) {
     const Clock::time_point begin = Clock::now();
     changed_.wait(lock, [&] { return has_ended(ticket); });
-    counters_.wait_seconds += std::chrono::duration<double>(Clock::now() - begin).count();
+    counters_.wait_seconds += seconds_since(begin);
   }
   const auto failure = failures_.find(ticket.number);
   if (failure != failures_.end()) throw Error(failure->second);
@@ -127,7 +125,7 @@ bool LaneStore::has_ended(Ticket ticket) const {
   });
 }
 
-void LaneStore::work(const std::stop_token& stop, Direction direction, int worker) {
+void LaneStore::work(const std::stop_token& stop, Direction direction) {
   std::unique_lock lock(mutex_);
   while (true) {
     Transfer* transfer = nullptr;
@@ -136,7 +134,7 @@ void LaneStore::work(const std::stop_token& stop, Direction direction, int worke
     Block& block = *transfer->blocks[transfer->begun++];
     ++transfer->running;
     lock.unlock();
-    std::string failure = copy(*transfer, block, {transfer->name, worker, stop});
+    std::string failure = copy(*transfer, block, {transfer->name, stop});
     lock.lock();
     --transfer->running;
     if (!failure.empty() && transfer->failure.empty()) {
@@ -198,6 +196,7 @@ void LaneStore::copy_part_in(const Transfer& transfer, const Block& block, const
 /// Ends what is complete and has nothing before it in its lane.
 void LaneStore::retire(Direction direction) {
   Lane& transfers = lane(direction);
+  if (transfers.empty()) return;
   for (; !transfers.empty() && transfers.front().is_complete(); transfers.pop_front()) {
     Transfer& first = transfers.front();
     if (!first.failure.empty()) {
@@ -207,6 +206,7 @@ void LaneStore::retire(Direction direction) {
           first.range.bytes();
     }
   }
+  if (transfers.empty()) counters_.copy_seconds += seconds_since(busy_since_[index_of(direction)]);
 }
 
 }  // namespace lowtide::slower

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -21,7 +22,6 @@ namespace lowtide::slower {
 /// A store of any medium: the lanes, their order and their threads.
 class LaneStore : public Store {
  public:
-  /// Worker numbers go from 0 to below twice `threads_per_lane`.
   LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane);
   ~LaneStore() override;
 
@@ -53,11 +53,16 @@ class LaneStore : public Store {
     bool is_complete() const { return begun == blocks.size() && running == 0; }
   };
   using Lane = std::deque<Transfer>;
+  using Clock = std::chrono::steady_clock;
 
-  Lane& lane(Direction direction) { return lanes_[static_cast<std::size_t>(direction)]; }
+  static std::size_t index_of(Direction direction) { return static_cast<std::size_t>(direction); }
+  static double seconds_since(Clock::time_point begin) {
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  }
+  Lane& lane(Direction direction) { return lanes_[index_of(direction)]; }
   Range range_of(Bytes offset, std::size_t bytes) const;
   Ticket start(Transfer transfer);
-  void work(const std::stop_token& stop, Direction direction, int worker);
+  void work(const std::stop_token& stop, Direction direction);
   Transfer* next_to_work_on(Direction direction);
   bool must_wait(const Transfer& transfer) const;
   std::string copy(const Transfer& transfer, Block& block, const Worker& worker);
@@ -71,6 +76,7 @@ class LaneStore : public Store {
   std::condition_variable_any changed_;
   Blocks blocks_;
   std::array<Lane, 2> lanes_;
+  std::array<Clock::time_point, 2> busy_since_;  // of the lanes that have copies to do
   std::int64_t given_ = 0;
   std::map<std::int64_t, std::string> failures_;  // by the ticket's number
   Counters counters_;

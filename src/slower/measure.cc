@@ -29,12 +29,11 @@ void fill_randomly(std::span<std::byte> data) {
 /// Copies between a store and host memory: writes go to its first half, reads come from its second.
 class Bench {
  public:
-  Bench(Store& store, const std::function<double()>& now)
+  Bench(Store& store, std::span<std::byte> memory, const std::function<double()>& now)
       : store_(store),
         now_(now),
-        half_(std::min(align_down(store.bytes() / 2, kPage), kLargestCopy)),
-        memory_(aligned_memory(2 * half_)) {
-    fill_randomly({memory_.get(), at(2 * half_)});
+        half_(align_down(std::min(store.bytes(), static_cast<Bytes>(memory.size())) / 2, kPage)),
+        memory_(memory) {
     store_.wait(store_.write(half_, in(half_), kName));  // there must be something to read
   }
 
@@ -53,13 +52,13 @@ class Bench {
  private:
   static constexpr std::string_view kName = "measurement";
 
-  std::span<std::byte> out(Bytes bytes) { return {memory_.get(), at(bytes)}; }
-  std::span<std::byte> in(Bytes bytes) { return {memory_.get() + half_, at(bytes)}; }
+  std::span<std::byte> out(Bytes bytes) { return memory_.first(at(bytes)); }
+  std::span<std::byte> in(Bytes bytes) { return memory_.subspan(at(half_), at(bytes)); }
 
   Store& store_;
   const std::function<double()>& now_;
   const Bytes half_;
-  const AlignedMemory memory_;
+  const std::span<std::byte> memory_;
 };
 
 /// The quickest of a few times, in order.
@@ -132,11 +131,19 @@ double steady_seconds() {
 }
 
 LaneSpeed measure(Store& store, const std::function<double()>& now) {
+  const Bytes bytes = 2 * std::min(align_down(store.bytes() / 2, kPage), kLargestCopy);
+  const AlignedMemory memory = aligned_memory(bytes);
+  const std::span<std::byte> data(memory.get(), at(bytes));
+  fill_randomly(data);
+  return measure(store, data, now);
+}
+
+LaneSpeed measure(Store& store, std::span<std::byte> memory, const std::function<double()>& now) {
   if (store.bytes() < kSmallestStore) {
     throw InputError(fmt::format("slower memory of {} is too small to measure: {} are needed",
                                  format_bytes(store.bytes()), format_bytes(kSmallestStore)));
   }
-  Bench bench(store, now);
+  Bench bench(store, memory, now);
   const Speed out = speed_of(bench.largest(), [&](Bytes bytes) { return bench.time(bytes, 0); });
   const Speed in = speed_of(bench.largest(), [&](Bytes bytes) { return bench.time(0, bytes); });
   return {.out = out, .in = in, .shared = slow_each_other(bench, out, in)};

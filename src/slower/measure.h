@@ -27,5 +27,7 @@ double steady_seconds();
 /// of host memory, or what the store has if that is less. Throws InputError for a store of less
 /// than 64 KiB, and as wait() when a copy fails. `now` tells the time in seconds.
 LaneSpeed measure(Store& store, const std::function<double()>& now = steady_seconds);
+/// The same with copies from and to this memory, whatever is in it.
+LaneSpeed measure(Store& store, std::span<std::byte> memory, const std::function<double()>& now);
 
 }  // namespace lowtide::slower

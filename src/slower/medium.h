@@ -14,7 +14,6 @@ namespace lowtide::slower {
 /// On whose behalf a block is copied.
 struct Worker {
   std::string_view value;  ///< its name, for messages
-  int number = 0;          ///< of the thread, from 0; no two threads have the same
   std::stop_token stop;    ///< when requested, nobody waits for the copy any more
 };
 

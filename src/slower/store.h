@@ -19,7 +19,13 @@ struct Ticket {
 struct Counters {
   Bytes bytes_out = 0;      ///< of the writes that ended well
   Bytes bytes_in = 0;       ///< of the reads that ended well
-  double wait_seconds = 0;  ///< that wait() blocked its callers
+  double copy_seconds = 0;  ///< in which a lane had copies to do, the sum of both lanes
+  double wait_seconds = 0;  ///< that waits for copies held up what asked for them
+
+  Counters operator-(const Counters& before) const {
+    return {bytes_out - before.bytes_out, bytes_in - before.bytes_in,
+            copy_seconds - before.copy_seconds, wait_seconds - before.wait_seconds};
+  }
 };
 
 /// Slower memory of a fixed size. Writes go through one lane and reads through another; the two
@@ -41,6 +47,8 @@ class Store {
   virtual ~Store() = default;
 
   virtual Bytes bytes() const = 0;
+  /// Whether the memory that it copies from and to is the host's; else it is a device's.
+  virtual bool serves_host_memory() const { return true; }
   /// Host memory that the store itself takes for copies, from its start to its end.
   virtual Bytes buffer_bytes() const = 0;
 

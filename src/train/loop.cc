@@ -77,9 +77,9 @@ void Loop::note(const Run& run) {
   result_.measured_peak_bytes = std::max(result_.measured_peak_bytes, last_.measured_peak_bytes);
   result_.outside_bytes = std::max(result_.outside_bytes, last_.outside_bytes);
   result_.allocations = last_.allocations;
-  result_.bytes_out = last_.bytes_out;
-  result_.bytes_in = last_.bytes_in;
-  result_.wait_seconds = last_.wait_seconds;
+  result_.bytes_out = last_.moved.bytes_out;
+  result_.bytes_in = last_.moved.bytes_in;
+  result_.wait_seconds = last_.moved.wait_seconds;
 }
 
 StepProgress Loop::progress(const Run& run) const {

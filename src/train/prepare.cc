@@ -5,10 +5,11 @@
 #include "base/error.h"
 #include "base/machine_memory.h"
 #include "bounds/budget_floor.h"
+#include "offload/joint.h"
 #include "planner/resolve.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
-#include "train/disk.h"
+#include "slower/disk.h"
 #include "train/profile_cache.h"
 
 namespace lowtide::train {
@@ -17,7 +18,7 @@ namespace {
 Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
   return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
-         (options.disk.empty() ? 0 : disk_buffer_bytes());
+         (options.disk.empty() ? 0 : slower::Disk::kBufferBytes);
 }
 
 void require_keep_all_fits(const Graph& graph) {
@@ -58,6 +59,13 @@ const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) 
   return strategy::find_strategy_or_default(keeps_all ? "keep-all" : planning.strategy);
 }
 
+/// A limit of its own, or most of what is free.
+offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) {
+  constexpr double kUsableShare = 0.9;
+  const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
+  return {.lanes = offload::lanes_of(disk.measured()), .bytes = limit.value_or(usable)};
+}
+
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
                                 const Division& division, Control& control) {
   const planner::PlanningOptions& planning = options.planning;
@@ -66,7 +74,7 @@ planner::Planned planned_within(const Step& step, const MemoryOptions& options,
                                 planning.strategy_options, control, division.executor_bytes);
   }
   const offload::Ways ways = offload::ways_of(planning.strategy);
-  const offload::Slower disk = measured_disk(options.disk, options.disk_bytes);
+  const offload::Slower disk = slower_on(slower::Disk(options.disk), options.disk_bytes);
   control.report(fmt::format("note: {}: {}", options.disk.string(), offload::describe(disk.lanes)));
   return offload::plan_with(step.graph, division.plan_bytes(), disk, ways, control,
                             division.executor_bytes);

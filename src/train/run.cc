@@ -7,18 +7,17 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "train/disk.h"
 #include "train/record.h"
 
 namespace lowtide::train {
 namespace {
 
-std::unique_ptr<slower::Store> disk_for(const Plan& plan, const MemoryOptions& memory) {
-  return plan.slower ? open_disk(memory.disk, plan.slower->bytes) : nullptr;
+std::unique_ptr<slower::Disk> disk_for(const Plan& plan, const MemoryOptions& memory) {
+  return plan.slower ? std::make_unique<slower::Disk>(memory.disk) : nullptr;
 }
 
 runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptions& options,
-                                          slower::Store* disk) {
+                                          slower::Store* store) {
   const MemoryOptions& memory = options.memory;
   const bool is_limited = memory.planning.budget.is_limited();
   const bool reserve = memory.overrun == runtime::ExecutorOptions::Overrun::reserve;
@@ -27,7 +26,7 @@ runtime::ExecutorOptions executor_options(const Fitted& fitted, const TrainOptio
           .reserve_bytes = reserve ? memory.reserve_bytes : 0,
           .pool_bytes = is_limited ? fitted.division.budget_bytes : 0,
           .record_times = !options.trace.empty(),
-          .slower = disk};
+          .slower = store};
 }
 
 BatchShape batch_shape(const Recipe& recipe) {
@@ -51,7 +50,8 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
       fitted_(fitted),
       options_(options),
       disk_(disk_for(fitted.plan(), options.memory)),
-      executor_(step.graph, fitted.plan(), executor_options(fitted, options, disk_.get())),
+      store_(disk_ ? disk_->open(fitted.plan().slower->bytes) : nullptr),
+      executor_(step.graph, fitted.plan(), executor_options(fitted, options, store_.get())),
       input_(only_resident(Role::input)),
       target_(only_resident(Role::target)),
       batches_(open_batches(options.recipe.data, batch_shape(options.recipe), input_,

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "runtime/executor.h"
-#include "slower/store.h"
+#include "slower/disk.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
 #include "train/options.h"
@@ -39,7 +39,8 @@ class Run {
   const Graph& graph_;
   const Fitted& fitted_;
   const TrainOptions& options_;
-  std::unique_ptr<slower::Store> disk_;  ///< null where nothing moves
+  std::unique_ptr<slower::Disk> disk_;    ///< null where nothing moves
+  std::unique_ptr<slower::Store> store_;  ///< of the disk; null where nothing moves
   mutable runtime::Executor executor_;
   at::Tensor input_, target_;
   std::unique_ptr<Batches> batches_;

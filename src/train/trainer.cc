@@ -10,9 +10,9 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "report/trace.h"
+#include "slower/disk.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
-#include "train/disk.h"
 #include "train/loop.h"
 #include "train/prepare.h"
 #include "train/record.h"
@@ -39,7 +39,7 @@ void require_can_write_results(const TrainOptions& options) {
        {options.save, options.trace, options.plan_out, options.graph_out, options.gradients_out}) {
     require_can_write(file);
   }
-  if (!options.memory.disk.empty()) require_disk(options.memory.disk);
+  if (!options.memory.disk.empty()) slower::Disk(options.memory.disk);
 }
 
 void require_same_recipe(const RunState& saved, const TrainOptions& options) {

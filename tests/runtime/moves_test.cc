@@ -138,8 +138,8 @@ TEST_F(Moves, AreMeasured) {
     if (action.verb == Verb::offload) out += bytes;
     if (action.verb == Verb::prefetch) in += bytes;
   }
-  EXPECT_EQ(report.bytes_out, out);
-  EXPECT_EQ(report.bytes_in, in);
+  EXPECT_EQ(report.moved.bytes_out, out);
+  EXPECT_EQ(report.moved.bytes_in, in);
   EXPECT_LE(report.measured_peak_bytes, executor.block_bytes());
   EXPECT_EQ(report.outside_bytes, 0);
 }

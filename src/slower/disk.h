@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+
+#include "slower/buffers.h"
+#include "slower/place.h"
+
+namespace lowtide::slower {
+
+/// A folder on a disk. Each store is a file without a name in it (file_store.h).
+class Disk final : public Place {
+ public:
+  /// Of all its stores: small, as they are a part of the budget.
+  static constexpr Bytes kBufferBytes = Bytes{8} << 20;
+
+  /// Throws InputError when there is no such folder, or it may not be written.
+  explicit Disk(std::filesystem::path folder);
+
+  std::string name() const override;
+  Bytes free_bytes() const override;
+  Bytes buffer_bytes() const override { return kBufferBytes; }
+  LaneSpeed measured() const override;
+  std::unique_ptr<Store> open(Bytes bytes) const override;
+
+ private:
+  const std::filesystem::path folder_;
+  const std::unique_ptr<Buffers> buffers_;
+};
+
+}  // namespace lowtide::slower
