@@ -76,6 +76,7 @@ _WITH_TORCH = {
     "compile_within": ".pytorch.inductor",
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
+    "Offload": ".pytorch.budget.offload",
     "wrap": ".pytorch.wrap",
 }
 

@@ -3,11 +3,27 @@ from collections.abc import Callable, Sequence
 
 from torch import Generator, Tensor
 
-from ._core import Graph, Path, Plan
+from ._core import Graph, Path, Plan, Speed
+
+class SlowerMemory:
+    @staticmethod
+    def disk(folder: Path) -> SlowerMemory: ...
+    @staticmethod
+    def host(device: str) -> SlowerMemory: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def buffer_bytes(self) -> int: ...
+    def measured(self) -> Speed: ...
 
 class Executor:
     def __init__(
-        self, graph: Graph, plan: Plan, device: str = "cpu", as_graph: bool = False
+        self,
+        graph: Graph,
+        plan: Plan,
+        device: str = "cpu",
+        as_graph: bool = False,
+        slower: SlowerMemory | None = None,
     ) -> None: ...
     def forward(
         self, residents: Sequence[Tensor], wanted: Sequence[int]
@@ -44,6 +60,8 @@ class Executor:
     def held_bytes(self) -> int: ...
     @property
     def used_bytes(self) -> int: ...
+    @property
+    def moved(self) -> tuple[int, int, float, float]: ...  # bytes out, in; seconds copied, waited
     @property
     def overruns(self) -> list[str]: ...
 

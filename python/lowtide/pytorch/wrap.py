@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import os
 import types
 import weakref
 from collections.abc import Callable, Mapping
@@ -18,6 +19,7 @@ from . import inductor
 from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
+from .budget.offload import Offload
 from .budget.settings import TIME_LIMIT, Settings
 from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
@@ -54,6 +56,8 @@ def wrap(
     batches_ahead: int = 0,
     verbose: bool = True,
     cuda_graph: bool = False,
+    offload: Offload | str | os.PathLike[str] | None = None,
+    offload_budget: int | str | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -85,6 +89,14 @@ def wrap(
     count in the budget, as does what the optimizer takes in its own step. Random ops are then never
     run again. Refused where the device has no graphs, as the CPU, and for ops that make the host
     wait, which are named with their line.
+    ``offload``: where values that do not fit may move and come back from, decided together with
+    what runs again: ``"host"``, for a model on a device with memory of its own; a folder on a disk,
+    for one on the CPU; or a ``lowtide.Offload`` that also says how fast copies are, which is
+    measured otherwise. It needs a budget, which also counts the buffers of copies to a disk
+    (8 MiB); ``strategy`` is then ``"search"`` (values only run again), ``"offload"`` (they only
+    move) or None. ``offload_budget``: how many bytes may lie there, None for what is free. That
+    there is no room is an Error before the first step. A copy that fails is an Error of the pass
+    that waits for it, and names the value.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -97,12 +109,13 @@ def wrap(
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
-                      cuda_graph=cuda_graph)
+                      cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
-                        when_infeasible, batches_ahead, verbose, cuda_graph)
+                        when_infeasible, batches_ahead, verbose, cuda_graph, offload,
+                        offload_budget)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

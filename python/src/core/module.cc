@@ -29,7 +29,8 @@ py::handle register_error(py::module_& module, const char* name, py::handle base
 void bind_errors(py::module_& module) {
   // Translators are asked in the reverse order, so that the base class comes last.
   const py::handle error = register_error<Error>(module, "Error", PyExc_Exception);
-  register_error<InputError>(module, "InputError", error);
+  const py::tuple wrong_value = py::make_tuple(error, py::handle(PyExc_ValueError));
+  register_error<InputError>(module, "InputError", wrong_value);
   register_error<InfeasibleError>(module, "InfeasibleError", error);
   register_error<StoppedError>(module, "StoppedError", error);
 }

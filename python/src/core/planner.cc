@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "bindings.h"
 #include "certify/io.h"
+#include "offload/joint.h"
 #include "planner/frontier.h"
 #include "planner/known_plans.h"
 #include "planner/resolve.h"
@@ -49,6 +50,24 @@ planner::Planned plan(const Graph& graph, const Budget& budget, std::optional<st
   Control control(time_limit);
   planner::Planned found = planner::plan_within(graph, chosen, bytes, options, control);
   return known == nullptr ? found : known->best(std::move(found));
+}
+
+using GivenSpeed = std::pair<double, double>;  // seconds, and bytes per second (0: no limit)
+using GivenLanes = std::tuple<GivenSpeed, GivenSpeed, bool>;  // out, in, shared
+
+Lanes lanes_of(const GivenLanes& given) {
+  const auto& [out, in, shared] = given;
+  return offload::lanes_of({{out.first, out.second}, {in.first, in.second}, shared});
+}
+
+/// The limit is that of all searches together.
+planner::Planned plan_moving(const Graph& graph, Bytes budget,
+                             const std::optional<std::string>& strategy, const GivenLanes& lanes,
+                             std::optional<Bytes> slower_bytes, double time_limit) {
+  const offload::Ways ways = offload::ways_of(strategy.value_or(""));
+  constexpr double kSearches = 3;  // with moves alone, with reruns alone, with both
+  Control control(ways == offload::Ways::both ? time_limit / kSearches : time_limit);
+  return offload::plan_with(graph, budget, {lanes_of(lanes), slower_bytes}, ways, control);
 }
 
 void require_options(std::string_view strategy, const strategy::GivenOptions& given) {
@@ -170,6 +189,16 @@ void bind_planner(py::module_& module) {
   module.def("plan", &plan, py::arg("graph"), py::arg("budget"), py::arg("strategy"),
              py::arg("options"), py::arg("time_limit"), py::arg("known"),
              py::call_guard<py::gil_scoped_release>());
+  module.def("plan_moving", &plan_moving, py::arg("graph"), py::arg("budget_bytes"),
+             py::arg("strategy"), py::arg("speed"), py::arg("slower_bytes"), py::arg("time_limit"),
+             py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "require_moving_strategy",
+      [](const std::string& strategy) { static_cast<void>(offload::ways_of(strategy)); },
+      py::arg("strategy"));
+  module.def(
+      "describe_speed",
+      [](const GivenLanes& lanes) { return offload::describe(lanes_of(lanes)); }, py::arg("speed"));
   module.def("transfer", &planner::transfer, py::arg("graph"), py::arg("from_graph"),
              py::arg("plan"), py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);

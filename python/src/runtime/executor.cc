@@ -3,6 +3,7 @@
 #include "graph/boundary.h"
 #include "runtime/autograd_executor.h"
 #include "runtime/block_map.h"
+#include "slower/place.h"
 #include "tensors.h"
 
 namespace lowtide::python {
@@ -44,6 +45,25 @@ py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
     results = executor.replay(number, given, derived, wanted);
   }
   return wrapped(std::move(results));
+}
+
+using runtime::AutogradExecutor;
+
+/// The store for what the plan moves is opened in `place`, which is null for plans that move nothing.
+std::unique_ptr<AutogradExecutor> make_executor(const Graph& graph, const Plan& plan,
+                                                const std::string& device, bool as_graph,
+                                                const slower::Place* place) {
+  using Launch = AutogradExecutor::Launch;
+  std::unique_ptr<slower::Store> store;
+  if (plan.slower && place != nullptr) store = place->open(plan.slower->bytes);
+  return std::make_unique<AutogradExecutor>(graph, plan, device_named(device),
+                                            as_graph ? Launch::as_one : Launch::one_by_one,
+                                            std::move(store));
+}
+
+py::tuple moved(const AutogradExecutor& executor) {
+  const slower::Counters& moved = executor.moved();
+  return py::make_tuple(moved.bytes_out, moved.bytes_in, moved.copy_seconds, moved.wait_seconds);
 }
 
 void rehearse(runtime::AutogradExecutor& executor, const py::sequence& residents) {
@@ -89,14 +109,9 @@ void bind_executor(py::module_& module) {
   module.def("placed_bytes", &runtime::placed_bytes, py::arg("graph"));
   py::class_<runtime::AutogradExecutor>(module, "Executor",
                                         "Runs a plan in two halves, as autograd calls them.")
-      .def(py::init([](const Graph& graph, const Plan& plan, const std::string& device,
-                       bool as_graph) {
-             using Launch = runtime::AutogradExecutor::Launch;
-             return std::make_unique<runtime::AutogradExecutor>(
-                 graph, plan, device_named(device), as_graph ? Launch::as_one : Launch::one_by_one);
-           }),
-           py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu, py::arg("as_graph") = false,
-           py::keep_alive<1, 2>(), py::keep_alive<1, 3>())
+      .def(py::init(&make_executor), py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu,
+           py::arg("as_graph") = false, py::arg("slower") = py::none(), py::keep_alive<1, 2>(),
+           py::keep_alive<1, 3>(), py::keep_alive<1, 6>())
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("replay", &replay, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),
@@ -127,6 +142,7 @@ void bind_executor(py::module_& module) {
       .def_property_readonly("block_bytes", &runtime::AutogradExecutor::block_bytes)
       .def_property_readonly("held_bytes", &runtime::AutogradExecutor::held_bytes)
       .def_property_readonly("used_bytes", &runtime::AutogradExecutor::used_bytes)
+      .def_property_readonly("moved", &moved)
       .def_property_readonly("overruns", &runtime::AutogradExecutor::overruns);
 }
 

@@ -69,6 +69,7 @@ PYBIND11_MODULE(_runtime, module) {
   pybind11::register_exception_translator(&lowtide::python::translate_out_of_memory);
   lowtide::python::bind_profile(module);
   lowtide::python::bind_memory(module);
+  lowtide::python::bind_slower(module);
   lowtide::python::bind_executor(module);
   lowtide::python::bind_graphs(module);
   lowtide::python::bind_differentiable(module);

@@ -14,6 +14,7 @@ namespace lowtide::python {
 void bind_executor(py::module_& module);
 void bind_differentiable(py::module_& module);
 void bind_graphs(py::module_& module);
+void bind_slower(py::module_& module);
 void bind_simulated(py::module_& module);
 
 inline constexpr const char* kCpu = "cpu";

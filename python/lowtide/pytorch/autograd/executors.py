@@ -7,17 +7,19 @@ from collections.abc import Iterator
 import torch
 
 from ... import Graph, Plan, _runtime
+from ..plans.slower import Slower
 
 
 class Executors:
     """There is more than one only while several forward passes wait for their backward pass, while
     something of an earlier step is still held where it was made, or when a plan has changed.
 
-    ``as_graph``: whether each half of a step is submitted as one graph of the device.
+    ``as_graph``: whether each half of a step is submitted as one graph of the device. ``slower``:
+    where plans move values.
     """
 
-    def __init__(self, device: str, as_graph: bool = False):
-        self._device, self._as_graph = device, as_graph
+    def __init__(self, device: str, as_graph: bool = False, slower: Slower | None = None):
+        self._device, self._as_graph, self._slower = device, as_graph, slower
         self._by_plan: dict[Plan, list] = {}
 
     def __iter__(self) -> Iterator:
@@ -30,11 +32,16 @@ class Executors:
         executors = self._by_plan.setdefault(plan, [])
         found = next((executor for executor in executors if executor.idle), None)
         if found is None:
-            found = _runtime.Executor(graph, plan, self._device, self._as_graph)
+            found = self._made(plan, graph)
             executors.append(found)
         if not found.held_bytes:
             self.release_idle()
         return found
+
+    def _made(self, plan: Plan, graph: Graph):
+        if self._slower is not None:
+            return self._slower.executor(graph, plan, self._device)
+        return _runtime.Executor(graph, plan, self._device, self._as_graph)
 
     def awaiting(self, ticket: torch.Tensor):
         """The executor whose pending pass has this ticket; None when that was run or discarded."""

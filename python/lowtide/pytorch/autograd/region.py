@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from ... import Error, Plan, _runtime
+from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.captured import BOUNDARY
 from ..capture.primals import placeholders
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
+from ..plans.slower import Slower
 from .dropped_results import DroppedResults
 from .executors import Executors
 from .recordable import explained, require_recordable
@@ -31,12 +33,14 @@ class Region:
     The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
     pass was run already, or whose block was freed to have the memory for something else.
 
-    ``after_bytes``: what the optimizer takes for a while in its own step.
+    ``after_bytes``: what the optimizer takes for a while in its own step. ``slower``: where values
+    may move.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
-                 after_bytes: int = 0):
+                 after_bytes: int = 0, slower: Slower | None = None):
         self.captured = captured
+        self._slower = slower
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
         if settings.cuda_graph:
             require_recordable(captured)
@@ -51,7 +55,7 @@ class Region:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
                             + self._recording_bytes)
-        self.executors = Executors(captured.device, settings.cuda_graph)
+        self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
         self._residents = _resident_sources(captured)
@@ -61,6 +65,8 @@ class Region:
         self.inputs = _inputs(captured)
         self._passed_on = {self._backward_results[position] for position in self.inputs}
         self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
+        #: What the last pass moved to slower memory, whose backward half has run.
+        self.moved = Moved()
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
@@ -81,7 +87,7 @@ class Region:
         dropped = self._results.now
         if dropped not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)),
-                          self.captured.device, bool(dropped))
+                          self.captured.device, bool(dropped), self._slower)
             # A block that recordings use stays whole, and the optimizer's room is beside it.
             after_bytes = 0 if self._settings.cuda_graph else self._room_afterwards(known)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
@@ -146,6 +152,12 @@ class Region:
                 found, ticket = executor.forward(self._given(primals), self._forward_wanted)
         return _filled(self._forward_results, found), ticket
 
+    def reserve(self, plan: Plan) -> None:
+        """Takes the room in slower memory that a pass by the plan needs. Raises Error where there
+        is none, so that this is known before a step."""
+        if plan.slower_bytes:
+            self._idle(plan)
+
     def rehearse(self, plan: Plan, primals: Sequence) -> None:
         """Records both halves without a step, so that what cannot be recorded is known by now. Does
         nothing where an op writes what the caller has and cannot run without that."""
@@ -168,6 +180,7 @@ class Region:
         """
         with _ONE_AT_A_TIME, explained(executor, self.captured):
             found = executor.backward(tangents, self._backward_wanted)
+            self.moved = Moved(*executor.moved)
         return self._gradients(found, copied)
 
     def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
@@ -180,8 +193,9 @@ class Region:
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
-            found = self._idle(plan).replay(ticket, self._given(known), tangents,
-                                            self._backward_wanted)
+            executor = self._idle(plan)
+            found = executor.replay(ticket, self._given(known), tangents, self._backward_wanted)
+            self.moved = Moved(*executor.moved)
         return self._gradients(found, True)
 
     def require_replayable(self) -> None:

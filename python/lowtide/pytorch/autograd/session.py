@@ -9,13 +9,14 @@ import torch
 from ... import InfeasibleError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.device_memory import require_device_memory
-from ..budget.memory import Memory, outside_room
+from ..budget.memory import Memory, Moved, outside_room
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
+from ..plans.slower import Slower
 from .admission import Admission
 from .by_module import by_module
 from .kept_gradients import KeptGradients
@@ -60,6 +61,9 @@ class Session:
         self._step_is_typical = True
         self._leaves_room = True
         self._last: Region | None = None
+        self._slower: dict[str, Slower] = {}
+        self._moved = Moved()
+        self._begins_step = True
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -68,14 +72,18 @@ class Session:
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
         self._account.set_traced_parameters(trained, captured.device)
-        region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes)
+        slower = self._slower_for(captured.device)
+        region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,
+                        slower)
         self.regions.append(region)
         self._steps.observe(region)
         self._step_is_typical = False
         self._account.invalidate()
         try:
-            needed_bytes = region.block_bytes(self.plan_for(region))
+            plan = self.plan_for(region)
+            needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, captured.device, self.settings.budget)
+            region.reserve(plan)
         except BaseException:
             self.regions.remove(region)
             self._steps.forget(region)
@@ -83,6 +91,16 @@ class Session:
             raise
         self._plans.append(region.plans)
         return region
+
+    def _slower_for(self, device: str) -> Slower | None:
+        """Where values of the device may move. Raises InputError where they cannot."""
+        if self.settings.offload is None:
+            return None
+        if device not in self._slower:
+            self._slower[device] = Slower(self.settings, device)
+            self._account.buffer_bytes = sum(slower.buffer_bytes
+                                             for slower in self._slower.values())
+        return self._slower[device]
 
     @property
     def has_plans(self) -> bool:
@@ -190,6 +208,8 @@ class Session:
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read()
+        self._moved = region.moved if self._begins_step else self._moved + region.moved
+        self._begins_step = False
         region.executors.release_unused()
         self._last = region
         self._trained = True
@@ -226,6 +246,7 @@ class Session:
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
+        self._begins_step = True
         self._clear_blocks(region)
         self._leave_room_outside(region)
         self._admission.discarded_passes = False
@@ -303,16 +324,17 @@ class Session:
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""
-        fixed = self._account.fixed_bytes
         if not self.regions:
+            fixed = self._account.fixed_bytes
             return Memory(self.settings.budget.bytes, fixed, fixed)
-        step = self._steps.of(self._last or self.regions[0])
-        existing = fixed + self._kept_bytes + max(
+        last = self._last or self.regions[0]
+        step = self._steps.of(last)
+        existing = self._account.existing_bytes(last) + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
-                      self._meter.outside_bytes)
+                      self._meter.outside_bytes, self._moved)
 
     def _known_plan(self, region: Region) -> Plan:
         """What runs, or what would where there is no plan within the budget."""
@@ -326,7 +348,7 @@ class Session:
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
-        return self._account.fixed_bytes + residents + blocks
+        return self._account.fixed_bytes + self._account.buffer_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its

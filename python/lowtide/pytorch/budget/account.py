@@ -77,6 +77,8 @@ class BudgetAccount(Generic[Region]):
         self.settings = settings
         self.held_bytes = 0
         self.outside_bytes = 0
+        #: Of copies to slower memory, where values move.
+        self.buffer_bytes = 0
         self._parameters = parameters
         self._traced: list[torch.Tensor] = []
         self._device = "cpu"
@@ -182,6 +184,11 @@ class BudgetAccount(Generic[Region]):
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
         return max(0, self._optimizer_step - free)
 
+    def existing_bytes(self, region: Region) -> int:
+        """What every step holds beside residents, with buffers for copies where values move."""
+        total = self.budget_bytes
+        return self.fixed_bytes + (0 if total is None else self._buffers(region, total))
+
     def describe_reserved(self) -> str:
         """What the budget holds beside the graphs, for messages."""
         kept = self.held_bytes + sum(region.copied_gradient_bytes for region in self._regions)
@@ -189,6 +196,7 @@ class BudgetAccount(Generic[Region]):
             "of optimizer state": self.state_bytes,
             "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
             "of gradients that are kept": kept,
+            "of buffers for copies": self.buffer_bytes,
             "that other code was seen to take in a step": self.outside_bytes,
         }
         held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
@@ -224,8 +232,22 @@ class BudgetAccount(Generic[Region]):
 
     def _for_steps(self, region: Region, total: int) -> int:
         """What a budget leaves for the graphs of a step with their residents."""
+        return self._without_buffers(region, total) - self._buffers(region, total)
+
+    def _without_buffers(self, region: Region, total: int) -> int:
         return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
                 - self._further_input_bytes(region))
+
+    def _buffers(self, region: Region, total: int) -> int:
+        """Of copies to slower memory. Where all values fit without them, nothing moves."""
+        if not self.buffer_bytes:
+            return 0
+        needs = {other: self._need(other) for other in self._steps.of(region)}
+        residents = max(need.resident_bytes for need in needs.values())
+        values = sum(passes * (needs[other].keep_all_bytes - needs[other].resident_bytes)
+                     for other, passes in self._steps.of(region).items())
+        keep_all = residents + values + self.optimizer_step_bytes
+        return 0 if keep_all <= self._without_buffers(region, total) else self.buffer_bytes
 
     def _outside(self, total: int) -> int:
         return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))

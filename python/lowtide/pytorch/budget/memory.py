@@ -11,6 +11,33 @@ from ... import format_bytes
 
 
 @dataclasses.dataclass(frozen=True)
+class Moved:
+    """What a training step moved to slower memory and back, in bytes; ``copy_seconds``: in which
+    copies in either direction were under way; ``wait_seconds``: of them, those in which ops waited.
+    """
+
+    bytes_out: int = 0
+    bytes_in: int = 0
+    copy_seconds: float = 0.0
+    wait_seconds: float = 0.0
+
+    @property
+    def hidden_seconds(self) -> float:
+        """In which copies were under way and ops ran."""
+        return max(0.0, self.copy_seconds - self.wait_seconds)
+
+    def __add__(self, other: Moved) -> Moved:
+        return Moved(self.bytes_out + other.bytes_out, self.bytes_in + other.bytes_in,
+                     self.copy_seconds + other.copy_seconds,
+                     self.wait_seconds + other.wait_seconds)
+
+    def __str__(self) -> str:
+        return (f"{format_bytes(self.bytes_out)} moved out and {format_bytes(self.bytes_in)} back, "
+                f"in copies of {self.copy_seconds:.3f} s, of which {self.hidden_seconds:.3f} s were "
+                f"hidden behind ops and {self.wait_seconds:.3f} s were waited for")
+
+
+@dataclasses.dataclass(frozen=True)
 class Memory:
     """Bytes of a training step (the last one, where sizes differ), all that it needs.
 
@@ -21,7 +48,8 @@ class Memory:
     of the process took of the framework's memory, measuring where a graph was captured; and, once
     the next step has begun, what came between them, such as the optimizer's step. ``outside``: the
     most that other code took until the backward pass was over: the first step's plan knows nothing
-    of it, later ones leave it room. Both are 0 before the first step.
+    of it, later ones leave it room. Both are 0 before the first step. ``moved``: what went to
+    slower memory and came back, where ``offload`` was given.
     """
 
     budget: int | None
@@ -29,6 +57,7 @@ class Memory:
     planned_peak: int
     measured_peak: int = 0
     outside: int = 0
+    moved: Moved = Moved()
 
     @property
     def planned_above(self) -> int:
@@ -42,9 +71,10 @@ class Memory:
 
     def __str__(self) -> str:
         limit = "none" if self.budget is None else format_bytes(self.budget)
+        moved = f"; {self.moved}" if self.moved.bytes_out else ""
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
-                f"existed before the step and {format_bytes(self.outside)} were taken outside")
+                f"existed before the step and {format_bytes(self.outside)} were taken outside{moved}")
 
 
 def outside_room(outside_bytes: int) -> int:

@@ -12,6 +12,7 @@ from ...arguments import checked_count, checked_options, checked_seconds, checke
 from ..common.module_state import aloud
 from ..common.progress import Progress
 from .budget import Budget
+from .offload import Offload, slower_limit
 from .optimizer_state import optimizer_state_bytes
 
 #: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
@@ -38,7 +39,8 @@ class Settings:
     and warns from then on. ``batches_ahead``: how many batches the data loader holds beside the one
     in use. ``verbose``: whether measuring and planning that take long are told of on standard
     error, where there is no ``report``. ``cuda_graph``: whether each pass is recorded once as a
-    graph of the device, and submitted as one afterwards.
+    graph of the device, and submitted as one afterwards. ``offload``: where values may move that do
+    not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
     """
 
     budget: Budget = Budget("None")
@@ -53,6 +55,8 @@ class Settings:
     batches_ahead: int = 0
     verbose: bool = True
     cuda_graph: bool = False
+    offload: Offload | None = None
+    offload_budget: int | None = None
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -70,13 +74,34 @@ class Settings:
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
         self._set("batches_ahead", checked_count("batches_ahead", self.batches_ahead, 0))
-        _core.require_options(self.strategy or "", self.options)
+        self._set("offload", Offload.parse(self.offload))
+        self._set("offload_budget", slower_limit(self.offload_budget))
+        if self.offload is None:
+            _core.require_options(self.strategy or "", self.options)
+        else:
+            self._require_offload_is_of_use()
+        if self.offload is None and self.offload_budget is not None:
+            raise InputError("offload_budget needs offload: \"host\" or a folder")
         if self.report is not None and not callable(self.report):
             raise InputError(f"report must be a function that gets a line of text, or None, not "
                              f"{self.report!r}")
         if self.report is not None:
             self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
+
+    def _require_offload_is_of_use(self) -> None:
+        """Raises InputError where values could not move, or some other option would do nothing."""
+        if self.mode != "executor":
+            raise InputError(f"offload is for mode=\"executor\", not {self.mode!r}: leave it out")
+        if self.cuda_graph:
+            raise InputError("a graph of the device holds no copies to slower memory: leave out "
+                             "offload or cuda_graph")
+        if self.budget.is_unlimited:
+            raise InputError("offload needs a budget: without one all values stay in memory")
+        _core.require_moving_strategy(self.strategy or "")
+        if self.options:
+            raise InputError(f"no strategy that moves values has the option "
+                             f"{next(iter(self.options))!r}: leave options out")
 
     def _set(self, name: str, value) -> None:
         object.__setattr__(self, name, value)  # as dataclasses say for frozen ones

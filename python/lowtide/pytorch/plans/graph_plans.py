@@ -33,6 +33,9 @@ _SHARES_LEFT = (1.0, 0.75, 0.5, 0.25)
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
 _BRIEF_SECONDS = 1.0
 
+#: Budgets that are tried where values that move may take less memory than reruns alone.
+_STEPS_TO_SMALLEST = 6
+
 #: Better plans are looked for one after the other: the training run needs the processor too.
 _ONE_SEARCH_AT_A_TIME = threading.Lock()
 
@@ -67,7 +70,7 @@ class GraphPlans:
         if budget_bytes not in self._found:
             make = self._find_soon if soon else self._find
             try:
-                self._found[budget_bytes] = make(budget_bytes)
+                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or make(budget_bytes)
             except NoPlan as error:
                 self._refusals[budget_bytes] = error.refusal
                 raise
@@ -94,7 +97,24 @@ class GraphPlans:
             return GraphPlans.within(self, self._hopeless_bytes)
         except NoPlan as error:
             found = error.refusal.smallest_plan
-        return found or plan_keeping_all(self.priced.graph)
+        found = found or plan_keeping_all(self.priced.graph)
+        return found if self.priced.slower is None else self._smaller_by_moves(found)
+
+    def _smaller_by_moves(self, found: Plan) -> Plan:
+        """Values that move may take less memory than any reruns: looked for between what every plan
+        needs and what was found."""
+        brief = dataclasses.replace(self._settings, time_limit=min(_BRIEF_SECONDS,
+                                                                   self._settings.time_limit))
+        low = self.priced.floor_bytes
+        for _ in range(_STEPS_TO_SMALLEST):
+            if found.arena_bytes <= low:
+                break
+            middle = (low + found.arena_bytes) // 2
+            try:
+                found = self._search(middle, brief)
+            except NoPlan:
+                low = middle + 1
+        return found
 
     def _find(self, budget_bytes: int | None) -> Plan:
         found, searched = stored_plan(budget_bytes, self._store, self._settings)
@@ -139,12 +159,21 @@ class GraphPlans:
         or one of a relative."""
         if budget_bytes is None:
             return None
-        all_kept = keep_all(self.priced.graph)
-        laid_out = transfer(self.priced, self.priced, all_kept, budget_bytes)
-        if laid_out is not None:
-            return laid_out
+        kept = self._keeping_all(budget_bytes)
+        if kept is not None:
+            return kept
         fitting = self._fitting_plans(budget_bytes) + self._of_nearest_relative(budget_bytes)
         return min(fitting, key=lambda plan: plan.cost, default=None)
+
+    def _kept_unmoved(self, budget_bytes: int | None) -> Plan | None:
+        """Where values may move and all fits: moves that ops hide cost nothing in a plan, so that
+        the store may have one with moves."""
+        may_move = self.priced.slower is not None and budget_bytes is not None
+        return self._keeping_all(budget_bytes) if may_move else None
+
+    def _keeping_all(self, budget_bytes: int) -> Plan | None:
+        """Everything is kept; None where that does not fit."""
+        return transfer(self.priced, self.priced, keep_all(self.priced.graph), budget_bytes)
 
     def _of_nearest_relative(self, budget_bytes: int) -> list[Plan]:
         """The plans that fit of the relative next in size, of those that have any."""

@@ -20,6 +20,7 @@ from ... import (
 from ...interruptible import interruptible
 from ..budget.settings import Settings
 from .plan_store import PlanStore
+from .slower import Slower
 
 #: More than any machine has: every value is kept.
 _UNLIMITED_BYTES = 1 << 52
@@ -36,6 +37,7 @@ class PricedGraph:
     uncounted_bytes: int  # what no plan counts: results in the caller's memory, generator states
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
+    slower: Slower | None = None  # where values may move
 
     @property
     def resident_bytes(self) -> int:
@@ -79,14 +81,17 @@ def keep_all_bytes(measured: Graph) -> int:
     return kept_all.peak_bytes + measured.alignment * (len(kept_all.live_at_peak) + 1)
 
 
-def price(measured: Graph, device: str, replaces_results: bool) -> PricedGraph:
+def price(measured: Graph, device: str, replaces_results: bool,
+          slower: Slower | None = None) -> PricedGraph:
     """What bounds the plans of a graph that was measured on the device.
 
     ``replaces_results``: a section of its block is for results that the caller drops. No other
     value may lie across its border, so that the addresses may take more than the values.
+    ``slower``: where values may move; they do not where the plan that keeps all fits, which is then
+    to be known to the byte.
     """
     kept_all = keep_all_bytes(measured)
-    if replaces_results:
+    if replaces_results or slower is not None:
         kept_all = max(kept_all, plan_keeping_all(measured).arena_bytes)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured, device)
     by_role = collections.Counter()
@@ -94,7 +99,8 @@ def price(measured: Graph, device: str, replaces_results: bool) -> PricedGraph:
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
         measured, kept_all, replay(measured, keep_all(measured)).cost,
-        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"])
+        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"],
+        slower)
 
 
 def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
@@ -105,8 +111,7 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
     budget = _in_bytes(budget_bytes)
     settings.say(f"planning {priced_graph.graph.name}, at most {settings.time_limit:g} s")
     with settings.progress(_what_is_planned(priced_graph, budget_bytes, settings)) as progress:
-        answer = plan(priced_graph.graph, budget, settings.strategy,
-                      options=settings.planning_options, time_limit=settings.time_limit)
+        answer = _search(priced_graph, budget, settings)
         progress.outcome = _outcome(answer)
     found = answer.plan or answer.smallest_plan
     if store is not None:
@@ -128,11 +133,25 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
     return answer.plan
 
 
+def _search(priced_graph: PricedGraph, budget_bytes: int, settings: Settings) -> Planned:
+    graph, slower = priced_graph.graph, priced_graph.slower
+    if slower is None:
+        return plan(graph, budget_bytes, settings.strategy, options=settings.planning_options,
+                    time_limit=settings.time_limit)
+    if budget_bytes < priced_graph.floor_bytes:  # no plan does: only the smallest is of use
+        return plan(graph, budget_bytes, time_limit=settings.time_limit)
+    arguments = (graph, budget_bytes, settings.strategy, slower.speed, slower.limit,
+                 settings.time_limit)
+    return interruptible(lambda: _core.plan_moving(*arguments), _core)
+
+
 def store_for(priced_graph: PricedGraph, settings: Settings) -> PlanStore | None:
     """Where plans of the graph are kept; None where the settings want no cache."""
     if not settings.keeps_plans:
         return None
-    return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options)
+    slower = priced_graph.slower
+    return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options,
+                     slower and (slower.speed, slower.limit))
 
 
 def stored_plan(budget_bytes: int | None, store: PlanStore | None,

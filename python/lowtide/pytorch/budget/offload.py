@@ -1,0 +1,96 @@
+"""The slower memory to which values may move, as a person names it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import numbers
+import os
+
+from ... import InputError, _core, _runtime
+
+#: Stands for the host's memory, where a device has its own.
+HOST = "host"
+
+_MICROSECOND = 1e-6
+
+
+@dataclasses.dataclass(frozen=True)
+class Offload:
+    """Where values may move that do not fit: ``to`` is ``"host"``, for a model on a device with
+    memory of its own, or a folder on a disk, for one on the CPU.
+
+    ``bandwidth`` and ``latency``: how fast the planner takes copies to be, such as ``"2GB/s"``, or
+    ``"2GB/s,1.6GB/s"`` for out and in, and microseconds that each copy takes beside its bytes.
+    Without a bandwidth that is measured, once for each disk and device. Raises InputError.
+    """
+
+    to: str | os.PathLike[str]
+    bandwidth: str | None = None
+    latency: float = 0.0
+
+    def __post_init__(self):
+        if not isinstance(self.to, (str, os.PathLike)) or not os.fspath(self.to):
+            raise InputError(f"values move to \"host\" or to a folder, not to {self.to!r}: give "
+                             f"offload=\"host\", offload=\"/path/to/folder\", or a lowtide.Offload")
+        is_number = isinstance(self.latency, numbers.Real) and not isinstance(self.latency, bool)
+        if not is_number or not 0 <= self.latency < math.inf:
+            raise InputError(f"latency must be microseconds, 0 or more, not {self.latency!r}")
+        if self.latency and self.bandwidth is None:
+            raise InputError("latency needs a bandwidth: without one both are measured")
+        if self.bandwidth is not None:
+            _bandwidths(self.bandwidth)
+        if not self.is_host:
+            _runtime.SlowerMemory.disk(self.folder)  # refuses one that cannot be used
+
+    @staticmethod
+    def parse(given: Offload | str | os.PathLike[str] | None) -> Offload | None:
+        return given if given is None or isinstance(given, Offload) else Offload(given)
+
+    @property
+    def is_host(self) -> bool:
+        return self.to == HOST
+
+    @property
+    def folder(self) -> str:
+        return os.path.abspath(os.fspath(self.to))
+
+    @property
+    def speed(self) -> _core.Speed | None:
+        """As given; None: it is to be measured."""
+        if self.bandwidth is None:
+            return None
+        out, back = _bandwidths(self.bandwidth)
+        seconds = self.latency * _MICROSECOND
+        return (seconds, out), (seconds, back), False
+
+
+def slower_limit(given: int | str | None) -> int | None:
+    """Bytes of slower memory at most, of a number or a text such as ``"50GiB"``. Raises
+    InputError."""
+    if given is None:
+        return None
+    is_number = isinstance(given, numbers.Integral) and not isinstance(given, bool)
+    if is_number or isinstance(given, str):
+        try:
+            limit = _core.Budget(str(given)).bytes
+        except InputError:
+            limit = None
+        if limit:
+            return limit
+    raise InputError(f"offload_budget is a number of bytes, a text such as \"50GiB\", or None, not "
+                     f"{given!r}")
+
+
+def _bandwidths(text: str) -> tuple[float, float]:
+    """Bytes per second, out and in."""
+    parts = text.split(",") if isinstance(text, str) else []
+    try:
+        rates = [_core.Budget(part.strip().removesuffix("/s")).bytes for part in parts
+                 if part.strip().endswith("/s")]
+    except InputError:
+        rates = []
+    if len(rates) != len(parts) or len(rates) not in (1, 2) or not all(rates):
+        raise InputError(f"bandwidth must be such as \"2GB/s\", or \"2GB/s,1.6GB/s\" for out and "
+                         f"in, not {text!r}")
+    return float(rates[0]), float(rates[-1])
