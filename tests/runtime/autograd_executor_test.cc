@@ -1,9 +1,15 @@
 #include "runtime/autograd_executor.h"
 
 #include "base/error.h"
+#include "device/host_place.h"
 #include "graph/boundary.h"
 #include "graph/handed_out.h"
+#include "offload/joint.h"
 #include "runtime/training_sample.h"
+#include "slower/faulty_calls.h"
+#include "slower/file_store.h"
+#include "slower/host_store.h"
+#include "support/temp_folder.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -253,6 +259,119 @@ TEST_P(AutogradExecutorTest, TakesSectionsAtOtherAddresses) {
     }
   }
   for (const at::Tensor& other : others) EXPECT_EQ(other.sum().item<std::int64_t>(), 0);
+}
+
+/// Plans that move values, within several budgets.
+std::vector<Plan> moving(const Graph& graph) {
+  const Bytes residents = graph.resident_bytes();
+  const Bytes beside = keep_all_reference(graph).peak_bytes - residents;
+  std::vector<Plan> plans;
+  for (int percent = 95; percent >= 40; percent -= 5) {
+    Control control = Control::by_work(0.1);
+    auto planned = offload::plan_with(graph, residents + beside * percent / 100, {},
+                                      offload::Ways::move, control);
+    if (planned.plan && planned.plan->slower) plans.push_back(std::move(*planned.plan));
+  }
+  if (plans.empty()) throw std::logic_error("no plan moves a value");
+  return plans;
+}
+
+/// Slow, so that copies are under way when ops and the caller's code run.
+std::unique_ptr<slower::Store> slow_store(const device::ComputeDevice& device, Bytes bytes) {
+  const slower::Speed speed{.latency_seconds = 1e-3, .bytes_per_second = 1e8};
+  if (device.is_host_memory()) {
+    return std::make_unique<slower::HostStore>(bytes, slower::LaneSpeed{speed, speed, false});
+  }
+  return device::HostPlace(device).open(bytes);
+}
+
+TEST_P(AutogradExecutorTest, MovesValuesAndComputesWhatEagerComputes) {
+  for (const Plan& plan : moving(graph())) {
+    using Launch = AutogradExecutor::Launch;
+    AutogradExecutor executor(graph(), plan, device(), Launch::one_by_one,
+                              slow_store(device(), plan.slower->bytes));
+    for (int step = 0; step < 3; ++step) {
+      const Inputs given = inputs();
+      seed(static_cast<std::uint64_t>(step));
+      const HalvesStep expected = eager(given);
+      seed(static_cast<std::uint64_t>(step));
+      const HalvesStep got = run_step(executor, given);
+      EXPECT_TRUE(at::equal(got.y, expected.y));
+      EXPECT_TRUE(at::equal(got.gradient, expected.gradient));
+      EXPECT_GT(executor.moved().bytes_out, 0);
+      EXPECT_GE(executor.moved().bytes_in, executor.moved().bytes_out);
+      EXPECT_LE(executor.used_bytes(), executor.block_bytes());
+      if (step == 1) executor.release();  // the gradient keeps the block, and others are taken
+    }
+  }
+}
+
+TEST_P(AutogradExecutorTest, APassThatIsGivenUpWhileValuesMoveIsReplayed) {
+  const Plan plan = moving(graph()).front();
+  const std::vector<TensorId> wanted{measured().gradient};
+  AutogradExecutor executor(graph(), plan, device(), AutogradExecutor::Launch::one_by_one,
+                            slow_store(device(), plan.slower->bytes));
+  const Inputs given = inputs();
+  seed(7);
+  const HalvesStep expected = eager(given);
+  seed(7);
+  const auto forward = executor.forward(given.residents(), {});
+  executor.discard();
+  executor.release();
+  const std::vector<at::Tensor> tangents{given.given};
+  EXPECT_TRUE(at::equal(executor.replay(forward.ticket, given.residents(), tangents, wanted)[0],
+                        expected.gradient));
+  { const auto dropped = executor.forward(given.residents(), {}); }
+  EXPECT_TRUE(executor.idle());
+  executor.release_unused();
+  run_step(executor, given);
+}
+
+TEST(AutogradExecutor, AFailedCopyNamesTheValueAndTheNextStepIsRight) {
+  const device::ComputeDevice& cpu = device::cpu_device();
+  const Halves& halves = measured_on(cpu, make_halves);
+  const Plan plan = moving(halves.graph).front();
+  const lowtide::testing::TempFolder folder;
+  slower::FaultyCalls calls;
+  AutogradExecutor executor(halves.graph, plan, cpu, AutogradExecutor::Launch::one_by_one,
+                            std::make_unique<slower::FileStore>(
+                                folder.path(), plan.slower->bytes,
+                                slower::FileOptions{.calls = &calls}));
+  const Inputs given(at::TensorOptions(at::kFloat));
+  const auto expected = [&] {
+    seed_generator(cpu, 7);
+    return eager(given).gradient;
+  }();
+  const auto gradient = [&] {
+    seed_generator(cpu, 7);
+    return run(executor, halves, given).gradient;
+  };
+  const std::string& name = halves.graph.tensor(plan.slower->copies.front().storage).name;
+  for (const bool is_read : {true, false}) {
+    if (is_read) calls.fail_reads(slower::Fault::error, -1);
+    if (!is_read) calls.fail_writes(slower::Fault::error, -1, ENOSPC);
+    EXPECT_THAT(gradient, ThrowsMessage<Error>(::testing::AllOf(
+                              HasSubstr(name), HasSubstr(folder.path().string()))));
+    EXPECT_TRUE(executor.idle());
+    calls.fail_reads(slower::Fault::none, 0);
+    calls.fail_writes(slower::Fault::none, 0);
+    EXPECT_TRUE(at::equal(gradient(), expected));
+  }
+}
+
+TEST_P(AutogradExecutorTest, RefusesToMoveValuesWithoutRoomForThem) {
+  const Plan plan = moving(graph()).front();
+  using Launch = AutogradExecutor::Launch;
+  const auto make = [&](std::unique_ptr<slower::Store> store) {
+    AutogradExecutor(graph(), plan, device(), Launch::one_by_one, std::move(store));
+  };
+  EXPECT_THAT([&] { make(nullptr); },
+              ThrowsMessage<InputError>(HasSubstr("and the executor has 0")));
+  EXPECT_THAT([&] { make(slow_store(device(), plan.slower->bytes - 1)); },
+              ThrowsMessage<InputError>(HasSubstr("give it so many")));
+  if (device().is_host_memory()) return;
+  EXPECT_THAT([&] { make(std::make_unique<slower::HostStore>(plan.slower->bytes)); },
+              ThrowsMessage<InputError>(HasSubstr("cannot copy from and to memory of")));
 }
 
 TEST_P(AutogradExecutorTest, RefusesWhatDoesNotFit) {

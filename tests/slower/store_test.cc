@@ -27,12 +27,13 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 using testing::TempFolder;
 
-enum class Kind { host, late_host, direct, choppy, buffered };
+enum class Kind { host, late_host, direct, choppy, buffered, shared };
 
 /// A store of each kind, with what it needs.
 struct Made {
   TempFolder folder;
   FaultyCalls calls;
+  Buffers buffers{1, kMiB};  ///< fewer than there are threads
   std::unique_ptr<Store> store;
 
   Made(Kind kind, Bytes bytes) {
@@ -47,7 +48,10 @@ struct Made {
     if (kind == Kind::buffered) calls.refuse_direct();
     store = std::make_unique<FileStore>(
         folder.path(), bytes,
-        FileOptions{.request_bytes = kMiB, .threads_per_lane = 3, .calls = &calls});
+        FileOptions{.request_bytes = kMiB,
+                    .threads_per_lane = 3,
+                    .calls = &calls,
+                    .buffers = kind == Kind::shared ? &buffers : nullptr});
   }
 };
 
@@ -58,6 +62,7 @@ std::string name_of(Kind kind) {
     case Kind::direct: return "Direct";
     case Kind::choppy: return "Choppy";
     case Kind::buffered: return "Buffered";
+    case Kind::shared: return "Shared";
   }
   return "";
 }
@@ -68,7 +73,7 @@ class FaultyStoreTest : public StoreTest {};
 constexpr auto kName = [](const auto& info) { return name_of(info.param); };
 INSTANTIATE_TEST_SUITE_P(Kinds, StoreTest,
                          ::testing::Values(Kind::host, Kind::late_host, Kind::direct, Kind::choppy,
-                                           Kind::buffered),
+                                           Kind::buffered, Kind::shared),
                          kName);
 INSTANTIATE_TEST_SUITE_P(Kinds, FaultyStoreTest,
                          ::testing::Values(Kind::direct, Kind::choppy, Kind::buffered), kName);
@@ -84,6 +89,7 @@ TEST_P(StoreTest, GivesBackWhatItGot) {
   EXPECT_EQ(store.counters().bytes_out, 5 * kMiB);
   EXPECT_EQ(store.counters().bytes_in, 5 * kMiB);
   EXPECT_GE(store.counters().wait_seconds, 0);
+  EXPECT_GE(store.counters().copy_seconds, store.counters().wait_seconds / 2);
 }
 
 TEST_P(StoreTest, ReadsAWriteThatIsUnderWayAndAPartOfIt) {
