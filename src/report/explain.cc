@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <span>
 
 #include "plan/replay.h"
@@ -25,6 +26,26 @@ std::vector<Explanation::Again> recomputations(const Graph& graph, const Plan& p
   }
   std::ranges::stable_sort(again, std::greater<>(), &Explanation::Again::cost);
   return again;
+}
+
+std::vector<Explanation::Moved> moves(const Graph& graph, const Plan& plan,
+                                      const std::vector<double>& waited) {
+  const Lanes lanes = plan.slower ? plan.slower->lanes : Lanes{};
+  std::map<TensorId, Explanation::Moved> by_storage;
+  for (const Action& action : plan.actions) {
+    if (action.verb != Verb::offload && action.verb != Verb::prefetch) continue;
+    const TensorId id = graph.storage(action.index);
+    Explanation::Moved& moved =
+        by_storage.try_emplace(id, id, 0, 0.0, waited[static_cast<std::size_t>(id)]).first->second;
+    const bool is_back = action.verb == Verb::prefetch;
+    moved.times_back += is_back ? 1 : 0;
+    moved.copies += (is_back ? lanes.in : lanes.out).time(graph.tensor(id).bytes);
+  }
+  std::vector<Explanation::Moved> moved;
+  for (const auto& [id, one] : by_storage) moved.push_back(one);
+  std::ranges::stable_sort(moved, std::greater<>(),
+                           [&](const auto& one) { return graph.tensor(one.storage).bytes; });
+  return moved;
 }
 
 /// The first items of a list; the rest is only counted.
@@ -82,6 +103,19 @@ std::string again_text(const Graph& graph, const Explanation& e, int most) {
   return table.text() + left_out(e.again.size() - shown.size(), "cheaper ones");
 }
 
+std::string moved_text(const Graph& graph, const Explanation& e, int most) {
+  if (e.moved.empty()) return "";
+  Table table({"moves to slower memory", "bytes", "times back", "copies, of keep-all", "waited"});
+  const double whole = e.keep_all_cost > 0 ? e.keep_all_cost : 1;
+  const auto shown = head(e.moved, most);
+  for (const Explanation::Moved& moved : shown) {
+    table.add({graph.tensor(moved.storage).name, format_bytes(graph.tensor(moved.storage).bytes),
+               fmt::format("{}", moved.times_back), fmt::format("{:.2f}%", 100 * moved.copies / whole),
+               fmt::format("{:.2f}%", 100 * moved.waited / whole)});
+  }
+  return "\n" + table.text() + left_out(e.moved.size() - shown.size(), "smaller ones");
+}
+
 }  // namespace
 
 double Explanation::overhead() const { return keep_all_cost > 0 ? cost / keep_all_cost - 1 : 0; }
@@ -103,6 +137,7 @@ Explanation explain(const Graph& graph, const Plan& plan) {
     if (bytes > 0) e.held.push_back({id, bytes});
   }
   e.again = recomputations(graph, plan);
+  e.moved = moves(graph, plan, replayed.waited);
   e.cost = replayed.cost;
   e.keep_all_cost = reference.cost;
   e.keep_all_peak_bytes = reference.peak_bytes;
@@ -119,7 +154,8 @@ std::string format_explanation(const Graph& graph, const Explanation& e, int mos
       format_bytes(e.peak_bytes), 100 * share, format_bytes(e.keep_all_peak_bytes),
       e.peak_op == kNone ? "" : fmt::format("; it is reached in {}", graph.op(e.peak_op).name),
       100 * e.overhead());
-  return text + held_text(graph, e, most) + "\n" + again_text(graph, e, most);
+  return text + held_text(graph, e, most) + "\n" + again_text(graph, e, most) +
+         moved_text(graph, e, most);
 }
 
 }  // namespace lowtide::report

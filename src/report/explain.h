@@ -25,6 +25,14 @@ struct Explanation {
     std::optional<Absence> absence;
   };
 
+  /// A value that moves to slower memory.
+  struct Moved {
+    TensorId storage;
+    int times_back;
+    double copies;  ///< the time of its copies
+    double waited;  ///< of that, ops waited so long
+  };
+
   Bytes peak_bytes = 0;
   OpId peak_op = kNone;                  ///< that runs at the peak; kNone when no op does
   Bytes resident_bytes = 0;              ///< held throughout
@@ -32,6 +40,7 @@ struct Explanation {
   Bytes workspace_bytes = 0;             ///< of the op at the peak
   std::vector<Held> held;                ///< values at the peak, largest first
   std::vector<Again> again;              ///< most expensive first
+  std::vector<Moved> moved;              ///< largest first
   double cost = 0;
   double keep_all_cost = 0;
   Bytes keep_all_peak_bytes = 0;
@@ -42,7 +51,8 @@ struct Explanation {
 /// Replays a valid plan; throws InputError when it breaks a rule.
 Explanation explain(const Graph& graph, const Plan& plan);
 
-/// For people, with at most `most` lines each for held values and for ops that run again.
+/// For people, with at most `most` lines each for held values, ops that run again, and values that
+/// move.
 std::string format_explanation(const Graph& graph, const Explanation& explanation, int most = 10);
 
 }  // namespace lowtide::report

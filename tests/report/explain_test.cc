@@ -11,7 +11,9 @@
 namespace lowtide::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 TEST(Explain, NamesWhatThePeakHolds) {
   const Graph graph = three_ops();
@@ -40,6 +42,22 @@ TEST(Explain, CountsWhatRunsAgain) {
   EXPECT_EQ(e.keep_all_cost, 20);
   EXPECT_EQ(e.overhead(), 0.5);
   EXPECT_EQ(e.keep_all_peak_bytes, 1380);
+}
+
+TEST(Explain, CountsWhatMoves) {
+  const Graph graph = three_ops();
+  const report::Explanation e = report::explain(graph, with_moves(graph));
+  ASSERT_EQ(e.moved.size(), 1u);
+  EXPECT_EQ(e.moved[0].storage, 1);
+  EXPECT_EQ(e.moved[0].times_back, 1);
+  EXPECT_DOUBLE_EQ(e.moved[0].copies, 30);
+  EXPECT_DOUBLE_EQ(e.moved[0].waited, 16 + 10);  // small takes 4 of the copy out
+  EXPECT_DOUBLE_EQ(e.cost, 20 + 26);
+  EXPECT_THAT(report::format_explanation(graph, e),
+              AllOf(HasSubstr("moves to slower memory   bytes  times back  copies, of keep-all"),
+                    HasSubstr("a                       1000 B           1              150.00%  130.00%")));
+  EXPECT_THAT(report::format_explanation(graph, report::explain(graph, keep_all(graph))),
+              Not(HasSubstr("slower memory")));
 }
 
 TEST(Explain, AddsUpOnRandomPlans) {

@@ -27,4 +27,15 @@ inline Plan with_recomputation(const Graph& graph) {
   return plan;
 }
 
+/// Moves a away, and back right before last: 20 to copy it out, and 10 to copy it back.
+inline Plan with_moves(const Graph& graph) {
+  Plan plan = keep_all(graph);
+  plan.actions = {{Verb::run, 0, {}},  {Verb::offload, 1, {}},  {Verb::run, 1, {}},
+                  {Verb::wait, 1, {}}, {Verb::free, 1, {}},     {Verb::prefetch, 1, {}},
+                  {Verb::wait, 1, {}}, {Verb::run, 2, {}},      {Verb::free, 1, {}},
+                  {Verb::free, 2, {}}};
+  plan.slower = {.lanes = {{0, 0.02}, {0, 0.01}}, .copies = {{1, 0}}, .bytes = 1000};
+  return plan;
+}
+
 }  // namespace lowtide::testing
