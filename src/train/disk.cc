@@ -41,7 +41,9 @@ offload::Slower measured_disk(const std::filesystem::path& folder, std::optional
           .bytes = limit.value_or(usable)};
 }
 
-Bytes disk_buffer_bytes() { return 2 * kFile.threads_per_lane * kFile.request_bytes; }
+Bytes disk_buffer_bytes() {
+  return 2 * kFile.threads_per_lane * kFile.request_bytes + kCopyAlignment;
+}
 
 void require_disk(const std::filesystem::path& folder) {
   static_cast<void>(slower::reserve_file(folder, 1));

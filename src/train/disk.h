@@ -16,7 +16,7 @@ namespace lowtide::train {
 /// used.
 offload::Slower measured_disk(const std::filesystem::path& folder, std::optional<Bytes> limit);
 
-/// Host memory that the file's copies go through.
+/// Host memory that the file's copies go through, and that brings values to its pages.
 Bytes disk_buffer_bytes();
 
 /// Throws InputError when the folder cannot be used.
