@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "graph/boundary.h"
+#include "graph/extent.h"
 #include "layout/sections.h"
-#include "ops/op_def.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -94,7 +94,7 @@ void place_callers_tensors(const Graph& graph, BlockMap& map) {
     const bool foreign = is_foreign(tensor);
     if (!foreign && !has_place(graph, id)) continue;
     (foreign ? map.foreign : map.residents)[static_cast<std::size_t>(id)] = map.end;
-    map.end += align_up(ops::extent_bytes(tensor), graph.alignment());
+    map.end += align_up(extent_bytes(tensor), graph.alignment());
   }
   if (begin > 0 && begin < map.end) map.cuts.push_back(begin);
 }
