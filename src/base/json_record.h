@@ -76,12 +76,12 @@ class Record {
   std::unordered_set<std::string> kept_;  // the keys of extra_
 };
 
-/// Reads the version of a format that has had only one.
-inline bool read_version_1(JsonValue value) {
-  if (const std::int64_t version = value.integer(); version != 1) {
-    throw InputError(fmt::format("is {}; this program reads version 1", version));
-  }
-  return true;
+/// The version of a format, of which this program reads all up to `newest`.
+inline std::int64_t read_version(JsonValue value, std::int64_t newest) {
+  const std::int64_t version = value.integer();
+  if (version >= 1 && version <= newest) return version;
+  throw InputError(fmt::format("is {}; this program reads version{}", version,
+                               newest == 1 ? std::string(" 1") : fmt::format("s 1 to {}", newest)));
 }
 
 /// Calls read(), and puts the name of the source before the message of an error.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "plan/lanes.h"
 
 namespace lowtide::certify {
 
@@ -44,6 +45,13 @@ struct Certificate {
     std::vector<Case> cases;
   };
 
+  /// For plans that may move values to slower memory: their cost, the time of the last action, is
+  /// at least weight * (time of all runs) + (1 - weight) * (time of all copies back).
+  struct Moves {
+    Lanes lanes;
+    double weight = 1;  ///< from 0 to 1
+  };
+
   std::string graph;  ///< its name
   int num_ops = 0;
   int num_tensors = 0;
@@ -55,6 +63,8 @@ struct Certificate {
   std::optional<std::vector<OpId>> chain = {};
   Proof proof;
   std::optional<Split> split = {};  ///< may prove more than `proof`; without a chain
+  /// With it, ops and values in the proofs and the chain are those of certify/relaxed.h.
+  std::optional<Moves> moves = {};
 };
 
 }  // namespace lowtide::certify

@@ -11,6 +11,7 @@
 #include "certify/digest.h"
 #include "certify/flaw.h"
 #include "certify/price_sums.h"
+#include "certify/relaxed.h"
 #include "certify/sequence.h"
 #include "certify/split.h"
 #include "certify/stages.h"
@@ -215,6 +216,37 @@ double bound_of(const Graph& graph, const Stages& stages, const Certificate& cer
   return std::max(undivided, bound_by_cases(graph, stages, budget, *certificate.split));
 }
 
+/// The bound of the relaxed problem without the first run of each load, which its plans pay in
+/// addition.
+double bound_with_moves(const Graph& graph, const Certificate& certificate) {
+  const Certificate::Moves& moves = *certificate.moves;
+  if (!(moves.weight >= 0 && moves.weight <= 1)) {
+    refuse(Flaw::bad_price, "the weight {} of computing is not between 0 and 1", moves.weight);
+  }
+  const Relaxed problem = relaxed(graph, moves);
+  const Stages stages = stages_of(problem.graph);
+  SafeSum sum;
+  sum.add(bound_of(problem.graph, stages, certificate));
+  for (OpId load : problem.loads) {
+    if (stages.of_op[load] != kNone) sum.add(-problem.graph.op(load).cost);
+  }
+  return std::max(sum.at_least(), 0.0);
+}
+
+double proved_by(const Graph& graph, const Stages& stages, const Certificate& certificate) {
+  return certificate.moves ? bound_with_moves(graph, certificate)
+                           : bound_of(graph, stages, certificate);
+}
+
+/// The lanes of the plan must be those of the proof.
+void check_lanes(const Plan& plan, const Certificate& certificate) {
+  if (!plan.slower) return;
+  if (certificate.moves && plan.slower->lanes == certificate.moves->lanes) return;
+  refuse(Flaw::wrong_lanes, "the plan moves values to slower memory{}",
+         certificate.moves ? " along other lanes than those of the certificate"
+                           : ", and the certificate is for plans that do not");
+}
+
 void check_claim(const Graph& graph, double claimed, double proved) {
   if (claimed <= proved + kSameSum * std::abs(proved)) return;
   refuse(Flaw::bound_too_high, "the certificate claims a bound of {} {}, but proves {}", claimed,
@@ -256,6 +288,7 @@ std::string_view name(Flaw flaw) {
     case Flaw::bad_split: return "bad_split";
     case Flaw::bound_too_high: return "bound_too_high";
     case Flaw::wrong_budget: return "wrong_budget";
+    case Flaw::wrong_lanes: return "wrong_lanes";
     case Flaw::bad_plan: return "bad_plan";
     case Flaw::plan_costs_more: return "plan_costs_more";
     case Flaw::plan_needs_more: return "plan_needs_more";
@@ -273,7 +306,7 @@ double Certified::gap() const { return cost <= lower_bound ? 0 : cost / lower_bo
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate) {
   try {
     check_identity(graph, certificate);
-    return bound_of(graph, stages_of(graph), certificate);
+    return proved_by(graph, stages_of(graph), certificate);
   } catch (const Refused& refused) {
     return refused;
   }
@@ -284,8 +317,9 @@ std::variant<Certified, Refused> certify(const Graph& graph, const Plan& plan,
   try {
     check_identity(graph, certificate);
     const Stages stages = stages_of(graph);
-    const double proved = bound_of(graph, stages, certificate);
+    const double proved = proved_by(graph, stages, certificate);
     check_claim(graph, certificate.lower_bound, proved);
+    check_lanes(plan, certificate);
     const SequenceTotals totals = check_plan(graph, stages, plan, certificate.budget_bytes);
     return Certified{totals.cost, totals.peak_bytes,  std::min(certificate.lower_bound, proved),
                      proved,      totals.keeps_order, certificate.chain.has_value()};

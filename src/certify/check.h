@@ -23,6 +23,7 @@ enum class Flaw : std::uint8_t {
   bad_split,          ///< the cases of a value leave plans out or do not exist
   bound_too_high,     ///< the claim exceeds the proved bound
   wrong_budget,       ///< negative, or not the plan's budget
+  wrong_lanes,        ///< the plan moves values, and the proof is not for its lanes
   bad_plan,           ///< an impossible action, or an output or effect missing at the end
   plan_costs_more,    ///< than the plan says
   plan_needs_more     ///< than the plan says, or than the budget
@@ -40,7 +41,8 @@ inline constexpr std::size_t kMostClusterValues = 14;
 
 /// The bound that the prices and clusters of a certificate prove, whatever its claim: no plan of
 /// the graph within Certificate::budget_bytes costs less. It holds for plans that move nothing to
-/// slower memory and, without a chain, whose first runs keep the graph's order. Sums are rounded
+/// slower memory, or, with Certificate::moves, that move values along its lanes; and, without a
+/// chain, whose first runs keep the graph's order. Sums are rounded
 /// down. Infinite when there is no plan. About O(graph + uses of decided values x 2^values of their
 /// cluster).
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate);

@@ -119,9 +119,45 @@ bool read_split(Certificate& certificate, JsonValue value) {
   return true;
 }
 
+Lane read_lane(JsonValue value) {
+  const auto [latency, per_byte] = read_pair(value, "[latency, time per byte]");
+  const Lane lane{latency.number(), per_byte.number()};
+  if (lane.latency >= 0 && lane.per_byte >= 0) return lane;
+  throw InputError("has a negative time");
+}
+
+using Moves = Certificate::Moves;
+constexpr std::array kMovesFields = std::to_array<Field<Moves>>({
+    {"lane_out", true,
+     [](Moves& m, JsonValue v) {
+       m.lanes.out = read_lane(v);
+       return true;
+     }},
+    {"lane_in", true,
+     [](Moves& m, JsonValue v) {
+       m.lanes.in = read_lane(v);
+       return true;
+     }},
+    {"lanes_shared", true,
+     [](Moves& m, JsonValue v) {
+       m.lanes.shared = v.boolean();
+       return true;
+     }},
+    {"weight", true,
+     [](Moves& m, JsonValue v) {
+       m.weight = v.number();
+       return true;
+     }},
+});
+
+bool read_moves(Certificate& certificate, JsonValue value) {
+  certificate.moves = read_object<Moves>(value, kMovesFields, "moves");
+  return true;
+}
+
 constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"format", true, read_format},
-    {"version", true, [](Certificate&, JsonValue v) { return read_version_1(v); }},
+    {"version", true, [](Certificate&, JsonValue v) { return read_version(v, 2) > 0; }},
     {"graph", true,
      [](Certificate& c, JsonValue v) {
        c.graph = v.text();
@@ -153,6 +189,7 @@ constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"prices", true, [](Certificate& c, JsonValue v) { return read_prices(c.proof, v); }},
     {"clusters", true, [](Certificate& c, JsonValue v) { return read_clusters(c.proof, v); }},
     {"split", false, read_split},
+    {"moves", false, read_moves},
 });
 
 Certificate read_stream(std::istream& stream, const std::string& source) {
@@ -216,6 +253,15 @@ std::string split_text(const Certificate::Split& split) {
                      lines(split.cases, case_text));
 }
 
+std::string moves_text(const Certificate::Moves& moves) {
+  const auto lane = [](const Lane& l) { return Json::array({l.latency, l.per_byte}); };
+  return Json{{"lane_out", lane(moves.lanes.out)},
+              {"lane_in", lane(moves.lanes.in)},
+              {"lanes_shared", moves.lanes.shared},
+              {"weight", moves.weight}}
+      .dump();
+}
+
 }  // namespace
 
 Certificate read_certificate(const std::filesystem::path& path) {
@@ -230,7 +276,7 @@ Certificate parse_certificate(std::string_view text, const std::string& source) 
 
 std::string format_certificate(const Certificate& c) {
   Json header{{"format", "lowtide-certificate"},
-              {"version", 1},
+              {"version", c.moves ? 2 : 1},
               {"graph", c.graph},
               {"ops", c.num_ops},
               {"tensors", c.num_tensors},
@@ -244,6 +290,7 @@ std::string format_certificate(const Certificate& c) {
   text.pop_back();
   text += ",\n " + proof_text(c.proof);
   if (c.split) text += ",\n \"split\": " + split_text(*c.split);
+  if (c.moves) text += ",\n \"moves\": " + moves_text(*c.moves);
   return text + "}\n";
 }
 

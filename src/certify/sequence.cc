@@ -1,6 +1,7 @@
 #include "certify/sequence.h"
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,10 +12,12 @@ namespace {
 
 class Follower {
  public:
-  Follower(const Graph& graph, const Stages& stages)
+  Follower(const Graph& graph, const Stages& stages, const Lanes& lanes)
       : graph_(graph),
         stages_(stages),
+        clock_(lanes),
         live_(graph.tensors().size()),
+        copies_(graph.tensors().size()),
         ran_(graph.ops().size()),
         writers_(graph.tensors().size()) {
     for (TensorId id = 0; id < graph.num_tensors(); ++id) {
@@ -32,16 +35,18 @@ class Follower {
     if (action.verb == Verb::run) {
       if (action.index < 0 || action.index >= graph_.num_ops()) bad("there is no such op");
       run(action.index, action.in_place);
-    } else if (action.verb == Verb::free) {
-      if (action.index < 0 || action.index >= graph_.num_tensors()) bad("there is no such tensor");
-      end(graph_.storage(action.index));
     } else {
-      bad("it moves a value to or from slower memory, which the bound excludes");
+      if (action.index < 0 || action.index >= graph_.num_tensors()) bad("there is no such tensor");
+      act_on(graph_.storage(action.index), action.verb);
     }
     ++action_;
   }
 
-  SequenceTotals finish() const {
+  SequenceTotals finish() {
+    for (const CopyOf& copy : copies_) {
+      if (copy.ends) refuse(Flaw::bad_plan, "a copy is under way at the end");
+    }
+    totals_.cost = clock_.now();
     for (OpId id = 0; id < graph_.num_ops(); ++id) {
       const Op& op = graph_.op(id);
       if (!ran_[id] && (!op.recomputable || !op.mutates.empty())) {
@@ -58,6 +63,39 @@ class Follower {
   }
 
  private:
+  /// Of a storage, in slower memory.
+  struct CopyOf {
+    bool exists = false;         ///< from its first offload on
+    std::optional<double> ends;  ///< the copy that is under way
+    bool arrives = false;        ///< that copy is one back
+  };
+
+  void act_on(TensorId storage, Verb verb) {
+    CopyOf& copy = copies_[storage];
+    const Bytes bytes = graph_.tensor(storage).bytes;
+    if (verb == Verb::wait) {
+      if (!copy.ends) bad("no copy of the value is under way");
+      clock_.wait_until(*copy.ends);
+      copy.ends.reset();
+      copy.arrives = false;
+      return;
+    }
+    if (verb == Verb::free) return end(storage);
+    if (graph_.is_resident(storage)) bad("a resident tensor does not move");
+    if (copy.ends) bad("another copy of the value is under way");
+    if (verb == Verb::offload) {
+      if (!live_[storage]) bad("the value is not live");
+      copy.exists = true;
+      copy.ends = clock_.start_out(bytes);
+    } else {
+      if (!copy.exists) bad("the value was never offloaded");
+      make(storage);
+      copy.ends = clock_.start_in(bytes);
+      copy.arrives = true;
+      totals_.peak_bytes = std::max(totals_.peak_bytes, held_);
+    }
+  }
+
   [[noreturn]] void bad(std::string_view why) const {
     refuse(Flaw::bad_plan, "action {} cannot be done: {}", action_, why);
   }
@@ -70,12 +108,13 @@ class Follower {
     ran_[id] = true;
     for (int output : in_place) overwrite(op, output);
     for (TensorId out : op.outputs) make(out);
-    totals_.cost += op.cost;
+    clock_.run(op.cost);
     totals_.peak_bytes = std::max(totals_.peak_bytes, held_ + op.workspace_bytes);
   }
 
   void read(OpId id, TensorId in) const {
     if (!live_[in]) bad("an input is not live");
+    if (copies_[graph_.storage(in)].arrives) bad("an input has not arrived yet");
     if (graph_.is_view_op(id)) return;  // reads no bytes
     for (OpId writer : writers_[graph_.storage(in)]) {
       if (writer > id && ran_[writer]) bad("a later op has overwritten an input");
@@ -111,6 +150,7 @@ class Follower {
 
   void end(TensorId storage) {
     if (graph_.is_resident(storage) || !live_[storage]) bad("a value to end is not live");
+    if (copies_[storage].ends) bad("a copy of a value to end is under way");
     live_[storage] = false;
     for (TensorId view : graph_.views(storage)) live_[view] = false;
     held_ -= graph_.tensor(storage).bytes;
@@ -118,7 +158,9 @@ class Follower {
 
   const Graph& graph_;
   const Stages& stages_;
+  LaneClock clock_;
   std::vector<bool> live_;                  // per tensor
+  std::vector<CopyOf> copies_;              // per storage
   std::vector<bool> ran_;                   // per op
   std::vector<std::vector<OpId>> writers_;  // per storage: ops with an effect on it
   int next_stage_ = 0;
@@ -130,7 +172,7 @@ class Follower {
 }  // namespace
 
 SequenceTotals follow(const Graph& graph, const Stages& stages, const Plan& plan) {
-  Follower follower(graph, stages);
+  Follower follower(graph, stages, plan.slower ? plan.slower->lanes : Lanes());
   for (const Action& action : plan.actions) follower.act(action);
   return follower.finish();
 }

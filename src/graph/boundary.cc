@@ -3,28 +3,37 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 
 #include "base/error.h"
+#include "graph/extent.h"
 
 namespace lowtide {
+namespace {
+
+/// Of the gradients without gaps that autograd copies to what the boundary hands on.
+Bytes copied_gradient_bytes(const Graph& graph, const Op& boundary) {
+  Bytes bytes = 0;
+  for (TensorId id : boundary.outputs) {
+    const Bytes elements = element_bytes(graph.tensor(id));
+    if (extent_bytes(graph.tensor(id)) > elements) bytes += elements;
+  }
+  return bytes;
+}
+
+}  // namespace
 
 bool is_foreign(const Tensor& tensor) {
   return tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes == 0 &&
          tensor.dtype.has_value() && std::ranges::find(tensor.shape, 0) == tensor.shape.end();
 }
 
-Bytes element_bytes(const Tensor& tensor) {
-  return std::accumulate(tensor.shape.begin(), tensor.shape.end(),
-                         Bytes{element_bytes(*tensor.dtype)}, std::multiplies<>());
-}
-
 Bytes foreign_bytes(const Graph& graph) {
   Bytes bytes = 0;
   for (const Tensor& tensor : graph.tensors()) {
-    if (is_foreign(tensor)) bytes += element_bytes(tensor);
+    if (is_foreign(tensor)) bytes += extent_bytes(tensor);
   }
+  const OpId boundary = find_boundary(graph);
+  if (boundary != kNone) bytes += copied_gradient_bytes(graph, graph.op(boundary));
   return bytes;
 }
 

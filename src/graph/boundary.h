@@ -24,9 +24,8 @@ inline bool is_boundary(const Op& op) { return op.type == kBoundary; }
 /// Whether the tensor is a value with elements in the caller's memory, owning no bytes.
 bool is_foreign(const Tensor& tensor);
 
-/// Bytes of the elements of a tensor.
-Bytes element_bytes(const Tensor& tensor);
-/// Bytes of the elements of all foreign values, in the caller's memory.
+/// Bytes of all foreign values, in the caller's memory, with the gaps between their elements. A
+/// gradient that the graph wants with gaps counts twice: autograd makes one without, and copies it.
 Bytes foreign_bytes(const Graph& graph);
 
 /// By tensor: whether it is a result that owns its bytes in the caller's memory

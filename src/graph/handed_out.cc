@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "graph/boundary.h"
+#include "graph/extent.h"
 
 namespace lowtide {
 namespace {
@@ -65,7 +66,7 @@ Graph with_results_dropped(const Graph& graph, std::span<const TensorId> results
                                    id, graph.name()));
     }
     Tensor& tensor = data.tensors[static_cast<std::size_t>(id)];
-    tensor.bytes = element_bytes(tensor);
+    tensor.bytes = extent_bytes(tensor);
   }
   std::erase_if(data.outputs,
                 [&](TensorId out) { return std::ranges::count(results, graph.storage(out)) > 0; });

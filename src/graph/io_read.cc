@@ -267,7 +267,7 @@ bool read_graph_format(GraphData&, JsonValue value) {
 
 constexpr std::array kGraphFields = std::to_array<Field<GraphData>>({
     {"format", true, read_graph_format},
-    {"version", true, [](GraphData&, JsonValue v) { return read_version_1(v); }},
+    {"version", true, [](GraphData&, JsonValue v) { return read_version(v, 1) == 1; }},
     {"outputs", true,
      [](GraphData& g, JsonValue v) {
        g.outputs = v.indices();

@@ -6,6 +6,8 @@
 namespace lowtide::layout {
 namespace {
 
+constexpr Bytes kSmallestAligned = 16 * kCopyAlignment;
+
 /// Follows the actions of a plan.
 class Collector {
  public:
@@ -26,10 +28,19 @@ class Collector {
     switch (action.verb) {
       case Verb::run: run(graph_.op(action.index), action); break;
       case Verb::free: end(graph_.storage(action.index)); break;
-      case Verb::prefetch: begin(graph_.storage(action.index)); break;
-      case Verb::offload:
+      case Verb::prefetch: begin(graph_.storage(action.index)); [[fallthrough]];
+      case Verb::offload: align(graph_.storage(action.index)); break;
       case Verb::wait: break;
     }
+  }
+
+  /// Of a small value, the gap before it would be dearer than a copy by way of a buffer. A graph
+  /// that is only planned and never run needs no alignment.
+  void align(TensorId storage) {
+    const std::int32_t buffer = buffer_of_[storage];
+    if (buffer == kNone || !graph_.executable()) return;
+    packing::Buffer& moved = needed_.buffers[buffer];
+    if (moved.bytes >= kSmallestAligned) moved.alignment = kCopyAlignment;
   }
 
   void run(const Op& op, const Action& action) {

@@ -12,6 +12,8 @@
 
 #include "base/error.h"
 #include "base/time_share.h"
+#include "certify/certificate.h"
+#include "offload/bound.h"
 #include "offload/loads.h"
 #include "offload/schedule.h"
 #include "plan/replay.h"
@@ -229,12 +231,35 @@ Planned all_kept(const Graph& graph, Bytes budget) {
   return planner::plan_of(graph, order, "keep-all", budget);
 }
 
-/// Bounds for plans that only rerun do not hold for those that also move.
-Planned without_bound(Planned planned) {
+/// Of a whole limit, in addition to those of the searches.
+constexpr double kShareOfBound = 0.3;
+
+/// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
+Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
+                 const Control& control, Bytes reserved) {
+  Search search(graph, budget, slower, ways, reserved);
+  if (ways != Ways::rerun) search.run(/*reruns=*/false, control.renewed());
+  if (ways != Ways::move && !search.is_good_enough()) {
+    Control whole = control.renewed();
+    search.offer(
+        planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole, reserved));
+  }
+  if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
+  return search.take();
+}
+
+/// In place of a bound for plans that only rerun. Without a plan there is none.
+void add_bound(const Graph& graph, const Lanes& lanes, Planned& planned, const Control& control) {
   planned.certificate.reset();
-  if (planned.outcome == Outcome::optimal) planned.outcome = Outcome::feasible;
-  if (planned.plan) planned.plan->lower_bound.reset();
-  return planned;
+  if (!planned.plan) return;
+  Plan& plan = *planned.plan;
+  const Control whole = control.renewed();
+  Control part = share_of_time(whole, kShareOfBound);
+  planned.certificate = lower_bound(graph, planned.budget_bytes, lanes, plan, part);
+  plan.lower_bound = planned.certificate->lower_bound;
+  plan.model = planned.certificate->chain ? "any-order" : "fixed-order";
+  constexpr double kSame = 1 + 1e-9;
+  planned.outcome = plan.cost <= kSame * *plan.lower_bound ? Outcome::optimal : Outcome::feasible;
 }
 
 }  // namespace
@@ -266,18 +291,8 @@ Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways w
                   Control& control, Bytes reserved_bytes) {
   const Control clock;
   Planned best = all_kept(graph, budget);
-  if (!best.plan) {
-    Search search(graph, budget, slower, ways, reserved_bytes);
-    // Each way has the whole limit, so that more ways give no worse plan.
-    if (ways != Ways::rerun) search.run(/*reruns=*/false, control.renewed());
-    if (ways != Ways::move && !search.is_good_enough()) {
-      Control whole = control.renewed();
-      search.offer(planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole,
-                                        reserved_bytes));
-    }
-    if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
-    best = ways == Ways::rerun ? search.take() : without_bound(search.take());
-  }
+  if (!best.plan) best = searched(graph, budget, slower, ways, control, reserved_bytes);
+  if (ways != Ways::rerun) add_bound(graph, slower.lanes, best, control);
   best.reserved_bytes = reserved_bytes;
   best.seconds = clock.elapsed_seconds();
   if (best.plan) best.plan->seconds = best.seconds;

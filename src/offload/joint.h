@@ -37,8 +37,9 @@ std::string describe(const Lanes& lanes);
 /// and loads together (offload/loads.h) for several choices of the values that move, of the price
 /// of a load, and of the memory that is left to copies; lanes are followed in time
 /// (offload/schedule.h), and the plan that ends first is the answer. With Ways::both it ends no
-/// later than with either way alone. Where all fits, nothing moves. `control` as in
-/// planner::plan_within().
+/// later than with either way alone: each way has the whole limit of `control`, so that the call
+/// may take three of them. Where all fits, nothing moves. The bound of the answer is for plans that
+/// may move values (offload/bound.h), but with Ways::rerun.
 planner::Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                            Control& control, Bytes reserved_bytes = 0);
 

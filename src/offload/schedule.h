@@ -4,12 +4,8 @@
 
 #include "offload/loads.h"
 #include "plan/plan.h"
-#include "slower/aligned_memory.h"
 
 namespace lowtide::offload {
-
-/// Of copies in slower memory, so that no two share a page of a file.
-inline constexpr Bytes kCopyAlignment = slower::kPage;
 
 /// Turns a plan for a graph with loads into one for the graph itself, in which copies go on beside
 /// ops: a value leaves as soon as it is made, if it is loaded later; its memory is freed when its

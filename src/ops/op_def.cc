@@ -59,16 +59,6 @@ Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-Bytes extent_bytes(const Tensor& tensor) {
-  const Shape strides = tensor.strides.empty() ? contiguous_strides(tensor.shape) : tensor.strides;
-  std::int64_t last = 0;
-  for (std::size_t d = 0; d < strides.size(); ++d) {
-    if (tensor.shape[d] == 0) return 0;
-    last += (tensor.shape[d] - 1) * strides[d];
-  }
-  return (last + 1) * element_bytes(tensor.dtype.value());
-}
-
 TensorType contiguous_type(DType dtype, Shape shape) {
   Shape strides = contiguous_strides(shape);
   return {dtype, std::move(shape), std::move(strides)};

@@ -22,8 +22,6 @@ struct TensorType {
 };
 
 Shape contiguous_strides(const Shape& shape);
-/// Bytes from the first element to the end of the last, gaps included.
-Bytes extent_bytes(const Tensor& tensor);
 TensorType contiguous_type(DType dtype, Shape shape);
 
 /// An op's arguments in schema order, tensors by their types: the input of shape rules.

@@ -1,20 +1,13 @@
 #include "plan/in_place.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <utility>
 
+#include "graph/extent.h"
 #include "plan/replay.h"
 
 namespace lowtide {
 namespace {
-
-Bytes shown_bytes(const Shape& shape, DType dtype) {
-  if (std::ranges::count(shape, 0) > 0) return 0;  // the other sizes may be anything
-  return std::accumulate(shape.begin(), shape.end(), Bytes{element_bytes(dtype)},
-                         std::multiplies<>());
-}
 
 /// Whether `id` has the same elements as its storage in the same order, so that a write over the
 /// storage is a write over `id`.
@@ -22,7 +15,7 @@ bool covers_storage(const Graph& graph, TensorId id) {
   const Tensor& tensor = graph.tensor(id);
   if (tensor.alias_of == kNone) return true;
   if (!tensor.dtype || !tensor.strides.empty()) return false;
-  return shown_bytes(tensor.shape, *tensor.dtype) == graph.tensor(tensor.alias_of).bytes;
+  return element_bytes(tensor) == graph.tensor(tensor.alias_of).bytes;
 }
 
 /// The frees right after action `at`, as [first, last).

@@ -101,10 +101,9 @@ bool read_borders(Draft& draft, JsonValue value) {
   return true;
 }
 
-bool read_version(Draft& draft, JsonValue value) {
-  draft.version = value.integer();
-  if (draft.version == 1 || draft.version == 2) return true;
-  throw InputError(fmt::format("is {}; this program reads versions 1 and 2", draft.version));
+bool read_plan_version(Draft& draft, JsonValue value) {
+  draft.version = read_version(value, 2);
+  return true;
 }
 
 Lane read_lane(JsonValue value) {
@@ -136,7 +135,7 @@ bool read_plan_format(Draft&, JsonValue value) {
 
 constexpr std::array kFields = std::to_array<Field<Draft>>({
     {"format", true, read_plan_format},
-    {"version", true, read_version},
+    {"version", true, read_plan_version},
     {"actions", true, read_actions},
     {"cost", true,
      [](Draft& d, JsonValue v) {

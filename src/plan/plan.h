@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "plan/lanes.h"
+#include "slower/aligned_memory.h"
 
 namespace lowtide {
 
@@ -53,6 +54,10 @@ struct Copy {
   Bytes offset = 0;
   bool operator==(const Copy&) const = default;
 };
+
+/// Of the offset of a value in slower memory, and in the arena if it is large: a disk copies whole
+/// pages from and to memory itself, and other bytes by way of a buffer.
+inline constexpr Bytes kCopyAlignment = slower::kPage;
 
 /// The slower memory that a plan uses. A copy takes its bytes from its first offload to the last
 /// wait for it.

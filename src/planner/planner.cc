@@ -8,6 +8,7 @@
 
 #include "base/time_share.h"
 #include "bounds/budget_floor.h"
+#include "certify/certificate.h"
 #include "plan/replay.h"
 #include "planner/attempts.h"
 #include "planner/realize.h"

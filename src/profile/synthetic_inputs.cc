@@ -9,9 +9,9 @@
 #include <map>
 #include <optional>
 
+#include "graph/extent.h"
 #include "graph/marks.h"
 #include "layout/layout.h"
-#include "ops/op_def.h"
 #include "runtime/tensors.h"
 
 namespace lowtide::profile {
@@ -168,7 +168,7 @@ void repeat(const at::Tensor& tile, std::byte* data, Bytes bytes, c10::Device de
 Bytes synthetic_bytes(const Graph& graph, const Op& op, Bytes alignment) {
   Bytes bytes = 0;
   for (TensorId id : distinct(op)) {
-    bytes += align_up(ops::extent_bytes(graph.tensor(id)), alignment);
+    bytes += align_up(extent_bytes(graph.tensor(id)), alignment);
   }
   return bytes;
 }
@@ -178,7 +178,7 @@ std::vector<at::Tensor> synthetic_inputs(const Graph& graph, const Op& op, std::
   std::map<TensorId, at::Tensor> made;
   for (TensorId id : distinct(op)) {
     const Tensor& tensor = graph.tensor(id);
-    const Bytes bytes = ops::extent_bytes(tensor);
+    const Bytes bytes = extent_bytes(tensor);
     const std::optional<at::Tensor> ends = group_ends(graph, op, id);
     repeat(ends ? *ends
                 : tile(tensor.dtype.value(), bytes, limit_of(graph, op, id),

@@ -4,8 +4,8 @@
 #include <bit>
 
 #include "graph/boundary.h"
+#include "graph/extent.h"
 #include "layout/sections.h"
-#include "ops/op_def.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -28,21 +28,42 @@ std::vector<TensorId> residents_by_alignment(const Graph& graph) {
   return ids;
 }
 
-std::vector<int> executions(const Graph& graph, const Plan& plan) {
+/// Random ops that the plan runs again, from the state of the generator at their first run.
+std::vector<OpId> ops_with_states(const Graph& graph, const Plan& plan) {
   std::vector<int> count(static_cast<std::size_t>(graph.num_ops()));
   for (const Action& action : plan.actions) {
     if (action.verb == Verb::run) ++count[static_cast<std::size_t>(action.index)];
   }
-  return count;
+  std::vector<OpId> ops;
+  for (OpId id = 0; id < graph.num_ops(); ++id) {
+    if (graph.op(id).random && count[static_cast<std::size_t>(id)] > 1) ops.push_back(id);
+  }
+  return ops;
+}
+
+/// Of the arena's address in memory.
+Bytes arena_alignment(const Graph& graph, const Plan& plan) {
+  return plan.slower ? std::max(graph.alignment(), kCopyAlignment) : graph.alignment();
+}
+
+/// The bytes before all else that bring the arena, which follows so many bytes in use, to its
+/// alignment.
+Bytes lead_of(const Graph& graph, const Plan& plan, Bytes used) {
+  return align_up(used, arena_alignment(graph, plan)) - used;
+}
+
+/// Of the states in the block.
+Bytes state_bytes(const Graph& graph, const Plan& plan, const GeneratorStates& states) {
+  if (states.on_host) return 0;
+  return static_cast<Bytes>(ops_with_states(graph, plan).size()) *
+         align_up(states.bytes, graph.alignment());
 }
 
 /// Places everything after the residents, which end at `end`.
 void place_rest(const Graph& graph, const Plan& plan, Bytes end, const GeneratorStates& states,
                 Bytes reserve_bytes, BlockMap& map) {
-  const std::vector<int> count = executions(graph, plan);
-  map.generator_states.assign(count.size(), -1);
-  for (OpId id = 0; id < graph.num_ops(); ++id) {
-    if (!graph.op(id).random || count[static_cast<std::size_t>(id)] < 2) continue;
+  map.generator_states.assign(static_cast<std::size_t>(graph.num_ops()), -1);
+  for (OpId id : ops_with_states(graph, plan)) {
     Bytes& end_of_states = states.on_host ? map.host_state_bytes : end;
     map.generator_states[static_cast<std::size_t>(id)] = end_of_states;
     end_of_states += align_up(states.bytes, graph.alignment());
@@ -73,7 +94,7 @@ void place_callers_tensors(const Graph& graph, BlockMap& map) {
     const bool foreign = is_foreign(tensor);
     if (!foreign && !has_place(graph, id)) continue;
     (foreign ? map.foreign : map.residents)[static_cast<std::size_t>(id)] = map.end;
-    map.end += align_up(ops::extent_bytes(tensor), graph.alignment());
+    map.end += align_up(extent_bytes(tensor), graph.alignment());
   }
   if (begin > 0 && begin < map.end) map.cuts.push_back(begin);
 }
@@ -98,7 +119,8 @@ Bytes placed_bytes(const Graph& graph) {
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes) {
   BlockMap map;
-  map.lead = align_up(graph.resident_bytes(), graph.alignment()) - graph.resident_bytes();
+  map.lead = lead_of(graph, plan,
+                     graph.resident_bytes() + state_bytes(graph, plan, states) + reserve_bytes);
   Bytes end = map.lead;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
   for (TensorId id : residents_by_alignment(graph)) {
@@ -113,7 +135,8 @@ BlockMap map_arena(const Graph& graph, const Plan& plan, const GeneratorStates& 
                    Places places) {
   BlockMap map;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
-  place_rest(graph, plan, 0, states, 0, map);
+  map.lead = lead_of(graph, plan, state_bytes(graph, plan, states));
+  place_rest(graph, plan, map.lead, states, 0, map);
   for (Bytes border : plan.layout->borders) map.cuts.push_back(map.arena + border);
   if (layout::end_of_results(graph, graph.alignment()) > 0) {
     map.late_begin = map.arena;

@@ -12,7 +12,8 @@ namespace lowtide::runtime {
 ///
 ///     | lead | residents | states of the generator | reserve | arena of the plan |
 ///
-/// `lead` (never used) brings the end of the residents to a multiple of the graph's alignment.
+/// `lead` (never used) brings the end of the residents to a multiple of the graph's alignment, and
+/// the arena to one of kCopyAlignment where values move.
 /// Residents are sorted by the power of two (at most the alignment) that divides their size, so
 /// that each is aligned to that power and there are no gaps.
 struct BlockMap {

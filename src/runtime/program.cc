@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "graph/boundary.h"
-#include "ops/op_def.h"
+#include "graph/extent.h"
 #include "runtime/tensors.h"
 
 namespace lowtide::runtime {
@@ -266,7 +266,7 @@ class Compiler {
       } else {
         const TensorId out = op.outputs[at(allocation.output)];
         const Tensor& tensor = graph_.tensor(out);
-        slot.bytes = has_fixed_place(out) ? ops::extent_bytes(tensor) : tensor.bytes;
+        slot.bytes = has_fixed_place(out) ? extent_bytes(tensor) : tensor.bytes;
         slot.offset = offset_[at(out)];
         slot.beyond = is_outside(out);
       }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "slower/aligned_memory.h"
 #include "slower/buffers.h"
 #include "slower/place.h"
 
@@ -18,7 +19,8 @@ class Disk final : public Place {
 
   std::string name() const override;
   Bytes free_bytes() const override;
-  Bytes buffer_bytes() const override { return kBufferBytes; }
+  /// With a page, by which the values of a plan may begin later in memory.
+  Bytes buffer_bytes() const override { return kBufferBytes + kPage; }
   LaneSpeed measured() const override;
   std::unique_ptr<Store> open(Bytes bytes) const override;
 

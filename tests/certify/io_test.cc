@@ -90,7 +90,7 @@ TEST(CertificateIoErrors, NameWhatIsWrong) {
   EXPECT_EQ(error_with("lower_bound", "7"), "no error");
   EXPECT_THAT(error_with("format", "\"lowtide-plan\""),
               HasSubstr("must be \"lowtide-certificate\""));
-  EXPECT_THAT(error_with("version", "2"), HasSubstr("this program reads version 1"));
+  EXPECT_THAT(error_with("version", "3"), HasSubstr("this program reads versions 1 to 2"));
   EXPECT_THAT(error_with("model", "\"stages\""), HasSubstr("knows proofs for \"fixed-order\""));
   EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("\"chain\" goes with the model"));
   EXPECT_THAT(error_with("chain", "[1, 2]"), HasSubstr("\"chain\" goes with the model"));

@@ -12,6 +12,7 @@
 #include "bounds/split.h"
 #include "certify/accept.h"
 #include "certify/digest.h"
+#include "certify/relaxed.h"
 #include "plan/replay.h"
 #include "support/brute_force.h"
 #include "support/cheapest_sequence.h"
@@ -300,6 +301,77 @@ TEST(CertificateSoundness, AlsoForAnyOrder) {
   RecordProperty("fixed_above", tally.fixed_above);
   EXPECT_GT(tally.above_keep_all, 20);
   EXPECT_GT(tally.fixed_above, 5);
+}
+
+/// The same with costs times `weight`.
+Graph weighed(const Graph& graph, double weight) {
+  GraphData data = graph.data();
+  for (Op& op : data.ops) op.cost *= weight;
+  return Graph(std::move(data));
+}
+
+/// The least weighted sum of runs and of copies back, with no time for copies out and no memory
+/// for copies under way: no plan that moves values ends earlier.
+double least_with_moves(const Graph& graph, const certify::Certificate::Moves& moves, Bytes budget,
+                        Sequences which) {
+  std::vector<double> loads;
+  for (const Tensor& tensor : graph.tensors()) {
+    loads.push_back((1 - moves.weight) * moves.lanes.in.time(tensor.bytes));
+  }
+  return CheapestSequence(weighed(graph, moves.weight), loads).cost(budget, which);
+}
+
+struct MovesTally {
+  int certificates = 0;
+  int above_runs = 0;  ///< prove more than that each op runs once
+};
+
+void try_moves(const Graph& graph, std::uint64_t seed, MovesTally& tally) {
+  const KeepAll reference = keep_all_reference(graph);
+  const double weight = static_cast<double>(1 + seed % 4) / 5;
+  const Lanes lanes{.in = {.per_byte = static_cast<double>(1 + seed % 7) / 64}};
+  const certify::Certificate::Moves moves{lanes, weight};
+  const certify::Relaxed problem = certify::relaxed(graph, moves);
+  Author author(problem.graph, seed);
+  int budgets = 0;
+  for (Bytes budget = reference.peak_bytes; budget > 0 && budgets < 3; budget -= 1 + budget / 10) {
+    SCOPED_TRACE(::testing::Message() << "seed " << seed << ", budget " << budget);
+    for (const bool any_order : {false, true}) {
+      const double least = least_with_moves(
+          graph, moves, budget, any_order ? Sequences::any_order : Sequences::fixed_order);
+      if (least == kNever) return;
+      budgets += any_order;
+      for (int attempt = 0; attempt < 3; ++attempt) {
+        certify::Certificate certificate = author.write(budget);
+        certificate.num_ops = graph.num_ops();
+        certificate.num_tensors = graph.num_tensors();
+        certificate.digest = certify::digest(graph);
+        certificate.moves = moves;
+        if (any_order) certificate.chain = author.chain();
+        const double best = climb(graph, author, least, certificate);
+        ASSERT_FALSE(::testing::Test::HasFailure());
+        ++tally.certificates;
+        tally.above_runs += best > weight * reference.cost * (1 + 1e-9);
+      }
+    }
+  }
+}
+
+/// Certificates for plans that move values, against the cheapest of all sequences with loads.
+TEST(CertificateSoundness, AlsoWithMoves) {
+  MovesTally tally;
+  for (std::uint64_t seed = 0; seed < 120; ++seed) {
+    try_moves(random_step(seed, 4, 3), seed, tally);
+    ASSERT_FALSE(HasFatalFailure());
+    const Graph graph = random_graph(seed, {.ops = 7, .views = false, .effects = false});
+    const auto is_value = [](const Tensor& t) { return t.kind == Kind::value; };
+    if (std::ranges::count_if(graph.tensors(), is_value) > 10) continue;
+    try_moves(graph, seed, tally);
+    ASSERT_FALSE(HasFatalFailure());
+  }
+  RecordProperty("certificates", tally.certificates);
+  RecordProperty("above_runs", tally.above_runs);
+  EXPECT_GT(tally.above_runs, 0);
 }
 
 TEST(CertificateSoundness, AlsoOnTrainingSteps) {

@@ -11,6 +11,8 @@
 #include <random>
 #include <vector>
 
+#include "certify/accept.h"
+#include "certify/check.h"
 #include "plan/replay.h"
 #include "support/ask.h"
 #include "support/check_plan.h"
@@ -102,12 +104,36 @@ TEST(PlanWith, EachWayDoesOnlyWhatItMay) {
   EXPECT_EQ(move.plan->strategy, "offload");
 }
 
-TEST(PlanWith, BoundsForRerunsAreNotClaimedForPlansThatMayMove) {
+/// The certificate is accepted for the plan, and says what the plan says.
+void expect_proved(const Graph& graph, const Planned& planned) {
+  ASSERT_TRUE(planned.certificate);
+  ASSERT_TRUE(planned.certificate->moves);
+  const auto verdict = certify::certify(graph, *planned.plan, *planned.certificate);
+  ASSERT_TRUE(testing::is_accepted(verdict));
+  const auto& certified = std::get<certify::Certified>(verdict);
+  EXPECT_LE(*planned.plan->lower_bound, certified.proved * (1 + 1e-9));
+  EXPECT_LE(*planned.plan->lower_bound, planned.plan->cost * (1 + 1e-9));
+  EXPECT_TRUE(certified.any_order || certified.keeps_order);
+}
+
+TEST(PlanWith, BoundsAreForPlansThatMayMove) {
   const Graph graph = chain_graph(12);
-  const Planned both = plan(graph, share_of_peak(graph, 0.6), {kSlow, {}}, Ways::both);
+  const Bytes budget = share_of_peak(graph, 0.6);
+  for (const Lanes& lanes : {kFast, kSlow, Lanes{}}) {
+    const Planned both = plan(graph, budget, {lanes, {}}, Ways::both);
+    ASSERT_TRUE(both.plan);
+    expect_proved(graph, both);
+  }
+  const Planned reruns = plan(graph, budget, {kSlow, {}}, Ways::rerun);
+  EXPECT_FALSE(reruns.certificate->moves);
+}
+
+TEST(PlanWith, ABoundSaysMoreThanThatEachOpRunsOnce) {
+  const Graph graph = chain_graph(12);
+  const Lanes lanes{.out = {0, 0.01}, .in = {0, 0.01}};
+  const Planned both = plan(graph, share_of_peak(graph, 0.5), {lanes, {}}, Ways::both, 1);
   ASSERT_TRUE(both.plan);
-  EXPECT_FALSE(both.plan->lower_bound || both.certificate);
-  EXPECT_EQ(both.outcome, Outcome::feasible);
+  EXPECT_GT(*both.plan->lower_bound, both.keep_all_cost * 1.01);
 }
 
 TEST(PlanWith, WithoutSlowerMemoryNothingMoves) {
@@ -163,7 +189,6 @@ TEST(PlanWith, ARequestEndsItWithTheBestSoFar) {
   const Planned planned = plan_with(graph, share_of_peak(graph, 0.5), slower, Ways::both, control);
   Control::clear_stop();
   ASSERT_TRUE(planned.plan);
-  EXPECT_EQ(planned.outcome, Outcome::feasible);
   EXPECT_TRUE(moves(*planned.plan));
 }
 
@@ -218,6 +243,7 @@ TEST(PlanWithProperty, PlansAreValidWithinTheirLimitsAndBothWaysAreNoWorseThanOn
       costs[ways] = cost(planned);
       if (!planned.plan) continue;
       expect_within_limits(*planned.plan, problem);
+      if (ways != Ways::rerun) expect_proved(problem.graph, planned);
       moving += moves(*planned.plan);
       cases.push_back({&problem.graph, &plans.emplace_back(std::move(*planned.plan))});
     }

@@ -52,6 +52,7 @@ def parts(rows, columns):
     yield plain(rows + 3, columns)[2:-1]
     yield reversed_dims(rows, columns + 5)[:, 3:-2]
     yield plain(1, columns).expand(rows, columns)
+    yield plain(rows, 1).expand(rows, columns)
 
 
 def statistics(count=3):

@@ -39,6 +39,13 @@ def loss_of(result, x):
     return result[0] if isinstance(result, tuple) else F.cross_entropy(result, x.argmax(1))
 
 
+class EveryFourth(Classifier):
+    """Its result has gaps, and so have the gradients that the graph wants."""
+
+    def forward(self, x):
+        return super().forward(x)[:, ::4]
+
+
 OPTIMIZERS = {"adamw": torch.optim.AdamW,
               "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1)}
 
@@ -68,6 +75,19 @@ def test_the_measured_peak_is_the_counted_one(make, optimizer, budget):
     counted = existing + profiled(step)[0]
     step()
     assert abs(wrapped.memory.measured_peak - counted) <= 64
+
+
+@pytest.mark.parametrize("make", [Classifier, EveryFourth])
+def test_the_plan_counts_results_and_their_gradients(make):
+    x = torch.randn(ROWS, WIDTH)
+    wrapped = lowtide.wrap(built(make), x, optimizer="none", time_limit=0.3)
+    for _ in range(2):
+        result = wrapped(x)
+        result.backward(torch.ones(result.shape))
+        del result
+        wrapped.zero_grad()
+    memory = wrapped.memory
+    assert memory.planned_peak * 0.99 <= memory.measured_peak <= memory.planned_peak
 
 
 @pytest.mark.parametrize("budget", ["5%", "30%", 1000])

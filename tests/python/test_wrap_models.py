@@ -105,18 +105,21 @@ class Adapted(nn.Module):
 
 
 class Averaging(nn.Module):
-    """Keeps a moving average of what it sees, and a count."""
+    """Keeps moving averages of what it sees and of its square, and a count."""
 
     def __init__(self):
         super().__init__()
         self.linear = nn.Linear(20, 20)
         self.register_buffer("mean", torch.zeros(20))
+        self.register_buffer("square", torch.zeros(20))
         self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
 
     def forward(self, x):
         x = self.linear(x).tanh()
         with torch.no_grad():
-            self.mean.mul_(0.9).add_(x.mean(0), alpha=0.1)
+            mean = x.mean(0)
+            self.mean.mul_(0.9).add_(mean, alpha=0.1)
+            self.square.mul_(0.9).addcmul_(mean, mean, value=0.1)
             self.seen += 1
         return x * 2
 
@@ -370,6 +373,9 @@ def test_one_hot_needs_no_check_of_its_classes():
     assert same(train(wrapped, ROWS), train(built(Experts), ROWS))
 
 
+@pytest.mark.skipif(
+    torch._C.DispatchKey.CompositeImplicitAutograd not in torch.ops.aten.one_hot.default.py_kernels,
+    reason="this PyTorch leaves the check of the classes out of its traces")
 def test_one_hot_of_a_class_that_is_too_large_is_an_error():
     class Given(nn.Module):
         def forward(self, x, classes):

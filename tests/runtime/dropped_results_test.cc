@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "graph/boundary.h"
+#include "graph/extent.h"
 #include "graph/handed_out.h"
 #include "runtime/autograd_executor.h"
 #include "runtime/training_sample.h"

@@ -1,3 +1,5 @@
+#include <bit>
+#include <cstdint>
 #include <optional>
 
 #include "base/error.h"
@@ -5,6 +7,7 @@
 #include "runtime/executor.h"
 #include "runtime/random_step.h"
 #include "runtime/training_sample.h"
+#include "slower/aligned_memory.h"
 #include "slower/file_store.h"
 #include "slower/host_store.h"
 #include "support/sweep.h"
@@ -52,17 +55,19 @@ TEST_F(Moves, RandomStepsGiveTheBitsOfInterpretation) {
   EXPECT_GT(moved, 1);
 }
 
-/// Fails the copies back that it is told to.
-class FailingStore final : public slower::Store {
+/// Fails the copies back that it is told to, and counts those from and to addresses between pages.
+class WatchedStore final : public slower::Store {
  public:
-  explicit FailingStore(Bytes bytes) : memory_(bytes) {}
+  explicit WatchedStore(Bytes bytes) : memory_(bytes) {}
 
-  int failures = 0;  ///< to come
+  int failures = 0;       ///< to come
+  int between_pages = 0;  ///< so far
 
   Bytes bytes() const override { return memory_.bytes(); }
   Bytes buffer_bytes() const override { return 0; }
   slower::Ticket write(Bytes offset, std::span<const std::byte> data,
                        std::string_view name) override {
+    count(data.data());
     return memory_.write(offset, data, name);
   }
   slower::Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override {
@@ -79,6 +84,10 @@ class FailingStore final : public slower::Store {
   slower::Counters counters() const override { return memory_.counters(); }
 
  private:
+  void count(const std::byte* data) {
+    if (std::bit_cast<std::uintptr_t>(data) % slower::kPage != 0) ++between_pages;
+  }
+
   slower::HostStore memory_;
   slower::Ticket last_read_;
 };
@@ -88,16 +97,16 @@ struct MovingStep {
   Graph graph;
   Plan plan;
 };
-MovingStep moving_step() {
+MovingStep moving_step(std::int64_t side = 12) {
   for (int seed = 0;; ++seed) {
-    Graph graph = profiled(random_step(seed).graph, device::cpu_device());
+    Graph graph = profiled(random_step(seed, side).graph, device::cpu_device());
     if (auto plan = moving_plan(graph, 0.7, {})) return {std::move(graph), std::move(*plan)};
   }
 }
 
 TEST_F(Moves, AFailedCopyIsAnErrorAndTheExecutorIsUsableAfterwards) {
   const MovingStep step = moving_step();
-  FailingStore store(step.plan.slower->bytes);
+  WatchedStore store(step.plan.slower->bytes);
   Executor executor(step.graph, step.plan, {.slower = &store});
   store.failures = 1;
   executor.initialize(5);
@@ -123,6 +132,15 @@ TEST_F(Moves, AreRefusedWithoutRoomForThem) {
   EXPECT_THAT(
       [&] { Executor(step.graph, step.plan, {.memory = ExecutorOptions::Memory::pool}); },
       ThrowsMessage<InputError>(HasSubstr("the memory pool")));
+}
+
+TEST_F(Moves, LargeValuesMoveFromAndToWholePages) {
+  const MovingStep step = moving_step(144);  // 20 pages and a quarter
+  WatchedStore store(step.plan.slower->bytes);
+  Executor executor(step.graph, step.plan, {.slower = &store});
+  executor.initialize(5);
+  EXPECT_GT(executor.step().bytes_in, 0);
+  EXPECT_EQ(store.between_pages, 0);
 }
 
 TEST_F(Moves, AreMeasured) {

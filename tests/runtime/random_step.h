@@ -27,11 +27,11 @@ inline TensorId random_op(GraphMaker& m, TensorId a, TensorId b, std::uint32_t c
   }
 }
 
-inline RandomStep random_step(std::uint32_t seed) {
+inline RandomStep random_step(std::uint32_t seed, std::int64_t side = 12) {
   std::mt19937 random(seed);
   GraphMaker m("random");
-  std::vector<TensorId> values = {m.resident("x", {12, 12}, kNormal),
-                                  m.resident("w", {12, 12}, kNormal)};
+  std::vector<TensorId> values = {m.resident("x", {side, side}, kNormal),
+                                  m.resident("w", {side, side}, kNormal)};
   for (int i = 0; i < 20; ++i) {
     const TensorId a = values[random() % values.size()], b = values[random() % values.size()];
     values.push_back(random_op(m, a, b, static_cast<std::uint32_t>(random())));

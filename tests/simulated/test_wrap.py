@@ -1,5 +1,9 @@
 """lowtide.wrap on the device: the CPU's bits within a budget of the device's bytes."""
 
+import copy
+import io
+import pickle
+
 import lowtide
 import pytest
 import torch
@@ -134,3 +138,33 @@ def test_a_model_on_two_devices_is_refused():
     model = nn.Linear(4, 4).to(DEVICE)
     with pytest.raises(lowtide.InputError, match="simulated"):
         lowtide.wrap(model, torch.ones(2, 4))
+
+
+def test_the_first_step_takes_no_more_than_later_ones():
+    """What the optimizer will take is tried on the device before, on smaller parameters."""
+    model = nn.Sequential(*(nn.Linear(64, 64) for _ in range(8))).to(DEVICE)
+    wrapped = lowtide.wrap(model, optimizer="adam", cache=False, time_limit=0.3)
+    x = torch.randn(4, 64).to(DEVICE)
+    torch.simulated.reset_peak_memory_stats()
+    wrapped(x).sum().backward()
+    peak = torch.simulated.memory_stats()["requested_bytes.all.peak"]
+    assert peak - wrapped.memory.outside <= wrapped.memory.planned_peak
+
+
+def test_copies_and_files_of_a_wrapped_model_are_of_the_model():
+    x = torch.randn(16, 3, 12, 12).to(DEVICE)
+    model = Convolutions().to(DEVICE)
+    wrapped = lowtide.wrap(model, x, "80%", optimizer="adam", time_limit=0.3)
+    wrapped(x).sum().backward()
+    wrapped.zero_grad()
+    for other in (copy.deepcopy(wrapped), pickle.loads(pickle.dumps(wrapped))):
+        assert type(other) is Convolutions
+        assert {value.device.type for value in other.state_dict().values()} == {DEVICE}
+        assert all(map(torch.equal, other.state_dict().values(), model.state_dict().values()))
+    file = io.BytesIO()
+    torch.save(wrapped.state_dict(), file)
+    file.seek(0)
+    fresh = Convolutions()
+    fresh.load_state_dict(torch.load(file, map_location="cpu"))
+    assert all(torch.equal(value, there.cpu()) for value, there in zip(
+        fresh.state_dict().values(), model.state_dict().values()))

@@ -8,7 +8,9 @@
 
 namespace lowtide::testing {
 
-CheapestSequence::CheapestSequence(const Graph& graph)
+CheapestSequence::CheapestSequence(const Graph& graph) : CheapestSequence(graph, {}) {}
+
+CheapestSequence::CheapestSequence(const Graph& graph, std::span<const double> load_costs)
     : resident_bytes_(graph.resident_bytes()), num_ops_(graph.num_ops()) {
   std::vector<int> value_of(graph.tensors().size(), kNone);
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
@@ -19,8 +21,18 @@ CheapestSequence::CheapestSequence(const Graph& graph)
   }
   if (value_bytes_.size() > 12 || num_ops_ > 8) throw std::logic_error("a graph that is too large");
   for (OpId id = 0; id < num_ops_; ++id) add_executions(graph, id, value_of);
+  if (!load_costs.empty()) add_loads(graph, load_costs, value_of);
   for (TensorId id : graph.outputs()) {
     if (value_of[id] != kNone) wanted_ |= 1U << value_of[id];
+  }
+}
+
+void CheapestSequence::add_loads(const Graph& graph, std::span<const double> costs,
+                                 const std::vector<int>& value_of) {
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    if (value_of[id] == kNone) continue;
+    executions_.push_back({graph.producer(id), 0, 1U << value_of[id], 0, graph.tensor(id).bytes,
+                           costs[static_cast<std::size_t>(id)], false, true});
   }
 }
 
@@ -29,7 +41,7 @@ void CheapestSequence::add_executions(const Graph& graph, OpId id,
   const Op& op = graph.op(id);
   if (!op.mutates.empty()) throw std::logic_error("a graph that writes residents");
   if (!op.recomputable) effects_ |= 1U << id;
-  Execution plain{id, 0, 0, 0, op.workspace_bytes, op.cost, !op.recomputable};
+  Execution plain{id, 0, 0, 0, op.workspace_bytes, op.cost, !op.recomputable, false};
   for (TensorId in : op.inputs) {
     if (value_of[in] != kNone) plain.inputs |= 1U << value_of[in];
   }
@@ -112,6 +124,7 @@ struct CheapestSequence::Search {
     if ((state.live & execution.outputs) != 0) return false;
     if (bytes(state.live) + execution.bytes > budget) return false;
     const bool again = (state.ran >> execution.op & 1U) != 0;
+    if (execution.loads) return again;
     if (again) return !execution.once && execution.op > state.last;
     return which == Sequences::any_order || state.ran >> execution.op == 0;
   }
@@ -119,6 +132,7 @@ struct CheapestSequence::Search {
   State after(const State& state, const Execution& execution) const {
     const Set live = (state.live & ~execution.overwritten) | execution.outputs;
     const Set ran = state.ran | 1U << execution.op;
+    if (execution.loads) return {live, ran, state.last};
     const bool counts = which == Sequences::staged && ran == state.ran;
     return {live, ran, counts ? execution.op : -1};
   }

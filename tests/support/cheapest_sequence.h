@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -24,6 +25,8 @@ enum class Sequences : std::uint8_t {
 class CheapestSequence {
  public:
   explicit CheapestSequence(const Graph& graph);
+  /// `load_costs`, by tensor: for which a value that was made can be had again, from nothing.
+  CheapestSequence(const Graph& graph, std::span<const double> load_costs);
 
   /// kNever (support/brute_force.h) when no sequence is within the budget.
   double cost(Bytes budget, Sequences which) const;
@@ -39,6 +42,7 @@ class CheapestSequence {
     Bytes bytes;      ///< bytes added to those in use before
     double cost;
     bool once;
+    bool loads;  ///< no run of the op, but a copy of what it made
   };
   struct State {
     Set live = 0;
@@ -47,6 +51,8 @@ class CheapestSequence {
   };
   struct Search;
 
+  void add_loads(const Graph& graph, std::span<const double> costs,
+                 const std::vector<int>& value_of);
   void add_executions(const Graph& graph, OpId id, const std::vector<int>& value_of);
   std::size_t index(const State& state) const;
 

@@ -119,6 +119,7 @@ def _device_module() -> types.ModuleType:
         is_initialized=lambda: True,
         _is_in_bad_fork=lambda: os.getpid() != owner,
         init=lambda: None,
+        _lazy_init=lambda: None,  # PyTorch 2.11 waits for no device without it
         device_count=lambda: 1,
         current_device=lambda: 0,
         set_device=accelerator.set_device_index,

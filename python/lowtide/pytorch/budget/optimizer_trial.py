@@ -33,10 +33,10 @@ def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
                                if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
 
 
-def trial(kind: type, groups: Sequence[Group], device: str = "cpu") -> Trial:
+def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: int = 1) -> Trial:
     """Of an optimizer of the class ``kind`` on the device. It is tried on parameters in the same
-    order that are smaller by one factor, by which the result is multiplied. Raises what the class
-    raises: one of somebody else's may want other arguments, or a closure.
+    order that are smaller by one factor, ``smaller_by`` or more, by which the result is multiplied.
+    Raises what the class raises: one of somebody else's may want other arguments, or a closure.
 
     Graphs are planned while PyTorch traces, in modes in which no tensor has memory; here all have.
     """
@@ -44,7 +44,7 @@ def trial(kind: type, groups: Sequence[Group], device: str = "cpu") -> Trial:
                   default=0)
     if not largest:
         return Trial(0, 0)
-    factor = -(-largest // _TRIED_BYTES)
+    factor = max(smaller_by, -(-largest // _TRIED_BYTES))
     with _disable_current_modes(), torch.enable_grad():
         optimizer = kind([
             {"params": [_smaller(parameter, factor, device) for parameter in parameters], **options}

@@ -107,9 +107,10 @@ def _where_the_input_would_fit(result, x, *_, **__):
 
 
 def _in_a_copy_of_its_storage(result, x, *_, **__):
-    """Where the first argument lies in its storage, in as much memory."""
+    """Where the first argument lies in its storage, in as much memory; without gaps where its
+    elements share some."""
     if torch._debug_has_internal_overlap(x) == _OVERLAPS:
-        return result
+        return torch.empty_like(x)
     elements = x.untyped_storage().nbytes() // x.element_size()
     return x.new_empty(elements).as_strided(x.shape, x.stride(), x.storage_offset())
 

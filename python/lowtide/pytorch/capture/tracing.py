@@ -19,9 +19,11 @@ def logging_functions() -> set:
 
 def tracing_settings():
     """A context with Dynamo's settings: errors end the tracing, recurrent layers and gradients
-    within the forward pass are traced through, and what is only printed or logged is left out."""
+    within the forward pass are traced through, what is only printed or logged is left out, and ops
+    are those of eager PyTorch: Dynamo's decompositions of some round otherwise."""
     return torch._dynamo.config.patch(
         suppress_errors=False, allow_rnn=True, trace_autograd_ops=True,
+        enable_dynamo_decompositions=False,
         ignore_logging_functions={print, warnings.warn, *logging_functions()})
 
 

@@ -8,9 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch.utils.checkpoint import CheckpointPolicy, create_selective_checkpoint_contexts
+from torch.utils.checkpoint import (
+    CheckpointPolicy,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
-from ... import InputError, Plan
+from ... import Error, InputError, Plan
 from ..capture import Captured, storages_of
 from .held_over_boundary import held_over_boundary
 
@@ -44,8 +48,9 @@ def selective_checkpoint_policy(captured: Captured, plan: Plan) -> Callable:
       by one (``ReLU(inplace=True)`` behind batch norm), PyTorch raises there.
 
     The context raises InputError at the end of the forward when what the plan holds was not
-    computed: then the module is not the one captured.
+    computed: then the module is not the one captured. Raises Error where PyTorch is too old.
     """
+    _require_results()
     expected = _expected(captured, held_over_boundary(captured, plan))
 
     def context_fn():
@@ -54,6 +59,13 @@ def selective_checkpoint_policy(captured: Captured, plan: Plan) -> Callable:
         return _checked(forward, policy), _leaving_buffers(recompute, policy)
 
     return context_fn
+
+
+def _require_results():
+    if not hasattr(SelectiveCheckpointContext(is_recompute=False), "op_output"):
+        raise Error(f"selective_checkpoint_policy tells ops by their results, which PyTorch "
+                    f"{torch.__version__} does not show to a checkpoint policy. Use 2.13 or later, "
+                    f"or lowtide.wrap")
 
 
 @dataclass(frozen=True)

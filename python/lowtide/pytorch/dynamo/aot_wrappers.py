@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch._dynamo import compiled_autograd
-from torch._functorch._aot_autograd.schemas import OutputType, ViewAndMutationMeta
+from torch._functorch._aot_autograd.schemas import (
+    OutputAliasInfo,
+    OutputType,
+    ViewAndMutationMeta,
+)
 
 from ..autograd.session import Session
 from .joint_trace import JointTrace
@@ -58,10 +62,15 @@ def _positions_of_tangents(metadata: ViewAndMutationMeta) -> list[int]:
     own = (OutputType.non_alias, OutputType.unsafe_view_alias, OutputType.custom_function_view)
     results = [position for position, info in enumerate(metadata.output_info, start=len(written))
                if info.output_type in own and issubclass(info.raw_type, torch.Tensor)
-               and info.requires_grad_for_backward]
+               and _has_tangent(info)]
     first_base = len(written) + metadata.num_outputs
     return [*inputs, *results,
             *range(first_base, first_base + metadata.num_intermediate_bases)]
+
+
+def _has_tangent(info: OutputAliasInfo) -> bool:
+    """Before torch 2.13 it is enough that the result requires a gradient."""
+    return getattr(info, "requires_grad_for_backward", info.requires_grad)
 
 
 def _node_of(results: Sequence) -> torch.autograd.graph.Node | None:

@@ -54,10 +54,14 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     Raises InputError for what cannot be captured, with the line of the user's code.
     """
     found: JointTrace | None = None
+    # AOTAutograd may keep these functions as long as what it compiled, so they hold no inputs.
+    described = describe_inputs(graph, inputs)
+    trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
+               if role == "parameter"]
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
-        found = _captured(joint, num_fwd_outputs, graph, inputs, name)
+        found = _captured(joint, num_fwd_outputs, described, trained, name)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -87,14 +91,11 @@ def _tracing_context():
     return torch._guards.tracing(torch._guards.TracingContext(None))
 
 
-def _captured(joint: fx.GraphModule, num_fwd_outputs: int, graph: fx.GraphModule,
-              inputs: Sequence, name: str) -> JointTrace:
-    described = describe_inputs(graph, inputs)
+def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
+              trained: list[torch.Tensor], name: str) -> JointTrace:
     roles, names = describe_primals(joint, described)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
                           primal_names=names, updated=mutated_primals(joint))
-    trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
-               if role == "parameter"]
     return JointTrace(joint, captured, tensors_to_save(captured), trained)
 
 

@@ -31,11 +31,13 @@ def tracing_patiently():
     """A context with Dynamo's settings for wrapped modules. A module that is traced too often would
     run unplanned, so that is an error; recurrent layers and gradients within the forward pass are
     traced through; what is logged is left out, as it would split the step; a hook that is
-    registered later has the model traced again."""
+    registered later has the model traced again; ops are those of eager PyTorch, as Dynamo's
+    decompositions of some round otherwise."""
     config = torch._dynamo.config
     return config.patch(
         skip_nnmodule_hook_guards=False, recompile_limit=MOST_TRACES,
         fail_on_recompile_limit_hit=True, allow_rnn=True, trace_autograd_ops=True,
+        enable_dynamo_decompositions=False,
         ignore_logging_functions=config.ignore_logging_functions | logging_functions())
 
 

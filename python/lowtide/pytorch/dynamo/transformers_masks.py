@@ -23,6 +23,7 @@ import torch
 class _Call:
     """What is known of the call under way."""
 
+    is_known: bool = False
     unpadded: bool = False  # there is a padding mask, and nothing is masked
     unpacked: bool = False  # positions are the model's own: they count up from 0
 
@@ -40,6 +41,7 @@ def known_masks(forward: Callable, arguments: Sequence, named: Mapping):
     _substitute()
     given = {**dict(zip(_names(forward), arguments)), **named}
     before = dataclasses.replace(_CALL)
+    _CALL.is_known = True
     mask = given.get("attention_mask")
     _CALL.unpadded = _is_plain(mask) and mask.dim() == 2 and bool(mask.all())
     _CALL.unpacked = ("input_ids" in given or "inputs_embeds" in given) \
@@ -47,7 +49,7 @@ def known_masks(forward: Callable, arguments: Sequence, named: Mapping):
     try:
         yield
     finally:
-        _CALL.unpadded, _CALL.unpacked = before.unpadded, before.unpacked
+        vars(_CALL).update(vars(before))
 
 
 def _is_plain(value) -> bool:
@@ -67,7 +69,8 @@ def _substitute() -> None:
     masks = sys.modules["transformers.masking_utils"]
     for name, wrapped in (("find_packed_sequence_indices", _packed),
                           ("_ignore_causal_mask_sdpa", _ignoring),
-                          ("_ignore_bidirectional_mask_sdpa", _ignoring)):
+                          ("_ignore_bidirectional_mask_sdpa", _ignoring),
+                          ("is_torchdynamo_exporting", _exporting)):
         original = getattr(masks, name, None)
         if original is not None:  # of a version that has it
             torch._dynamo.decorators.substitute_in_graph(original, skip_signature_check=True)(
@@ -90,6 +93,14 @@ def _ignoring(plain: Callable) -> Callable:
         return plain(padding_mask, *arguments, **named)
 
     return ignore_mask_sdpa
+
+
+def _exporting(plain: Callable) -> Callable:
+    """Dynamo of torch 2.11 takes every trace for an export, which keeps all masks."""
+    def is_torchdynamo_exporting():
+        return not _CALL.is_known and plain()
+
+    return is_torchdynamo_exporting
 
 
 def _copy(function: Callable) -> Callable:
