@@ -46,17 +46,30 @@ class Stack(nn.Module):
         "attention": Attending,
     }
 
-    def __init__(self, names, breaks=()):
+    def __init__(self, names):
         super().__init__()
         self.layers = nn.ModuleList(self.LAYERS[name]() for name in names)
-        self.breaks = set(breaks)
 
     def forward(self, x):
-        for number, layer in enumerate(self.layers):
-            if number in self.breaks:
-                torch._dynamo.graph_break()
+        for layer in self.layers:
             x = layer(x)
         return x.square().mean()
+
+
+class Broken(nn.Module):
+    """Three graphs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third = (
+            nn.Sequential(*Stack(3 * ["linear", "relu", "dropout"]).layers) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        torch._dynamo.graph_break()
+        x = self.second(x)
+        torch._dynamo.graph_break()
+        return self.third(x).square().mean()
 
 
 def drawn(seed):
@@ -92,8 +105,8 @@ def test_random_models_train_as_eager_ones_within_the_budget(seed, tmp_path):
     share = choose.choice([55, 65, 75])
     for percent in range(share, 100, 10):
         try:
-            model = wrapped(make, tmp_path, f"{percent}%", bandwidth=bandwidth,
-                            strategy=choose.choice([None, "offload"]))
+            strategy = choose.choice([None, "offload"])
+            model = wrapped(make, tmp_path, f"{percent}%", bandwidth=bandwidth, strategy=strategy)
             break
         except lowtide.InfeasibleError:
             continue
@@ -101,7 +114,7 @@ def test_random_models_train_as_eager_ones_within_the_budget(seed, tmp_path):
     memory = model.memory
     assert memory.measured_peak <= memory.budget
     assert memory.planned_peak <= memory.budget
-    assert memory.moved.bytes_out > 0
+    assert strategy is None or memory.moved.bytes_out > 0
     assert list(tmp_path.iterdir()) == []  # the file has no name
 
 
@@ -130,11 +143,8 @@ def test_nothing_moves_where_all_fits(tmp_path):
 
 
 def test_a_step_of_several_graphs(tmp_path):
-    def make():
-        return Stack(9 * ["linear", "relu", "dropout"], breaks=(9, 18))
-
-    model = wrapped(make, tmp_path, "70%")
-    assert same(train(model, inputs, steps=4), train(built(make), inputs, steps=4))
+    model = wrapped(Broken, tmp_path, "42MiB")
+    assert same(train(model, inputs, steps=4), train(built(Broken), inputs, steps=4))
     assert model.memory.moved.bytes_out > 0
     assert model.memory.measured_peak <= model.memory.budget
 
@@ -183,7 +193,7 @@ def test_the_limit_is_kept(tmp_path):
 
 def test_a_budget_that_only_moves_fit_is_the_smallest_that_an_error_names(tmp_path):
     with pytest.raises(lowtide.InfeasibleError) as error:
-        wrapped(PLAIN, tmp_path, "18MiB")
+        wrapped(PLAIN, tmp_path, "15MiB")
     smallest = error.value.smallest_budget
     assert f"({smallest} bytes)" in str(error.value)
     model = wrapped(PLAIN, tmp_path, smallest)

@@ -22,6 +22,9 @@ from ..budget.settings import Settings
 from .plan_store import PlanStore
 from .slower import Slower
 
+#: The strategy by which values move and no op runs again.
+_ONLY_MOVES = "offload"
+
 #: More than any machine has: every value is kept.
 _UNLIMITED_BYTES = 1 << 52
 
@@ -138,7 +141,8 @@ def _search(priced_graph: PricedGraph, budget_bytes: int, settings: Settings) ->
     if slower is None:
         return plan(graph, budget_bytes, settings.strategy, options=settings.planning_options,
                     time_limit=settings.time_limit)
-    if budget_bytes < priced_graph.floor_bytes:  # no plan does: only the smallest is of use
+    may_rerun = settings.strategy != _ONLY_MOVES
+    if may_rerun and budget_bytes < priced_graph.floor_bytes:  # only the smallest plan is of use
         return plan(graph, budget_bytes, time_limit=settings.time_limit)
     arguments = (graph, budget_bytes, settings.strategy, slower.speed, slower.limit,
                  settings.time_limit)
