@@ -58,8 +58,8 @@ at::Tensor pinned_memory(Bytes bytes) {
 
 /// A part of a tensor of bytes that shares its storage, as copies look for pinned storages.
 at::Tensor part_of(const at::Tensor& whole, slower::Range range) {
-  at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(whole.storage()), whole.key_set(), whole.dtype());
+  at::Tensor part = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(whole.storage()),
+                                                             whole.key_set(), whole.dtype());
   part.unsafeGetTensorImpl()->set_storage_offset(range.begin);
   part.unsafeGetTensorImpl()->set_sizes_contiguous({range.bytes()});
   return part;
@@ -138,7 +138,8 @@ class PinnedStore final : public slower::Store {
   };
 
   slower::Range range_of(Bytes offset, std::size_t bytes) const {
-    if (offset < 0 || offset > this->bytes() || static_cast<Bytes>(bytes) > this->bytes() - offset) {
+    if (offset < 0 || offset > this->bytes() ||
+        static_cast<Bytes>(bytes) > this->bytes() - offset) {
       throw std::logic_error(fmt::format("{} bytes at {} lie outside a store of {} bytes", bytes,
                                          offset, this->bytes()));
     }
@@ -216,9 +217,10 @@ slower::LaneSpeed HostPlace::measured() const {
 std::unique_ptr<slower::Store> HostPlace::open(Bytes bytes) const {
   const Bytes free = free_bytes();
   if (bytes > free) {
-    throw Error(fmt::format("cannot take {} ({} bytes) of host memory for values: {} ({} bytes) are "
-                            "free; end other programs, or allow fewer bytes",
-                            format_bytes(bytes), bytes, format_bytes(free), free));
+    throw Error(
+        fmt::format("cannot take {} ({} bytes) of host memory for values: {} ({} bytes) are "
+                    "free; end other programs, or allow fewer bytes",
+                    format_bytes(bytes), bytes, format_bytes(free), free));
   }
   return std::make_unique<PinnedStore>(device_.torch_device(), bytes);
 }

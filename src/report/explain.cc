@@ -110,7 +110,8 @@ std::string moved_text(const Graph& graph, const Explanation& e, int most) {
   const auto shown = head(e.moved, most);
   for (const Explanation::Moved& moved : shown) {
     table.add({graph.tensor(moved.storage).name, format_bytes(graph.tensor(moved.storage).bytes),
-               fmt::format("{}", moved.times_back), fmt::format("{:.2f}%", 100 * moved.copies / whole),
+               fmt::format("{}", moved.times_back),
+               fmt::format("{:.2f}%", 100 * moved.copies / whole),
                fmt::format("{:.2f}%", 100 * moved.waited / whole)});
   }
   return "\n" + table.text() + left_out(e.moved.size() - shown.size(), "smaller ones");

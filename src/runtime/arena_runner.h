@@ -25,8 +25,8 @@ class ArenaRunner {
     bool from_system = false;  ///< when that is full: use the system, or stop
   };
 
-  /// Graph, device and slower memory (mover.h: require_slower_memory) must outlive the runner. `block` has map.end bytes of the
-  /// device, which must be allocated while it runs.
+  /// Graph, device and slower memory (mover.h: require_slower_memory) must outlive the runner.
+  /// `block` has map.end bytes of the device, which must be allocated while it runs.
   ArenaRunner(const Graph& graph, const Plan& plan, const device::ComputeDevice& device,
               BlockMap map, SectionAddresses block, Beyond beyond, slower::Store* slower = nullptr);
 

@@ -27,9 +27,10 @@ void require_slower_memory(const Graph& graph, const Plan& plan,
                                  name, needed, store == nullptr ? 0 : store->bytes()));
   }
   if (store->serves_host_memory() == device.is_host_memory()) return;
-  throw InputError(fmt::format("the plan moves \"{}\", and the slower memory cannot copy from and to "
-                               "memory of {}; give the executor one that can",
-                               name, device.torch_device().str()));
+  throw InputError(
+      fmt::format("the plan moves \"{}\", and the slower memory cannot copy from and to "
+                  "memory of {}; give the executor one that can",
+                  name, device.torch_device().str()));
 }
 
 void Mover::out(TensorId storage, const std::byte* data, Bytes bytes, Bytes offset,

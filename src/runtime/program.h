@@ -71,8 +71,8 @@ struct Program {
   };
 
   std::vector<Run> runs;
-  std::vector<Move> moves;          ///< in order
-  std::size_t boundary = 0;         ///< number of runs before the graph's boundary, if any
+  std::vector<Move> moves;   ///< in order
+  std::size_t boundary = 0;  ///< number of runs before the graph's boundary, if any
   std::size_t moves_before_boundary = 0;
   std::vector<at::Tensor> values;   ///< residents by tensor id, then results
   std::vector<Bytes> memory;        ///< bytes of live tensors after each action

@@ -38,11 +38,10 @@ Bytes Disk::free_bytes() const {
 LaneSpeed Disk::measured() const { return measure(*open(kMeasuredBytes)); }
 
 std::unique_ptr<Store> Disk::open(Bytes bytes) const {
-  return std::make_unique<FileStore>(
-      folder_, bytes,
-      FileOptions{.request_bytes = buffers_->piece_bytes(),
-                  .threads_per_lane = kThreadsPerLane,
-                  .buffers = buffers_.get()});
+  return std::make_unique<FileStore>(folder_, bytes,
+                                     FileOptions{.request_bytes = buffers_->piece_bytes(),
+                                                 .threads_per_lane = kThreadsPerLane,
+                                                 .buffers = buffers_.get()});
 }
 
 }  // namespace lowtide::slower

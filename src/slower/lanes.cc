@@ -30,7 +30,8 @@ LaneStore::LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane)
     : medium_(std::move(medium)), blocks_(medium_->largest_block(), medium_->alignment()) {
   for (int worker = 0; worker < 2 * threads_per_lane; ++worker) {
     const Direction direction = worker < threads_per_lane ? Direction::out : Direction::in;
-    threads_.emplace_back([this, direction](const std::stop_token& stop) { work(stop, direction); });
+    threads_.emplace_back(
+        [this, direction](const std::stop_token& stop) { work(stop, direction); });
   }
 }
 

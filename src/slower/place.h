@@ -21,8 +21,9 @@ class Place {
   virtual Bytes buffer_bytes() const = 0;
   /// How fast its stores are, measured now: slower/measure.h. Throws as open().
   virtual LaneSpeed measured() const = 0;
-  /// A store of so many bytes, which the place must outlive. Throws InputError when the place cannot
-  /// be used, and Error when it has no room; the message has the bytes wanted and what to do.
+  /// A store of so many bytes, which the place must outlive. Throws InputError when the place
+  /// cannot be used, and Error when it has no room; the message has the bytes wanted and what to
+  /// do.
   virtual std::unique_ptr<Store> open(Bytes bytes) const = 0;
 };
 

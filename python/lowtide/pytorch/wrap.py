@@ -19,7 +19,7 @@ from . import inductor
 from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
-from .budget.offload import Offload
+from .budget.offload import Offload, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
 from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
@@ -114,8 +114,8 @@ def wrap(
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
-                        when_infeasible, batches_ahead, verbose, cuda_graph, offload,
-                        offload_budget)
+                        when_infeasible, batches_ahead, verbose, cuda_graph,
+                        Offload.parse(offload), slower_limit(offload_budget))
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

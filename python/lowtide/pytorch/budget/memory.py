@@ -33,8 +33,8 @@ class Moved:
 
     def __str__(self) -> str:
         return (f"{format_bytes(self.bytes_out)} moved out and {format_bytes(self.bytes_in)} back, "
-                f"in copies of {self.copy_seconds:.3f} s, of which {self.hidden_seconds:.3f} s were "
-                f"hidden behind ops and {self.wait_seconds:.3f} s were waited for")
+                f"in copies of {self.copy_seconds:.3f} s, of which {self.hidden_seconds:.3f} s "
+                f"were hidden behind ops and {self.wait_seconds:.3f} s were waited for")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +74,8 @@ class Memory:
         moved = f"; {self.moved}" if self.moved.bytes_out else ""
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
-                f"existed before the step and {format_bytes(self.outside)} were taken outside{moved}")
+                f"existed before the step and {format_bytes(self.outside)} were taken outside"
+                f"{moved}")
 
 
 def outside_room(outside_bytes: int) -> int:

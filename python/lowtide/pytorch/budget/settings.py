@@ -74,8 +74,6 @@ class Settings:
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
         self._set("batches_ahead", checked_count("batches_ahead", self.batches_ahead, 0))
-        self._set("offload", Offload.parse(self.offload))
-        self._set("offload_budget", slower_limit(self.offload_budget))
         if self.offload is None:
             _core.require_options(self.strategy or "", self.options)
         else:
@@ -139,4 +137,7 @@ def settings_from(options: Mapping | None) -> Settings:
     if unknown:
         raise InputError(
             f"the lowtide backend has no option {unknown[0]!r}; it has {', '.join(sorted(known))}")
-    return Settings(**given | {"budget": Budget.parse(given.get("budget"))})
+    return Settings(**given | {
+        "budget": Budget.parse(given.get("budget")),
+        "offload": Offload.parse(given.get("offload")),
+        "offload_budget": slower_limit(given.get("offload_budget"))})

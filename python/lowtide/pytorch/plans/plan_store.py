@@ -16,7 +16,8 @@ class PlanStore:
     A budget is answered by the cheapest of them that fits, whichever budget it was looked for, so
     that more memory never gives a worse plan. A search that ended by itself is noted, so that it is
     not made again. ``strategy`` and ``options``: as given to ``lowtide.plan``, and ``slower``: the
-    slower memory that plans may use; others have a store of their own. A folder that cannot be written does no harm: plans are found anew.
+    slower memory that plans may use; others have a store of their own. A folder that cannot be
+    written does no harm: plans are found anew.
     """
 
     def __init__(self, graph: Graph, strategy: str | None, options, slower=None):
