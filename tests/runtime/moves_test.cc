@@ -139,7 +139,7 @@ TEST_F(Moves, LargeValuesMoveFromAndToWholePages) {
   WatchedStore store(step.plan.slower->bytes);
   Executor executor(step.graph, step.plan, {.slower = &store});
   executor.initialize(5);
-  EXPECT_GT(executor.step().bytes_in, 0);
+  EXPECT_GT(executor.step().moved.bytes_in, 0);
   EXPECT_EQ(store.between_pages, 0);
 }
 
