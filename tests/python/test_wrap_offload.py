@@ -139,7 +139,8 @@ def test_nothing_moves_where_all_fits(tmp_path):
     assert same(train(model, inputs), train(built(PLAIN), inputs))
     assert model.memory.moved.bytes_out == 0
     assert "runs again" in lowtide.explain(model)
-    assert moving.memory.existing - model.memory.existing == (8 << 20) + 4096  # buffers of copies, and a page
+    buffers_and_a_page = (8 << 20) + 4096
+    assert moving.memory.existing - model.memory.existing == buffers_and_a_page
 
 
 def test_a_step_of_several_graphs(tmp_path):
