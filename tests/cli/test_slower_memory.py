@@ -51,6 +51,21 @@ def test_a_plan_for_a_bandwidth(lowtide):
     assert slow["overhead"] >= moved.json["overhead"]
 
 
+def test_a_bound_for_plans_that_move_has_a_certificate(lowtide):
+    plan = ["plan", GRAPH, "--budget", "50%", "--time-limit", "1", "--json", "-o", "p.json"]
+    moved = lowtide(*plan, "--bandwidth", "2GB/s", "--certificate", "c.json").json
+    assert moved["lower_bound"] <= moved["cost"] * (1 + 1e-9)
+    checked = lowtide("certify", GRAPH, "p.json", "c.json", "--json")
+    assert checked.code == 0, checked.err
+    assert checked.json["lower_bound"] == pytest.approx(moved["lower_bound"], rel=1e-6)
+    proof = lowtide.folder / "c.json"
+    other = json.loads(proof.read_text())
+    other["moves"]["lane_in"][1] *= 2
+    other["lower_bound"] = 0
+    proof.write_text(json.dumps(other))
+    lowtide("certify", GRAPH, "p.json", "c.json").fails(2, "wrong_lanes")
+
+
 def test_what_is_no_bandwidth_is_refused(lowtide):
     plan = ["plan", GRAPH, "--budget", "60%"]
     lowtide(*plan, "--bandwidth", "20GB").fails(2, "20GB/s")
