@@ -305,16 +305,17 @@ def test_a_wrapped_module_is_what_it_is_without(tmp_path):
 
 
 def test_ctrl_c_ends_the_planning(tmp_path):
-    before = signal.getsignal(signal.SIGINT)
-    assert before is signal.default_int_handler
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
     timer = threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT))
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
             while True:
                 wrapped(drawn(11), tmp_path, "50%", time_limit=60, cache=False)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:
         timer.cancel()
+        signal.signal(signal.SIGINT, before)
     assert same(train(wrapped(PLAIN, tmp_path, "60%"), inputs), train(built(PLAIN), inputs))
 
 
