@@ -42,9 +42,8 @@ inline constexpr std::size_t kMostClusterValues = 14;
 /// The bound that the prices and clusters of a certificate prove, whatever its claim: no plan of
 /// the graph within Certificate::budget_bytes costs less. It holds for plans that move nothing to
 /// slower memory, or, with Certificate::moves, that move values along its lanes; and, without a
-/// chain, whose first runs keep the graph's order. Sums are rounded
-/// down. Infinite when there is no plan. About O(graph + uses of decided values x 2^values of their
-/// cluster).
+/// chain, whose first runs keep the graph's order. Sums are rounded down. Infinite when there is no
+/// plan. About O(graph + uses of decided values x 2^values of their cluster).
 std::variant<double, Refused> proved_bound(const Graph& graph, const Certificate& certificate);
 
 /// A plan and its bound, both checked.

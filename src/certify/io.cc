@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_record.h"
+#include "plan/lanes_json.h"
 
 namespace lowtide::certify {
 namespace {
@@ -117,13 +118,6 @@ constexpr std::array kSplitFields = std::to_array<Field<Certificate::Split>>({
 bool read_split(Certificate& certificate, JsonValue value) {
   certificate.split = read_object<Certificate::Split>(value, kSplitFields, "a split");
   return true;
-}
-
-Lane read_lane(JsonValue value) {
-  const auto [latency, per_byte] = read_pair(value, "[latency, time per byte]");
-  const Lane lane{latency.number(), per_byte.number()};
-  if (lane.latency >= 0 && lane.per_byte >= 0) return lane;
-  throw InputError("has a negative time");
 }
 
 using Moves = Certificate::Moves;
@@ -254,9 +248,8 @@ std::string split_text(const Certificate::Split& split) {
 }
 
 std::string moves_text(const Certificate::Moves& moves) {
-  const auto lane = [](const Lane& l) { return Json::array({l.latency, l.per_byte}); };
-  return Json{{"lane_out", lane(moves.lanes.out)},
-              {"lane_in", lane(moves.lanes.in)},
+  return Json{{"lane_out", lane_json(moves.lanes.out)},
+              {"lane_in", lane_json(moves.lanes.in)},
               {"lanes_shared", moves.lanes.shared},
               {"weight", moves.weight}}
       .dump();

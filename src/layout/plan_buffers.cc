@@ -34,7 +34,7 @@ class Collector {
     }
   }
 
-  /// Of a small value, the gap before it would be dearer than a copy by way of a buffer. A graph
+  /// Of a small value, the gap before it would cost more than a copy by way of a buffer. A graph
   /// that is only planned and never run needs no alignment.
   void align(TensorId storage) {
     const std::int32_t buffer = buffer_of_[storage];

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json_record.h"
+#include "plan/lanes_json.h"
 
 namespace lowtide {
 namespace {
@@ -104,14 +105,6 @@ bool read_borders(Draft& draft, JsonValue value) {
 bool read_plan_version(Draft& draft, JsonValue value) {
   draft.version = read_version(value, 2);
   return true;
-}
-
-Lane read_lane(JsonValue value) {
-  const std::vector<JsonValue> items = value.items();
-  if (items.size() != 2) throw InputError("must be [latency, time per byte]");
-  const Lane lane{items[0].number(), items[1].number()};
-  if (lane.latency >= 0 && lane.per_byte >= 0) return lane;
-  throw InputError("has a negative time");
 }
 
 SlowerMemory& slower(Draft& draft) {
@@ -309,9 +302,8 @@ int version_of(const Plan& plan) {
 }
 
 void add_slower_memory(Json& header, const SlowerMemory& slower) {
-  const auto lane = [](const Lane& l) { return Json::array({l.latency, l.per_byte}); };
-  header["lane_out"] = lane(slower.lanes.out);
-  header["lane_in"] = lane(slower.lanes.in);
+  header["lane_out"] = lane_json(slower.lanes.out);
+  header["lane_in"] = lane_json(slower.lanes.in);
   header["lanes_shared"] = slower.lanes.shared;
   header["slower_bytes"] = slower.bytes;
   header["copies"] = Json::array();

@@ -153,7 +153,8 @@ TEST(ScheduleProperty, PlansOfTheDefaultStrategyBecomeValidPlansThatMove) {
     if (!found.plan) continue;
     const Plan instant = schedule(graph, loads, *found.plan, {}, 0, std::array{1.0});
     const Drawn drawn = draw(seed, instant.peak_bytes);
-    Plan plan = schedule(graph, loads, *found.plan, drawn.lanes, drawn.budget, std::span(&drawn.hurry, 1));
+    Plan plan = schedule(graph, loads, *found.plan, drawn.lanes, drawn.budget,
+                         std::span(&drawn.hurry, 1));
     EXPECT_LE(plan.peak_bytes, drawn.budget);
     plan.layout = layout::assign_addresses(graph, plan);
     const auto violation = verify(graph, plan);

@@ -9,6 +9,7 @@ import torch
 from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch_memory import profiled
+from wrap_cases import InThreeGraphs
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
@@ -25,19 +26,9 @@ class Deep(nn.Module):
         return self.layers(x).square().mean()
 
 
-class Broken(nn.Module):
-    """Three graphs in one call."""
-
+class Broken(InThreeGraphs):
     def __init__(self):
-        super().__init__()
-        self.first, self.second, self.third = (Deep(layers=2).layers for _ in range(3))
-
-    def forward(self, x):
-        x = self.first(x)
-        torch._dynamo.graph_break()
-        x = self.second(x)
-        torch._dynamo.graph_break()
-        return self.third(x).square().mean()
+        super().__init__(lambda: Deep(layers=2).layers)
 
 
 def rows():

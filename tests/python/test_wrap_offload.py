@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
-from wrap_cases import built, loss_of, same, train
+from wrap_cases import InThreeGraphs, built, loss_of, same, train
 
 pytestmark = [pytest.mark.usefixtures("own_cache", "one_thread"),
               pytest.mark.cpu_only("a folder is for values of the CPU")]
@@ -56,20 +56,9 @@ class Stack(nn.Module):
         return x.square().mean()
 
 
-class Broken(nn.Module):
-    """Three graphs."""
-
+class Broken(InThreeGraphs):
     def __init__(self):
-        super().__init__()
-        self.first, self.second, self.third = (
-            nn.Sequential(*Stack(3 * ["linear", "relu", "dropout"]).layers) for _ in range(3))
-
-    def forward(self, x):
-        x = self.first(x)
-        torch._dynamo.graph_break()
-        x = self.second(x)
-        torch._dynamo.graph_break()
-        return self.third(x).square().mean()
+        super().__init__(lambda: nn.Sequential(*Stack(3 * ["linear", "relu", "dropout"]).layers))
 
 
 def drawn(seed):

@@ -149,6 +149,21 @@ CASES = {
 }
 
 
+class InThreeGraphs(nn.Module):
+    """A loss. Two graph breaks part three times the same layers."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.first, self.second, self.third = (layers() for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        torch._dynamo.graph_break()
+        x = self.second(x)
+        torch._dynamo.graph_break()
+        return self.third(x).square().mean()
+
+
 def loss_of(output):
     if isinstance(output, (tuple, list)):
         return sum(loss_of(part) for part in output)

@@ -49,7 +49,8 @@ py::list replay(runtime::AutogradExecutor& executor, const py::handle& ticket,
 
 using runtime::AutogradExecutor;
 
-/// The store for what the plan moves is opened in `place`, which is null for plans that move nothing.
+/// The store for what the plan moves is opened in `place`, which is null for plans that move
+/// nothing.
 std::unique_ptr<AutogradExecutor> make_executor(const Graph& graph, const Plan& plan,
                                                 const std::string& device, bool as_graph,
                                                 const slower::Place* place) {
