@@ -336,6 +336,18 @@ class Scheduler {
   std::vector<Action> actions_;
 };
 
+/// Without the copies out of values that never come back: there was room for them after all.
+std::vector<Action> without_idle_copies(const Graph& graph, std::vector<Action> actions) {
+  std::vector<bool> comes_back(graph.tensors().size());
+  for (const Action& action : actions) {
+    if (action.verb == Verb::prefetch) comes_back[action.index] = true;
+  }
+  std::erase_if(actions, [&](const Action& action) {
+    return moves_values(action.verb) && !comes_back[action.index];
+  });
+  return actions;
+}
+
 /// The lives of copies, from the offload to the last wait.
 std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& plan,
                                              std::vector<Copy>& copies) {
@@ -390,7 +402,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   Plan scheduled;
   scheduled.graph = graph.name();
   scheduled.strategy = plan.strategy;
-  scheduled.actions = std::move(best);
+  scheduled.actions = without_idle_copies(graph, std::move(best));
   return with_copies(graph, std::move(scheduled), lanes);
 }
 
