@@ -133,6 +133,22 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
     return session
 
 
+def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> None:
+    """Gives a wrapped module another budget: bytes, ``"6GiB"``, ``"60%"``, or None for no limit.
+
+    ``model.budget = ...`` does the same where the model has nothing of that name. It holds from the
+    next forward or backward pass on; a pass that runs in another thread ends within the old one.
+    Forward passes that wait for their backward pass give their memory back where the new budget has
+    no room for it, and run again then; results stay the same bits. Where a plan is not at hand, one
+    that takes a second is used until a better one is found in the background.
+    With ``mode="inductor"`` the next call is compiled anew.
+
+    Raises InfeasibleError, with the smallest budget that does, where no plan fits: the old budget
+    then stays. Raises InputError for a module that is not wrapped.
+    """
+    session_of(model).set_budget(Budget.parse(budget))
+
+
 def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
@@ -233,6 +249,11 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
         """What a step was planned to take and took, in bytes."""
         return session.memory()
 
+    def budget_bytes(self) -> int | None:
+        """Of a step, in bytes; None for no limit. What is set holds from the next pass on, as of
+        ``lowtide.set_budget``."""
+        return session.budget_bytes
+
     def reduce(self, protocol):
         return _itself, (model,)
 
@@ -246,6 +267,8 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)
+    if not hasattr(model, "budget"):
+        body["budget"] = property(budget_bytes, set_budget)
     planned_class: Any = types.new_class(plain.__name__, (_Planned, plain),
                                          exec_body=lambda namespace: namespace.update(body))
     planned = planned_class.__new__(planned_class)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
-from ... import InfeasibleError, Plan, _core, format_bytes
+from ... import InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
+from ..budget.budget import Budget
 from ..budget.device_memory import require_device_memory
 from ..budget.memory import Memory, Moved, outside_room
 from ..budget.settings import Settings
@@ -64,6 +67,9 @@ class Session:
         self._slower: dict[str, Slower] = {}
         self._moved = Moved()
         self._begins_step = True
+        self._next_budget: Budget | None = None
+        self._passes_under_way = 0
+        self._between_passes = threading.RLock()
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -82,7 +88,7 @@ class Session:
         try:
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
-            require_device_memory(needed_bytes, captured.device, self.settings.budget)
+            require_device_memory(needed_bytes, captured.device, self._account.budget)
             region.reserve(plan)
         except BaseException:
             self.regions.remove(region)
@@ -146,7 +152,7 @@ class Session:
         plan = region.plans.smallest()
         self._notices.warn_once(
             f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, "
+            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
             f"so that steps exceed it: it runs by the plan that needs the least. "
             f"{self._explained(region, error)}")
         return plan
@@ -180,6 +186,10 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
+        with self._pass():
+            return self._forward(region, primals)
+
+    def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
             self._begin_step(region)
         self._gradients.track(primals)
@@ -196,6 +206,11 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(region.captured.device)
+        with self._pass():
+            return self._backward(region, ticket, saved, tangents)
+
+    def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                  tangents: Sequence[torch.Tensor]) -> list:
         executor = region.executors.awaiting(ticket)
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
@@ -276,7 +291,7 @@ class Session:
             reason = self._explained(region, error)
             self._account.reserve_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
-                 f"which the budget of {self.settings.budget} has no room for, so that steps "
+                 f"which the budget of {self._account.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
 
@@ -316,6 +331,70 @@ class Session:
         return (self._admission.discarded_passes
                 or torch._C._autograd._get_current_graph_task_keep_graph())
 
+    # ---- Another budget
+
+    def set_budget(self, budget: Budget) -> None:
+        """Of all passes from now on; while one runs in another thread, of those after it. Pending
+        passes that exceed it give their blocks back, and their backward passes replay them.
+
+        Raises InfeasibleError, as at the start, where no plan fits; the budget then stays.
+        """
+        if self.settings.offload is not None and budget.is_unlimited:
+            raise InputError("offload needs a budget: without one all values stay in memory")
+        with self._between_passes:
+            if self._passes_under_way:
+                self._next_budget = budget
+                return
+            before = self._account.budget
+            self._account.set_budget(budget)
+            try:
+                self._require_plans()
+            except InfeasibleError:
+                self._account.set_budget(before)
+                raise
+            self._next_budget = None
+            self._adapt()
+
+    @contextlib.contextmanager
+    def _pass(self) -> Iterator[None]:
+        """While one half of a step runs, the budget is that of its beginning."""
+        with self._between_passes:
+            budget = self._next_budget
+            if budget is not None and not self._passes_under_way:
+                self._next_budget = None
+                self._account.set_budget(budget)
+                self._adapt()
+            self._passes_under_way += 1
+        try:
+            yield
+        finally:
+            with self._between_passes:
+                self._passes_under_way -= 1
+
+    def _require_plans(self) -> None:
+        """Raises InfeasibleError where the step has no plan within the budget as it is now."""
+        if self.settings.when_infeasible == "warn" or not self.regions:
+            return
+        for region in self._steps.of(self._last or self.regions[0]):
+            try:
+                self._plan_within_share(region)
+            except InfeasibleError as error:
+                raise self._explained(region, error) from None
+
+    def _adapt(self) -> None:
+        """Gives back what the new budget has no room for."""
+        self._leaves_room = True
+        if self.regions:
+            region = self._last or self.regions[0]
+            self._kept_bytes = self._gradients.bytes()
+            if self._kept_bytes and not self._admission.is_within(region):
+                self._move_gradients_out(region)
+            self._admission.shrink(region)
+            if not self._admission.is_within(region):
+                warn(f"the budget of {self._account.budget} is exceeded until this step is over. "
+                     f"{self._admission.describe_taken(region)}")
+        self._meter.restart()
+
     # ---- Figures
 
     @property
@@ -326,7 +405,7 @@ class Session:
         """What a step was planned to take and took, in bytes."""
         if not self.regions:
             fixed = self._account.fixed_bytes
-            return Memory(self.settings.budget.bytes, fixed, fixed)
+            return Memory(self._account.budget.bytes, fixed, fixed)
         last = self._last or self.regions[0]
         step = self._steps.of(last)
         existing = self._account.existing_bytes(last) + self._kept_bytes + max(

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from ... import InfeasibleError, format_bytes
+from .budget import Budget
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
 from .optimizer_step import step_bytes
@@ -74,7 +75,7 @@ class BudgetAccount(Generic[Region]):
 
     def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
                  regions: Sequence[Region], steps: StepMembers[Region]):
-        self.settings = settings
+        self.budget: Budget = settings.budget
         self.held_bytes = 0
         self.outside_bytes = 0
         #: Of copies to slower memory, where values move.
@@ -83,6 +84,7 @@ class BudgetAccount(Generic[Region]):
         self._traced: list[torch.Tensor] = []
         self._device = "cpu"
         self._regions, self._steps = regions, steps
+        self._settings = settings
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
@@ -94,6 +96,11 @@ class BudgetAccount(Generic[Region]):
         self._shares.clear()
         self._room_bytes.clear()
         self._fixed = None
+
+    def set_budget(self, budget: Budget) -> None:
+        """Another budget, from now on."""
+        self.budget = budget
+        self.invalidate()
 
     def reserve_gradients(self, held_bytes: int) -> None:
         """Gradients are kept from one step to the next. The most that was seen counts from then
@@ -153,7 +160,7 @@ class BudgetAccount(Generic[Region]):
         """The budget; a share is one of what the largest step takes when all is kept."""
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._keep_all_bytes(step) for step in steps), default=0)
-        return self.settings.budget.resolve(largest)
+        return self.budget.resolve(largest)
 
     @property
     def fixed_bytes(self) -> int:
@@ -163,7 +170,7 @@ class BudgetAccount(Generic[Region]):
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
             unused = max(0, storage_bytes(self._parameters()) - planned)
             inputs = max((region.priced.input_bytes for region in self._regions), default=0)
-            self._fixed = self.state_bytes + unused + self.settings.batches_ahead * inputs
+            self._fixed = self.state_bytes + unused + self._settings.batches_ahead * inputs
         return self._fixed
 
     @property
@@ -171,7 +178,7 @@ class BudgetAccount(Generic[Region]):
         """What the optimizer holds or will hold. Worked out once: plans stay as they are when it
         has made its state."""
         if self._optimizer_state is None:
-            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, self._trained())
+            self._optimizer_state = optimizer_state_bytes(self._settings.optimizer, self._trained())
         return self._optimizer_state
 
     @property
@@ -179,7 +186,7 @@ class BudgetAccount(Generic[Region]):
         """What the optimizer takes for a while in its own step beside what is left to other code:
         of that little is there then, such as the loss."""
         if self._optimizer_step is None:
-            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained(),
+            self._optimizer_step = step_bytes(self._settings.optimizer, self._trained(),
                                               self._device)
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
         return max(0, self._optimizer_step - free)
@@ -200,7 +207,7 @@ class BudgetAccount(Generic[Region]):
             "that other code was seen to take in a step": self.outside_bytes,
         }
         held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
-        budget = f"The budget of {self.settings.budget}"
+        budget = f"The budget of {self.budget}"
         return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
 
     def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
@@ -271,8 +278,8 @@ class BudgetAccount(Generic[Region]):
             return
         raise InfeasibleError(
             f"parameters, optimizer state and inputs alone exceed the budget of "
-            f"{self.settings.budget} by {format_bytes(residents - left_bytes)}"
-            f"{_if_a_share_was_meant(self.settings.budget)}.")
+            f"{self.budget} by {format_bytes(residents - left_bytes)}"
+            f"{_if_a_share_was_meant(self.budget)}.")
 
     def _trained(self) -> list[torch.Tensor]:
         return [parameter for parameter in list(self._parameters()) or self._traced
