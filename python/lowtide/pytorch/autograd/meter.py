@@ -58,7 +58,7 @@ class Meter:
             self.outside_bytes = self._outside
             peak = _runtime.taken_peak_bytes(self._device)
             self._until_backward = max(self._until_backward, peak)
-            # Blocks of an earlier plan may be there until the first pass of a new one.
+            # Where an earlier step had more passes at once, more blocks are there at first.
             foreseen = max(self._planned_bytes(), self._held_before)
             self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
             _runtime.reset_peaks(self._device)
@@ -67,7 +67,7 @@ class Meter:
         """What the step took so far does not count: it was within another budget."""
         if self._is_open:
             _runtime.reset_peaks(self._device)
-            self._until_backward = self.unforeseen_bytes = 0
+            self._until_backward = self._after_backward = self.unforeseen_bytes = 0
 
     def end(self) -> None:
         """What follows is no part of the step."""

@@ -267,8 +267,7 @@ class Session:
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
-            if other not in step:
-                other.executors.release_idle()
+            other.executors.release_idle(but=self._known_plan(other) if other in step else None)
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
