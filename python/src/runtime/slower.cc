@@ -1,7 +1,7 @@
-#include "slower/disk.h"
-
 #include "device/host_place.h"
+#include "slower/disk.h"
 #include "tensors.h"
+#include "train/known_speeds.h"
 
 namespace lowtide::python {
 namespace {
@@ -9,16 +9,21 @@ namespace {
 using Shared = std::shared_ptr<slower::Place>;
 
 /// As _core takes it: seconds and bytes per second of each direction, and whether they share.
-auto measured(const slower::Place& place) {
-  slower::LaneSpeed speed;
-  {
-    const py::gil_scoped_release unlocked;
-    speed = place.measured();
-  }
+auto tuple_of(const slower::LaneSpeed& speed) {
   const auto pair = [](const slower::Speed& s) {
     return std::pair(s.latency_seconds, s.bytes_per_second);
   };
   return std::tuple(pair(speed.out), pair(speed.in), speed.shared);
+}
+
+auto known_speed(const slower::Place& place) {
+  const std::optional<slower::LaneSpeed> speed = train::known_speed(place);
+  return speed ? std::optional(tuple_of(*speed)) : std::nullopt;
+}
+
+auto measured(const slower::Place& place, bool keep) {
+  const py::gil_scoped_release unlocked;
+  return tuple_of(keep ? train::measure_and_keep(place) : place.measured());
 }
 
 }  // namespace
@@ -39,7 +44,9 @@ void bind_slower(py::module_& module) {
           py::arg("device"))
       .def_property_readonly("name", &slower::Place::name)
       .def_property_readonly("buffer_bytes", &slower::Place::buffer_bytes)
-      .def("measured", &measured);
+      .def("known_speed", &known_speed, "As measured before; None where it was not.")
+      .def("measured", &measured, py::kw_only(), py::arg("keep"),
+           "As it is now. `keep`: whether later runs may use it.");
 }
 
 }  // namespace lowtide::python

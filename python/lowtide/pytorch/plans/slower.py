@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
-import pathlib
 import weakref
 
 import torch
@@ -27,8 +24,7 @@ class Slower:
         self.limit = settings.offload_budget
         self._place = (_runtime.SlowerMemory.host(device) if offload.is_host
                        else _runtime.SlowerMemory.disk(offload.folder))
-        self.speed: _core.Speed = offload.speed or _measured(self._place, _key(offload, device),
-                                                             settings)
+        self.speed: _core.Speed = offload.speed or _speed(self._place, settings)
         self._executors: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
     @property
@@ -66,73 +62,14 @@ def _require_other_memory(offload, device: str) -> None:
                          f"so far, and not to {offload.folder}: give offload=\"host\"")
 
 
-def _key(offload, device: str) -> str:
-    """What the speed depends on: the device, or the disk of the folder."""
-    if offload.is_host:
-        return f"host of {_runtime.profile_path(device).stem}"
-    return _disk_of(offload.folder)
-
-
-def _disk_of(folder: str) -> str:
-    """The file system of a folder, by the table of mounts: a number of it changes with each
-    start."""
-    number = os.stat(folder).st_dev
-    device = f"{os.major(number)}:{os.minor(number)}"
-    try:
-        mounts = pathlib.Path("/proc/self/mountinfo").read_text().splitlines()
-    except OSError:
-        mounts = []
-    for line in mounts:
-        fields = line.split()
-        if fields[2] == device and "-" in fields:
-            kind, source = fields[fields.index("-") + 1:][:2]
-            return f"{kind} {source} at {fields[4]}"
-    return f"device {device}"
-
-
-def _measured(place, key: str, settings: Settings) -> _core.Speed:
+def _speed(place, settings: Settings) -> _core.Speed:
     """What is known from an earlier run, or measured now."""
-    file = _runtime.profile_path().parent / "slower-memory.json"
-    known = _read(file)
     may_use = settings.keeps_plans and settings.cache != "refresh"
-    speed = _speed_of(known.get(key)) if may_use else None
+    speed = place.known_speed() if may_use else None
     if speed is None:
         settings.say(f"measuring {place.name}")
         with settings.progress(f"measuring {place.name}") as progress:
-            speed = interruptible(place.measured, _runtime)
+            speed = interruptible(lambda: place.measured(keep=settings.keeps_plans), _runtime)
             progress.outcome = _core.describe_speed(speed)
-        if settings.keeps_plans:
-            _keep(file, known | {key: speed})
     settings.say(f"{place.name}: {_core.describe_speed(speed)}")
     return speed
-
-
-def _read(file: pathlib.Path) -> dict:
-    try:
-        known = json.loads(file.read_text())
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
-
-
-def _speed_of(known) -> _core.Speed | None:
-    """Of what a file had; None where that is no speed."""
-    try:
-        (out_latency, out_rate), (in_latency, in_rate), shared = known
-        numbers = [float(number) for number in (out_latency, out_rate, in_latency, in_rate)]
-    except (TypeError, ValueError):
-        return None
-    if not all(0 <= number < float("inf") for number in numbers):
-        return None
-    return (numbers[0], numbers[1]), (numbers[2], numbers[3]), bool(shared)
-
-
-def _keep(file: pathlib.Path, known: dict) -> None:
-    """As a whole or not at all. A folder that cannot be written does no harm."""
-    part = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(known, indent=1))
-        part.replace(file)
-    except OSError:
-        return
