@@ -58,7 +58,9 @@ def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: 
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Of the tensors that it holds now."""
+    """Of the tensors that it holds now, wherever they are."""
+    if hasattr(optimizer.state, "nbytes"):  # a part of it is in slower memory
+        return optimizer.state.nbytes
     return sum(value.nbytes for state in optimizer.state.values() for value in state.values()
                if isinstance(value, torch.Tensor))
 
