@@ -29,7 +29,8 @@ class Needs:
 def needs(optimizer: torch.optim.Optimizer, device: torch.device, largest_bytes: int) -> Needs:
     """Of an optimizer whose state moves in pieces of ``largest_bytes`` where it can."""
     names = {parameter: state_tensors(optimizer, group) for group in optimizer.param_groups
-             for parameter in group["params"] if parameter.requires_grad}
+             for parameter in group["params"]
+             if parameter.requires_grad or parameter in optimizer.state}
     moving = {parameter: found for parameter, found in names.items()
               if found and may_move(parameter, device)}
     pieces = cut(moving, largest_bytes)

@@ -60,7 +60,8 @@ class Piecewise:
         if isinstance(source, MovingState) and source.owner is self:
             return
         state = MovingState(self, self._read, self._bytes_of)
-        self._forget_state()
+        self._unfinished.clear()
+        self._forget_state(self._parts)
         try:
             for piece in self._pieces:
                 for part in piece.parts:
@@ -88,6 +89,7 @@ class Piecewise:
         before = self._counted()
         moving = {parameter for group in optimizer.param_groups for parameter in group["params"]
                   if self._moves(parameter, optimizer.state)}
+        self._forget_state(parameter for parameter in moving if parameter not in optimizer.state)
         self._step_in_memory(optimizer, moving)
         self._step_pieces(optimizer, moving)
         self.moved = self._counted() - before
@@ -144,6 +146,8 @@ class Piecewise:
             for part in numbers:
                 if part.is_whole:  # until it is written, this is all there is of it
                     all_state[part.parameter] = numbers[part] | part.tensors_in(memory)
+                elif part.parameter not in all_state:
+                    all_state.send_away(part.parameter)
             states.clear()
             pipeline.put(piece, memory, functools.partial(self._sent, numbers, all_state))
 
@@ -167,7 +171,8 @@ class Piecewise:
     # ---- All of the state
 
     def _send_away(self, piece: Piece, state: MovingState) -> None:
-        """Writes what is in memory, and waits."""
+        """Writes what is in memory, and waits. Its numbers are copied, as others may hold it too,
+        such as a checkpoint that was loaded."""
         parts = [part for part in piece.parts if state.held(part.parameter)
                  and all(_is_like(state.held(part.parameter).get(name), part.parameter)
                          for name in part.names)]
@@ -177,7 +182,7 @@ class Piecewise:
             numbers = _pack(states, memory)
             with uninterrupted():  # the memory is to be there until the copy has ended
                 piece.store.wait(begin_write(piece, memory))
-            self._sent(numbers, state)
+            self._sent({part: _copied(kept) for part, kept in numbers.items()}, state)
 
     def _read(self, parameter: torch.Tensor) -> dict:
         """A copy of a parameter's state. Raises Error where a copy back failed."""
@@ -196,10 +201,9 @@ class Piecewise:
     def _bytes_of(self, parameters: Iterable[torch.Tensor]) -> int:
         return sum(part.bytes for parameter in parameters for part, _ in self._parts[parameter])
 
-    def _forget_state(self) -> None:
-        self._unfinished.clear()
-        for piece in self._pieces:
-            for part in piece.parts:
+    def _forget_state(self, parameters: Iterable[torch.Tensor]) -> None:
+        for parameter in parameters:
+            for part, _ in self._parts[parameter]:
                 part.numbers = None
 
     def _require_finished(self, parameters: Collection[torch.Tensor]) -> None:
