@@ -18,9 +18,9 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve()
 sys.path[:0] = [str(HERE.parents[2] / "python"), str(HERE.parents[1])]
-import models  # noqa: E402
-
 import lowtide  # noqa: E402
+
+import models  # noqa: E402
 from report import Table  # noqa: E402
 
 WAYS = ("memory", "disk")

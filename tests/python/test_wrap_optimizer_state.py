@@ -90,9 +90,9 @@ def in_groups(model, make):
     return make([{"params": large}, {"params": small, "lr": 0.02}])
 
 
-def wrapped(model, optimizer, folder, budget="28MiB", **options):
+def wrapped(model, optimizer, folder, budget="28MiB", optimizer_state=True, **options):
     return lowtide.wrap(model, (tokens(0),), budget, optimizer=optimizer, time_limit=0.3,
-                        offload=place(folder), **options)
+                        offload=place(folder, optimizer_state=optimizer_state), **options)
 
 
 def steps(model, optimizer, count=4, first=0, schedulers=(), sides=(1, 2)):
@@ -480,6 +480,8 @@ def test_others_keep_their_state_in_memory(make, why, tmp_path):
     optimizer = make([p for p in model.parameters()])
     with pytest.raises(lowtide.InputError, match=why):
         wrapped(model, optimizer, tmp_path)
+    with pytest.raises(lowtide.InfeasibleError, match=why):
+        wrapped(model, optimizer, tmp_path, "1MiB", optimizer_state=None)
     lowtide.wrap(model, (tokens(0),), "1GiB", optimizer=optimizer, time_limit=0.3,
                  offload=place(tmp_path, optimizer_state=None))
     assert optimizer == "adam" or type(optimizer.state).__name__ == "defaultdict"

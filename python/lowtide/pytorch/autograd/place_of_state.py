@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -33,13 +34,15 @@ class PlaceOfState:
     def __init__(self, settings: Settings, account: BudgetAccount):
         self._settings, self._account = settings, account
         self._wanted = settings.offload.optimizer_state if settings.offload else False
-        #: Why it stays in memory whatever the plans need; "" where it may move.
-        self.why_it_stays = why_not_in_pieces(settings.optimizer)
-        if self._wanted and self.why_it_stays:
-            raise InputError(f"optimizer_state=True: {self.why_it_stays}. Leave it out, and the "
-                             f"state stays in memory")
-        may_move = self._wanted is not False and not self.why_it_stays
-        self._optimizer = MovingOptimizer(settings.optimizer) if may_move else None
+        why_not = "" if self._wanted is False else why_not_in_pieces(settings.optimizer)
+        if self._wanted and why_not:
+            raise InputError(f"optimizer_state=True: {why_not}. Leave it out, and the state stays "
+                             f"in memory")
+        #: Of messages that a budget is too small, where the state would move if it could.
+        self.remark = f" The optimizer's state stays in memory: {why_not}." if why_not else ""
+        may_move = self._wanted is not False and not why_not
+        self._given: Any = settings.optimizer
+        self._optimizer = MovingOptimizer(self._given) if may_move else None
         self._largest_bytes = 0
 
     def choose(self, region: Region, regions: Iterable[Region], slower: Slower | None,
@@ -69,9 +72,8 @@ class PlaceOfState:
         """Sends the state away, if that was decided. Raises Error where there is no room."""
         if self._account.moves_state and not self.moves:
             with _disable_current_modes():
-                optimizer = self._settings.optimizer
-                self._optimizer.move(optimizer, Piecewise(optimizer, slower, _full(device),
-                                                          self._largest_bytes))
+                self._optimizer.move(self._given, Piecewise(self._given, slower, _full(device),
+                                                            self._largest_bytes))
 
     def give_up(self, regions: Iterable[Region], slower: Slower | None) -> None:
         """What was decided and not settled is to be decided again."""
@@ -98,14 +100,14 @@ class PlaceOfState:
         return self._optimizer.piecewise.moved if self.moves else Moved()
 
     def _needs(self, region: Region) -> Needs:
-        optimizer, device = self._settings.optimizer, region.captured.device
-        gradients = sum(parameter.nbytes for group in optimizer.param_groups
+        device = region.captured.device
+        gradients = sum(parameter.nbytes for group in self._given.param_groups
                         for parameter in group["params"] if parameter.requires_grad)
         others = self._account.existing_bytes(region) - self._account.state_bytes
         room = self._account.budget_bytes - others - region.priced.resident_bytes - gradients
         self._largest_bytes = piece_bytes(room)
         with _disable_current_modes():
-            return needs(optimizer, _full(device), self._largest_bytes)
+            return needs(self._given, _full(device), self._largest_bytes)
 
     def _refuse_small_limit(self, wanted: Needs) -> None:
         if self._wanted:

@@ -166,7 +166,8 @@ class Session:
             ", as far as the first step is known (graphs behind a break and further forward passes "
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
+                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}"
+                   f"{self._state.remark}")
         return NoPlan(Refusal(message), enough)
 
     def _least_of_step(self, region: Region) -> dict[Region, int]:

@@ -46,10 +46,9 @@ def why_not_in_pieces(optimizer: object) -> str:
 
 def _known_class(optimizer: object) -> type | None:
     """A class derived from a known one is like it where it steps as that does."""
-    for kind in type(optimizer).__mro__:
-        if kind in _TENSORS:
-            return kind if type(optimizer).step is kind.step else None
-    return None
+    kind = next((kind for kind in type(optimizer).__mro__ if kind in _TENSORS), None)
+    has_its_step = kind and getattr(type(optimizer), "step") is getattr(kind, "step")  # noqa: B009
+    return kind if has_its_step else None
 
 
 def _if(has_it: object, name: str) -> tuple[str, ...]:

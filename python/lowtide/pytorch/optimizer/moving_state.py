@@ -99,8 +99,9 @@ class MovingState(MutableMapping):
 
     def __deepcopy__(self, memo):
         copied = memo[id(self)] = collections.defaultdict(dict)
-        for key, value in self._copied():
-            copied[copy.deepcopy(key, memo)] = copy.deepcopy(value)
+        for key, value in self._entries.items():
+            copied[copy.deepcopy(key, memo)] = (self._read(key) if value is None
+                                                else copy.deepcopy(value, memo))
         return copied
 
     def __reduce_ex__(self, protocol):

@@ -9,7 +9,7 @@ import torch
 from ..budget.optimizer_step import SMALLER_BY
 from ..budget.optimizer_trial import groups_of, trial
 from .elementwise import state_tensors
-from .pieces import cut, may_move
+from .pieces import PAGE, cut, may_move
 
 #: Pieces that are in memory at one time: one is read, one is updated, one is written.
 _PIECES = 3
@@ -40,7 +40,7 @@ def needs(optimizer: torch.optim.Optimizer, device: torch.device, largest_bytes:
     largest = max((piece.bytes for piece in pieces), default=0)
     updated = max((piece.parameter_bytes for piece in pieces), default=0)
     return Needs(sum(piece.bytes for piece in pieces), staying + _NUMBERS_BYTES * parts,
-                 _PIECES * largest + _temporary_bytes(optimizer, updated, device))
+                 _PIECES * (largest + PAGE) + _temporary_bytes(optimizer, updated, device))
 
 
 def _temporary_bytes(optimizer: torch.optim.Optimizer, updated_bytes: int,
