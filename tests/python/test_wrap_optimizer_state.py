@@ -168,6 +168,41 @@ def test_every_optimizer_has_its_plain_bits(name, loop, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def drawn(choose):
+    """A random model of one token, with parameters of many sizes."""
+    widths = [WIDTH, *(choose.choice([3, 40, 257, 1100]) for _ in range(4))]
+    layers = [layer for one, other in itertools.pairwise(widths)
+              for layer in (nn.Linear(one, other), choose.choice([nn.Tanh(), nn.Identity()]))]
+    return nn.Sequential(nn.Embedding(WORDS, WIDTH), *layers)
+
+
+@pytest.mark.parametrize("seed", sweep(range(30), usual=range(3)))
+def test_random_models_and_budgets(seed, tmp_path):
+    choose = random.Random(seed)
+    name, loop = choose.choice(list(OPTIMIZERS)), choose.choice(["one by one", "all at once"])
+    layers, make = choose.getstate(), functools.partial(OPTIMIZERS[name], **LOOPS[loop])
+    left = []
+    for moves in (True, False):
+        choose.setstate(layers)
+        model = built(lambda: drawn(choose))
+        for parameter in choose.sample(list(model.parameters()), 2):
+            parameter.requires_grad_(False)
+        optimizer = make(model.parameters())
+        budget = int(choose.uniform(2.3, 3.5) * bytes_of(model.parameters())) + 9 * MIB
+        run = wrapped(model, optimizer, tmp_path, budget) if moves else model
+        for number in range(4):
+            optimizer.zero_grad()
+            run(tokens(number)).square().mean().backward()
+            optimizer.step()
+        optimizer.zero_grad()
+        if moves:
+            run(tokens(5))
+            assert run.memory.measured_peak <= budget
+            assert run.memory.state_moved.bytes_in > 0
+        left.append([list(model.parameters()), optimizer.state_dict()])
+    assert equal(*left)
+
+
 @pytest.mark.parametrize("kind", _TENSORS, ids=lambda kind: kind.__name__)
 def test_the_tensors_of_each_class_are_known(kind):
     flags = [flag for flag in ("amsgrad", "centered", "momentum") if flag in vars(kind)
@@ -326,6 +361,37 @@ def test_a_first_plan_within_a_closure(tmp_path):
 
             optimizer.step(closure)
         assert away(optimizers[0]) > 5
+    assert same(list(model.parameters()), list(plain.parameters()))
+
+
+@on_cpu
+def test_accelerate_may_take_it_afterwards(tmp_path):
+    accelerate = pytest.importorskip("accelerate")
+    pair = Pair(tmp_path)
+    steps(pair.plain, pair.plain_optimizer)
+    accelerator = accelerate.Accelerator(cpu=True)
+    optimizer, scheduler = accelerator.prepare(
+        pair.optimizer, optim.lr_scheduler.LambdaLR(pair.optimizer, lambda _: 1.0))
+    for number in range(4):
+        optimizer.zero_grad()
+        accelerator.backward(pair.model(tokens(number), number in (1, 2)))
+        optimizer.step()
+        scheduler.step()
+    assert away(pair.optimizer) == len(pair.optimizer.state)
+    assert same(list(pair.model.parameters()), list(pair.plain.parameters()))
+    assert equal(optimizer.state_dict()["state"], pair.plain_optimizer.state_dict()["state"])
+
+
+@on_cpu
+def test_the_backend_of_torch_compile_takes_it_too(tmp_path):
+    model, plain = built(Words), built(Words)
+    optimizer, plain_optimizer = (in_groups(m, OPTIMIZERS["adam"]) for m in (model, plain))
+    compiled = torch.compile(model, backend="lowtide",
+                             options={"budget": "28MiB", "optimizer": optimizer,
+                                      "time_limit": 0.3, "offload": place(tmp_path)})
+    steps(compiled, optimizer)
+    steps(plain, plain_optimizer)
+    assert away(optimizer) == len(optimizer.state)
     assert same(list(model.parameters()), list(plain.parameters()))
 
 

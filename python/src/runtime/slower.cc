@@ -56,7 +56,7 @@ class TensorStore {
   const std::unique_ptr<slower::Store> store_;
 };
 
-at::Tensor unwrapped(const py::handle& tensor) {
+at::Tensor tensor_of(const py::handle& tensor) {
   if (!THPVariable_Check(tensor.ptr())) throw py::type_error("a tensor is wanted");
   return THPVariable_Unpack(tensor.ptr());
 }
@@ -67,13 +67,13 @@ void bind_store(py::module_& module) {
       .def(
           "write",
           [](TensorStore& store, Bytes offset, const py::object& from, const std::string& name) {
-            return store.write(offset, unwrapped(from), name);
+            return store.write(offset, tensor_of(from), name);
           },
           py::arg("offset"), py::arg("tensor"), py::arg("name"))
       .def(
           "read",
           [](TensorStore& store, Bytes offset, const py::object& into, const std::string& name) {
-            return store.read(offset, unwrapped(into), name);
+            return store.read(offset, tensor_of(into), name);
           },
           py::arg("offset"), py::arg("tensor"), py::arg("name"))
       .def("wait", &TensorStore::wait, py::arg("copy"))

@@ -103,8 +103,9 @@ class PlaceOfState:
         device = region.captured.device
         gradients = sum(parameter.nbytes for group in self._given.param_groups
                         for parameter in group["params"] if parameter.requires_grad)
-        others = self._account.existing_bytes(region) - self._account.state_bytes
-        room = self._account.budget_bytes - others - region.priced.resident_bytes - gradients
+        account = self._account
+        others = account.fixed_bytes - account.state_bytes + account.buffer_bytes
+        room = account.budget_bytes - others - region.priced.resident_bytes - gradients
         self._largest_bytes = piece_bytes(room)
         with _disable_current_modes():
             return needs(self._given, _full(device), self._largest_bytes)

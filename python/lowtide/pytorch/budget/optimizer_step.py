@@ -13,7 +13,7 @@ from .optimizer_trial import Group, groups_of, trial
 _BY_NAME = {"sgd-momentum": (torch.optim.SGD, {"momentum": 0.9})}
 #: It is tried before a step, on the device, whose budget then has room for the gradients and the
 #: state: with parameters of their own and temporaries that is less than so many times as much.
-SMALLER_BY = 4
+_SMALLER_BY = 4
 
 
 def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> int:
@@ -26,11 +26,16 @@ def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> in
     parameters = list(parameters)
     if optimizer == "none":
         return 0
-    kind, groups = _as_groups(optimizer, parameters)
+    return temporary_bytes(*_as_groups(optimizer, parameters), device)
+
+
+def temporary_bytes(kind: type, groups: Sequence[Group], device: str) -> int:
+    """The same for an optimizer of a class, with groups of parameters and their options."""
     try:
-        return trial(kind, groups, device, SMALLER_BY).step_bytes
+        return trial(kind, groups, device, _SMALLER_BY).step_bytes
     except Exception:
-        return trial(torch.optim.Adam, [(parameters, {})], device, SMALLER_BY).step_bytes
+        parameters = [parameter for group, _ in groups for parameter in group]
+        return trial(torch.optim.Adam, [(parameters, {})], device, _SMALLER_BY).step_bytes
 
 
 def _as_groups(optimizer, parameters: Sequence[torch.Tensor]) -> tuple[type, list[Group]]:

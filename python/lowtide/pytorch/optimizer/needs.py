@@ -6,8 +6,8 @@ import dataclasses
 
 import torch
 
-from ..budget.optimizer_step import SMALLER_BY
-from ..budget.optimizer_trial import groups_of, trial
+from ..budget.optimizer_step import temporary_bytes
+from ..budget.optimizer_trial import groups_of
 from .elementwise import state_tensors
 from .pieces import PAGE, cut, may_move
 
@@ -47,8 +47,8 @@ def _temporary_bytes(optimizer: torch.optim.Optimizer, updated_bytes: int,
                      device: torch.device) -> int:
     """Of an update of so many bytes of parameters: as of one parameter, of which no optimizer takes
     less than of several."""
-    return max(trial(type(optimizer), [([_of_bytes(updated_bytes, parameters)], options)],
-                     str(device), SMALLER_BY).step_bytes
+    return max(temporary_bytes(type(optimizer), [([_of_bytes(updated_bytes, parameters)], options)],
+                               str(device))
                for parameters, options in groups_of(optimizer) if parameters)
 
 

@@ -218,7 +218,7 @@ class Piecewise:
         """For the state of parameters that have none yet, or of which it gets more tensors."""
         wanted = {parameter: names for group in optimizer.param_groups
                   for names in [state_tensors(optimizer, group)] for parameter in group["params"]
-                  if may_move(parameter, self._device) and self._lacks_room(parameter, names)}
+                  if self._lacks_room(parameter, names) and may_move(parameter, self._device)}
         if not wanted:
             return
         for parameter in self._parts.keys() & wanted.keys():
