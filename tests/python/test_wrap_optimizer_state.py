@@ -606,6 +606,29 @@ def test_a_failing_disk_is_an_error_until_a_checkpoint_is_loaded(tmp_path):
     pair.require_same()
 
 
+@on_cpu
+def test_state_that_cannot_be_written_stays_in_memory(tmp_path):
+    plain, model = built(Words), built(Words)
+    plain_optimizer, optimizer = (in_groups(m, OPTIMIZERS["adam"]) for m in (plain, model))
+    model = wrapped(model, optimizer, tmp_path, "200MiB")  # in one piece
+    steps(plain, plain_optimizer, 7)
+    steps(model, optimizer, 4)
+    optimizer.zero_grad()
+    model(tokens(4)).backward()
+    [file] = files_in(tmp_path)
+    kept, unwritable = os.dup(file), os.open(f"/proc/self/fd/{file}", os.O_RDONLY)
+    os.dup2(unwritable, file)
+    with pytest.raises(lowtide.Error, match=f"piece 1 of the optimizer's state.*{tmp_path}"):
+        optimizer.step()
+    os.dup2(kept, file)
+    os.close(kept)
+    os.close(unwritable)
+    assert away(optimizer) == 0  # nor what had no gradient, as it lay in the same piece
+    steps(model, optimizer, 2, first=5)
+    assert same(list(model.parameters()), list(plain.parameters()))
+    assert equal(optimizer.state_dict(), plain_optimizer.state_dict())
+
+
 def test_a_step_that_fails_within_a_parameter_that_is_cut_is_no_wrong_number(tmp_path, monkeypatch):
     pair = Pair(tmp_path)
     pair.run()

@@ -43,6 +43,11 @@ class MovingState(MutableMapping):
             tensor.nbytes for value in held for tensor in value.values()
             if isinstance(tensor, torch.Tensor))
 
+    def copied(self, key) -> dict:
+        """What is away, without bringing it back; or what is in memory."""
+        value = self._entries[key]
+        return self._read(key) if value is None else value
+
     def send_away(self, key) -> None:
         """Forgets what is in memory: slower memory has the same."""
         self._entries[key] = None
@@ -85,15 +90,15 @@ class MovingState(MutableMapping):
         del self[key]
         return value
 
-    def _copied(self) -> Iterator[tuple[object, dict]]:
-        for key, value in self._entries.items():
-            yield key, self._read(key) if value is None else value
+    def _all_copied(self) -> Iterator[tuple[object, dict]]:
+        for key in self._entries:
+            yield key, self.copied(key)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self)} parameters, {len(self.away())} of them away)"
 
     def __copy__(self):
-        return collections.defaultdict(dict, self._copied())
+        return collections.defaultdict(dict, self._all_copied())
 
     copy = __copy__
 
@@ -105,4 +110,4 @@ class MovingState(MutableMapping):
         return copied
 
     def __reduce_ex__(self, protocol):
-        return collections.defaultdict, (dict,), None, None, self._copied()
+        return collections.defaultdict, (dict,), None, None, self._all_copied()

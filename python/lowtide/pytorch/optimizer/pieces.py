@@ -98,11 +98,6 @@ class Piece:
     def parameter_bytes(self) -> int:
         return sum(part.parameter_bytes for part in self.parts)
 
-    @property
-    def has_state(self) -> bool:
-        """Whether slower memory has some."""
-        return any(part.numbers is not None for part in self.parts)
-
 
 def piece_bytes(room_bytes: int) -> int:
     """How large pieces are at most, where a budget leaves so much beside parameters and

@@ -49,31 +49,25 @@ class Piecewise:
         """In slower memory."""
         return sum(piece.bytes for piece in self._pieces)
 
-    @property
-    def pieces(self) -> int:
-        return len(self._pieces)
-
     def adopt(self, optimizer: torch.optim.Optimizer) -> None:
         """Sends the optimizer's state away where it is another's, such as that which was loaded.
-        Where that fails, the optimizer is as it was, and the Error is raised."""
+        Where that fails, the optimizer is as it was, and the Error is raised: nothing is taken from
+        its state before all of it is away."""
         source = optimizer.state
         if isinstance(source, MovingState) and source.owner is self:
             return
         state = MovingState(self, self._read, self._bytes_of)
         self._unfinished.clear()
         self._forget_state(self._parts)
-        try:
-            for piece in self._pieces:
-                for part in piece.parts:
-                    if part.is_first and part.parameter in source:
-                        state[part.parameter] = source.pop(part.parameter)
-                self._send_away(piece, state)
-            for key in list(source):
-                state[key] = source.pop(key)
-        except BaseException:
-            for key in list(state):
-                source[key] = state.pop(key)
-            raise
+        look = source.copied if isinstance(source, MovingState) else source.__getitem__
+        for piece in self._pieces:
+            for part in piece.parts:
+                if part.is_first and part.parameter in source:
+                    state[part.parameter] = look(part.parameter)
+            self._send_away(piece, state)
+        for key in source:
+            if key not in state:
+                state[key] = look(key)
         optimizer.state = state
 
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -111,7 +105,7 @@ class Piecewise:
                     for parameter in group["params"]}
         pieces = [piece for piece in self._pieces
                   if any(part.parameter in moving for part in piece.parts)]
-        pipeline = Pipeline(pieces, self._device)  # begins with the first take()
+        pipeline = Pipeline(pieces, optimizer.state.is_away, self._device)
         try:
             for run in runs(pieces):
                 with uninterrupted():
@@ -142,7 +136,10 @@ class Piecewise:
         finally:
             if memory is None:
                 memory = memory_of(piece, self._device)
-            numbers = _pack(states, memory)
+            resting = {part: part.numbers for part in piece.parts
+                       if part not in states and part.numbers is not None
+                       and all_state.is_away(part.parameter)}
+            numbers = resting | _pack(states, memory)
             for part in numbers:
                 if part.is_whole:  # until it is written, this is all there is of it
                     all_state[part.parameter] = numbers[part] | part.tensors_in(memory)

@@ -31,19 +31,21 @@ class Pipeline:
     """Gives the memory of pieces one after the other, and takes it back to write it. At most three
     are there at one time.
 
+    ``is_away``: whether a parameter's state is in slower memory alone, which a piece is read for.
     ``device``: whose memory it is.
     """
 
-    def __init__(self, pieces: Iterable[Piece], device: torch.device):
-        self._device = device
+    def __init__(self, pieces: Iterable[Piece], is_away: Callable[[torch.Tensor], bool],
+                 device: torch.device):
+        self._device, self._is_away = device, is_away
         self._left = iter(pieces)
         self._behind: _Copy | None = None
         self._ahead: _Copy | None = None
         self._has_begun = False
 
     def take(self) -> torch.Tensor | None:
-        """The memory of the next piece; None where slower memory has nothing of it. Raises Error
-        where a copy back failed."""
+        """The memory of the next piece; None where nothing of it is away. Raises Error where a copy
+        back failed."""
         if not self._has_begun:
             self._has_begun, self._ahead = True, self._begin_read()
         read = self._ahead
@@ -72,7 +74,8 @@ class Pipeline:
 
     def _begin_read(self) -> _Copy | None:
         piece = next(self._left, None)
-        if piece is None or not piece.has_state:
+        if piece is None or not any(part.numbers is not None and self._is_away(part.parameter)
+                                    for part in piece.parts):
             return None
         memory = memory_of(piece, self._device)
         number = piece.store.read(piece.offset, memory, piece.name)
