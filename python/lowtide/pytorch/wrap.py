@@ -96,7 +96,11 @@ def wrap(
     (8 MiB); ``strategy`` is then ``"search"`` (values only run again), ``"offload"`` (they only
     move) or None. ``offload_budget``: how many bytes may lie there, None for what is free. That
     there is no room is an Error before the first step. A copy that fails is an Error of the pass
-    that waits for it, and names the value.
+    that waits for it, and names the value. The state of ``optimizer``, if that is an object of a
+    class that treats each element alone, lies there too between its steps where a step does not fit
+    otherwise, or takes longer; ``optimizer.step()`` then brings it back in pieces, and
+    ``optimizer.state_dict()`` as a whole. ``lowtide.Offload(..., optimizer_state=...)`` forces or
+    forbids that.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.

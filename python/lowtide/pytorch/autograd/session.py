@@ -24,6 +24,7 @@ from .admission import Admission
 from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
+from .place_of_state import PlaceOfState
 from .recordable import refuse_recording_from_outside
 from .region import Region
 from .steps import Steps
@@ -65,6 +66,7 @@ class Session:
         self._leaves_room = True
         self._last: Region | None = None
         self._slower: dict[str, Slower] = {}
+        self._state = PlaceOfState(settings, self._account)
         self._moved = Moved()
         self._begins_step = True
         self._next_budget: Budget | None = None
@@ -86,12 +88,16 @@ class Session:
         self._step_is_typical = False
         self._account.invalidate()
         try:
+            self._state.choose(region, self.regions, slower,
+                               lambda: self._plan_within_share(region, leaving_all=True))
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, captured.device, self._account.budget)
             region.reserve(plan)
+            self._state.settle(captured.device, slower)
         except BaseException:
             self.regions.remove(region)
+            self._state.give_up(self.regions, slower)
             self._steps.forget(region)
             self._account.invalidate()
             raise
@@ -141,8 +147,9 @@ class Session:
                 return self.plan_for(region)  # its share may have grown
             return self._smallest_plan(region, error)
 
-    def _plan_within_share(self, region: Region) -> Plan:
-        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon())
+    def _plan_within_share(self, region: Region, leaving_all: bool = False) -> Plan:
+        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
+                                   leaving_all=leaving_all)
 
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -165,7 +172,8 @@ class Session:
             ", as far as the first step is known (graphs behind a break and further forward passes "
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
+                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}"
+                   f"{self._state.remark}")
         return NoPlan(Refusal(message), enough)
 
     def _least_of_step(self, region: Region) -> dict[Region, int]:
@@ -245,6 +253,7 @@ class Session:
         for region in self.regions:
             region.executors.forget_all_but_pending()
         self._parameters = tuple
+        self._state.let_go()
 
     def release(self) -> None:
         """Gives back the blocks that no forward pass waits in; a later step takes them again."""
@@ -412,7 +421,8 @@ class Session:
         blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
-                      self._meter.outside_bytes, self._moved)
+                      self._meter.outside_bytes, self._moved, self._state.moved_bytes,
+                      self._state.moved)
 
     def _known_plan(self, region: Region) -> Plan:
         """What runs, or what would where there is no plan within the budget."""

@@ -14,18 +14,27 @@ from ..budget.settings import Settings
 class Slower:
     """Slower memory for the graphs of a model on one device.
 
-    ``speed``: of copies, as ``_core.Speed`` has it. ``limit``: bytes that may lie there at most;
-    None for what is free. Raises InputError where the device's values cannot move there.
+    ``speed``: of copies, as ``_core.Speed`` has it. Raises InputError where the device's values
+    cannot move there.
     """
 
     def __init__(self, settings: Settings, device: str):
         offload = settings.offload
         _require_other_memory(offload, device)
-        self.limit = settings.offload_budget
+        self._limit, self._reserved = settings.offload_budget, 0
         self._place = (_runtime.SlowerMemory.host(device) if offload.is_host
                        else _runtime.SlowerMemory.disk(offload.folder))
         self.speed: _core.Speed = offload.speed or _speed(self._place, settings)
-        self._executors: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+        self._taken: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
+
+    @property
+    def limit(self) -> int | None:
+        """Bytes of values that may lie here."""
+        return None if self._limit is None else max(1, self._limit - self._reserved)
+
+    def reserve(self, state_bytes: int) -> None:
+        """So many bytes of the limit are for the state of the optimizer."""
+        self._reserved = state_bytes
 
     @property
     def buffer_bytes(self) -> int:
@@ -37,17 +46,35 @@ class Slower:
         enough."""
         self._require_within_limit(plan.slower_bytes)
         executor = _runtime.Executor(graph, plan, device, slower=self._place)
-        self._executors[executor] = plan.slower_bytes
+        self._taken[executor] = plan.slower_bytes
         return executor
 
+    def store(self, wanted_bytes: int):
+        """Room for tensors that nothing else uses. Raises Error where there is not enough."""
+        self._require_within_limit(wanted_bytes)
+        store = self._place.open(wanted_bytes)
+        self._taken[store] = wanted_bytes
+        return store
+
+    def seconds(self, moved_bytes: int) -> float:
+        """That so many bytes take to come here and to go back, at the same time where the lanes do
+        not share their way."""
+        (_, out), (_, back), shared = self.speed
+        each = [moved_bytes / rate if rate else 0.0 for rate in (out, back)]
+        return sum(each) if shared else max(each)
+
+    def has_room(self, wanted_bytes: int) -> bool:
+        """Whether the limit allows so many bytes, if nothing else lies here."""
+        return self._limit is None or wanted_bytes <= self._limit
+
     def _require_within_limit(self, wanted_bytes: int) -> None:
-        taken = sum(self._executors.values())
-        if self.limit is None or not wanted_bytes or taken + wanted_bytes <= self.limit:
+        taken = sum(self._taken.values())
+        if self._limit is None or not wanted_bytes or taken + wanted_bytes <= self._limit:
             return
         raise InputError(
-            f"offload_budget={format_bytes(self.limit)} is too small for the graphs of a step "
-            f"together: they have {format_bytes(taken)} of {self._place.name}, and another one "
-            f"needs {format_bytes(wanted_bytes)}; allow more")
+            f"offload_budget={format_bytes(self._limit)} is too small for all of a step together: "
+            f"{format_bytes(taken)} of {self._place.name} are taken, and "
+            f"{format_bytes(wanted_bytes)} more are needed; allow more")
 
 
 def _require_other_memory(offload, device: str) -> None:
