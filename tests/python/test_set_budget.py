@@ -233,3 +233,35 @@ def test_with_offload_there_must_be_one(tmp_path):
                            offload=tmp_path, time_limit=0.3)
     with pytest.raises(lowtide.InputError, match="offload needs a budget"):
         wrapped.budget = None
+
+
+def test_the_optimizer_s_state_moves_away_and_comes_back(tmp_path):
+    def make():
+        return nn.Sequential(*(layer for _ in range(4)
+                               for layer in (nn.Linear(1024, 1024), nn.Tanh())))
+
+    plain, x = built(make), torch.randn(64, 1024)
+    optimizers = [torch.optim.Adam(plain.parameters())]
+    wrapped = built(make)
+    optimizers.append(torch.optim.Adam(wrapped.parameters()))
+    wrapped = lowtide.wrap(wrapped, x, budget="200MiB", optimizer=optimizers[1], offload=tmp_path,
+                           time_limit=0.5)
+
+    def steps():
+        for model, optimizer in zip((plain, wrapped), optimizers):
+            for _ in range(2):
+                model(x).square().mean().backward()
+                optimizer.step()
+                optimizer.zero_grad()
+
+    moved = []
+    for budget in (200, 60, 64, 200, 56):
+        wrapped.budget = f"{budget}MiB"
+        steps()
+        moved.append(wrapped.memory.state_bytes > 0)
+        assert wrapped.memory.planned_peak <= wrapped.budget
+    assert moved == [False, True, True, False, True]
+    require_same(list(wrapped.parameters()), list(plain.parameters()))
+    states = [optimizer.state_dict()["state"] for optimizer in optimizers]
+    for key, state in states[0].items():
+        require_same([states[1][key][name] for name in state], list(state.values()))

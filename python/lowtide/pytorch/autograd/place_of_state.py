@@ -26,7 +26,7 @@ _SECONDS = {"us": 1e-6, "ns": 1e-9}
 
 class PlaceOfState:
     """Of the state of the settings' optimizer, which is in memory until ``choose`` finds that it
-    is to move, and moves with ``settle``.
+    is to move, and moves with ``settle``; ``choose`` also lets it come back.
 
     Raises InputError where the settings want it to move and it cannot.
     """
@@ -44,6 +44,7 @@ class PlaceOfState:
         self._given: Any = settings.optimizer
         self._optimizer = MovingOptimizer(self._given) if may_move else None
         self._largest_bytes = 0
+        self._moving: Needs | None = None
 
     def choose(self, region: Region, regions: Iterable[Region], slower: Slower | None,
                planned: Callable[[], Plan]) -> None:
@@ -53,20 +54,38 @@ class PlaceOfState:
         ``planned``: makes the region's plan, as things are then, by which the optimizer has all
         room that its step takes; raises InfeasibleError.
         """
-        if self._optimizer is None or slower is None or self._account.moves_state:
+        if self._optimizer is None or slower is None:
+            return
+        if self._account.moves_state:
+            if self.moves:
+                self._come_back(region, regions, slower, planned)
             return
         wanted = self._needs(region)
         if not slower.has_room(wanted.moved_bytes):
             self._refuse_small_limit(wanted)
             return
         kept = None if self._wanted else _if_any(planned)
-        cost = slower.seconds(wanted.moved_bytes) / _SECONDS[region.priced.graph.cost_unit]
+        cost = _cost(wanted, region, slower)
         if kept is not None and kept.cost - region.priced.keep_all_cost <= cost:
             return
         self._set(wanted, regions, slower)
         moved = None if self._wanted else _if_any(planned)
         if kept is not None and (moved is None or moved.cost + cost >= kept.cost):
             self._set(None, regions, slower)
+
+    def _come_back(self, region: Region, regions: Iterable[Region], slower: Slower,
+                   planned: Callable[[], Plan]) -> None:
+        """Where there is room for it now, by a larger budget."""
+        moving = self._moving
+        if self._wanted or moving is None:
+            return
+        self._set(None, regions, slower)
+        kept = _if_any(planned)
+        extra = None if kept is None else kept.cost - region.priced.keep_all_cost
+        if extra is None or extra > _cost(moving, region, slower):
+            self._set(moving, regions, slower)
+        elif self._optimizer is not None:
+            self._optimizer.stay()
 
     def settle(self, device: str, slower: Slower | None) -> None:
         """Sends the state away, if that was decided. Raises Error where there is no room."""
@@ -119,6 +138,7 @@ class PlaceOfState:
 
     def _set(self, wanted: Needs | None, regions: Iterable[Region], slower: Slower) -> None:
         """``wanted``: None where it stays in memory."""
+        self._moving = wanted
         if wanted is None:
             self._account.keep_state()
             slower.reserve(0)
@@ -127,6 +147,11 @@ class PlaceOfState:
             slower.reserve(wanted.moved_bytes)
         for region in regions:
             region.leave_afterwards(self._account.optimizer_step_bytes)
+
+
+def _cost(wanted: Needs, region: Region, slower: Slower) -> float:
+    """Of moving the state, in the unit of the graph's costs."""
+    return slower.seconds(wanted.moved_bytes) / _SECONDS[region.priced.graph.cost_unit]
 
 
 def _if_any(planned: Callable[[], Plan]) -> Plan | None:

@@ -88,8 +88,7 @@ class Session:
         self._step_is_typical = False
         self._account.invalidate()
         try:
-            self._state.choose(region, self.regions, slower,
-                               lambda: self._plan_within_share(region, leaving_all=True))
+            self._choose_place_of_state(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, captured.device, self._account.budget)
@@ -103,6 +102,11 @@ class Session:
             raise
         self._plans.append(region.plans)
         return region
+
+    def _choose_place_of_state(self, region: Region) -> None:
+        slower = self._slower_for(region.captured.device)
+        self._state.choose(region, self.regions, slower,
+                           lambda: self._plan_within_share(region, leaving_all=True))
 
     def _slower_for(self, device: str) -> Slower | None:
         """Where values of the device may move. Raises InputError where they cannot."""
@@ -357,7 +361,7 @@ class Session:
             self._account.set_budget(budget)
             try:
                 self._require_plans()
-            except InfeasibleError:
+            except BaseException:
                 self._account.set_budget(before)
                 raise
             self._next_budget = None
@@ -380,13 +384,26 @@ class Session:
                 self._passes_under_way -= 1
 
     def _require_plans(self) -> None:
-        """Raises InfeasibleError where the step has no plan within the budget as it is now."""
-        if self.settings.when_infeasible == "warn" or not self.regions:
+        """Raises InfeasibleError where the step has no plan within the budget as it is now. The
+        optimizer's state moves or comes back, as is best."""
+        if not self.regions:
             return
-        for region in self._steps.of(self._last or self.regions[0]):
-            try:
-                self._plan_within_share(region)
-            except InfeasibleError as error:
+        last = self._last or self.regions[0]
+        slower = self._slower_for(last.captured.device)
+        try:
+            self._choose_place_of_state(last)
+            for region in self._steps.of(last):
+                self._require_plan(region)
+            self._state.settle(last.captured.device, slower)
+        except BaseException:
+            self._state.give_up(self.regions, slower)
+            raise
+
+    def _require_plan(self, region: Region) -> None:
+        try:
+            self._plan_within_share(region)
+        except InfeasibleError as error:
+            if self.settings.when_infeasible != "warn":
                 raise self._explained(region, error) from None
 
     def _adapt(self) -> None:

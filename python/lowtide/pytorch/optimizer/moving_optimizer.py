@@ -42,12 +42,16 @@ class MovingOptimizer:
         piecewise.adopt(optimizer)
         self.piecewise = piecewise
 
-    def let_go(self) -> None:
+    def stay(self) -> None:
         """The optimizer steps as it did before; its state comes back when it is asked for."""
+        self.piecewise = None
+
+    def let_go(self) -> None:
+        """The same, and ``move`` is not called any more."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
-        self.piecewise = None
+        self.stay()
 
     def _before_step(self, optimizer, arguments, named):
         """A model that is planned at its first call may be so within the closure of a step."""
