@@ -23,8 +23,10 @@ constexpr const char* kFormat = "lowtide-checkpoint 1";
 constexpr const char* kGenerator = "lowtide.generator";
 
 StoredTensor stored(const NamedTensor& named) {
-  const at::Tensor& t = named.tensor;
-  return {named.name, named.dtype, t.sizes().vec(), bytes_of(t)};
+  return {.name = named.name,
+          .dtype = named.dtype,
+          .shape = named.shape,
+          .append = [&named](const Append& append) { append(bytes_of(named.get())); }};
 }
 
 /// Hash of all metadata except the hash itself, as written.
@@ -105,6 +107,11 @@ bool is_state(const Tensor& tensor) {
           tensor.role == Role::optimizer_state);
 }
 
+NamedTensor in_memory(std::string name, DType dtype, const at::Tensor& tensor) {
+  return {std::move(name), dtype, tensor.sizes().vec(), [tensor] { return tensor; },
+          [tensor](const std::function<void(const at::Tensor&)>& fill) { fill(tensor); }};
+}
+
 at::Tensor generator_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
 
 void set_generator_state(const at::Tensor& state) {
@@ -115,7 +122,7 @@ void set_generator_state(const at::Tensor& state) {
 void save_checkpoint(const fs::path& path, const RunState& state,
                      const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> all = tensors;
-  all.push_back({kGenerator, DType::u8, generator_state()});
+  all.push_back(in_memory(kGenerator, DType::u8, generator_state()));
   Metadata metadata = {{"format", kFormat},
                        {"options", format_options(state.options)},
                        {"data", state.data},
@@ -124,7 +131,7 @@ void save_checkpoint(const fs::path& path, const RunState& state,
   std::uint64_t hash = hash_of(metadata);
   for (const NamedTensor& named : all) {
     parts.push_back(stored(named));
-    hash = hash_bytes(parts.back().bytes, hash);
+    hash = hash_bytes(bytes_of(named.get()), hash);
   }
   metadata["hash"] = written(hash);
   write_safetensors(path, parts, metadata);
@@ -136,16 +143,19 @@ void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tenso
   SafetensorsReader file(path);
   run_state(file);  // throws if this is no checkpoint
   std::vector<NamedTensor> all = tensors;
-  all.push_back({kGenerator, DType::u8, generator_state()});
+  const at::Tensor generator = generator_state();
+  all.push_back(in_memory(kGenerator, DType::u8, generator));
   Entries entries;
   for (const auto& e : file.entries()) entries[e.name] = &e;
   check_same_tensors(file, entries, all);
   std::uint64_t hash = hash_of(file.metadata());
   for (const NamedTensor& named : all) {
-    const std::string_view bytes = bytes_of(named.tensor);
-    file.read(*entries[named.name],
-              {static_cast<char*>(named.tensor.mutable_data_ptr()), bytes.size()});
-    hash = hash_bytes(bytes, hash);
+    named.set([&](const at::Tensor& tensor) {
+      const std::string_view bytes = bytes_of(tensor);
+      file.read(*entries[named.name],
+                {static_cast<char*>(tensor.mutable_data_ptr()), bytes.size()});
+      hash = hash_bytes(bytes, hash);
+    });
   }
   if (written(hash) != entry(file, "hash")) {
     throw InputError(
@@ -153,7 +163,7 @@ void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tenso
                     "another checkpoint.",
                     path.string()));
   }
-  set_generator_state(all.back().tensor);
+  set_generator_state(generator);
 }
 
 }  // namespace lowtide::train

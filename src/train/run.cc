@@ -93,7 +93,10 @@ std::vector<NamedTensor> Run::state() const {
   for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
     const Tensor& tensor = graph_.tensor(id);
     if (is_state(tensor)) {
-      found.push_back({tensor.name, tensor.dtype.value_or(DType::f32), executor_.resident(id)});
+      found.push_back(
+          {tensor.name, tensor.dtype.value_or(DType::f32), tensor.shape,
+           [this, id] { return executor_.resident(id); },
+           [this, id](const runtime::Executor::Fill& fill) { executor_.set_resident(id, fill); }});
     }
   }
   return found;
