@@ -142,6 +142,11 @@ constexpr std::array kMovesFields = std::to_array<Field<Moves>>({
        m.weight = v.number();
        return true;
      }},
+    {"residents", false,
+     [](Moves& m, JsonValue v) {
+       m.residents = v.boolean();
+       return true;
+     }},
 });
 
 bool read_moves(Certificate& certificate, JsonValue value) {
@@ -248,11 +253,12 @@ std::string split_text(const Certificate::Split& split) {
 }
 
 std::string moves_text(const Certificate::Moves& moves) {
-  return Json{{"lane_out", lane_json(moves.lanes.out)},
-              {"lane_in", lane_json(moves.lanes.in)},
-              {"lanes_shared", moves.lanes.shared},
-              {"weight", moves.weight}}
-      .dump();
+  Json json{{"lane_out", lane_json(moves.lanes.out)},
+            {"lane_in", lane_json(moves.lanes.in)},
+            {"lanes_shared", moves.lanes.shared},
+            {"weight", moves.weight}};
+  if (moves.residents) json["residents"] = true;
+  return json.dump();
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "plan/replay.h"
+#include "plan/residents.h"
 #include "report/table.h"
 
 namespace lowtide::report {
@@ -130,8 +131,8 @@ Explanation explain(const Graph& graph, const Plan& plan) {
     const Action& at = plan.actions[static_cast<std::size_t>(replayed.peak_action)];
     if (at.verb == Verb::run) e.peak_op = at.index;
   }
-  e.resident_bytes = graph.resident_bytes();
-  e.residents = residents_by_kind(graph);
+  e.resident_bytes = staying_bytes(graph, plan);
+  e.residents = residents_by_kind(graph, residents_away(graph, plan));
   e.workspace_bytes = replayed.workspace_at_peak;
   for (TensorId id : replayed.live_at_peak) {
     const Bytes bytes = graph.tensor(id).bytes;

@@ -6,6 +6,7 @@
 #include "base/machine_memory.h"
 #include "bounds/budget_floor.h"
 #include "offload/joint.h"
+#include "planner/realize.h"
 #include "planner/resolve.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
@@ -20,6 +21,9 @@ Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
          (options.disk.empty() ? 0 : slower::Disk::kBufferBytes);
 }
+
+/// All that may move does, at no matter what speed.
+const offload::Slower kAllMoves{.lanes = {}, .residents = true};
 
 void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -39,18 +43,21 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
   if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
-  // What reruns need at least is more than what moves need.
+  const bool moves = !options.disk.empty();
   const Bytes floor =
-      options.disk.empty() ? bounds::budget_floor(graph) : structural_floor(graph).bytes;
+      moves ? offload::floor_of_moves(graph, kAllMoves) : bounds::budget_floor(graph);
   if (floor <= division.plan_bytes() + kLittle) return;
   planner::Planned planned;
   planned.budget_bytes = division.plan_bytes();
   planned.reserved_bytes = division.executor_bytes;
+  planned.floor_bytes = floor;
   planned.message = fmt::format(
       "infeasible: {} What ops work in is not known yet and comes on top, as no op was run: that "
       "takes more than the budget. Where there is more memory, give a share such as 60%, and an "
       "error names the smallest budget.",
-      planner::why_not_less(graph, division.executor_bytes));
+      moves ? fmt::format("Every plan needs {} at least.",
+                          planner::in_full(floor + division.executor_bytes))
+            : planner::why_not_less(graph, division.executor_bytes));
   throw planner::DoesNotFit(graph, planned);
 }
 
@@ -63,7 +70,9 @@ const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) 
 offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) {
   constexpr double kUsableShare = 0.9;
   const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
-  return {.lanes = offload::lanes_of(disk.measured()), .bytes = limit.value_or(usable)};
+  return {.lanes = offload::lanes_of(disk.measured()),
+          .bytes = limit.value_or(usable),
+          .residents = true};
 }
 
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
