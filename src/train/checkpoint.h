@@ -50,6 +50,8 @@ RunState read_run_state(const std::filesystem::path& path);
 /// when the checkpoint holds other tensors, or when its content is damaged; the tensors are then
 /// undefined.
 void load_checkpoint(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+/// Fills `tensors` alone from a checkpoint that may hold others too, such as optimizer state.
+void load_weights(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
 
 /// Gets and sets the state of the framework's default generator.
 at::Tensor generator_state();

@@ -89,12 +89,7 @@ planner::Planned planned_within(const Step& step, const MemoryOptions& options,
                             division.executor_bytes);
 }
 
-}  // namespace
-
-Step prepare_step(const TrainOptions& options, const Control& control) {
-  const Recipe& recipe = options.recipe;
-  const Graph graph =
-      models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer);
+Step prepared(const Graph& graph, const TrainOptions& options, const Control& control) {
   require_room(graph, options.memory);
   Profiled profiled =
       profile_here(graph, options.profile, control,
@@ -106,6 +101,19 @@ Step prepare_step(const TrainOptions& options, const Control& control) {
   }
   const KeepAll reference = keep_all_reference(profiled.graph);
   return {std::move(profiled.graph), reference};
+}
+
+}  // namespace
+
+Step prepare_step(const TrainOptions& options, const Control& control) {
+  const Recipe& recipe = options.recipe;
+  const models::Model& model = models::find_model(recipe.model);
+  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer), options, control);
+}
+
+Step prepare_pass(const TrainOptions& options, const Control& control) {
+  const models::Model& model = models::find_model(options.recipe.model);
+  return prepared(models::inference_graph(model, options.recipe.sizes), options, control);
 }
 
 Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener) {

@@ -61,6 +61,7 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
   executor_.initialize(options.recipe.seed);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(options.recipe.seed);
+  if (!options.weights.empty()) load_weights(options.weights, state());
   if (options.resume.empty()) return;
   const RunState saved = read_run_state(options.resume);
   require_same_data(saved, *batches_);
