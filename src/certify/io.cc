@@ -156,7 +156,7 @@ bool read_moves(Certificate& certificate, JsonValue value) {
 
 constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"format", true, read_format},
-    {"version", true, [](Certificate&, JsonValue v) { return read_version(v, 2) > 0; }},
+    {"version", true, [](Certificate&, JsonValue v) { return read_version(v, 3) > 0; }},
     {"graph", true,
      [](Certificate& c, JsonValue v) {
        c.graph = v.text();
@@ -252,6 +252,12 @@ std::string split_text(const Certificate::Split& split) {
                      lines(split.cases, case_text));
 }
 
+/// Earlier programs read what they can check.
+int version_of(const Certificate& certificate) {
+  if (!certificate.moves) return 1;
+  return certificate.moves->residents ? 3 : 2;
+}
+
 std::string moves_text(const Certificate::Moves& moves) {
   Json json{{"lane_out", lane_json(moves.lanes.out)},
             {"lane_in", lane_json(moves.lanes.in)},
@@ -275,7 +281,7 @@ Certificate parse_certificate(std::string_view text, const std::string& source) 
 
 std::string format_certificate(const Certificate& c) {
   Json header{{"format", "lowtide-certificate"},
-              {"version", c.moves ? 2 : 1},
+              {"version", version_of(c)},
               {"graph", c.graph},
               {"ops", c.num_ops},
               {"tensors", c.num_tensors},

@@ -73,8 +73,12 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
   if (plan.slower) {
-    table.add({"moved", fmt::format("{} values, {} of slower memory", plan.slower->copies.size(),
-                                    format_bytes(plan.slower->bytes))});
+    const std::size_t residents = plan.slower->residents.size();
+    table.add(
+        {"moved",
+         fmt::format("{} values{}, {} of slower memory", plan.slower->copies.size() - residents,
+                     residents > 0 ? fmt::format(" and {} residents", residents) : "",
+                     format_bytes(plan.slower->bytes))});
   }
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});

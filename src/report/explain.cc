@@ -59,6 +59,13 @@ std::string left_out(std::size_t count, std::string_view what) {
   return count == 0 ? "" : fmt::format("and {} {}\n", count, what);
 }
 
+/// A resident that is in memory for a while is made by no op.
+std::string maker_text(const Graph& graph, TensorId storage) {
+  const OpId maker = graph.producer(storage);
+  if (maker == kNone) return "slower memory";
+  return fmt::format("{} ({})", graph.op(maker).name, name(graph.op(maker).phase));
+}
+
 std::string held_text(const Graph& graph, const Explanation& e, int most) {
   Table table({"held at the peak", "bytes", "made by"});
   table.align(2, Table::Align::left);
@@ -66,9 +73,8 @@ std::string held_text(const Graph& graph, const Explanation& e, int most) {
   if (e.workspace_bytes > 0) table.add({"(workspace)", format_bytes(e.workspace_bytes)});
   const auto shown = head(e.held, most);
   for (const Explanation::Held& held : shown) {
-    const Op& maker = graph.op(graph.producer(held.tensor));
-    table.add({graph.tensor(held.tensor).name, format_bytes(held.bytes),
-               fmt::format("{} ({})", maker.name, name(maker.phase))});
+    table.add(
+        {graph.tensor(held.tensor).name, format_bytes(held.bytes), maker_text(graph, held.tensor)});
   }
   Bytes rest = 0;
   for (std::size_t i = shown.size(); i < e.held.size(); ++i) rest += e.held[i].bytes;
