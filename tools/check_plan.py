@@ -196,8 +196,8 @@ class Replay:
             if position not in allowed:
                 raise Broken(f"op {index} ({op['name']}) may not write output {position} in place")
             target, source = op["outputs"][position], self.base[op["inputs"][allowed[position]]]
-            if (source not in self.held or source in self.guests or self.tensors[target]["bytes"] > self.held[source]
-                    or source in overwritten.values()):
+            fits = self.tensors[target]["bytes"] <= self.held.get(source, -1)
+            if not fits or source in self.guests or source in overwritten.values():
                 raise Broken(f"op {index} ({op['name']}) cannot write output {position} "
                              f"over tensor {source}")
             overwritten[target] = source

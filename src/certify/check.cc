@@ -225,8 +225,10 @@ double bound_with_moves(const Graph& graph, const Certificate& certificate) {
   }
   const Relaxed problem = relaxed(graph, moves);
   const Stages stages = stages_of(problem.graph);
+  const double of_problem = bound_of(problem.graph, stages, certificate);
+  if (std::isinf(of_problem)) return of_problem;  // no plan at all
   SafeSum sum;
-  sum.add(bound_of(problem.graph, stages, certificate));
+  sum.add(of_problem);
   for (OpId load : problem.loads) {
     if (stages.of_op[load] != kNone) sum.add(-problem.graph.op(load).cost);
   }
