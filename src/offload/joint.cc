@@ -310,9 +310,12 @@ Planned all_kept(const Graph& graph, Bytes budget) {
 /// Of a whole limit, in addition to those of the searches.
 constexpr double kShareOfBound = 0.3;
 
+/// With moves alone, and then with both ways where that is wanted.
 void search_with_residents(Search& search, Ways ways, const Control& control) {
-  if (!search.is_good_enough()) search.run_with_residents(control.renewed());
-  if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
+  const Control whole = control.renewed();
+  if (search.is_good_enough()) return;
+  search.run_with_residents(share_of_time(whole, ways == Ways::both ? 0.5 : 1));
+  if (ways == Ways::both) search.run(/*reruns=*/true, share_of_time(whole, 1));
 }
 
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.

@@ -118,7 +118,7 @@ std::optional<Plan> plan_with_residents_away(const Graph& graph, double share) {
   const auto above = static_cast<double>(keep_all_reference(graph).peak_bytes - floor);
   const Bytes budget = floor + static_cast<Bytes>(share * above);
   const offload::Ways ways = share < 0.5 ? offload::Ways::move : offload::Ways::both;
-  Control control(0.5, {});
+  Control control(0.2, {});
   auto planned = offload::plan_with(graph, budget, slower, ways, control);
   if (!planned.plan || !planned.plan->slower) return std::nullopt;
   return planned.plan;
