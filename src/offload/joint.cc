@@ -86,6 +86,7 @@ class Search {
     early_.emplace(permuted(graph_, early_order_));
     std::vector<TensorId> best;
     std::size_t tried = 0;  // residents
+    bool found = false;
     for (double share : kResidentShares) {
       std::vector<TensorId> some = first_bytes(all, share);
       if (some.size() == tried || floor_without(some) > budget_) continue;
@@ -94,7 +95,10 @@ class Search {
       residents_ = some;
       control_ = share_of_time(control, kShareOfTry);
       improve_prices(kChoices.front(), /*reruns=*/false);
-      if (best.empty() || cost_of_best() != before) best = std::move(some);
+      const bool gains = cost_of_best() != before;
+      // Where no share has found a plan, the most that may move leaves the most memory.
+      if (gains || (!found && some.size() > best.size())) best = std::move(some);
+      found = found || gains;
     }
     if (best.empty()) return;
     residents_ = std::move(best);
