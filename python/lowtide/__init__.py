@@ -77,6 +77,7 @@ _WITH_TORCH = {
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",
+    "set_budget": ".pytorch.wrap",
     "wrap": ".pytorch.wrap",
 }
 

@@ -203,6 +203,8 @@ HostPlace::HostPlace(const ComputeDevice& device) : device_(device) {
 
 std::string HostPlace::name() const { return "the host's memory"; }
 
+std::string HostPlace::medium() const { return "the host of " + device_.name(); }
+
 Bytes HostPlace::free_bytes() const { return machine_memory().free; }
 
 slower::LaneSpeed HostPlace::measured() const {

@@ -18,6 +18,7 @@ class HostPlace final : public slower::Place {
   explicit HostPlace(const ComputeDevice& device);
 
   std::string name() const override;
+  std::string medium() const override;
   Bytes free_bytes() const override;
   Bytes buffer_bytes() const override { return 0; }
   /// Takes 32 MiB of the device's memory meanwhile.

@@ -14,6 +14,7 @@
 #include "base/time_share.h"
 #include "certify/certificate.h"
 #include "graph/permuted.h"
+#include "offload/blame.h"
 #include "offload/bound.h"
 #include "offload/loads.h"
 #include "offload/residents.h"
@@ -38,6 +39,9 @@ constexpr std::array kChoices = std::to_array<Choice>(
 /// Of the time of its copies: the price of a load, before anything is known of its waits.
 constexpr double kFirstPrice = 0.05;
 /// Of the time that was waited for a value: what its price grows by.
+/// Values that rest for long are moved first: their copies have the most time. The factor of the
+/// price of one that does not rest; of one that rests all the time it is 1 less.
+constexpr double kShortRest = 1.5;
 constexpr double kPriceOfWaits = 0.7;
 constexpr int kRoundsWithoutGain = 3;
 /// Of what is left: for one search.
@@ -64,7 +68,11 @@ class Search {
         slower_(slower),
         ways_(ways),
         reserved_(reserved),
-        movable_(movable(graph)) {}
+        movable_(movable(graph)) {
+    begins_.push_back(0);
+    for (const Op& op : graph.ops()) begins_.push_back(begins_.back() + op.cost);
+    total_cost_ = std::max(begins_.back(), std::numeric_limits<double>::min());
+  }
 
   void offer(Planned planned) {
     repeatable_ = repeatable_ && planned.repeatable;
@@ -153,7 +161,8 @@ class Search {
     for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
       const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
       if (!plan) return;
-      const std::vector<double> waited = replay(graph_, *plan).waited;
+      const std::vector<double> waited =
+          plan->slower ? time_of_waits(graph_, *plan) : std::vector<double>(prices.size());
       for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
         if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
       }
@@ -259,13 +268,30 @@ class Search {
       const Bytes bytes = graph_.tensor(id).bytes;
       if (bytes > left) continue;
       left -= std::min(left, align_up(bytes, kCopyAlignment));
-      prices[id] = kFirstPrice * time_of_copies(slower_.lanes, bytes);
+      prices[id] = kFirstPrice * time_of_copies(slower_.lanes, bytes) *
+                   (kShortRest - longest_rest(id) / total_cost_);
     }
     return prices;
   }
 
   /// Whether other ops stand between two uses of it, so that it can be away meanwhile.
   bool rests(TensorId id) const {
+    const std::vector<OpId> uses = uses_of(id);
+    return std::ranges::adjacent_find(uses, [](OpId a, OpId b) { return b > a + 1; }) != uses.end();
+  }
+
+  /// The longest time of other ops between two uses of it, where each op runs once.
+  double longest_rest(TensorId id) const {
+    const std::vector<OpId> uses = uses_of(id);
+    double longest = 0;
+    for (std::size_t i = 1; i < uses.size(); ++i) {
+      longest = std::max(longest, begins_[uses[i]] - begins_[uses[i - 1] + 1]);
+    }
+    return longest;
+  }
+
+  /// The ops that make it or read it or a view of it, in the graph's order.
+  std::vector<OpId> uses_of(TensorId id) const {
     std::vector<OpId> uses{graph_.producer(id)};
     const auto add_readers = [&](TensorId of) {
       for (OpId reader : graph_.readers(of)) {
@@ -275,7 +301,8 @@ class Search {
     add_readers(id);
     std::ranges::for_each(graph_.views(id), add_readers);
     std::ranges::sort(uses);
-    return std::ranges::adjacent_find(uses, [](OpId a, OpId b) { return b > a + 1; }) != uses.end();
+    uses.erase(std::ranges::unique(uses).begin(), uses.end());
+    return uses;
   }
 
   double worth(TensorId id) const {
@@ -294,6 +321,8 @@ class Search {
   std::vector<TensorId> residents_;  ///< that move
   std::vector<OpId> early_order_;    ///< of the graph's ops, where residents move
   std::optional<Graph> early_;       ///< in that order
+  std::vector<double> begins_;  ///< when each op begins where each runs once, and the end of all
+  double total_cost_;
   bool repeatable_ = true;
   Planned best_;
 };

@@ -184,12 +184,16 @@ class Scheduler {
     if (has_live_views(op)) return;  // of a value that never left
     make_room(step.memory);
     for (TensorId in : op.inputs) await_arrival(graph_.storage(in));
-    for (int output : step.action.in_place) {
+    Action action = step.action;
+    std::erase_if(action.in_place, [&](int output) {
+      return stays_beside(overwritten(graph_, op, output), step.memory);
+    });
+    for (int output : action.in_place) {
       const TensorId storage = overwritten(graph_, op, output);
       await(storage);
       end_views(storage);
     }
-    actions_.push_back(step.action);
+    actions_.push_back(std::move(action));
     clock_.run(op.cost);
     for (TensorId out : op.outputs) {
       is_live_view_[out] = graph_.storage(out) != out;
@@ -216,13 +220,31 @@ class Scheduler {
   /// A value that goes on moving stays until its copy has ended, if there is room.
   void free(const Step& step) {
     const TensorId storage = graph_.storage(step.action.index);
-    State& state = state_[storage];
-    if (step.leaves && state.under_way && !state.arriving && state.end > clock_.now()) {
-      leaving_.push_back(storage);
-      extra_ += graph_.tensor(storage).bytes;
-      return;
+    if (step.leaves && is_leaving(storage)) {
+      leave(storage);
+    } else {
+      end(storage);
     }
-    end(storage);
+  }
+
+  /// Whether its copy out is not over yet.
+  bool is_leaving(TensorId storage) const {
+    const State& state = state_[storage];
+    return state.under_way && !state.arriving && state.end > clock_.now();
+  }
+
+  void leave(TensorId storage) {
+    leaving_.push_back(storage);
+    extra_ += graph_.tensor(storage).bytes;
+  }
+
+  /// A value that the op of a step would overwrite while it leaves: the op writes beside it if
+  /// there is room.
+  bool stays_beside(TensorId storage, Bytes memory) {
+    const bool has_room = memory + extra_ + graph_.tensor(storage).bytes <= budget_;
+    if (!is_leaving(storage) || !has_room) return false;
+    leave(storage);
+    return true;
   }
 
   void end(TensorId storage) {
@@ -278,7 +300,7 @@ class Scheduler {
   }
 
   bool is_due(std::size_t at_step, TensorId storage) const {
-    const double left = steps_[at_step].ready - steps_[next_].ready;
+    const double left = steps_[at_step].ready - steps_[next_ + 1].ready;  // at the next chance
     const double backlog = std::max(0.0, clock_.in_free() - clock_.now());
     return left <= hurry_ * (backlog + lanes_.in.time(graph_.tensor(storage).bytes));
   }
@@ -355,6 +377,18 @@ class Scheduler {
   std::vector<Action> actions_;
 };
 
+/// Without the copies out of values that never come back: there was room for them after all.
+std::vector<Action> without_idle_copies(const Graph& graph, std::vector<Action> actions) {
+  std::vector<bool> comes_back(graph.tensors().size());
+  for (const Action& action : actions) {
+    if (action.verb == Verb::prefetch) comes_back[action.index] = true;
+  }
+  std::erase_if(actions, [&](const Action& action) {
+    return moves_values(action.verb) && !comes_back[action.index];
+  });
+  return actions;
+}
+
 /// The lives of copies, from the offload to the last wait; of residents, the whole step.
 std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& plan,
                                              std::vector<Copy>& copies) {
@@ -420,7 +454,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   Plan scheduled;
   scheduled.graph = graph.name();
   scheduled.strategy = plan.strategy;
-  scheduled.actions = std::move(best);
+  scheduled.actions = without_idle_copies(graph, std::move(best));
   if (!residents.empty()) scheduled.slower.emplace().residents = residents;
   return with_copies(graph, std::move(scheduled), lanes);
 }

@@ -1,9 +1,18 @@
 #include "slower/disk.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <sstream>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "slower/file_store.h"
@@ -17,6 +26,26 @@ constexpr int kThreadsPerLane = 2;
 constexpr int kPieces = 2 * kThreadsPerLane;  // one for each thread of a store
 constexpr Bytes kMeasuredBytes = Bytes{64} << 20;
 
+/// "ext4 /dev/sda1 at /": of a line of /proc/self/mountinfo about the device of that number, which
+/// itself may change with each start of the machine.
+std::optional<std::string> described(const std::string& line, const std::string& number) {
+  std::istringstream words(line);
+  const std::vector<std::string> fields{std::istream_iterator<std::string>(words), {}};
+  const auto dash = std::ranges::find(fields, "-");
+  constexpr std::ptrdiff_t kNumber = 2, kPath = 4, kType = 1, kSource = 2;
+  if (dash - fields.begin() <= kPath || fields.end() - dash <= kSource) return std::nullopt;
+  if (fields[kNumber] != number) return std::nullopt;
+  return fmt::format("{} {} at {}", dash[kType], dash[kSource], fields[kPath]);
+}
+
+std::optional<std::string> mounted(const std::string& number) {
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    if (auto found = described(line, number)) return found;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Disk::Disk(std::filesystem::path folder)
@@ -26,6 +55,13 @@ Disk::Disk(std::filesystem::path folder)
 }
 
 std::string Disk::name() const { return fmt::format("the folder {}", folder_.string()); }
+
+std::string Disk::medium() const {
+  struct stat info{};
+  if (::stat(folder_.c_str(), &info) != 0) return folder_.string();
+  const std::string number = fmt::format("{}:{}", major(info.st_dev), minor(info.st_dev));
+  return mounted(number).value_or("device " + number);
+}
 
 Bytes Disk::free_bytes() const {
   std::error_code failed;

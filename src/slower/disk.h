@@ -18,6 +18,8 @@ class Disk final : public Place {
   explicit Disk(std::filesystem::path folder);
 
   std::string name() const override;
+  /// The file system of the folder, by the table of mounts.
+  std::string medium() const override;
   Bytes free_bytes() const override;
   /// With a page, by which the values of a plan may begin later in memory.
   Bytes buffer_bytes() const override { return kBufferBytes + kPage; }

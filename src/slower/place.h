@@ -15,6 +15,9 @@ class Place {
 
   /// "the folder /mnt/disk", for messages.
   virtual std::string name() const = 0;
+  /// What the speed of copies depends on, and nothing that changes with a restart of the machine:
+  /// "ext4 /dev/sda1 at /", or a device.
+  virtual std::string medium() const = 0;
   /// What the place has free for stores. Throws InputError when it cannot be used.
   virtual Bytes free_bytes() const = 0;
   /// Host memory that all stores of the place together take for copies, while the place lives.

@@ -11,6 +11,7 @@
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
 #include "slower/disk.h"
+#include "train/known_speeds.h"
 #include "train/profile_cache.h"
 
 namespace lowtide::train {
@@ -70,9 +71,9 @@ const strategy::Strategy& strategy_of(const planner::PlanningOptions& planning) 
 offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) {
   constexpr double kUsableShare = 0.9;
   const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
-  return {.lanes = offload::lanes_of(disk.measured()),
-          .bytes = limit.value_or(usable),
-          .residents = true};
+  const auto known = known_speed(disk);
+  const slower::LaneSpeed speed = known ? *known : measure_and_keep(disk);
+  return {.lanes = offload::lanes_of(speed), .bytes = limit.value_or(usable), .residents = true};
 }
 
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
@@ -98,6 +99,9 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
     control.report(fmt::format(
         "note: measured {} ops in {:.1f} s{}", profiled.measured, control.elapsed_seconds(),
         profiled.is_kept ? ", kept in " + profiled.file.string() : std::string()));
+  }
+  if (options.measure_again && !options.memory.disk.empty()) {
+    measure_and_keep(slower::Disk(options.memory.disk));
   }
   const KeepAll reference = keep_all_reference(profiled.graph);
   return {std::move(profiled.graph), reference};

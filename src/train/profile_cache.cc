@@ -61,8 +61,10 @@ bool keep(const cost::Profile& profile, const fs::path& file, bool is_ours,
 
 }  // namespace
 
+fs::path measurements_folder() { return cache_folder() / "lowtide"; }
+
 fs::path default_profile_path(const std::string& device) {
-  return cache_folder() / "lowtide" / fmt::format("profile-{:016x}.json", hash_bytes(device));
+  return measurements_folder() / fmt::format("profile-{:016x}.json", hash_bytes(device));
 }
 
 Profiled profile_here(const Graph& graph, const fs::path& given, const Control& control,

@@ -8,9 +8,12 @@
 
 namespace lowtide::train {
 
-/// The default file for the measurements of a device: $XDG_CACHE_HOME/lowtide/profile-<hash of
-/// the device>.json, or under ~/.cache; under the folder for temporary files when there is no
-/// home.
+/// Where measurements are kept: $XDG_CACHE_HOME/lowtide, or ~/.cache/lowtide; under the folder for
+/// temporary files when there is no home.
+std::filesystem::path measurements_folder();
+
+/// The default file for the measurements of a device: profile-<hash of the device>.json in
+/// measurements_folder().
 std::filesystem::path default_profile_path(const std::string& device);
 
 /// A graph with the times and workspaces of this machine.

@@ -32,6 +32,19 @@ def test_a_run_with_a_disk_has_the_bits_of_keep_all(lowtide, disk):
     assert sum(action[0] == "wait" for action in plan["actions"]) >= len(plan["copies"])
 
 
+def test_a_disk_is_measured_once_and_listed(lowtide, disk):
+    run = ["train", *GPT, "--budget", "80%", "--disk", disk, "--time-limit", "0.5"]
+    assert lowtide(*run, "--measure-again").code == 0
+    first, = lowtide("devices", "--json").json["slower_memory"]
+    assert lowtide(*run).code == 0
+    assert lowtide("devices", "--json").json["slower_memory"] == [first]
+    assert first["medium"] in lowtide("devices").out
+    assert first["out"]["bytes_per_second"] >= 0 and first["in"]["latency_seconds"] >= 0
+    assert lowtide(*run, "--measure-again").code == 0
+    again, = lowtide("devices", "--json").json["slower_memory"]
+    assert again["medium"] == first["medium"] and again != first
+
+
 def test_what_a_disk_cannot_give_is_said(lowtide, disk, tmp_path):
     run = ["train", *GPT, "--budget", "60%"]
     lowtide(*run, "--disk", tmp_path / "absent").fails(2, "absent")

@@ -120,6 +120,22 @@ def test_the_callback_beside_other_options(huggingface, options, tmp_path):
     assert any(entry.get("lowtide_peak_bytes", 0) > 0 for entry in log)
 
 
+@pytest.mark.cpu_only("a folder is for values of the CPU")
+def test_the_state_of_the_trainers_optimizer_moves(huggingface, tmp_path):
+    plain, _ = train(gpt2("eager"), tmp_path, max_grad_norm=0.5, warmup_steps=2)
+    found = []
+
+    class Noting(huggingface.MemoryBudget):
+        def on_log(self, *given, **named):
+            found.append(self._in_place.memory.state_moved.bytes_out)
+
+    offload = lowtide.Offload(tmp_path, bandwidth="1GB/s", optimizer_state=True)
+    state, _ = train(gpt2("eager"), tmp_path, [Noting("32MiB", time_limit=0.3, offload=offload)],
+                     max_grad_norm=0.5, warmup_steps=2)
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert min(found) > 0
+
+
 @pytest.mark.parametrize("make", sweep([bert, gpt2], usual=[gpt2]))
 def test_a_loop_of_ones_own(huggingface, make):
     batch = batch_of(examples(8))

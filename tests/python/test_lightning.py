@@ -81,6 +81,22 @@ def test_the_trainer_trains_to_the_same_bits(integration, validated, tmp_path):
     assert "forward" not in model.net.__dict__
 
 
+@pytest.mark.cpu_only("a folder is for values of the CPU")
+def test_the_state_of_the_optimizer_moves(integration, tmp_path):
+    plain, _ = fit(classifier(), tmp_path)
+    found = []
+
+    class Noting(integration.MemoryBudget):
+        def on_train_batch_end(self, trainer, pl_module, *given):
+            super().on_train_batch_end(trainer, pl_module, *given)
+            found.append(self._in_place.memory.state_moved.bytes_out)
+
+    offload = lowtide.Offload(tmp_path, bandwidth="1GB/s", optimizer_state=True)
+    state, _ = fit(classifier(), tmp_path, [Noting("16MiB", module="net", offload=offload)])
+    assert all(torch.equal(state[name], plain[name]) for name in plain)
+    assert len(found) == 4 and min(found) > 0  # the first step too, which plans in its closure
+
+
 def seen_norm(model):
     return sum(parameter.grad.norm().item() for parameter in model.parameters()
                if parameter.grad is not None)

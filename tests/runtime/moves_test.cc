@@ -1,6 +1,7 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <random>
 
 #include "base/error.h"
 #include "offload/joint.h"
@@ -8,6 +9,7 @@
 #include "runtime/random_step.h"
 #include "runtime/training_sample.h"
 #include "slower/aligned_memory.h"
+#include "slower/faulty_calls.h"
 #include "slower/file_store.h"
 #include "slower/host_store.h"
 #include "support/sweep.h"
@@ -142,6 +144,66 @@ TEST_F(Moves, AFailedCopyIsAnErrorAndTheExecutorIsUsableAfterwards) {
   const Plan kept = keep_all_plan(step.graph);
   Executor reference(step.graph, kept);
   EXPECT_TRUE(at::equal(loss_of_first_step(executor), loss_of_first_step(reference)));
+}
+
+/// Lanes that often pay beside ops of some microseconds.
+Lanes quick_lanes(std::mt19937_64& random) {
+  const auto lane = [&] {
+    const double latency = 1e-3 * static_cast<double>(random() % 500);
+    return Lane{latency, 1e-6 * static_cast<double>(random() % 99)};
+  };
+  return {lane(), lane(), random() % 2 == 0};
+}
+
+/// Sets a random fault of some random call of the next steps.
+void draw_fault(slower::FaultyCalls& calls, std::mt19937_64& random) {
+  using slower::Fault;
+  constexpr Fault kOfReads[] = {Fault::none,    Fault::error, Fault::nothing,
+                                Fault::flipped, Fault::lie,   Fault::elsewhere};
+  constexpr Fault kOfWrites[] = {Fault::none, Fault::error, Fault::nothing, Fault::lie};
+  constexpr int kErrors[] = {EIO, ENOSPC};
+  const int after = static_cast<int>(random() % 16);
+  const int times = static_cast<int>(1 + random() % 3);
+  if (random() % 2 == 0) {
+    calls.fail_reads(kOfReads[random() % std::size(kOfReads)], times, EIO, after);
+  } else {
+    calls.fail_writes(kOfWrites[random() % std::size(kOfWrites)], times,
+                      kErrors[random() % std::size(kErrors)], after);
+  }
+}
+
+/// Random models, budgets and lanes, on a disk that is late, cuts calls short and fails at random.
+TEST_F(Moves, OfRandomStepsOnAFaultyDiskGiveTheBitsOrOneError) {
+  const testing::TempFolder folder;
+  int right = 0, failed = 0;
+  for (int seed = 0; seed < lowtide::testing::sweep(1000, 24); ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 random(seed);
+    const std::int64_t side = random() % 2 == 0 ? 12 : 36;
+    const Graph graph = profiled(random_step(seed, side).graph, cpu);
+    const double share = 0.5 + 0.05 * static_cast<double>(random() % 8);
+    const auto plan = moving_plan(graph, share, quick_lanes(random));
+    if (!plan) continue;
+    slower::FaultyCalls calls;
+    calls.delay(static_cast<int>(random() % 200));
+    if (random() % 2 == 0) calls.be_choppy();
+    slower::FileStore file(folder.path(), plan->slower->bytes,
+                           {.threads_per_lane = 2, .calls = &calls});
+    draw_fault(calls, random);
+    const State expected = interpret_steps(graph, 3, cpu);
+    try {
+      expect_equal(run_steps(graph, *plan, 3, {.slower = &file}), expected);
+      ++right;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), HasSubstr(folder.path().string()));
+      ++failed;
+      calls.fail_reads(slower::Fault::none, 0);
+      calls.fail_writes(slower::Fault::none, 0);
+      expect_equal(run_steps(graph, *plan, 3, {.slower = &file}), expected);  // nothing is left
+    }
+  }
+  EXPECT_GT(right, 0);
+  EXPECT_GT(failed, 0);
 }
 
 TEST_F(Moves, AreRefusedWithoutRoomForThem) {

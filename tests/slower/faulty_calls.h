@@ -27,9 +27,13 @@ enum class Fault : std::uint8_t {
 /// The system's calls, with the faults that a test asks for. Thread-safe.
 class FaultyCalls final : public FileCalls {
  public:
-  /// So many calls from now on have the fault; -1: all until another is set.
-  void fail_writes(Fault fault, int times = 1, int code = EIO) { set(writes_, fault, times, code); }
-  void fail_reads(Fault fault, int times = 1, int code = EIO) { set(reads_, fault, times, code); }
+  /// So many calls have the fault, -1: all until another is set, from now on or `after` so many.
+  void fail_writes(Fault fault, int times = 1, int code = EIO, int after = 0) {
+    set(writes_, {fault, times, code, after});
+  }
+  void fail_reads(Fault fault, int times = 1, int code = EIO, int after = 0) {
+    set(reads_, {fault, times, code, after});
+  }
   /// Calls take a random time up to this many microseconds.
   void delay(int most_microseconds) { most_microseconds_ = most_microseconds; }
   /// Each call may be cut short or interrupted, at random.
@@ -80,6 +84,7 @@ class FaultyCalls final : public FileCalls {
     Fault kind = Fault::none;
     int times = 0;
     int code = 0;
+    int after = 0;
   };
 
   static ssize_t failed(int code) {
@@ -89,9 +94,9 @@ class FaultyCalls final : public FileCalls {
   /// No whole pages, as a signal may leave it. What is moved a second time does no harm.
   static ssize_t part_of(ssize_t moved) { return moved > 8192 ? moved / 3 : moved; }
 
-  void set(Pending& pending, Fault kind, int times, int code) {
+  void set(Pending& pending, const Pending& fault) {
     const std::lock_guard lock(mutex_);
-    pending = {kind, times, code};
+    pending = fault;
   }
 
   Pending next(Pending& pending) {
@@ -100,7 +105,7 @@ class FaultyCalls final : public FileCalls {
                                  ? static_cast<int>(random_() % unsigned(most_microseconds_))
                                  : 0;
     Pending fault;
-    if (pending.times != 0) {
+    if (pending.times != 0 && pending.after-- <= 0) {
       fault = pending;
       if (pending.times > 0) --pending.times;
     } else if (is_choppy_) {

@@ -96,7 +96,11 @@ def wrap(
     (8 MiB); ``strategy`` is then ``"search"`` (values only run again), ``"offload"`` (they only
     move) or None. ``offload_budget``: how many bytes may lie there, None for what is free. That
     there is no room is an Error before the first step. A copy that fails is an Error of the pass
-    that waits for it, and names the value.
+    that waits for it, and names the value. The state of ``optimizer``, if that is an object of a
+    class that treats each element alone, lies there too between its steps where a step does not fit
+    otherwise, or takes longer; ``optimizer.step()`` then brings it back in pieces, and
+    ``optimizer.state_dict()`` as a whole. ``lowtide.Offload(..., optimizer_state=...)`` forces or
+    forbids that.
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -131,6 +135,22 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
         raise InputError(f"{type(model).__name__} is not wrapped: call lowtide.wrap(model, ...) "
                          f"and use what it returns")
     return session
+
+
+def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> None:
+    """Gives a wrapped module another budget: bytes, ``"6GiB"``, ``"60%"``, or None for no limit.
+
+    ``model.budget = ...`` does the same where the model has nothing of that name. It holds from the
+    next forward or backward pass on; a pass that runs in another thread ends within the old one.
+    Forward passes that wait for their backward pass give their memory back where the new budget has
+    no room for it, and run again then; results stay the same bits. Where a plan is not at hand, one
+    that takes a second is used until a better one is found in the background.
+    With ``mode="inductor"`` the next call is compiled anew.
+
+    Raises InfeasibleError, with the smallest budget that does, where no plan fits: the old budget
+    then stays. Raises InputError for a module that is not wrapped.
+    """
+    session_of(model).set_budget(Budget.parse(budget))
 
 
 def _runner(model: torch.nn.Module,
@@ -233,6 +253,11 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
         """What a step was planned to take and took, in bytes."""
         return session.memory()
 
+    def budget_bytes(self) -> int | None:
+        """Of a step, in bytes; None for no limit. What is set holds from the next pass on, as of
+        ``lowtide.set_budget``."""
+        return session.budget_bytes
+
     def reduce(self, protocol):
         return _itself, (model,)
 
@@ -246,6 +271,8 @@ def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode
     }
     if not hasattr(model, "memory"):
         body["memory"] = property(memory)
+    if not hasattr(model, "budget"):
+        body["budget"] = property(budget_bytes, set_budget)
     planned_class: Any = types.new_class(plain.__name__, (_Planned, plain),
                                          exec_body=lambda namespace: namespace.update(body))
     planned = planned_class.__new__(planned_class)

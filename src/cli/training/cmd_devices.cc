@@ -15,6 +15,7 @@
 #include "cost/device_rates.h"
 #include "device/device.h"
 #include "report/table.h"
+#include "train/known_speeds.h"
 
 namespace lowtide::cli {
 namespace {
@@ -86,6 +87,32 @@ nlohmann::json rates_json(const cost::DeviceRates& rates) {
   return entry;
 }
 
+nlohmann::json speed_json(const std::string& medium, const slower::LaneSpeed& speed) {
+  const auto lane = [](const slower::Speed& one) {
+    return nlohmann::json{{"latency_seconds", one.latency_seconds},
+                          {"bytes_per_second", one.bytes_per_second}};
+  };
+  return {{"medium", medium},
+          {"out", lane(speed.out)},
+          {"in", lane(speed.in)},
+          {"one_at_a_time", speed.shared}};
+}
+
+/// Slower memory that was measured: by train --disk, or for lowtide.wrap(offload=...).
+std::string speeds_text() {
+  report::Table table({"slower memory", "out GB/s", "in GB/s", "both at once"},
+                      report::Table::Align::left);
+  const train::KnownSpeeds speeds = train::known_speeds();
+  const auto rate = [](const slower::Speed& speed) {
+    return speed.bytes_per_second > 0 ? fmt::format("{:.2g}", speed.bytes_per_second / 1e9)
+                                      : std::string("no limit");
+  };
+  for (const auto& [medium, speed] : speeds) {
+    table.add({medium, rate(speed.out), rate(speed.in), speed.shared ? "slower" : "yes"});
+  }
+  return speeds.empty() ? "" : "\nCopies were measured to:\n" + table.text();
+}
+
 std::string text_of(const std::vector<Found>& devices) {
   using report::Table;
   Table table({"device", "what", "memory", "free", "steps run there"}, Table::Align::left);
@@ -108,7 +135,7 @@ std::string text_of(const std::vector<Found>& devices) {
                fmt::format("{:g}", rates.flops(DType::bf16) / 1e12),
                fmt::format("{:g}", rates.bytes_per_second / 1e9)});
   }
-  return table.text() + notes + "\nTimes are estimated for:\n" + known.text();
+  return table.text() + notes + speeds_text() + "\nTimes are estimated for:\n" + known.text();
 }
 
 int list_devices(bool json) {
@@ -121,7 +148,10 @@ int list_devices(bool json) {
   nlohmann::json here = nlohmann::json::array(), known = nlohmann::json::array();
   for (const Found& found : devices) here.push_back(found_json(found));
   for (const cost::DeviceRates& rates : cost::known_devices()) known.push_back(rates_json(rates));
-  print_json({{"devices", here}, {"like", known}});
+  nlohmann::json slower = nlohmann::json::array();
+  for (const auto& [medium, speed] : train::known_speeds())
+    slower.push_back(speed_json(medium, speed));
+  print_json({{"devices", here}, {"slower_memory", slower}, {"like", known}});
   return kSuccess;
 }
 
@@ -133,7 +163,9 @@ Action define_devices(CLI::App& app) {
   add_help(
       app,
       "Lists the CPU and the GPUs of this machine with their memory, whether steps run there,\n"
-      "and the devices by whose data sheets times can be estimated (--like).",
+      "how fast slower memory is, as train --disk measured it so far, and the devices by whose "
+      "data\n"
+      "sheets times can be estimated (--like).",
       "  lowtide devices\n  lowtide graph --model resnet50 --like a100 -o resnet50.json\n");
   return [json] { return list_devices(*json); };
 }

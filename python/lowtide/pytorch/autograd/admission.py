@@ -42,8 +42,21 @@ class Admission:
         try:
             return region.plans.within(budget, soon=True)
         except NoPlan as error:
-            why = f"{error.refusal.why_not_less} {self._what_is_taken(region)}"
+            why = f"{error.refusal.why_not_less} {self.describe_taken(region)}"
             raise NoPlan(Refusal(why, why, error.refusal.smallest_plan)) from None
+
+    def is_within(self, region: Region) -> bool:
+        """Whether the blocks that are held have room, as things are in a step with the region."""
+        whole = self._account.room_bytes(region)
+        return whole is None or self._taken_bytes(region) <= whole
+
+    def shrink(self, region: Region) -> None:
+        """Gives back what the budget has no room for any more, as things are in a step with this
+        region: blocks that nobody needs, then those of pending passes, as ``plan_that_fits``."""
+        whole = self._account.room_bytes(region)
+        region.executors.release_idle()
+        if whole is not None:
+            self._make_room(region, whole)
 
     def has(self, region: Region, kept_bytes: int) -> bool:
         """Whether so many bytes of gradients may be kept beside all blocks that are there, before a
@@ -76,12 +89,13 @@ class Admission:
                    for other in self._regions for executor in other.executors
                    if not (other is region and executor.idle))
 
-    def _what_is_taken(self, region: Region) -> str:
+    def describe_taken(self, region: Region) -> str:
+        """What the blocks hold that are not given back, and why, for messages."""
         taken = format_bytes(self._taken_bytes(region))
         reasons = {f"{other.name} cannot be run again: {other.why_not_replayable}"
                    for other in self._regions if other.pending_passes and other.why_not_replayable}
         why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
-        return (f"(Of the budget of {self._account.settings.budget}, {taken} are taken by forward "
+        return (f"(Of the budget of {self._account.budget}, {taken} are taken by forward "
                 f"passes that wait for their backward pass{why} and by gradients that are kept "
                 f"elsewhere than in .grad. Drop them, or run the step again: its forward passes "
                 f"now share the budget.)")

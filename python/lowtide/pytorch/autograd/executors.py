@@ -47,11 +47,12 @@ class Executors:
         """The executor whose pending pass has this ticket; None when that was run or discarded."""
         return next((executor for executor in self if executor.is_pending(ticket)), None)
 
-    def release_idle(self) -> None:
-        """Gives back the blocks that nobody needs now."""
-        for executor in self:
-            if executor.idle:
-                executor.release()
+    def release_idle(self, but: Plan | None = None) -> None:
+        """Gives back the blocks that nobody needs now, but those of one plan."""
+        for plan, executors in self._by_plan.items():
+            for executor in executors if plan is not but else ():
+                if executor.idle:
+                    executor.release()
 
     def forget_all_but_pending(self) -> None:
         """Lets go of the executors that no backward pass is to come for, and of the tensors that

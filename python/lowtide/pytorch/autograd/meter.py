@@ -24,7 +24,7 @@ class Meter:
         self._regions, self._device = regions, "cpu"
         self._is_capturing = False
         self._is_open = False
-        self._before = self._unserved_before = 0
+        self._before = self._unserved_before = self._held_before = 0
         self._outside = self._until_backward = self._after_backward = 0
         self._is_read = False
         self._taken_before = 0
@@ -44,7 +44,8 @@ class Meter:
         else:
             self._device = device
             self._open()
-        self._before = _runtime.taken_bytes(self._device) - self._held_bytes()
+        self._held_before = self._held_bytes()
+        self._before = _runtime.taken_bytes(self._device) - self._held_before
         self._unserved_before = _runtime.unserved_bytes(self._device)
         self._is_capturing = False
 
@@ -57,9 +58,16 @@ class Meter:
             self.outside_bytes = self._outside
             peak = _runtime.taken_peak_bytes(self._device)
             self._until_backward = max(self._until_backward, peak)
-            self.unforeseen_bytes = max(self.unforeseen_bytes,
-                                        peak - self._before - self._planned_bytes())
+            # Where an earlier step had more passes at once, more blocks are there at first.
+            foreseen = max(self._planned_bytes(), self._held_before)
+            self.unforeseen_bytes = max(self.unforeseen_bytes, peak - self._before - foreseen)
             _runtime.reset_peaks(self._device)
+
+    def restart(self) -> None:
+        """What the step took so far does not count: it was within another budget."""
+        if self._is_open:
+            _runtime.reset_peaks(self._device)
+            self._until_backward = self._after_backward = self.unforeseen_bytes = 0
 
     def end(self) -> None:
         """What follows is no part of the step."""

@@ -83,6 +83,12 @@ class Region:
     def plans(self) -> SectionedGraphPlans:
         return self._now()[1]
 
+    def leave_afterwards(self, after_bytes: int) -> None:
+        """The optimizer's step takes so many bytes, by which plans are made from now on."""
+        if after_bytes != self._after_bytes:
+            self._after_bytes = after_bytes
+            self._known.clear()
+
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self._results.now
         if dropped not in self._known:

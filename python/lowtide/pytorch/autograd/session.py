@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
-from ... import InfeasibleError, Plan, _core, format_bytes
+from ... import InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
+from ..budget.budget import Budget
 from ..budget.device_memory import require_device_memory
 from ..budget.memory import Memory, Moved, outside_room
 from ..budget.settings import Settings
@@ -21,6 +24,7 @@ from .admission import Admission
 from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
+from .place_of_state import PlaceOfState
 from .recordable import refuse_recording_from_outside
 from .region import Region
 from .steps import Steps
@@ -62,8 +66,12 @@ class Session:
         self._leaves_room = True
         self._last: Region | None = None
         self._slower: dict[str, Slower] = {}
+        self._state = PlaceOfState(settings, self._account)
         self._moved = Moved()
         self._begins_step = True
+        self._next_budget: Budget | None = None
+        self._passes_under_way = 0
+        self._between_passes = threading.RLock()
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -80,17 +88,25 @@ class Session:
         self._step_is_typical = False
         self._account.invalidate()
         try:
+            self._choose_place_of_state(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
-            require_device_memory(needed_bytes, captured.device, self.settings.budget)
+            require_device_memory(needed_bytes, captured.device, self._account.budget)
             region.reserve(plan)
+            self._state.settle(captured.device, slower)
         except BaseException:
             self.regions.remove(region)
+            self._state.give_up(self.regions, slower)
             self._steps.forget(region)
             self._account.invalidate()
             raise
         self._plans.append(region.plans)
         return region
+
+    def _choose_place_of_state(self, region: Region) -> None:
+        slower = self._slower_for(region.captured.device)
+        self._state.choose(region, self.regions, slower,
+                           lambda: self._plan_within_share(region, leaving_all=True))
 
     def _slower_for(self, device: str) -> Slower | None:
         """Where values of the device may move. Raises InputError where they cannot."""
@@ -135,8 +151,9 @@ class Session:
                 return self.plan_for(region)  # its share may have grown
             return self._smallest_plan(region, error)
 
-    def _plan_within_share(self, region: Region) -> Plan:
-        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon())
+    def _plan_within_share(self, region: Region, leaving_all: bool = False) -> Plan:
+        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
+                                   leaving_all=leaving_all)
 
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -146,7 +163,7 @@ class Session:
         plan = region.plans.smallest()
         self._notices.warn_once(
             f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self.settings.budget}, "
+            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
             f"so that steps exceed it: it runs by the plan that needs the least. "
             f"{self._explained(region, error)}")
         return plan
@@ -159,7 +176,8 @@ class Session:
             ", as far as the first step is known (graphs behind a break and further forward passes "
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}")
+                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}"
+                   f"{self._state.remark}")
         return NoPlan(Refusal(message), enough)
 
     def _least_of_step(self, region: Region) -> dict[Region, int]:
@@ -180,6 +198,10 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
+        with self._pass():
+            return self._forward(region, primals)
+
+    def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
             self._begin_step(region)
         self._gradients.track(primals)
@@ -196,6 +218,11 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(region.captured.device)
+        with self._pass():
+            return self._backward(region, ticket, saved, tangents)
+
+    def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+                  tangents: Sequence[torch.Tensor]) -> list:
         executor = region.executors.awaiting(ticket)
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
@@ -230,6 +257,7 @@ class Session:
         for region in self.regions:
             region.executors.forget_all_but_pending()
         self._parameters = tuple
+        self._state.let_go()
 
     def release(self) -> None:
         """Gives back the blocks that no forward pass waits in; a later step takes them again."""
@@ -252,8 +280,7 @@ class Session:
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
-            if other not in step:
-                other.executors.release_idle()
+            other.executors.release_idle(but=self._known_plan(other) if other in step else None)
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
@@ -276,7 +303,7 @@ class Session:
             reason = self._explained(region, error)
             self._account.reserve_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
-                 f"which the budget of {self.settings.budget} has no room for, so that steps "
+                 f"which the budget of {self._account.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
 
@@ -316,6 +343,83 @@ class Session:
         return (self._admission.discarded_passes
                 or torch._C._autograd._get_current_graph_task_keep_graph())
 
+    # ---- Another budget
+
+    def set_budget(self, budget: Budget) -> None:
+        """Of all passes from now on; while one runs in another thread, of those after it. Pending
+        passes that exceed it give their blocks back, and their backward passes replay them.
+
+        Raises InfeasibleError, as at the start, where no plan fits; the budget then stays.
+        """
+        if self.settings.offload is not None and budget.is_unlimited:
+            raise InputError("offload needs a budget: without one all values stay in memory")
+        with self._between_passes:
+            if self._passes_under_way:
+                self._next_budget = budget
+                return
+            before = self._account.budget
+            self._account.set_budget(budget)
+            try:
+                self._require_plans()
+            except BaseException:
+                self._account.set_budget(before)
+                raise
+            self._next_budget = None
+            self._adapt()
+
+    @contextlib.contextmanager
+    def _pass(self) -> Iterator[None]:
+        """While one half of a step runs, the budget is that of its beginning."""
+        with self._between_passes:
+            budget = self._next_budget
+            if budget is not None and not self._passes_under_way:
+                self._next_budget = None
+                self._account.set_budget(budget)
+                self._adapt()
+            self._passes_under_way += 1
+        try:
+            yield
+        finally:
+            with self._between_passes:
+                self._passes_under_way -= 1
+
+    def _require_plans(self) -> None:
+        """Raises InfeasibleError where the step has no plan within the budget as it is now. The
+        optimizer's state moves or comes back, as is best."""
+        if not self.regions:
+            return
+        last = self._last or self.regions[0]
+        slower = self._slower_for(last.captured.device)
+        try:
+            self._choose_place_of_state(last)
+            for region in self._steps.of(last):
+                self._require_plan(region)
+            self._state.settle(last.captured.device, slower)
+        except BaseException:
+            self._state.give_up(self.regions, slower)
+            raise
+
+    def _require_plan(self, region: Region) -> None:
+        try:
+            self._plan_within_share(region)
+        except InfeasibleError as error:
+            if self.settings.when_infeasible != "warn":
+                raise self._explained(region, error) from None
+
+    def _adapt(self) -> None:
+        """Gives back what the new budget has no room for."""
+        self._leaves_room = True
+        if self.regions:
+            region = self._last or self.regions[0]
+            self._kept_bytes = self._gradients.bytes()
+            if self._kept_bytes and not self._admission.is_within(region):
+                self._move_gradients_out(region)
+            self._admission.shrink(region)
+            if not self._admission.is_within(region):
+                warn(f"the budget of {self._account.budget} is exceeded until this step is over. "
+                     f"{self._admission.describe_taken(region)}")
+        self._meter.restart()
+
     # ---- Figures
 
     @property
@@ -326,7 +430,7 @@ class Session:
         """What a step was planned to take and took, in bytes."""
         if not self.regions:
             fixed = self._account.fixed_bytes
-            return Memory(self.settings.budget.bytes, fixed, fixed)
+            return Memory(self._account.budget.bytes, fixed, fixed)
         last = self._last or self.regions[0]
         step = self._steps.of(last)
         existing = self._account.existing_bytes(last) + self._kept_bytes + max(
@@ -334,7 +438,8 @@ class Session:
         blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
-                      self._meter.outside_bytes, self._moved)
+                      self._meter.outside_bytes, self._moved, self._state.moved_bytes,
+                      self._state.moved)
 
     def _known_plan(self, region: Region) -> Plan:
         """What runs, or what would where there is no plan within the budget."""

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from ... import InfeasibleError, format_bytes
+from .budget import Budget
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
 from .optimizer_step import step_bytes
@@ -74,7 +75,7 @@ class BudgetAccount(Generic[Region]):
 
     def __init__(self, settings: Settings, parameters: Callable[[], Iterable[torch.Tensor]],
                  regions: Sequence[Region], steps: StepMembers[Region]):
-        self.settings = settings
+        self.budget: Budget = settings.budget
         self.held_bytes = 0
         self.outside_bytes = 0
         #: Of copies to slower memory, where values move.
@@ -83,6 +84,9 @@ class BudgetAccount(Generic[Region]):
         self._traced: list[torch.Tensor] = []
         self._device = "cpu"
         self._regions, self._steps = regions, steps
+        self._settings = settings
+        #: Of the optimizer, where its state moves: what stays, and what its step takes for a while.
+        self._moving: tuple[int, int] | None = None
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
         self._fixed: int | None = None
@@ -94,6 +98,11 @@ class BudgetAccount(Generic[Region]):
         self._shares.clear()
         self._room_bytes.clear()
         self._fixed = None
+
+    def set_budget(self, budget: Budget) -> None:
+        """Another budget, from now on."""
+        self.budget = budget
+        self.invalidate()
 
     def reserve_gradients(self, held_bytes: int) -> None:
         """Gradients are kept from one step to the next. The most that was seen counts from then
@@ -107,6 +116,21 @@ class BudgetAccount(Generic[Region]):
         if outside_bytes != self.outside_bytes:
             self.outside_bytes = outside_bytes
             self.invalidate()
+
+    def move_state(self, kept_bytes: int, step_bytes: int) -> None:
+        """The optimizer's state lies in slower memory but for ``kept_bytes``; its step takes
+        ``step_bytes`` for a while."""
+        self._moving = kept_bytes, step_bytes
+        self.invalidate()
+
+    def keep_state(self) -> None:
+        """The optimizer's state is in memory."""
+        self._moving = None
+        self.invalidate()
+
+    @property
+    def moves_state(self) -> bool:
+        return self._moving is not None
 
     def set_least(self, needs: Mapping[Region, int]) -> bool:
         """The fewest bytes that a search found for each of these graphs, which may be more than the
@@ -153,7 +177,7 @@ class BudgetAccount(Generic[Region]):
         """The budget; a share is one of what the largest step takes when all is kept."""
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._keep_all_bytes(step) for step in steps), default=0)
-        return self.settings.budget.resolve(largest)
+        return self.budget.resolve(largest)
 
     @property
     def fixed_bytes(self) -> int:
@@ -163,26 +187,37 @@ class BudgetAccount(Generic[Region]):
             planned = max((region.priced.parameter_bytes for region in self._regions), default=0)
             unused = max(0, storage_bytes(self._parameters()) - planned)
             inputs = max((region.priced.input_bytes for region in self._regions), default=0)
-            self._fixed = self.state_bytes + unused + self.settings.batches_ahead * inputs
+            self._fixed = self.state_bytes + unused + self._settings.batches_ahead * inputs
         return self._fixed
 
     @property
     def state_bytes(self) -> int:
-        """What the optimizer holds or will hold. Worked out once: plans stay as they are when it
-        has made its state."""
+        """What the optimizer holds in memory between two steps, or will hold."""
+        return self._all_state_bytes if self._moving is None else self._moving[0]
+
+    @property
+    def _all_state_bytes(self) -> int:
+        """With what lies in slower memory. Worked out once: plans stay as they are when the
+        optimizer has made its state."""
         if self._optimizer_state is None:
-            self._optimizer_state = optimizer_state_bytes(self.settings.optimizer, self._trained())
+            self._optimizer_state = optimizer_state_bytes(self._settings.optimizer, self._trained())
         return self._optimizer_state
 
     @property
     def optimizer_step_bytes(self) -> int:
         """What the optimizer takes for a while in its own step beside what is left to other code:
         of that little is there then, such as the loss."""
-        if self._optimizer_step is None:
-            self._optimizer_step = step_bytes(self.settings.optimizer, self._trained(),
-                                              self._device)
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
-        return max(0, self._optimizer_step - free)
+        return max(0, self._all_step_bytes - free)
+
+    @property
+    def _all_step_bytes(self) -> int:
+        if self._moving is not None:
+            return self._moving[1]
+        if self._optimizer_step is None:
+            self._optimizer_step = step_bytes(self._settings.optimizer, self._trained(),
+                                              self._device)
+        return self._optimizer_step
 
     def existing_bytes(self, region: Region) -> int:
         """What every step holds beside residents, with buffers for copies where values move."""
@@ -200,7 +235,7 @@ class BudgetAccount(Generic[Region]):
             "that other code was seen to take in a step": self.outside_bytes,
         }
         held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
-        budget = f"The budget of {self.settings.budget}"
+        budget = f"The budget of {self.budget}"
         return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
 
     def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
@@ -239,9 +274,9 @@ class BudgetAccount(Generic[Region]):
                 - self._further_input_bytes(region))
 
     def _buffers(self, region: Region, total: int) -> int:
-        """Of copies to slower memory. Where all values fit without them, nothing moves."""
-        if not self.buffer_bytes:
-            return 0
+        """Of copies to slower memory. Where all values fit without them, none of them moves."""
+        if not self.buffer_bytes or self.moves_state:
+            return self.buffer_bytes
         needs = {other: self._need(other) for other in self._steps.of(region)}
         residents = max(need.resident_bytes for need in needs.values())
         values = sum(passes * (needs[other].keep_all_bytes - needs[other].resident_bytes)
@@ -263,7 +298,8 @@ class BudgetAccount(Generic[Region]):
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(passes * (region.keep_all_bytes - region.priced.resident_bytes)
                      for region, passes in step.items())
-        return self.fixed_bytes + self.held_bytes + residents + blocks
+        moved = self._all_state_bytes - self.state_bytes
+        return self.fixed_bytes + moved + self.held_bytes + residents + blocks
 
     def _require_room(self, left_bytes: int) -> None:
         residents = max((region.priced.resident_bytes for region in self._regions), default=0)
@@ -271,8 +307,8 @@ class BudgetAccount(Generic[Region]):
             return
         raise InfeasibleError(
             f"parameters, optimizer state and inputs alone exceed the budget of "
-            f"{self.settings.budget} by {format_bytes(residents - left_bytes)}"
-            f"{_if_a_share_was_meant(self.settings.budget)}.")
+            f"{self.budget} by {format_bytes(residents - left_bytes)}"
+            f"{_if_a_share_was_meant(self.budget)}.")
 
     def _trained(self) -> list[torch.Tensor]:
         return [parameter for parameter in list(self._parameters()) or self._traced

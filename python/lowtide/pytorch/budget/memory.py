@@ -31,6 +31,11 @@ class Moved:
                      self.copy_seconds + other.copy_seconds,
                      self.wait_seconds + other.wait_seconds)
 
+    def __sub__(self, before: Moved) -> Moved:
+        return Moved(self.bytes_out - before.bytes_out, self.bytes_in - before.bytes_in,
+                     self.copy_seconds - before.copy_seconds,
+                     self.wait_seconds - before.wait_seconds)
+
     def __str__(self) -> str:
         return (f"{format_bytes(self.bytes_out)} moved out and {format_bytes(self.bytes_in)} back, "
                 f"in copies of {self.copy_seconds:.3f} s, of which {self.hidden_seconds:.3f} s "
@@ -49,7 +54,9 @@ class Memory:
     the next step has begun, what came between them, such as the optimizer's step. ``outside``: the
     most that other code took until the backward pass was over: the first step's plan knows nothing
     of it, later ones leave it room. Both are 0 before the first step. ``moved``: what went to
-    slower memory and came back, where ``offload`` was given.
+    slower memory and came back, where ``offload`` was given. ``state_bytes``: of the optimizer's
+    state, those that lie in slower memory and count in none of the others; ``state_moved``: what
+    the optimizer's last step moved of them.
     """
 
     budget: int | None
@@ -58,6 +65,8 @@ class Memory:
     measured_peak: int = 0
     outside: int = 0
     moved: Moved = Moved()
+    state_bytes: int = 0
+    state_moved: Moved = Moved()
 
     @property
     def planned_above(self) -> int:
@@ -72,6 +81,10 @@ class Memory:
     def __str__(self) -> str:
         limit = "none" if self.budget is None else format_bytes(self.budget)
         moved = f"; {self.moved}" if self.moved.bytes_out else ""
+        if self.state_bytes:
+            moved += f"; {format_bytes(self.state_bytes)} of optimizer state in slower memory"
+        if self.state_moved.bytes_out:
+            moved += f", of which {self.state_moved}"
         return (f"budget {limit}, planned peak {format_bytes(self.planned_peak)}, measured "
                 f"{format_bytes(self.measured_peak)}, of which {format_bytes(self.existing)} "
                 f"existed before the step and {format_bytes(self.outside)} were taken outside"

@@ -22,12 +22,15 @@ class Offload:
 
     ``bandwidth`` and ``latency``: how fast the planner takes copies to be, such as ``"2GB/s"``, or
     ``"2GB/s,1.6GB/s"`` for out and in, and microseconds that each copy takes beside its bytes.
-    Without a bandwidth that is measured, once for each disk and device. Raises InputError.
+    Without a bandwidth that is measured, once for each disk and device. ``optimizer_state``:
+    whether the state of the optimizer lies there between two steps and comes back in pieces while
+    it steps; None: where a step does not fit otherwise, or takes longer. Raises InputError.
     """
 
     to: str | os.PathLike[str]
     bandwidth: str | None = None
     latency: float = 0.0
+    optimizer_state: bool | None = None
 
     def __post_init__(self):
         if not isinstance(self.to, (str, os.PathLike)) or not os.fspath(self.to):
@@ -40,6 +43,9 @@ class Offload:
             raise InputError("latency needs a bandwidth: without one both are measured")
         if self.bandwidth is not None:
             _bandwidths(self.bandwidth)
+        if not any(self.optimizer_state is choice for choice in (None, True, False)):
+            raise InputError(f"optimizer_state must be True, False or None, not "
+                             f"{self.optimizer_state!r}")
         if not self.is_host:
             _runtime.SlowerMemory.disk(self.folder)  # refuses one that cannot be used
 

@@ -26,10 +26,15 @@ def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> in
     parameters = list(parameters)
     if optimizer == "none":
         return 0
-    kind, groups = _as_groups(optimizer, parameters)
+    return temporary_bytes(*_as_groups(optimizer, parameters), device)
+
+
+def temporary_bytes(kind: type, groups: Sequence[Group], device: str) -> int:
+    """The same for an optimizer of a class, with groups of parameters and their options."""
     try:
         return trial(kind, groups, device, _SMALLER_BY).step_bytes
     except Exception:
+        parameters = [parameter for group, _ in groups for parameter in group]
         return trial(torch.optim.Adam, [(parameters, {})], device, _SMALLER_BY).step_bytes
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -37,15 +38,13 @@ def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: 
     """Of an optimizer of the class ``kind`` on the device. It is tried on parameters in the same
     order that are smaller by one factor, ``smaller_by`` or more, by which the result is multiplied.
     Raises what the class raises: one of somebody else's may want other arguments, or a closure.
-
-    Graphs are planned while PyTorch traces, in modes in which no tensor has memory; here all have.
     """
     largest = max((parameter.nbytes for parameters, _ in groups for parameter in parameters),
                   default=0)
     if not largest:
         return Trial(0, 0)
     factor = max(smaller_by, -(-largest // _TRIED_BYTES))
-    with _disable_current_modes(), torch.enable_grad():
+    with _untraced(), torch.enable_grad():
         optimizer = kind([
             {"params": [_smaller(parameter, factor, device) for parameter in parameters], **options}
             for parameters, options in groups])
@@ -57,8 +56,24 @@ def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: 
                      factor * (_runtime.taken_peak_bytes(device) - before))
 
 
+@contextlib.contextmanager
+def _untraced() -> Iterator[None]:
+    """Graphs are planned while PyTorch traces: in modes in which no tensor has memory, and with a
+    flag by which optimizers step as they would within a compiled function. Here all is as it will
+    be when the optimizer steps."""
+    compiling = torch.compiler._is_compiling_flag
+    torch.compiler._is_compiling_flag = False
+    try:
+        with _disable_current_modes():
+            yield
+    finally:
+        torch.compiler._is_compiling_flag = compiling
+
+
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    """Of the tensors that it holds now."""
+    """Of the tensors that it holds now, wherever they are."""
+    if hasattr(optimizer.state, "nbytes"):  # a part of it is in slower memory
+        return optimizer.state.nbytes
     return sum(value.nbytes for state in optimizer.state.values() for value in state.values()
                if isinstance(value, torch.Tensor))
 

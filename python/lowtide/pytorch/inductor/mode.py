@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,6 +12,7 @@ from torch._inductor.codegen import common
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from ..budget.budget import Budget
 from ..budget.memory import Memory, storage_bytes
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.settings import Settings
@@ -73,7 +75,21 @@ class InductorMode:
     def release(self) -> None:
         """Nothing is held between two steps."""
 
+    def set_budget(self, budget: Budget) -> None:
+        """The next call is fitted anew."""
+        self._settings = dataclasses.replace(self._settings, budget=budget)
+        for fitted, _ in self._fits.values():
+            forget(fitted.model)
+        self._fits.clear()
+        self._last = None
+
     # ---- Figures
+
+    @property
+    def budget_bytes(self) -> int | None:
+        """None without a limit, and for a share of what no call has shown yet."""
+        return (self._settings.budget.bytes if self._last is None
+                else self._fits[self._last][0].choice.budget_bytes)
 
     def memory(self) -> Memory:
         if self._last is None:

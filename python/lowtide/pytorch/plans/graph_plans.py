@@ -232,14 +232,20 @@ class SectionedGraphPlans(GraphPlans):
         self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
 
-    def within(self, budget_bytes: int | None, *, soon: bool = False) -> Plan:
+    def within(self, budget_bytes: int | None, *, soon: bool = False,
+               leaving_all: bool = False) -> Plan:
+        """With ``leaving_all``, also raises where no plan leaves all that is wanted."""
         if budget_bytes is None:
             return super().within(budget_bytes, soon=soon)
+        if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
+            raise InfeasibleError("the optimizer's step alone takes more beside the gradients")
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
         for after_bytes in (int(share * wanted) for share in _SHARES_LEFT if wanted):
             try:
                 plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
             except InfeasibleError:
+                if leaving_all:
+                    raise
                 continue
             if after_bytes < wanted:
                 self._warn_of(self._after_bytes - after_bytes)

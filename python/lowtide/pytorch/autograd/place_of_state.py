@@ -1,0 +1,166 @@
+"""Whether the state of a model's optimizer lies in slower memory, decided with its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ... import InfeasibleError, InputError, Plan, format_bytes
+from ..budget.account import BudgetAccount
+from ..budget.memory import Moved
+from ..budget.settings import Settings
+from ..optimizer.elementwise import why_not_in_pieces
+from ..optimizer.moving_optimizer import MovingOptimizer
+from ..optimizer.needs import Needs, needs
+from ..optimizer.pieces import piece_bytes
+from ..optimizer.piecewise import Piecewise
+from ..plans.slower import Slower
+from .region import Region
+
+#: By the unit of a graph's costs; one that was measured has times.
+_SECONDS = {"us": 1e-6, "ns": 1e-9}
+
+
+class PlaceOfState:
+    """Of the state of the settings' optimizer, which is in memory until ``choose`` finds that it
+    is to move, and moves with ``settle``; ``choose`` also lets it come back.
+
+    Raises InputError where the settings want it to move and it cannot.
+    """
+
+    def __init__(self, settings: Settings, account: BudgetAccount):
+        self._settings, self._account = settings, account
+        self._wanted = settings.offload.optimizer_state if settings.offload else False
+        why_not = "" if self._wanted is False else why_not_in_pieces(settings.optimizer)
+        if self._wanted and why_not:
+            raise InputError(f"optimizer_state=True: {why_not}. Leave it out, and the state stays "
+                             f"in memory")
+        #: Of messages that a budget is too small, where the state would move if it could.
+        self.remark = f" The optimizer's state stays in memory: {why_not}." if why_not else ""
+        may_move = self._wanted is not False and not why_not
+        self._given: Any = settings.optimizer
+        self._optimizer = MovingOptimizer(self._given) if may_move else None
+        self._largest_bytes = 0
+        self._moving: Needs | None = None
+
+    def choose(self, region: Region, regions: Iterable[Region], slower: Slower | None,
+               planned: Callable[[], Plan]) -> None:
+        """Decides for the time being, where it is in memory yet: it moves where the region has no
+        plan otherwise, or one by which a step takes longer than one that moves the state.
+
+        ``planned``: makes the region's plan, as things are then, by which the optimizer has all
+        room that its step takes; raises InfeasibleError.
+        """
+        if self._optimizer is None or slower is None:
+            return
+        if self._account.moves_state:
+            if self.moves:
+                self._come_back(region, regions, slower, planned)
+            return
+        wanted = self._needs(region)
+        if not slower.has_room(wanted.moved_bytes):
+            self._refuse_small_limit(wanted)
+            return
+        kept = None if self._wanted else _if_any(planned)
+        cost = _cost(wanted, region, slower)
+        if kept is not None and kept.cost - region.priced.keep_all_cost <= cost:
+            return
+        self._set(wanted, regions, slower)
+        moved = None if self._wanted else _if_any(planned)
+        if kept is not None and (moved is None or moved.cost + cost >= kept.cost):
+            self._set(None, regions, slower)
+
+    def _come_back(self, region: Region, regions: Iterable[Region], slower: Slower,
+                   planned: Callable[[], Plan]) -> None:
+        """Where there is room for it now, by a larger budget."""
+        moving = self._moving
+        if self._wanted or moving is None:
+            return
+        self._set(None, regions, slower)
+        kept = _if_any(planned)
+        extra = None if kept is None else kept.cost - region.priced.keep_all_cost
+        if extra is None or extra > _cost(moving, region, slower):
+            self._set(moving, regions, slower)
+        elif self._optimizer is not None:
+            self._optimizer.stay()
+
+    def settle(self, device: str, slower: Slower | None) -> None:
+        """Sends the state away, if that was decided. Raises Error where there is no room."""
+        if self._account.moves_state and not self.moves:
+            with _disable_current_modes():
+                self._optimizer.move(self._given, Piecewise(self._given, slower, _full(device),
+                                                            self._largest_bytes))
+
+    def give_up(self, regions: Iterable[Region], slower: Slower | None) -> None:
+        """What was decided and not settled is to be decided again."""
+        if self._account.moves_state and not self.moves:
+            self._set(None, regions, slower)
+
+    def let_go(self) -> None:
+        """The optimizer steps as it did before."""
+        if self._optimizer is not None:
+            self._optimizer.let_go()
+
+    @property
+    def moves(self) -> bool:
+        return self._optimizer is not None and self._optimizer.piecewise is not None
+
+    @property
+    def moved_bytes(self) -> int:
+        """In slower memory."""
+        return self._optimizer.piecewise.state_bytes if self.moves else 0
+
+    @property
+    def moved(self) -> Moved:
+        """By the optimizer's last step."""
+        return self._optimizer.piecewise.moved if self.moves else Moved()
+
+    def _needs(self, region: Region) -> Needs:
+        device = region.captured.device
+        gradients = sum(parameter.nbytes for group in self._given.param_groups
+                        for parameter in group["params"] if parameter.requires_grad)
+        account = self._account
+        others = account.fixed_bytes - account.state_bytes + account.buffer_bytes
+        room = account.budget_bytes - others - region.priced.resident_bytes - gradients
+        self._largest_bytes = piece_bytes(room)
+        with _disable_current_modes():
+            return needs(self._given, _full(device), self._largest_bytes)
+
+    def _refuse_small_limit(self, wanted: Needs) -> None:
+        if self._wanted:
+            raise InputError(f"optimizer_state=True: the optimizer's state takes "
+                             f"{format_bytes(wanted.moved_bytes)} of slower memory, and "
+                             f"offload_budget allows "
+                             f"{format_bytes(self._settings.offload_budget)}; allow more")
+
+    def _set(self, wanted: Needs | None, regions: Iterable[Region], slower: Slower) -> None:
+        """``wanted``: None where it stays in memory."""
+        self._moving = wanted
+        if wanted is None:
+            self._account.keep_state()
+            slower.reserve(0)
+        else:
+            self._account.move_state(wanted.kept_bytes, wanted.step_bytes)
+            slower.reserve(wanted.moved_bytes)
+        for region in regions:
+            region.leave_afterwards(self._account.optimizer_step_bytes)
+
+
+def _cost(wanted: Needs, region: Region, slower: Slower) -> float:
+    """Of moving the state, in the unit of the graph's costs."""
+    return slower.seconds(wanted.moved_bytes) / _SECONDS[region.priced.graph.cost_unit]
+
+
+def _if_any(planned: Callable[[], Plan]) -> Plan | None:
+    try:
+        return planned()
+    except InfeasibleError:
+        return None
+
+
+def _full(device: str) -> torch.device:
+    """With its number."""
+    return torch.empty((), device=device).device
