@@ -25,29 +25,43 @@ class Replay:
         for i, b in enumerate(self.base):
             if i != b:
                 self.views.setdefault(b, []).append(i)
-        self.resident = sum(t["bytes"] for t in self.tensors if t["kind"] == "resident")
         self.live = {i for i, t in enumerate(self.tensors) if t["kind"] == "resident"}
         self.held = {}        # storage -> bytes
-        self.away = set()     # storages that slower memory has a copy of
+        self.guests = plan.get("residents") or []  # in slower memory at the start and the end
+        self.away = set(self.guests)  # storages that slower memory has a copy of
+        self.old = set()      # residents of slower memory that an op wrote since they were copied
         self.moving = {}      # storage -> (verb, end) of its copy that is under way
         self.lanes = {"offload": plan.get("lane_out") or (0, 0),
                       "prefetch": plan.get("lane_in") or (0, 0)}
         self.shared = bool(plan.get("lanes_shared"))
         self.lane_ends = {}   # lane -> when it has ended all its copies so far
-        self.copy_offsets = dict(map(tuple, plan["copies"])) if "copies" in plan else None
+        self.copy_offsets = None
+        if "copies" in plan or self.guests:
+            self.copy_offsets = dict(map(tuple, plan.get("copies") or []))
         self.copies, self.slower = {}, 0  # storage -> (begin, end) in slower memory
         self.last_copy = {self.base[i]: step for step, (verb, i, *_) in enumerate(plan["actions"])
-                          if verb in ("offload", "prefetch", "wait") and 0 <= i < len(self.base)}
+                          if verb in ("offload", "prefetch", "wait") and 0 <= i < len(self.base)
+                          and self.base[i] not in self.away}
         self.spans = {}       # storage -> (begin, end) in the arena
         self.runs = [0] * len(self.ops)
         self.writers = {}     # storage -> the ops that overwrite it, in the order of the graph
         for index, op in enumerate(self.ops):
             for position in op.get("mutates") or ():
                 self.writers.setdefault(self.base[op["inputs"][position]], []).append(index)
+        self.send_residents_away()
+        self.resident = sum(self.tensors[i]["bytes"] for i in self.live)
         self.cost, self.now, self.peak, self.arena = 0, self.resident, self.resident, self.resident
         self.offsets = {step: {(kind, i): at for kind, i, at in born}
                         for step, born in plan.get("offsets") or []}
         self.borders = plan.get("borders") or []
+
+    def send_residents_away(self):
+        """A resident of slower memory has a copy there, and none in memory, when a step begins."""
+        for storage in self.guests:
+            if storage not in self.live:
+                raise Broken(f"tensor {storage} should lie in slower memory, but is no resident")
+            self.live.discard(storage)
+            self.place_copy(storage)
 
     def take(self, storage):
         self.held[storage] = self.tensors[storage]["bytes"]
@@ -58,6 +72,8 @@ class Replay:
         self.need_live(storage, what)
         if storage in self.moving:
             raise Broken(f"{what} of tensor {storage} while a copy of it is under way")
+        if storage in self.old:
+            raise Broken(f"{what} of tensor {storage}: what was written to it is in no copy")
         self.now -= self.held.pop(storage)
         self.spans.pop(storage, None)
         self.live.discard(storage)
@@ -81,8 +97,14 @@ class Replay:
     def offload(self, storage):
         self.need_live(storage, "offload")
         self.start_copy("offload", storage)
+        self.old.discard(storage)
+        if storage not in self.away:
+            self.place_copy(storage)
+        self.away.add(storage)
+
+    def place_copy(self, storage):
         size = self.tensors[storage]["bytes"]
-        if storage not in self.away and self.copy_offsets is not None and size:
+        if self.copy_offsets is not None and size:
             if storage not in self.copy_offsets:
                 raise Broken(f"tensor {storage} has no address in slower memory")
             begin = self.copy_offsets[storage]
@@ -90,13 +112,12 @@ class Replay:
                 raise Broken(f"the copy of tensor {storage} at {begin} overlaps another")
             self.copies[storage] = (begin, begin + size)
             self.slower = max(self.slower, begin + size)
-        self.away.add(storage)
 
     def wait(self, step, storage):
         if storage not in self.moving:
             raise Broken(f"wait for tensor {storage}, of which no copy is under way")
         self.cost = max(self.cost, self.moving.pop(storage)[1])
-        if self.last_copy[storage] == step:
+        if self.last_copy.get(storage) == step:
             self.copies.pop(storage, None)
 
     def place(self, step, born):
@@ -144,6 +165,20 @@ class Replay:
             if effect and not self.runs[index]:
                 raise Broken(f"op {index} ({op['name']}) has an effect and never runs")
 
+    def write_residents(self, op):
+        """By the first run of the op; a later one writes nothing."""
+        for position in op.get("mutates") or ():
+            storage = self.base[op["inputs"][position]]
+            if storage in self.moving:
+                raise Broken(f"op {op['name']} writes tensor {storage} while it is copied")
+            if storage in self.guests:
+                self.old.add(storage)
+
+    def check_residents(self):
+        for storage in self.guests:
+            if storage in self.held:
+                raise Broken(f"resident {storage} is in memory at the end, and was not at first")
+
     def run(self, step, index, in_place=()):
         op = self.ops[index]
         for i in op["inputs"]:
@@ -154,13 +189,15 @@ class Replay:
         self.runs[index] += 1
         if self.runs[index] > 1 and not op.get("recomputable", True):
             raise Broken(f"op {index} ({op['name']}) may run only once")
+        if self.runs[index] == 1:
+            self.write_residents(op)
         allowed, overwritten = dict(map(tuple, op.get("inplace") or [])), {}
         for position in in_place:
             if position not in allowed:
                 raise Broken(f"op {index} ({op['name']}) may not write output {position} in place")
             target, source = op["outputs"][position], self.base[op["inputs"][allowed[position]]]
-            if (source not in self.held or self.tensors[target]["bytes"] > self.held[source]
-                    or source in overwritten.values()):
+            fits = self.tensors[target]["bytes"] <= self.held.get(source, -1)
+            if not fits or source in self.guests or source in overwritten.values():
                 raise Broken(f"op {index} ({op['name']}) cannot write output {position} "
                              f"over tensor {source}")
             overwritten[target] = source
@@ -251,8 +288,9 @@ def replay(graph, plan, budget=None):
     "action", "error"}.
     """
     plan = up_to_date(plan)
-    machine, step = Replay(graph, plan), None
+    step = None
     try:
+        machine = Replay(graph, plan)
         if machine.borders != sorted(machine.borders):
             raise Broken("the borders are not in ascending order")
         for step, action in enumerate(plan["actions"]):
@@ -260,6 +298,7 @@ def replay(graph, plan, budget=None):
         step = None
         if machine.moving:
             raise Broken(f"copies of tensors {sorted(machine.moving)} are under way at the end")
+        machine.check_residents()
         machine.check_effects()
         for o in graph["outputs"]:
             if o not in machine.live:

@@ -59,12 +59,25 @@ int write_all(int descriptor, std::string_view bytes) {
   return 0;
 }
 
-int write_all(int descriptor, std::span<const std::string_view> parts) {
-  for (std::string_view part : parts) {
-    if (const int error = write_all(descriptor, part)) return error;
-  }
-  return 0;
+using Content = std::function<void(const Append&)>;
+
+/// The same for a content in parts. Throws what the content throws.
+int write_all(int descriptor, const Content& content) {
+  int error = 0;
+  content([&](std::string_view part) {
+    if (error == 0) error = write_all(descriptor, part);
+  });
+  return error;
 }
+
+/// Removed unless it was renamed, also where its content throws.
+struct PartialFile {
+  fs::path path;
+  bool is_renamed = false;
+  ~PartialFile() {
+    if (!is_renamed) ::unlink(path.c_str());
+  }
+};
 
 bool same_file(int descriptor, const fs::path& path) {
   struct stat held, named;
@@ -99,17 +112,15 @@ fs::path partial_of(const fs::path& path) {
   return partial;
 }
 
-void replace_file(const fs::path& path, std::span<const std::string_view> parts) {
-  const fs::path partial = partial_of(path);
-  const Descriptor file = claim_partial(path, partial);
+void replace_file(const fs::path& path, const Content& content) {
+  const Descriptor file = claim_partial(path, partial_of(path));
+  PartialFile partial{partial_of(path)};
   int error = ::ftruncate(file.get(), 0) == 0 ? 0 : errno;
-  if (error == 0) error = write_all(file.get(), parts);
+  if (error == 0) error = write_all(file.get(), content);
   if (error == 0 && ::fsync(file.get()) != 0) error = errno;
-  if (error == 0 && ::rename(partial.c_str(), path.c_str()) != 0) error = errno;
-  if (error != 0) {
-    ::unlink(partial.c_str());
-    cannot_write(path, error);
-  }
+  if (error == 0 && ::rename(partial.path.c_str(), path.c_str()) != 0) error = errno;
+  if (error != 0) cannot_write(path, error);
+  partial.is_renamed = true;
   sync_directory(path);
 }
 
@@ -123,10 +134,10 @@ fs::path followed(const fs::path& path) {
   return fs::is_symlink(path, error) ? fs::weakly_canonical(path, error) : path;
 }
 
-void write_directly(const fs::path& path, std::span<const std::string_view> parts) {
+void write_directly(const fs::path& path, const Content& content) {
   const Descriptor file(path, O_WRONLY);
   if (!file) cannot_open_for_writing(path, errno);
-  if (const int error = write_all(file.get(), parts)) cannot_write(path, error);
+  if (const int error = write_all(file.get(), content)) cannot_write(path, error);
 }
 
 /// Whether both name one regular file, there already or not.
@@ -186,15 +197,15 @@ std::unique_ptr<std::istream> open_for_reading(const fs::path& path) {
 }
 
 void write_file(const fs::path& path, std::string_view content) {
-  write_file(path, std::span(&content, 1));
+  write_file(path, [&](const Append& append) { append(content); });
 }
 
-void write_file(const fs::path& path, std::span<const std::string_view> parts) {
+void write_file(const fs::path& path, const std::function<void(const Append&)>& write) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   if (fs::is_directory(status)) cannot_open_for_writing(path, EISDIR);
-  if (is_stream(status)) return write_directly(path, parts);
-  replace_file(followed(path), parts);
+  if (is_stream(status)) return write_directly(path, write);
+  replace_file(followed(path), write);
 }
 
 void require_other_files(const std::vector<fs::path>& inputs,

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <istream>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,8 +25,10 @@ std::string_view without_byte_order_mark(std::string_view text);
 /// (unusable path) or Error (no space, broken disk) names file and reason. Anything but a regular
 /// file, such as /dev/stdout, is written directly. A symbolic link is followed.
 void write_file(const std::filesystem::path& path, std::string_view content);
-/// The same for a content in parts, one after the other.
-void write_file(const std::filesystem::path& path, std::span<const std::string_view> parts);
+/// Appends to a file that is being written.
+using Append = std::function<void(std::string_view)>;
+/// The same for a content that `write` appends in parts, so that one part is in memory at a time.
+void write_file(const std::filesystem::path& path, const std::function<void(const Append&)>& write);
 
 /// Throws as write_file() would, except for missing space. Call it before long work whose result
 /// goes to this path. A file at the path stays. Does nothing for an empty path.

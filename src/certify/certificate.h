@@ -50,6 +50,8 @@ struct Certificate {
   struct Moves {
     Lanes lanes;
     double weight = 1;  ///< from 0 to 1
+    /// Whether residents may lie there between steps too. Then their bytes do not count.
+    bool residents = false;
   };
 
   std::string graph;  ///< its name

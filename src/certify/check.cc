@@ -225,8 +225,10 @@ double bound_with_moves(const Graph& graph, const Certificate& certificate) {
   }
   const Relaxed problem = relaxed(graph, moves);
   const Stages stages = stages_of(problem.graph);
+  const double of_problem = bound_of(problem.graph, stages, certificate);
+  if (std::isinf(of_problem)) return of_problem;  // no plan at all
   SafeSum sum;
-  sum.add(bound_of(problem.graph, stages, certificate));
+  sum.add(of_problem);
   for (OpId load : problem.loads) {
     if (stages.of_op[load] != kNone) sum.add(-problem.graph.op(load).cost);
   }
@@ -241,7 +243,13 @@ double proved_by(const Graph& graph, const Stages& stages, const Certificate& ce
 /// The lanes of the plan must be those of the proof.
 void check_lanes(const Plan& plan, const Certificate& certificate) {
   if (!plan.slower) return;
-  if (certificate.moves && plan.slower->lanes == certificate.moves->lanes) return;
+  const bool same_lanes = certificate.moves && plan.slower->lanes == certificate.moves->lanes;
+  if (same_lanes && !certificate.moves->residents && !plan.slower->residents.empty()) {
+    refuse(
+        Flaw::wrong_lanes,
+        "the plan moves residents to slower memory, and the certificate is for plans that do not");
+  }
+  if (same_lanes) return;
   refuse(Flaw::wrong_lanes, "the plan moves values to slower memory{}",
          certificate.moves ? " along other lanes than those of the certificate"
                            : ", and the certificate is for plans that do not");

@@ -142,6 +142,11 @@ constexpr std::array kMovesFields = std::to_array<Field<Moves>>({
        m.weight = v.number();
        return true;
      }},
+    {"residents", false,
+     [](Moves& m, JsonValue v) {
+       m.residents = v.boolean();
+       return true;
+     }},
 });
 
 bool read_moves(Certificate& certificate, JsonValue value) {
@@ -151,7 +156,7 @@ bool read_moves(Certificate& certificate, JsonValue value) {
 
 constexpr std::array kFields = std::to_array<Field<Certificate>>({
     {"format", true, read_format},
-    {"version", true, [](Certificate&, JsonValue v) { return read_version(v, 2) > 0; }},
+    {"version", true, [](Certificate&, JsonValue v) { return read_version(v, 3) > 0; }},
     {"graph", true,
      [](Certificate& c, JsonValue v) {
        c.graph = v.text();
@@ -247,12 +252,19 @@ std::string split_text(const Certificate::Split& split) {
                      lines(split.cases, case_text));
 }
 
+/// Earlier programs read what they can check.
+int version_of(const Certificate& certificate) {
+  if (!certificate.moves) return 1;
+  return certificate.moves->residents ? 3 : 2;
+}
+
 std::string moves_text(const Certificate::Moves& moves) {
-  return Json{{"lane_out", lane_json(moves.lanes.out)},
-              {"lane_in", lane_json(moves.lanes.in)},
-              {"lanes_shared", moves.lanes.shared},
-              {"weight", moves.weight}}
-      .dump();
+  Json json{{"lane_out", lane_json(moves.lanes.out)},
+            {"lane_in", lane_json(moves.lanes.in)},
+            {"lanes_shared", moves.lanes.shared},
+            {"weight", moves.weight}};
+  if (moves.residents) json["residents"] = true;
+  return json.dump();
 }
 
 }  // namespace
@@ -269,7 +281,7 @@ Certificate parse_certificate(std::string_view text, const std::string& source) 
 
 std::string format_certificate(const Certificate& c) {
   Json header{{"format", "lowtide-certificate"},
-              {"version", c.moves ? 2 : 1},
+              {"version", version_of(c)},
               {"graph", c.graph},
               {"ops", c.num_ops},
               {"tensors", c.num_tensors},

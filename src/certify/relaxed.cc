@@ -30,9 +30,12 @@ class Relaxation {
     return graph_.tensor(id).kind == Kind::value && graph_.tensor(id).alias_of == kNone;
   }
 
-  /// Of tiny values; and of storages that an op makes together with a view, which would come before
-  /// its storage. With fewer bytes, more plans fit.
+  /// Of residents that may be away; of tiny values; and of storages that an op makes together with
+  /// a view, which would come before its storage. With fewer bytes, more plans fit.
   void drop_bytes() {
+    for (TensorId id = 0; moves_.residents && id < graph_.num_tensors(); ++id) {
+      if (graph_.tensor(id).kind == Kind::resident) bytes_of(id) = 0;
+    }
     Bytes largest = 0;
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (is_value(id)) largest = std::max(largest, bytes_of(id));

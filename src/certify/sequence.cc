@@ -12,10 +12,10 @@ namespace {
 
 class Follower {
  public:
-  Follower(const Graph& graph, const Stages& stages, const Lanes& lanes)
+  Follower(const Graph& graph, const Stages& stages, const Plan& plan)
       : graph_(graph),
         stages_(stages),
-        clock_(lanes),
+        clock_(plan.slower ? plan.slower->lanes : Lanes()),
         live_(graph.tensors().size()),
         copies_(graph.tensors().size()),
         ran_(graph.ops().size()),
@@ -29,6 +29,9 @@ class Follower {
       }
     }
     held_ = totals_.peak_bytes = graph.resident_bytes();
+    if (!plan.slower) return;
+    for (TensorId id : plan.slower->residents) begin_away(id);
+    totals_.peak_bytes = held_;
   }
 
   void act(const Action& action) {
@@ -43,8 +46,12 @@ class Follower {
   }
 
   SequenceTotals finish() {
-    for (const CopyOf& copy : copies_) {
-      if (copy.ends) refuse(Flaw::bad_plan, "a copy is under way at the end");
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (copies_[id].ends) refuse(Flaw::bad_plan, "a copy is under way at the end");
+      if (copies_[id].of_resident && live_[id]) {
+        refuse(Flaw::bad_plan, "{} is in memory at the end, and was not at the start",
+               tensor_text(graph_, id));
+      }
     }
     totals_.cost = clock_.now();
     for (OpId id = 0; id < graph_.num_ops(); ++id) {
@@ -65,10 +72,26 @@ class Follower {
  private:
   /// Of a storage, in slower memory.
   struct CopyOf {
+    bool of_resident = false;    ///< that lies there at the start and at the end
     bool exists = false;         ///< from its first offload on
+    bool is_old = false;         ///< an op has written the resident since
     std::optional<double> ends;  ///< the copy that is under way
     bool arrives = false;        ///< that copy is one back
   };
+
+  void begin_away(TensorId id) {
+    const bool may = id >= 0 && id < graph_.num_tensors() &&
+                     graph_.tensor(id).kind == Kind::resident && live_[id];
+    if (!may) refuse(Flaw::bad_plan, "tensor {} is no resident, or moves twice", id);
+    live_[id] = false;
+    copies_[id].of_resident = copies_[id].exists = true;
+    held_ -= graph_.tensor(id).bytes;
+  }
+
+  /// A resident that stays in memory.
+  bool stays(TensorId storage) const {
+    return graph_.is_resident(storage) && !copies_[storage].of_resident;
+  }
 
   void act_on(TensorId storage, Verb verb) {
     CopyOf& copy = copies_[storage];
@@ -81,11 +104,12 @@ class Follower {
       return;
     }
     if (verb == Verb::free) return end(storage);
-    if (graph_.is_resident(storage)) bad("a resident tensor does not move");
+    if (stays(storage)) bad("a resident tensor that stays does not move");
     if (copy.ends) bad("another copy of the value is under way");
     if (verb == Verb::offload) {
       if (!live_[storage]) bad("the value is not live");
       copy.exists = true;
+      copy.is_old = false;
       copy.ends = clock_.start_out(bytes);
     } else {
       if (!copy.exists) bad("the value was never offloaded");
@@ -104,6 +128,7 @@ class Follower {
     const Op& op = graph_.op(id);
     if (ran_[id] && !op.recomputable) bad("the op may run only once");
     for (TensorId in : op.inputs) read(id, in);
+    if (!ran_[id]) write_residents(op);
     if (!ran_[id]) note_first_run(id);
     ran_[id] = true;
     for (int output : in_place) overwrite(op, output);
@@ -119,6 +144,15 @@ class Follower {
     for (OpId writer : writers_[graph_.storage(in)]) {
       if (writer > id && ran_[writer]) bad("a later op has overwritten an input");
       if (writer < id && !ran_[writer]) bad("an earlier op has not yet written an input");
+    }
+  }
+
+  /// Only the first run writes.
+  void write_residents(const Op& op) {
+    for (int at : op.mutates) {
+      CopyOf& copy = copies_[graph_.storage(op.inputs[at])];
+      if (copy.ends) bad("it writes a resident that is being copied");
+      copy.is_old = copy.of_resident;
     }
   }
 
@@ -149,8 +183,9 @@ class Follower {
   }
 
   void end(TensorId storage) {
-    if (graph_.is_resident(storage) || !live_[storage]) bad("a value to end is not live");
+    if (stays(storage) || !live_[storage]) bad("a value to end is not live");
     if (copies_[storage].ends) bad("a copy of a value to end is under way");
+    if (copies_[storage].is_old) bad("what was written to a resident to end is in no copy");
     live_[storage] = false;
     for (TensorId view : graph_.views(storage)) live_[view] = false;
     held_ -= graph_.tensor(storage).bytes;
@@ -172,7 +207,7 @@ class Follower {
 }  // namespace
 
 SequenceTotals follow(const Graph& graph, const Stages& stages, const Plan& plan) {
-  Follower follower(graph, stages, plan.slower ? plan.slower->lanes : Lanes());
+  Follower follower(graph, stages, plan);
   for (const Action& action : plan.actions) follower.act(action);
   return follower.finish();
 }

@@ -115,13 +115,17 @@ CLI::Validator whole_number() {
       "");
 }
 
-void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
+void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
   add_edit<std::string>(
       app, edits, "--model,-m", "Model of the zoo; `lowtide models` lists them",
       [](models::StepRecipe& recipe, const std::string& name) { recipe.model = name; })
       ->type_name("NAME")
       ->group("Model");
   add_sizes(app, edits);
+}
+
+void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
+  add_model_options(app, edits);
   add_edit<std::string>(
       app, edits, "--optimizer", "sgd, adam or adamw [sgd]",
       [](models::StepRecipe& recipe, const std::string& name) { recipe.optimizer.name = name; })

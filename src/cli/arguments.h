@@ -48,7 +48,9 @@ CLI::Validator whole_number();
 /// Removes the spaces around a value, such as those after the commas of a list.
 CLI::Validator trimmed();
 
-/// --model and its sizes, --optimizer and its numbers.
+/// --model and its sizes.
+void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits);
+/// The same with --optimizer and its numbers.
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
 /// Changes `recipe` as they say. Throws InputError for a number that the optimizer does not read.
 void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe);

@@ -18,6 +18,7 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/lower.h"
+#include "plan/residents.h"
 #include "planner/does_not_fit.h"
 #include "planner/more_budget.h"
 #include "planner/planner.h"
@@ -58,7 +59,7 @@ void draw_memory(const Graph& graph, const planner::Planned& planned, const std:
        .subtitle = fmt::format("{}, {} of {}", graph.name(), format_bytes(planned.budget_bytes),
                                format_bytes(planned.keep_all_peak_bytes)),
        .curves = {report::memory_curve(graph, keep_all(graph), "keep-all"), within},
-       .resident_bytes = graph.resident_bytes()},
+       .resident_bytes = staying_bytes(graph, *planned.plan)},
       path);
 }
 
@@ -72,8 +73,12 @@ std::string plan_summary(const Graph& graph, const planner::Planned& planned) {
   table.add({"peak of live bytes", format_bytes(plan.peak_bytes)});
   table.add({"keep-all peak", format_bytes(planned.keep_all_peak_bytes)});
   if (plan.slower) {
-    table.add({"moved", fmt::format("{} values, {} of slower memory", plan.slower->copies.size(),
-                                    format_bytes(plan.slower->bytes))});
+    const std::size_t residents = plan.slower->residents.size();
+    table.add(
+        {"moved",
+         fmt::format("{} values{}, {} of slower memory", plan.slower->copies.size() - residents,
+                     residents > 0 ? fmt::format(" and {} residents", residents) : "",
+                     format_bytes(plan.slower->bytes))});
   }
   table.add({"overhead", percent(planned.overhead())});
   table.add({"gap to the lower bound", percent(planned.gap())});

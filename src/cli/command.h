@@ -26,6 +26,7 @@ struct Command {
 };
 
 Action define_train(CLI::App& app);
+Action define_run(CLI::App& app);
 Action define_graph(CLI::App& app);
 Action define_profile(CLI::App& app);
 Action define_plan(CLI::App& app);

@@ -17,15 +17,17 @@ namespace {
 Action refuse_without_runtime(CLI::App& app) {
   app.allow_extras();
   return []() -> int {
-    throw InputError("this lowtide was built without LibTorch: it plans, and cannot train, measure "
-                     "or look for devices. Build it "
-                     "with -DLOWTIDE_RUNTIME=ON.");
+    throw InputError(
+        "this lowtide was built without LibTorch: it plans, and cannot run ops, measure "
+        "or look for devices. Build it "
+        "with -DLOWTIDE_RUNTIME=ON.");
   };
 }
 
 }  // namespace
 
 Action define_train(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_run(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_profile(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_devices(CLI::App& app) { return refuse_without_runtime(app); }
 #endif
@@ -34,6 +36,7 @@ namespace {
 
 constexpr Command kCommands[] = {
     {"train", "Train a model within a budget of bytes", define_train},
+    {"run", "Compute the forward pass of a model within a budget of bytes", define_run},
     {"graph", "Write the training step of a model as a graph", define_graph},
     {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide which values to keep and which to recompute", define_plan},

@@ -64,7 +64,8 @@ std::optional<offload::Slower> slower_from(const SlowerArguments& arguments, con
       comma == std::string::npos ? out : parse_bandwidth(std::string_view(text).substr(comma + 1));
   const double second = units_per_second(graph);
   const double latency = arguments.latency * 1e-6 * second;
-  offload::Slower slower{.lanes = {{latency, second / out}, {latency, second / in}}, .bytes = {}};
+  offload::Slower slower{.lanes = {{latency, second / out}, {latency, second / in}},
+                         .residents = true};
   if (!arguments.budget.empty()) slower.bytes = parse_amount(arguments.budget, "--slower-budget");
   return slower;
 }

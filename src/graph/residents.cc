@@ -25,10 +25,12 @@ std::string_view kind_of(Role role) {
 
 }  // namespace
 
-std::vector<ResidentBytes> residents_by_kind(const Graph& graph) {
+std::vector<ResidentBytes> residents_by_kind(const Graph& graph, const std::vector<bool>& without) {
   std::vector<ResidentBytes> kinds;
-  for (const Tensor& tensor : graph.tensors()) {
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    const Tensor& tensor = graph.tensor(id);
     if (tensor.kind != Kind::resident || tensor.bytes == 0) continue;
+    if (!without.empty() && without[static_cast<std::size_t>(id)]) continue;
     const std::string_view what = kind_of(tensor.role);
     auto known = std::ranges::find(kinds, what, &ResidentBytes::what);
     if (known == kinds.end()) known = kinds.insert(known, {what, 0});

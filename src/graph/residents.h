@@ -14,8 +14,10 @@ struct ResidentBytes {
   Bytes bytes = 0;
 };
 
-/// The kinds of residents with bytes, largest first.
-std::vector<ResidentBytes> residents_by_kind(const Graph& graph);
+/// The kinds of residents with bytes, largest first. `without`, by tensor: those that do not count;
+/// empty: all count.
+std::vector<ResidentBytes> residents_by_kind(const Graph& graph,
+                                             const std::vector<bool>& without = {});
 /// "parameters 97.5 MiB, batch 9.19 MiB"
 std::string format_kinds(const std::vector<ResidentBytes>& kinds);
 

@@ -6,6 +6,7 @@
 #include "layout/repair.h"
 #include "layout/sections.h"
 #include "packing/solve.h"
+#include "plan/residents.h"
 
 namespace lowtide::layout {
 namespace {
@@ -30,7 +31,7 @@ class Addresses {
   }
 
  private:
-  Bytes most() const { return graph_.resident_bytes() + *goal_.capacity; }
+  Bytes most() const { return staying_bytes(graph_, plan_) + *goal_.capacity; }
   bool fits(const Layout& layout) const { return layout.arena_bytes <= most(); }
 
   std::vector<Bytes> packed(const SectionedBuffers& needed) const {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/residents.h"
+
 namespace lowtide::layout {
 namespace {
 
@@ -91,14 +93,14 @@ PlanBuffers buffers_of(const Graph& graph, const Plan& plan) {
 
 Layout layout_of(const Graph& graph, const Plan& plan, const PlanBuffers& needed,
                  const std::vector<Bytes>& offsets) {
-  Layout layout{std::vector<std::vector<Placement>>(plan.actions.size()), graph.resident_bytes()};
+  const Bytes residents = staying_bytes(graph, plan);
+  Layout layout{std::vector<std::vector<Placement>>(plan.actions.size()), residents};
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const packing::Buffer& buffer = needed.buffers[i];
     Placement placement = needed.first[i];
     placement.offset = offsets[i];
     layout.placements[buffer.begin].push_back(placement);
-    layout.arena_bytes =
-        std::max(layout.arena_bytes, graph.resident_bytes() + placement.offset + buffer.bytes);
+    layout.arena_bytes = std::max(layout.arena_bytes, residents + placement.offset + buffer.bytes);
   }
   return layout;
 }

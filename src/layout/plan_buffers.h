@@ -14,7 +14,7 @@ struct PlanBuffers {
   std::vector<Placement> first;  ///< per buffer: its first content; the offset is unused
 };
 
-/// The buffers of a valid plan, without residents.
+/// The buffers of a valid plan, without residents that stay in memory.
 PlanBuffers buffers_of(const Graph& graph, const Plan& plan);
 
 /// The layout with an offset for each buffer.

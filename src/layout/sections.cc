@@ -8,6 +8,7 @@
 
 #include "graph/boundary.h"
 #include "packing/ejection_search.h"
+#include "plan/residents.h"
 
 namespace lowtide::layout {
 
@@ -66,7 +67,7 @@ Bytes SectionedBuffers::highest_border(Bytes capacity) const {
 
 Layout SectionedBuffers::layout(const std::vector<Bytes>& offsets) const {
   Layout layout = layout_of(graph_, plan_, needed_, without_walls(offsets));
-  const Bytes top = layout.arena_bytes - graph_.resident_bytes();
+  const Bytes top = layout.arena_bytes - staying_bytes(graph_, plan_);
   std::ranges::copy_if(borders_, std::back_inserter(layout.borders),
                        [&](Bytes border) { return border < top; });
   return layout;

@@ -86,6 +86,11 @@ OptimizerOptions with_defaults(const OptimizerOptions& given);
 Graph training_graph(const Model& model, const ModelOptions& options,
                      const OptimizerOptions& optimizer);
 
+/// The forward pass of a model, without dropout unless `options` asks for it. Its outputs are the
+/// loss and then the model's own output. Normalizations take the statistics of the batch, as in
+/// training.
+Graph inference_graph(const Model& model, const ModelOptions& options);
+
 /// Appends the update of each parameter by its gradient, phase optimizer.
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
                       std::span<const Value> gradients, const OptimizerOptions& options);

@@ -7,6 +7,15 @@
 namespace lowtide::models {
 namespace {
 
+/// A model and its loss, before anything is derived from them.
+ModelParts built(Builder& builder, const Model& model, const ModelOptions& complete) {
+  const ModelParts parts = model.build(builder, complete);
+  builder.set_name(parts.output, "logits");
+  builder.set_name(parts.loss, "loss");
+  builder.set_role(parts.loss, Role::loss);
+  return parts;
+}
+
 /// The gradient as a separate tensor in the parameter's layout: the update reads both as flat
 /// arrays, and two parameters may share one adjoint.
 Value own_gradient(Builder& builder, Value parameter, Value adjoint) {
@@ -25,11 +34,7 @@ Graph training_graph(const Model& model, const ModelOptions& options,
                      const OptimizerOptions& optimizer) {
   const ModelOptions complete = with_defaults(model, options);
   Builder builder(fmt::format("{}-b{}", model.name, complete.batch));
-  const ModelParts parts = model.build(builder, complete);
-  builder.set_name(parts.output, "logits");
-  builder.set_name(parts.loss, "loss");
-  builder.set_role(parts.loss, Role::loss);
-
+  const ModelParts parts = built(builder, model, complete);
   builder.set_phase(Phase::backward);
   const std::vector<Value> parameters = builder.parameters();
   std::vector<Value> gradients = autodiff::gradient(parts.loss, parameters);
@@ -38,6 +43,14 @@ Graph training_graph(const Model& model, const ModelOptions& options,
   }
   append_optimizer(builder, parameters, gradients, optimizer);
   return builder.build({parts.loss});
+}
+
+Graph inference_graph(const Model& model, const ModelOptions& options) {
+  ModelOptions complete = with_defaults(model, options);
+  if (options.dropout < 0 && complete.dropout > 0) complete.dropout = 0;
+  Builder builder(fmt::format("{}-b{}-forward", model.name, complete.batch));
+  const ModelParts parts = built(builder, model, complete);
+  return builder.build({parts.loss, parts.output});
 }
 
 }  // namespace lowtide::models

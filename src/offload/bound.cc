@@ -78,7 +78,8 @@ class Weights {
   }
 
   Shared at(double weight) {
-    const Certificate::Moves moves{lanes_, weight};
+    const bool residents = plan_.slower && !plan_.slower->residents.empty();
+    const Certificate::Moves moves{lanes_, weight, residents};
     const certify::Relaxed problem = certify::relaxed(graph_, moves);
     const remat::StageGraph stages(problem.graph);
     bounds::PriceBound bound(stages, budget_);

@@ -13,9 +13,11 @@
 #include "base/error.h"
 #include "base/time_share.h"
 #include "certify/certificate.h"
+#include "graph/permuted.h"
 #include "offload/blame.h"
 #include "offload/bound.h"
 #include "offload/loads.h"
+#include "offload/residents.h"
 #include "offload/schedule.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
@@ -47,6 +49,10 @@ constexpr double kSearchShare = 0.06;
 /// How much earlier than it must a load may begin.
 constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 constexpr int kLayoutTries = 4;
+/// Of the bytes of the residents that may move: how many of them do.
+constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
+/// Of a whole limit, to try each share.
+constexpr double kShareOfTry = 0.12;
 /// A plan is good enough when it costs no more than this times what keeping everything costs.
 constexpr double kGoodEnough = 1.0001;
 
@@ -81,6 +87,32 @@ class Search {
     repeatable_ = repeatable_ && !control_.is_behind();
   }
 
+  /// The same with residents that move: the best of several shares of them, with moves alone.
+  void run_with_residents(const Control& control) {
+    const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
+    early_order_ = order_of_early_writes(graph_);
+    early_.emplace(permuted(graph_, early_order_));
+    std::vector<TensorId> best;
+    std::size_t tried = 0;  // residents
+    bool found = false;
+    for (double share : kResidentShares) {
+      std::vector<TensorId> some = first_bytes(all, share);
+      if (some.size() == tried || floor_without(some) > budget_) continue;
+      tried = some.size();
+      const std::optional<double> before = cost_of_best();
+      residents_ = some;
+      control_ = share_of_time(control, kShareOfTry);
+      improve_prices(kChoices.front(), /*reruns=*/false);
+      const bool gains = cost_of_best() != before;
+      // Where no share has found a plan, the most that may move leaves the most memory.
+      if (gains || (!found && some.size() > best.size())) best = std::move(some);
+      found = found || gains;
+    }
+    if (best.empty()) return;
+    residents_ = std::move(best);
+    run(/*reruns=*/false, share_of_time(control, 1));
+  }
+
   bool is_good_enough() const {
     return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
   }
@@ -94,6 +126,34 @@ class Search {
 
  private:
   bool is_over() const { return is_good_enough() || control_.should_stop(); }
+
+  std::optional<double> cost_of_best() const {
+    return best_.plan ? std::optional(best_.plan->cost) : std::nullopt;
+  }
+
+  /// The first of them, until they have that share of their bytes, or slower memory is full.
+  std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const {
+    Bytes sum = 0;
+    for (TensorId id : all) sum += graph_.tensor(id).bytes;
+    const auto wanted = static_cast<Bytes>(share * static_cast<double>(sum));
+    Bytes left = slower_.bytes.value_or(std::numeric_limits<Bytes>::max());
+    std::vector<TensorId> some;
+    for (Bytes taken = 0; TensorId id : all) {
+      const Bytes bytes = graph_.tensor(id).bytes;
+      if (taken >= wanted) break;
+      if (align_up(bytes, kCopyAlignment) > left) continue;
+      left -= align_up(bytes, kCopyAlignment);
+      taken += bytes;
+      some.push_back(id);
+    }
+    return some;
+  }
+
+  Bytes floor_without(std::span<const TensorId> residents) const {
+    std::vector<bool> away(graph_.tensors().size());
+    for (TensorId id : residents) away[id] = true;
+    return structural_floor(graph_, away).bytes;
+  }
 
   /// A load has the price of what was waited for it, so that the next search moves other values.
   void improve_prices(const Choice& choice, bool reruns) {
@@ -113,7 +173,7 @@ class Search {
   /// Nothing when no plan is found, or its addresses do not fit.
   std::optional<Plan> plan_with_prices(std::span<const std::optional<double>> prices, Bytes room,
                                        bool reruns) {
-    const LoadGraph loads = with_loads(graph_, prices, reruns);
+    const LoadGraph loads = graph_with_loads(prices, reruns);
     Control part = share_of_time(control_, kSearchShare);
     const Planned found =
         planner::plan_within(loads.graph, strategy::default_strategy(), room, {}, part);
@@ -129,9 +189,20 @@ class Search {
     return std::nullopt;
   }
 
+  /// With residents that move, writes come early.
+  LoadGraph graph_with_loads(std::span<const std::optional<double>> prices, bool reruns) const {
+    if (residents_.empty()) return with_loads(graph_, prices, reruns);
+    LoadGraph loads = with_loads(*early_, prices, reruns);
+    for (OpId& id : loads.original) {
+      if (id != kNone) id = early_order_[id];
+    }
+    return loads;
+  }
+
   Bytes budget_of(double room) const {
-    const Bytes beside = budget_ - graph_.resident_bytes();
-    return graph_.resident_bytes() + static_cast<Bytes>(room * static_cast<double>(beside));
+    Bytes residents = graph_.resident_bytes();
+    for (TensorId id : residents_) residents -= graph_.tensor(id).bytes;
+    return residents + static_cast<Bytes>(room * static_cast<double>(budget_ - residents));
   }
 
   bool keep_if_better(Plan plan) {
@@ -153,7 +224,8 @@ class Search {
     Planned planned = planner::nothing_planned(graph_, budget_);
     planned.smallest_budget = reruns.smallest_budget;
     planned.smallest_plan = std::move(reruns.smallest_plan);
-    const Bytes floor = structural_floor(graph_).bytes;
+    const Bytes floor = floor_of_moves(graph_, slower_);
+    planned.floor_bytes = floor;
     const std::string within = planner::in_full(budget_ + reserved_);
     if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
       planned.outcome = Outcome::stopped;
@@ -187,6 +259,11 @@ class Search {
                              [&](TensorId id) { return worth(id); });
     std::vector<std::optional<double>> prices(graph_.tensors().size());
     Bytes left = slower_.bytes.value_or(std::numeric_limits<Bytes>::max());
+    for (TensorId id : residents_) {
+      const Bytes bytes = graph_.tensor(id).bytes;
+      left -= std::min(left, align_up(bytes, kCopyAlignment));
+      prices[id] = kFirstPrice * slower_.lanes.in.time(bytes);
+    }
     for (TensorId id : chosen) {
       const Bytes bytes = graph_.tensor(id).bytes;
       if (bytes > left) continue;
@@ -241,6 +318,9 @@ class Search {
   const Bytes reserved_;
   Control control_;
   std::vector<bool> movable_;
+  std::vector<TensorId> residents_;  ///< that move
+  std::vector<OpId> early_order_;    ///< of the graph's ops, where residents move
+  std::optional<Graph> early_;       ///< in that order
   std::vector<double> begins_;  ///< when each op begins where each runs once, and the end of all
   double total_cost_;
   bool repeatable_ = true;
@@ -263,10 +343,24 @@ Planned all_kept(const Graph& graph, Bytes budget) {
 /// Of a whole limit, in addition to those of the searches.
 constexpr double kShareOfBound = 0.3;
 
+/// With moves alone, and then with both ways where that is wanted.
+void search_with_residents(Search& search, Ways ways, const Control& control) {
+  const Control whole = control.renewed();
+  if (search.is_good_enough()) return;
+  search.run_with_residents(share_of_time(whole, ways == Ways::both ? 0.5 : 1));
+  if (ways == Ways::both) search.run(/*reruns=*/true, share_of_time(whole, 1));
+}
+
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
   Search search(graph, budget, slower, ways, reserved);
+  const bool may_move_residents = slower.residents && ways != Ways::rerun;
+  const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;
+  if (must_move_residents) {
+    search_with_residents(search, ways, control);
+    return search.take();
+  }
   if (ways != Ways::rerun) search.run(/*reruns=*/false, control.renewed());
   if (ways != Ways::move && !search.is_good_enough()) {
     Control whole = control.renewed();
@@ -274,6 +368,7 @@ Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways wa
         planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole, reserved));
   }
   if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
+  if (may_move_residents) search_with_residents(search, ways, control);
   return search.take();
 }
 
@@ -300,6 +395,11 @@ Ways ways_of(std::string_view strategy) {
   throw InputError(fmt::format("the strategy {} does not know of slower memory; name search, which "
                                "only reruns, offload, which only moves, or none for both",
                                strategy));
+}
+
+Bytes floor_of_moves(const Graph& graph, const Slower& slower) {
+  if (!slower.residents) return structural_floor(graph).bytes;
+  return structural_floor(graph, movable_residents(graph)).bytes;
 }
 
 Lanes lanes_of(const slower::LaneSpeed& speed) {

@@ -24,8 +24,15 @@ Ways ways_of(std::string_view strategy);
 /// The slower memory that a plan may use.
 struct Slower {
   Lanes lanes;
-  std::optional<Bytes> bytes;  ///< none: no limit
+  std::optional<Bytes> bytes = {};  ///< none: no limit
+  /// Whether residents may lie there between steps (offload/residents.h). For a program that keeps
+  /// none of them itself.
+  bool residents = false;
 };
+
+/// The bytes that every plan needs that may move all it likes: structural_floor(), where residents
+/// count only while their ops run, if they may move.
+Bytes floor_of_moves(const Graph& graph, const Slower& slower);
 
 /// As measured, for a graph whose costs are in microseconds.
 Lanes lanes_of(const slower::LaneSpeed& speed);
@@ -38,8 +45,10 @@ std::string describe(const Lanes& lanes);
 /// of a load, and of the memory that is left to copies; lanes are followed in time
 /// (offload/schedule.h), and the plan that ends first is the answer. With Ways::both it ends no
 /// later than with either way alone: each way has the whole limit of `control`, so that the call
-/// may take three of them. Where all fits, nothing moves. The bound of the answer is for plans that
-/// may move values (offload/bound.h), but with Ways::rerun.
+/// may take three of them, and one more where residents may move too: those that are the best to
+/// move, in several amounts. Then the plan ends no later than without that. Where all fits,
+/// nothing moves. The bound of the answer is for plans that may move what it moves
+/// (offload/bound.h), but with Ways::rerun.
 planner::Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                            Control& control, Bytes reserved_bytes = 0);
 

@@ -12,10 +12,17 @@ namespace {
 class LoadGraphMaker {
  public:
   LoadGraphMaker(const Graph& graph, std::span<const std::optional<double>> prices, bool reruns)
-      : graph_(graph), prices_(prices), reruns_(reruns), data_(graph.data()) {}
+      : graph_(graph),
+        prices_(prices),
+        reruns_(reruns),
+        data_(graph.data()),
+        resident_tokens_(graph.tensors().size(), kNone) {}
 
   LoadGraph make() {
     data_.ops.clear();
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (is_loaded(id) && graph_.is_resident(id)) make_value(id);
+    }
     for (OpId id = 0; id < graph_.num_ops(); ++id) add(id);
     return {Graph(std::move(data_)), std::move(original_), std::move(loaded_), first_};
   }
@@ -31,6 +38,8 @@ class LoadGraphMaker {
     Op op = graph_.op(id);
     op.recomputable = op.recomputable && (reruns_ || graph_.is_view_op(id));
     op.allocations.clear();  // they name outputs, and no plan for this graph is run
+    for (TensorId in : graph_.op(id).inputs) load_resident(graph_.storage(in), op.phase);
+    if (!graph_.is_view_op(id)) use_resident_tokens(id, op);
     std::vector<Taken> taken;
     for (TensorId& out : op.outputs) {
       if (!is_loaded(out)) continue;
@@ -39,7 +48,35 @@ class LoadGraphMaker {
     }
     if (!taken.empty()) make_tokens(op, taken);
     push(std::move(op), id, kNone);
-    for (const Taken& one : taken) add_load(one);
+    for (const Taken& one : taken) add_load(one, graph_.op(id).phase);
+  }
+
+  void make_value(TensorId resident) {
+    Tensor& tensor = data_.tensors[resident];
+    tensor.kind = Kind::value;
+    tensor.init.reset();
+    resident_tokens_[resident] = token_of(resident);
+    data_.tensors.back().kind = Kind::resident;
+  }
+
+  /// Once, before the first op that uses it.
+  void load_resident(TensorId storage, Phase phase) {
+    if (resident_tokens_[storage] == kNone || std::ranges::count(loaded_, storage) > 0) return;
+    add_load({storage, resident_tokens_[storage]}, phase);
+  }
+
+  /// The op writes the token of a resident that it writes.
+  void use_resident_tokens(OpId id, Op& op) const {
+    const Op& original = graph_.op(id);
+    for (std::size_t i = 0; i < original.inputs.size(); ++i) {
+      const TensorId token = resident_tokens_[graph_.storage(original.inputs[i])];
+      if (token == kNone) continue;
+      const auto at = static_cast<int>(op.inputs.size());
+      op.inputs.push_back(token);
+      std::ranges::replace(op.mutates, static_cast<int>(i), at);
+      std::erase_if(op.inplace,
+                    [&](const InPlace& pair) { return pair.input == static_cast<int>(i); });
+    }
   }
 
   TensorId token_of(TensorId storage) {
@@ -82,13 +119,13 @@ class LoadGraphMaker {
     return last;
   }
 
-  void add_load(const Taken& one) {
+  void add_load(const Taken& one, Phase phase) {
     Op load;
     load.name = "load " + graph_.tensor(one.storage).name;
     load.inputs = {one.token};
     load.outputs = {one.storage};
     load.cost = *prices_[one.storage];
-    load.phase = graph_.op(graph_.producer(one.storage)).phase;
+    load.phase = phase;
     first_ += load.cost;
     push(std::move(load), kNone, one.storage);
   }
@@ -105,6 +142,7 @@ class LoadGraphMaker {
   GraphData data_;
   std::vector<OpId> original_;
   std::vector<TensorId> loaded_;
+  std::vector<TensorId> resident_tokens_;  // by tensor; kNone: not a resident that is loaded
   double first_ = 0;
 };
 
@@ -130,6 +168,14 @@ std::vector<bool> movable(const Graph& graph) {
     }
   }
   return result;
+}
+
+std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& loads) {
+  std::vector<TensorId> found;
+  for (TensorId id : loads.loaded) {
+    if (id != kNone && graph.is_resident(id)) found.push_back(id);
+  }
+  return found;
 }
 
 LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,

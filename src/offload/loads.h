@@ -13,7 +13,9 @@ namespace lowtide::offload {
 /// to drop and load it, so that every search for reruns decides about moves as well.
 ///
 /// For each chosen value v, its op makes a token of no bytes instead, and an op "load v" makes v of
-/// the token. Tensors keep their ids; tokens follow them.
+/// the token. A chosen resident becomes a value that is loaded before its first use; its token is a
+/// resident, which the ops that read or write it read or write too, so that no old content is
+/// loaded. Tensors keep their ids; tokens follow them.
 struct LoadGraph {
   Graph graph;
   std::vector<OpId> original;    ///< by op: the op of the given graph; kNone for a load
@@ -21,13 +23,17 @@ struct LoadGraph {
   double price_of_first = 0;     ///< of one load of each: in the cost of every plan
 };
 
+/// The residents that it loads.
+std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& loads);
+
 /// Whether a plan may move the storage: a value with bytes that only one op makes, no output of the
 /// graph and nothing in the caller's memory.
 std::vector<bool> movable(const Graph& graph);
 
 /// `prices`: by storage, of one load, in the cost unit of the graph; none for one that is not
-/// loaded. Precondition: those with a price are movable. Their ops run once, as with the values in
-/// slower memory there is no need for more. `reruns`: whether other ops may run again.
+/// loaded. Precondition: those with a price are movable values or residents (residents.h). Their
+/// ops run once, as with the values in slower memory there is no need for more. `reruns`: whether
+/// other ops may run again.
 LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,
                      bool reruns = true);
 

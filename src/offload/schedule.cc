@@ -7,6 +7,7 @@
 #include "packing/packing.h"
 #include "plan/in_place.h"
 #include "plan/replay.h"
+#include "plan/residents.h"
 
 namespace lowtide::offload {
 namespace {
@@ -69,8 +70,12 @@ TensorId overwritten(const Graph& graph, const Op& op, int output) {
 /// With the memory and the time of each action.
 class Steps {
  public:
-  Steps(const Graph& graph, std::vector<Action> actions)
-      : graph_(graph), memory_(graph.resident_bytes()) {
+  Steps(const Graph& graph, std::span<const TensorId> residents, std::vector<Action> actions)
+      : graph_(graph), memory_(graph.resident_bytes()), is_away_(graph.tensors().size()) {
+    for (TensorId id : residents) {
+      memory_ -= bytes_of(id);
+      is_away_[id] = true;
+    }
     for (Action& action : actions) add(std::move(action));
     mark_leaving();
   }
@@ -99,8 +104,9 @@ class Steps {
     return op.workspace_bytes;
   }
 
+  /// Residents always lie in slower memory afterwards.
   void mark_leaving() {
-    std::vector<bool> away(graph_.tensors().size());
+    std::vector<bool> away = is_away_;
     for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
       if (step->action.verb == Verb::prefetch) {
         away[step->action.index] = true;
@@ -113,14 +119,15 @@ class Steps {
   const Graph& graph_;
   Bytes memory_;
   double now_ = 0;
+  std::vector<bool> is_away_;  ///< by tensor: a resident that lies in slower memory at first
   std::vector<Step> steps_;
 };
 
 /// Follows the steps and the lanes in time.
 class Scheduler {
  public:
-  Scheduler(const Graph& graph, std::span<const Step> steps, const Lanes& lanes, Bytes budget,
-            double hurry)
+  Scheduler(const Graph& graph, std::span<const TensorId> residents, std::span<const Step> steps,
+            const Lanes& lanes, Bytes budget, double hurry)
       : graph_(graph),
         hurry_(hurry),
         steps_(steps),
@@ -128,7 +135,9 @@ class Scheduler {
         clock_(lanes),
         budget_(budget),
         state_(graph.tensors().size()),
-        is_live_view_(graph.tensors().size()) {
+        is_live_view_(graph.tensors().size()),
+        has_run_(graph.ops().size()) {
+    for (TensorId id : residents) state_[id].copied = true;
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Action& action = steps_[i].action;
       if (action.verb == Verb::prefetch) loads_.push_back(i);
@@ -189,6 +198,15 @@ class Scheduler {
     for (TensorId out : op.outputs) {
       is_live_view_[out] = graph_.storage(out) != out;
       if (state_[out].moves && !state_[out].copied) start_out(out);
+    }
+    if (!has_run_[step.action.index]) copy_written_residents(op);
+    has_run_[step.action.index] = true;
+  }
+
+  void copy_written_residents(const Op& op) {
+    for (int position : op.mutates) {
+      const TensorId written = graph_.storage(op.inputs[position]);
+      if (state_[written].moves) start_out(written);
     }
   }
 
@@ -351,6 +369,7 @@ class Scheduler {
   const Bytes budget_;
   std::vector<State> state_;
   std::vector<bool> is_live_view_;
+  std::vector<bool> has_run_;       ///< by op
   std::vector<std::size_t> loads_;  ///< the steps that load, in order
   std::size_t next_ = 0, next_load_ = 0;
   std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended
@@ -370,15 +389,23 @@ std::vector<Action> without_idle_copies(const Graph& graph, std::vector<Action> 
   return actions;
 }
 
-/// The lives of copies, from the offload to the last wait.
+/// The lives of copies, from the offload to the last wait; of residents, the whole step.
 std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& plan,
                                              std::vector<Copy>& copies) {
   std::vector<std::int32_t> index(graph.tensors().size(), kNone);
   std::vector<packing::Buffer> lives;
+  const std::vector<bool> of_resident = residents_away(graph, plan);
+  const auto whole = static_cast<std::int32_t>(plan.actions.size());
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    if (!of_resident[id]) continue;
+    copies.push_back({id, 0});
+    lives.push_back({.begin = 0, .end = whole, .bytes = graph.tensor(id).bytes});
+  }
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     const Action& action = plan.actions[i];
     if (!moves_values(action.verb)) continue;
     const TensorId storage = graph.storage(action.index);
+    if (of_resident[storage]) continue;
     const auto now = static_cast<std::int32_t>(i);
     if (index[storage] == kNone) {
       index[storage] = static_cast<std::int32_t>(copies.size());
@@ -394,6 +421,7 @@ std::vector<packing::Buffer> lives_of_copies(const Graph& graph, const Plan& pla
 
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
   SlowerMemory slower{.lanes = lanes, .copies = {}, .bytes = 0};
+  if (plan.slower) slower.residents = plan.slower->residents;
   const std::vector<packing::Buffer> lives = lives_of_copies(graph, plan, slower.copies);
   const packing::Packing packed = packing::pack(lives, kCopyAlignment);
   for (std::size_t i = 0; i < lives.size(); ++i) {
@@ -410,12 +438,14 @@ Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
 
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
               Bytes budget, std::span<const double> hurries) {
+  const std::vector<TensorId> residents = loaded_residents(graph, loads);
   const std::vector<Step> steps =
-      Steps(graph, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan))).take();
+      Steps(graph, residents, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan)))
+          .take();
   std::vector<Action> best;
   double best_end = std::numeric_limits<double>::infinity();
   for (double hurry : hurries) {
-    Scheduler scheduler(graph, steps, lanes, budget, hurry);
+    Scheduler scheduler(graph, residents, steps, lanes, budget, hurry);
     std::vector<Action> actions = scheduler.run();
     if (scheduler.now() >= best_end) continue;
     best_end = scheduler.now();
@@ -425,6 +455,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   scheduled.graph = graph.name();
   scheduled.strategy = plan.strategy;
   scheduled.actions = without_idle_copies(graph, std::move(best));
+  if (!residents.empty()) scheduled.slower.emplace().residents = residents;
   return with_copies(graph, std::move(scheduled), lanes);
 }
 

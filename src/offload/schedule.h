@@ -13,6 +13,9 @@ namespace lowtide::offload {
 /// memory allows, and no load is done of a value that is still there. Memory stays within `budget`,
 /// if it does so where each copy ends at once. The result has lanes and addresses in slower memory,
 /// and none in the arena. Of several hurries, the first whose plan ends first counts.
+///
+/// A resident that is loaded is copied out when an op has written it. It leaves after its last use,
+/// or after that copy.
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
               Bytes budget, std::span<const double> hurries);
 

@@ -10,7 +10,7 @@ namespace {
 /// A move takes the most promising of this many critical items.
 constexpr int kCandidates = 4;
 /// A reinserted item stays for at least this many moves, and at most twice as many.
-constexpr std::int64_t kSafeMoves = 3;
+constexpr std::int64_t kSafeReinsertions = 3;
 /// A walk ends after this many moves without a lower packing.
 constexpr std::int64_t kPatienceInMoves = 10'000;
 /// The target of a move is lower by 1/kStep of the height; items of higher piles are critical.
@@ -20,8 +20,8 @@ constexpr Bytes kStep = 500;
 constexpr double kColdest = 3e-5;
 constexpr std::uint64_t kHeats = 4;
 /// One of this many moves, per item, goes anywhere: else a few items could cycle forever.
-constexpr std::uint64_t kRandomMoves = 20;
-constexpr std::int64_t kMovesPerPoll = 64;
+constexpr std::uint64_t kRandomReinsertions = 20;
+constexpr std::int64_t kReinsertionsPerPoll = 64;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ void ReinsertionSearch::start_from(const std::vector<Bytes>& offsets) {
 void ReinsertionSearch::lower(Bytes capacity, std::int64_t most_work, const Control& control) {
   const std::int64_t stop = work() + most_work;
   while (height_ > capacity && work() < stop) {
-    if (++moves_ % kMovesPerPoll == 0 && control.should_stop()) break;
+    if (++moves_ % kReinsertionsPerPoll == 0 && control.should_stop()) break;
     if (moves_ - last_gain_ > kPatienceInMoves) begin_walk();
     const Bytes step = std::max(instance_.unit, height_ / kStep);
     const Bytes target = std::max(capacity, height_ - step);
@@ -145,7 +145,7 @@ std::size_t ReinsertionSearch::choose_gap(Bytes target) {
     gap.height = std::max(gap.height, target);
     lowest = std::min(lowest, gap.height);
   }
-  if (random_() % (kRandomMoves * instance_.items.size()) == 0) {
+  if (random_() % (kRandomReinsertions * instance_.items.size()) == 0) {
     return gaps_[random_() % gaps_.size()].place;
   }
   const int halvings = std::countr_zero(random_());
@@ -164,8 +164,8 @@ void ReinsertionSearch::move(ItemId item, Bytes target) {
   find_gaps(item);
   stacking_.insert(item, choose_gap(target));
   stacking_.settle();
-  const auto more = static_cast<std::int64_t>(random_() % (kSafeMoves + 1));
-  safe_until_[item] = moves_ + kSafeMoves + more;
+  const auto more = static_cast<std::int64_t>(random_() % (kSafeReinsertions + 1));
+  safe_until_[item] = moves_ + kSafeReinsertions + more;
 }
 
 }  // namespace lowtide::packing

@@ -103,7 +103,7 @@ bool read_borders(Draft& draft, JsonValue value) {
 }
 
 bool read_plan_version(Draft& draft, JsonValue value) {
-  draft.version = read_version(value, 2);
+  draft.version = read_version(value, 3);
   return true;
 }
 
@@ -118,6 +118,11 @@ bool read_copies(Draft& draft, JsonValue value) {
     if (pair.size() != 2) throw InputError("must be [tensor, offset]");
     slower(draft).copies.push_back({pair[0].index(), pair[1].integer()});
   });
+  return true;
+}
+
+bool read_residents(Draft& draft, JsonValue value) {
+  slower(draft).residents = value.indices();
   return true;
 }
 
@@ -197,6 +202,7 @@ constexpr std::array kFields = std::to_array<Field<Draft>>({
        return true;
      }},
     {"copies", false, read_copies},
+    {"residents", false, read_residents},
     {"offsets", false, read_offsets},
 });
 
@@ -295,8 +301,10 @@ void append_list(std::string& text, std::string_view key, std::size_t count, App
   text += ']';
 }
 
-/// Plans without copies are written so that earlier programs read them.
+/// Earlier programs read what they can follow: plans without residents that move, or without
+/// copies.
 int version_of(const Plan& plan) {
+  if (plan.slower && !plan.slower->residents.empty()) return 3;
   const bool moves = std::ranges::any_of(plan.actions, moves_values, &Action::verb);
   return moves || plan.slower ? 2 : 1;
 }
@@ -308,6 +316,7 @@ void add_slower_memory(Json& header, const SlowerMemory& slower) {
   header["slower_bytes"] = slower.bytes;
   header["copies"] = Json::array();
   for (const Copy& copy : slower.copies) header["copies"].push_back({copy.storage, copy.offset});
+  if (!slower.residents.empty()) header["residents"] = slower.residents;
 }
 
 Json header_json(const Plan& plan) {

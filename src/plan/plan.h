@@ -48,7 +48,8 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
-/// The place in slower memory of a storage that the plan offloads.
+/// The place in slower memory of a storage that the plan offloads, or of a resident that lies
+/// there.
 struct Copy {
   TensorId storage = kNone;
   Bytes offset = 0;
@@ -60,11 +61,14 @@ struct Copy {
 inline constexpr Bytes kCopyAlignment = slower::kPage;
 
 /// The slower memory that a plan uses. A copy takes its bytes from its first offload to the last
-/// wait for it.
+/// wait for it, that of a resident for the whole step.
 struct SlowerMemory {
   Lanes lanes;
   std::vector<Copy> copies;  ///< one for each storage that is offloaded
   Bytes bytes = 0;
+  /// Residents that lie there when a step begins and when it ends. In between, each takes memory
+  /// from a prefetch to a free, and one that an op writes is offloaded before it is freed.
+  std::vector<TensorId> residents = {};
   bool operator==(const SlowerMemory&) const = default;
 };
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "plan/lower.h"
+#include "plan/residents.h"
 
 namespace lowtide {
 namespace {
@@ -15,17 +16,19 @@ namespace {
 /// The live storages and views, and their bytes.
 class Machine {
  public:
-  Machine(const Graph& graph, const Lanes& lanes)
+  Machine(const Graph& graph, const Plan& plan)
       : graph_(graph),
-        clock_(lanes),
+        clock_(plan.slower ? plan.slower->lanes : Lanes{}),
         live_(graph.num_tensors()),
-        away_(graph.num_tensors()),
+        moves_(residents_away(graph, plan)),
+        away_(moves_),
+        stale_(graph.num_tensors()),
         copied_at_(graph.num_tensors(), kNoCopy),
         begun_(graph.num_tensors(), kNone),
         ran_(graph.num_ops()),
-        now_bytes_(graph.resident_bytes()) {
+        now_bytes_(staying_bytes(graph, plan)) {
     for (TensorId id = 0; id < graph.num_tensors(); ++id) {
-      live_[id] = graph.tensor(id).alias_of == kNone && graph.is_resident(id);
+      live_[id] = graph.tensor(id).alias_of == kNone && graph.is_resident(id) && !moves_[id];
     }
     result_.peak_bytes = now_bytes_;
     result_.waited.resize(graph.tensors().size());
@@ -47,6 +50,9 @@ class Machine {
   Replay finish() {
     const bool all_ended = std::ranges::count(copied_at_, kNoCopy) == graph_.num_tensors();
     require(all_ended, "a copy is still under way at the end");
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      require(!moves_[id] || !live_[id], "a resident of slower memory is in memory at the end");
+    }
     result_.cost = clock_.now();
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (begun_[id] != kNone) end(id);
@@ -77,14 +83,24 @@ class Machine {
     require(action.index >= 0 && action.index < graph_.num_ops(), "there is no such op");
     const Op& op = graph_.op(action.index);
     require(!ran_[action.index] || op.recomputable, "the op may run only once");
-    ran_[action.index] = true;
     for (TensorId in : op.inputs) {
       require(live_[in] && !is_arriving(graph_.storage(in)), "an input is not live");
     }
+    if (!ran_[action.index]) write_residents(op);
+    ran_[action.index] = true;
     for (int position : action.in_place) overwrite(op, position);
     for (TensorId out : op.outputs) make(out);
     clock_.run(op.cost);
     return op.workspace_bytes;
+  }
+
+  /// Only the first run of an op writes them. Their copies in slower memory are then old.
+  void write_residents(const Op& op) {
+    for (int position : op.mutates) {
+      const TensorId written = graph_.storage(op.inputs[position]);
+      require(copied_at_[written] == kNoCopy, "an op writes a resident that is being copied");
+      stale_[written] = moves_[written];
+    }
   }
 
   void overwrite(const Op& op, int position) {
@@ -117,6 +133,7 @@ class Machine {
   void drop(TensorId storage) {
     require(begun_[storage] != kNone, "the tensor is not live");
     require(copied_at_[storage] == kNoCopy, "a copy of the tensor is under way");
+    require(!stale_[storage], "what was written to the resident is in no copy");
     end(storage);
     now_bytes_ -= graph_.tensor(storage).bytes;
     live_[storage] = false;
@@ -127,6 +144,7 @@ class Machine {
     require(begun_[storage] != kNone, "the tensor is not live");
     require(copied_at_[storage] == kNoCopy, "a copy of the tensor is under way");
     away_[storage] = true;
+    stale_[storage] = false;
     copied_at_[storage] = clock_.start_out(graph_.tensor(storage).bytes);
   }
 
@@ -177,7 +195,9 @@ class Machine {
   const Graph& graph_;
   LaneClock clock_;
   std::vector<bool> live_;
+  std::vector<bool> moves_;        // a resident of slower memory
   std::vector<bool> away_;         // has a copy in slower memory
+  std::vector<bool> stale_;        // of a resident: it was written since
   std::vector<double> copied_at_;  // per storage: when the copy under way ends; kNoCopy: none is
   std::set<TensorId> arriving_;
   std::vector<std::int32_t> begun_;  // per storage of a value: when its life began; kNone: dead
@@ -206,10 +226,11 @@ std::vector<bool> needed_ops(const Graph& graph) {
 }
 
 /// The fewest bytes of values that must exist at once while the op runs.
-Bytes bytes_to_run(const Graph& graph, const Op& op) {
+Bytes bytes_to_run(const Graph& graph, const Op& op, const std::vector<bool>& away) {
   std::vector<TensorId> storages;
   const auto add = [&](TensorId id) {
-    if (!graph.is_resident(id)) storages.push_back(graph.storage(id));
+    const TensorId storage = graph.storage(id);
+    if (!graph.is_resident(id) || (!away.empty() && away[storage])) storages.push_back(storage);
   };
   std::ranges::for_each(op.inputs, add);
   std::ranges::for_each(op.outputs, add);
@@ -232,7 +253,7 @@ Bytes bytes_to_run(const Graph& graph, const Op& op) {
 }  // namespace
 
 Replay replay(const Graph& graph, const Plan& plan) {
-  Machine machine(graph, plan.slower ? plan.slower->lanes : Lanes{});
+  Machine machine(graph, plan);
   for (const Action& action : plan.actions) machine.act(action);
   return machine.finish();
 }
@@ -242,12 +263,16 @@ KeepAll keep_all_reference(const Graph& graph) {
   return {plan.cost, plan.peak_bytes};
 }
 
-Floor structural_floor(const Graph& graph) {
+Floor structural_floor(const Graph& graph, const std::vector<bool>& away) {
   const std::vector<bool> needed = needed_ops(graph);
-  Floor floor{graph.resident_bytes(), kNone};
+  Bytes residents = graph.resident_bytes();
+  for (TensorId id = 0; id < static_cast<TensorId>(away.size()); ++id) {
+    if (away[id]) residents -= graph.tensor(id).bytes;
+  }
+  Floor floor{residents, kNone};
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     if (!needed[id]) continue;
-    const Bytes bytes = graph.resident_bytes() + bytes_to_run(graph, graph.op(id));
+    const Bytes bytes = residents + bytes_to_run(graph, graph.op(id), away);
     if (bytes > floor.bytes) floor = {bytes, id};
   }
   return floor;

@@ -35,11 +35,12 @@ KeepAll keep_all_reference(const Graph& graph);
 
 /// A lower bound on any budget: residents plus the inputs, outputs and workspace of the op with the
 /// largest sum, outputs written in place wherever the graph allows it. Only ops that every plan
-/// runs count. `op` is kNone when no op adds bytes to the residents.
+/// runs count. `op` is kNone when no op adds bytes to the residents. `away`, by tensor: residents
+/// that count only while an op uses them; empty: none.
 struct Floor {
   Bytes bytes = 0;
   OpId op = kNone;
 };
-Floor structural_floor(const Graph& graph);
+Floor structural_floor(const Graph& graph, const std::vector<bool>& away = {});
 
 }  // namespace lowtide

@@ -60,6 +60,8 @@ class Checker {
       : graph_(graph),
         plan_(plan),
         live_(graph.tensors().size()),
+        is_away_(graph.tensors().size()),
+        is_old_(graph.tensors().size()),
         copied_(graph.tensors().size()),
         moving_(graph.tensors().size()),
         last_copy_(last_copies()),
@@ -70,6 +72,9 @@ class Checker {
       if (graph.tensor(id).kind != Kind::resident) continue;
       live_[id] = true;
       residents_ += graph.tensor(id).bytes;
+    }
+    if (plan.slower) {
+      for (TensorId id : plan.slower->residents) send_away(id);
     }
     for (OpId id = 0; id < graph.num_ops(); ++id) {
       const Op& op = graph.op(id);
@@ -107,6 +112,10 @@ class Checker {
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       if (moving_[id].way != Way::none) {
         fail(Rule::copy_under_way, "the copy of {} is still under way at the end", text(id));
+      }
+      if (is_away_[id] && live_[id]) {
+        fail(Rule::not_away, "{} is in memory at the end, and in slower memory at the start",
+             text(id));
       }
     }
     for (OpId id = 0; id < graph_.num_ops(); ++id) {
@@ -216,6 +225,7 @@ class Checker {
     if (++runs_[id] > 1 && !op.recomputable) {
       fail(Rule::runs_twice, "{} may run only once", op_text(id));
     }
+    if (runs_[id] == 1) write_residents(op, id);
     const std::vector<TensorId> overwritten = overwrite(action);
     for (TensorId out : op.outputs) make(id, out);
     for (TensorId out : op.outputs) {
@@ -227,6 +237,34 @@ class Checker {
       const Bytes address = find_address(true, id);
       take({true, id, address}, op.workspace_bytes);
       arena_.give(address);
+    }
+  }
+
+  /// Takes a resident out of memory before the first action. Its copy lasts for the whole step.
+  void send_away(TensorId id) {
+    const bool may = id >= 0 && id < graph_.num_tensors() && live_[id];
+    if (!may) {
+      fail(Rule::bad_resident,
+           "tensor {} should lie in slower memory, but is no resident, or is "
+           "listed twice",
+           id);
+    }
+    live_[id] = false;
+    is_away_[id] = copied_[id] = true;
+    residents_ -= graph_.tensor(id).bytes;
+    last_copy_[id] = kNone;
+    place_copy(id);
+  }
+
+  /// By its first run; a later one writes nothing.
+  void write_residents(const Op& op, OpId id) {
+    for (int position : op.mutates) {
+      const TensorId written = base(op.inputs[position]);
+      if (moving_[written].way != Way::none) {
+        fail(Rule::copy_under_way, "{} writes {} while a copy of it is under way", op_text(id),
+             text(written));
+      }
+      is_old_[written] = is_away_[written];
     }
   }
 
@@ -283,6 +321,7 @@ class Checker {
   }
 
   bool is_value(TensorId storage) const { return graph_.tensor(storage).kind == Kind::value; }
+  bool may_move(TensorId storage) const { return is_value(storage) || is_away_[storage]; }
 
   void make(OpId id, TensorId out) {
     if (live_[out]) {
@@ -331,12 +370,16 @@ class Checker {
   }
 
   void drop(TensorId storage, std::string_view verb) {
-    if (!is_value(storage) || !live_[storage]) {
+    if (!may_move(storage) || !live_[storage]) {
       fail(Rule::not_live, "{} is {}, but it is {}", text(storage), verb,
-           is_value(storage) ? "not live" : "resident");
+           may_move(storage) ? "not live" : "resident");
     }
     if (moving_[storage].way != Way::none) {
       fail(Rule::copy_under_way, "{} is {} while a copy of it is under way", text(storage), verb);
+    }
+    if (is_old_[storage]) {
+      fail(Rule::old_copy, "{} is {}, and what was written to it is in no copy", text(storage),
+           verb);
     }
     live_[storage] = false;
     for (TensorId view : graph_.views(storage)) live_[view] = false;
@@ -346,11 +389,12 @@ class Checker {
   }
 
   void offload(TensorId storage) {
-    if (!is_value(storage) || !live_[storage]) {
+    if (!may_move(storage) || !live_[storage]) {
       fail(Rule::not_live, "{} is offloaded, but it is {}", text(storage),
-           is_value(storage) ? "not live" : "resident");
+           may_move(storage) ? "not live" : "resident");
     }
     start(storage, Way::out);
+    is_old_[storage] = false;
     if (!copied_[storage]) place_copy(storage);
     copied_[storage] = true;
   }
@@ -416,6 +460,8 @@ class Checker {
   const Plan& plan_;
   std::int32_t at_ = 0;
   std::vector<bool> live_;
+  std::vector<bool> is_away_;            // a resident of slower memory
+  std::vector<bool> is_old_;             // and its copy there lacks what an op wrote
   std::vector<bool> copied_;             // has a copy in slower memory
   std::vector<Moving> moving_;           // per storage
   std::vector<std::int32_t> last_copy_;  // per storage
@@ -443,6 +489,9 @@ std::string_view name(Rule rule) {
     case Rule::bad_prefetch: return "bad_prefetch";
     case Rule::bad_wait: return "bad_wait";
     case Rule::copy_under_way: return "copy_under_way";
+    case Rule::bad_resident: return "bad_resident";
+    case Rule::old_copy: return "old_copy";
+    case Rule::not_away: return "not_away";
     case Rule::missing_effect: return "missing_effect";
     case Rule::output_not_live: return "output_not_live";
     case Rule::over_budget: return "over_budget";

@@ -20,6 +20,9 @@ enum class Rule : std::uint8_t {
   bad_prefetch,         ///< of a tensor that is live or was never offloaded
   bad_wait,             ///< for a storage without a copy under way
   copy_under_way,       ///< a storage ends, is read too early or is copied again before its wait
+  bad_resident,         ///< what should lie in slower memory at the start is no resident
+  old_copy,             ///< a resident's memory ends, and what an op wrote there is in no copy
+  not_away,             ///< a resident of slower memory is in memory at the end
   missing_effect,       ///< an op with an effect never runs
   output_not_live,      ///< a graph output is missing at the end
   over_budget,          ///< the peak of live bytes exceeds the budget

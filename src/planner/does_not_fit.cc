@@ -18,7 +18,8 @@ std::string slip(Bytes budget) {
 DoesNotFit::DoesNotFit(const Graph& graph, const Planned& planned)
     : InfeasibleError(planned.message + slip(planned.budget_bytes + planned.reserved_bytes)),
       smallest_budget_bytes(planned.smallest_budget),
-      floor_bytes(bounds::budget_floor(graph) + planned.reserved_bytes) {
+      floor_bytes((planned.floor_bytes ? *planned.floor_bytes : bounds::budget_floor(graph)) +
+                  planned.reserved_bytes) {
   if (smallest_budget_bytes) *smallest_budget_bytes += planned.reserved_bytes;
 }
 

@@ -28,7 +28,8 @@ struct Planned {
   /// same plan again. Else the clock ended one, as on a slow or busy machine.
   bool repeatable = true;
   std::string message;
-  std::string why_not_less;  ///< when infeasible: the bytes that any budget must hold
+  std::optional<Bytes> floor_bytes;  ///< that any plan needs; none: bounds::budget_floor()
+  std::string why_not_less;          ///< when infeasible: the bytes that any budget must hold
 
   double overhead() const;  ///< cost / keep-all cost - 1
   /// Lower bound / keep-all cost - 1: no plan within the budget has less.

@@ -9,6 +9,7 @@
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
+#include "plan/residents.h"
 #include "plan/verify.h"
 
 namespace lowtide::planner {
@@ -25,7 +26,9 @@ packing::PackingGoal packing_goal(const Graph& graph, Bytes budget, std::int64_t
 
 Plan with_addresses(const Graph& graph, Plan plan, Bytes budget, std::int64_t work,
                     const Control& control) {
-  plan.layout = layout::assign_addresses(graph, plan, packing_goal(graph, budget, work), control);
+  const Bytes away = graph.resident_bytes() - staying_bytes(graph, plan);
+  const packing::PackingGoal goal = packing_goal(graph, budget + away, work);
+  plan.layout = layout::assign_addresses(graph, plan, goal, control);
   return plan;
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "plan/replay.h"
+#include "plan/residents.h"
 #include "report/table.h"
 
 namespace lowtide::report {
@@ -58,6 +59,13 @@ std::string left_out(std::size_t count, std::string_view what) {
   return count == 0 ? "" : fmt::format("and {} {}\n", count, what);
 }
 
+/// A resident that is in memory for a while is made by no op.
+std::string maker_text(const Graph& graph, TensorId storage) {
+  const OpId maker = graph.producer(storage);
+  if (maker == kNone) return "slower memory";
+  return fmt::format("{} ({})", graph.op(maker).name, name(graph.op(maker).phase));
+}
+
 std::string held_text(const Graph& graph, const Explanation& e, int most) {
   Table table({"held at the peak", "bytes", "made by"});
   table.align(2, Table::Align::left);
@@ -65,9 +73,8 @@ std::string held_text(const Graph& graph, const Explanation& e, int most) {
   if (e.workspace_bytes > 0) table.add({"(workspace)", format_bytes(e.workspace_bytes)});
   const auto shown = head(e.held, most);
   for (const Explanation::Held& held : shown) {
-    const Op& maker = graph.op(graph.producer(held.tensor));
-    table.add({graph.tensor(held.tensor).name, format_bytes(held.bytes),
-               fmt::format("{} ({})", maker.name, name(maker.phase))});
+    table.add(
+        {graph.tensor(held.tensor).name, format_bytes(held.bytes), maker_text(graph, held.tensor)});
   }
   Bytes rest = 0;
   for (std::size_t i = shown.size(); i < e.held.size(); ++i) rest += e.held[i].bytes;
@@ -130,8 +137,8 @@ Explanation explain(const Graph& graph, const Plan& plan) {
     const Action& at = plan.actions[static_cast<std::size_t>(replayed.peak_action)];
     if (at.verb == Verb::run) e.peak_op = at.index;
   }
-  e.resident_bytes = graph.resident_bytes();
-  e.residents = residents_by_kind(graph);
+  e.resident_bytes = staying_bytes(graph, plan);
+  e.residents = residents_by_kind(graph, residents_away(graph, plan));
   e.workspace_bytes = replayed.workspace_at_peak;
   for (TensorId id : replayed.live_at_peak) {
     const Bytes bytes = graph.tensor(id).bytes;

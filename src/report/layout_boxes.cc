@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "graph/residents.h"
+#include "plan/residents.h"
 
 namespace lowtide::report {
 namespace {
@@ -14,11 +15,12 @@ Content content_of(const ResidentBytes& resident) {
   return resident.what == "optimizer state" ? Content::optimizer_state : Content::other_residents;
 }
 
-/// One box for each kind.
-std::vector<Box> resident_boxes(const Graph& graph, std::int32_t end) {
+/// One box for each kind of those that stay in memory.
+std::vector<Box> resident_boxes(const Graph& graph, const Plan& plan) {
+  const auto end = static_cast<std::int32_t>(plan.actions.size());
   std::vector<Box> boxes;
   Bytes offset = 0;
-  for (const ResidentBytes& resident : residents_by_kind(graph)) {
+  for (const ResidentBytes& resident : residents_by_kind(graph, residents_away(graph, plan))) {
     boxes.push_back(
         {0, end, offset, resident.bytes, content_of(resident), std::string(resident.what)});
     offset += resident.bytes;
@@ -84,13 +86,14 @@ Content content_of_life(std::int64_t length, std::int64_t whole) {
 
 std::vector<Box> boxes_of(const Graph& graph, const Plan& plan, const layout::PlanBuffers& needed,
                           const packing::Packing& packing) {
-  std::vector<Box> boxes = resident_boxes(graph, static_cast<std::int32_t>(plan.actions.size()));
+  const Bytes residents = staying_bytes(graph, plan);
+  std::vector<Box> boxes = resident_boxes(graph, plan);
   Namer namer(graph, plan);
   for (std::size_t i = 0; i < needed.buffers.size(); ++i) {
     const packing::Buffer& buffer = needed.buffers[i];
     Box box{.begin = buffer.begin,
             .end = buffer.end,
-            .offset = graph.resident_bytes() + packing.offsets[i],
+            .offset = residents + packing.offsets[i],
             .bytes = buffer.bytes};
     namer.describe(needed.first[i], box);
     boxes.push_back(std::move(box));

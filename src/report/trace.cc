@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "plan/replay.h"
+#include "plan/residents.h"
 
 namespace lowtide::report {
 namespace {
@@ -35,7 +36,7 @@ class Trace {
     const std::vector<Bytes> planned =
         measured_.memory.empty() ? replay(graph_, plan_).memory : std::vector<Bytes>{};
     const std::span<const Bytes> memory = planned.empty() ? measured_.memory : planned;
-    count("bytes in use", graph_.resident_bytes());
+    count("bytes in use", staying_bytes(graph_, plan_));
     if (plan_.budget_bytes) count("budget", *plan_.budget_bytes);
     for (std::size_t i = 0; i < plan_.actions.size(); ++i) {
       const double duration = microseconds(i);

@@ -101,13 +101,18 @@ void ArenaRunner::perform(const Program::Move& move) {
       mover_.out(move.storage, move.data, move.bytes, move.slower_offset, name);
       break;
     case Verb::prefetch:
-      // A kernel may have given the value another layout than the graph's.
-      if (!move.value->defined()) *move.value = tensor_over(move.data, *move.earlier);
+      if (!move.value->defined()) *move.value = returning(move);
       highest_move_ = std::max(highest_move_, move.offset + move.bytes);
       mover_.in(move.storage, move.data, move.bytes, move.slower_offset, name);
       break;
     default: mover_.wait(move.storage); break;
   }
+}
+
+/// A kernel may have given a value another layout than the graph's.
+at::Tensor ArenaRunner::returning(const Program::Move& move) const {
+  if (move.earlier != nullptr) return tensor_over(move.data, *move.earlier);
+  return tensor_over(move.data, graph_.tensor(move.storage), device_.torch_device());
 }
 
 void ArenaRunner::make_outside_views(std::size_t from, std::size_t to, StepReport& report) {

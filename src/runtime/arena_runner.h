@@ -64,6 +64,7 @@ class ArenaRunner {
   void move_before(std::size_t run, StepReport& report);
   void move_until(std::size_t end, StepReport& report);
   void perform(const Program::Move& move);
+  at::Tensor returning(const Program::Move& move) const;
   static bool has_its_views(const Program::Run& run);
   void execute(const Program::Run& run, StepReport& report, Effects effects);
   bool is_laid_out_otherwise(const Program::Run& run, bool withhold_mutated) const;

@@ -121,6 +121,13 @@ const c10::DispatchKeySet kLeftOut =
     c10::autocast_dispatch_keyset |
     c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
+void require_own_residents(const Graph& graph, const Plan& plan) {
+  if (!plan.slower || plan.slower->residents.empty()) return;
+  throw InputError(fmt::format("the plan keeps \"{}\" in slower memory between steps, but here it "
+                               "is a tensor of the program; plan without residents that move",
+                               graph.tensor(plan.slower->residents.front()).name));
+}
+
 }  // namespace
 
 struct AutogradExecutor::Impl {
@@ -136,6 +143,7 @@ struct AutogradExecutor::Impl {
                       launch == Launch::as_one ? Places::fixed : Places::none)),
         sections(map, device) {
     require_slower_memory(graph, plan, device, this->store.get());
+    require_own_residents(graph, plan);
     if (launch == Launch::one_by_one) return;
     check_recordable(graph, plan, map, device);
     side.emplace(device.torch_device());

@@ -6,6 +6,7 @@
 #include "graph/boundary.h"
 #include "graph/extent.h"
 #include "layout/sections.h"
+#include "plan/residents.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -16,11 +17,14 @@ Bytes natural_alignment(Bytes bytes, Bytes most) {
   return std::min<Bytes>(Bytes{1} << std::countr_zero(static_cast<std::uint64_t>(bytes)), most);
 }
 
-std::vector<TensorId> residents_by_alignment(const Graph& graph) {
+/// Those that stay in memory.
+std::vector<TensorId> residents_by_alignment(const Graph& graph, const Plan& plan) {
+  const std::vector<bool> away = residents_away(graph, plan);
   std::vector<TensorId> ids;
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
     const Tensor& tensor = graph.tensor(id);
-    if (tensor.kind == Kind::resident && tensor.alias_of == kNone) ids.push_back(id);
+    const bool stays = tensor.kind == Kind::resident && !away[static_cast<std::size_t>(id)];
+    if (stays && tensor.alias_of == kNone) ids.push_back(id);
   }
   std::ranges::stable_sort(ids, {}, [&](TensorId id) {
     return natural_alignment(graph.tensor(id).bytes, graph.alignment());
@@ -70,7 +74,7 @@ void place_rest(const Graph& graph, const Plan& plan, Bytes end, const Generator
   }
   map.reserve = end;
   map.arena = end + reserve_bytes;
-  map.end = map.arena + plan.layout.value().arena_bytes - graph.resident_bytes();
+  map.end = map.arena + plan.layout.value().arena_bytes - staying_bytes(graph, plan);
 }
 
 /// Whether the bytes are those of the elements, each once.
@@ -120,10 +124,10 @@ BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& 
                    Bytes reserve_bytes) {
   BlockMap map;
   map.lead = lead_of(graph, plan,
-                     graph.resident_bytes() + state_bytes(graph, plan, states) + reserve_bytes);
+                     staying_bytes(graph, plan) + state_bytes(graph, plan, states) + reserve_bytes);
   Bytes end = map.lead;
   map.residents.assign(static_cast<std::size_t>(graph.num_tensors()), -1);
-  for (TensorId id : residents_by_alignment(graph)) {
+  for (TensorId id : residents_by_alignment(graph, plan)) {
     map.residents[static_cast<std::size_t>(id)] = end;
     end += graph.tensor(id).bytes;
   }

@@ -18,7 +18,7 @@ namespace lowtide::runtime {
 /// that each is aligned to that power and there are no gaps.
 struct BlockMap {
   Bytes lead = 0;
-  std::vector<Bytes> residents;         ///< by tensor; -1 if not a resident storage
+  std::vector<Bytes> residents;         ///< by tensor; -1 for all but residents that stay in memory
   std::vector<Bytes> generator_states;  ///< by op; -1 if none is kept
   Bytes host_state_bytes = 0;  ///< of states that lie in memory of the host, not in the block
   Bytes reserve = 0;
@@ -43,8 +43,9 @@ struct GeneratorStates {
   }
 };
 
-/// Places residents, the generator states of random ops that the plan runs more than once, the
-/// plan's arena and a reserve (bytes, a multiple of the alignment). The plan must have a layout.
+/// Places residents that stay in memory, the generator states of random ops that the plan runs more
+/// than once, the plan's arena and a reserve (bytes, a multiple of the alignment). The plan must
+/// have a layout.
 BlockMap map_block(const Graph& graph, const Plan& plan, const GeneratorStates& states,
                    Bytes reserve_bytes);
 

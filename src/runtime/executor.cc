@@ -67,6 +67,11 @@ std::vector<std::int32_t> first_actions(const Graph& graph, const Plan& plan) {
   return first;
 }
 
+void require_resident(const Tensor& tensor) {
+  if (tensor.kind == Kind::resident && tensor.alias_of == kNone) return;
+  throw InputError(fmt::format("\"{}\" is not a resident tensor", tensor.name));
+}
+
 }  // namespace
 
 struct Executor::Impl {
@@ -83,18 +88,21 @@ Executor::Executor(const Graph& graph, const Plan& plan, const ExecutorOptions& 
 Executor::~Executor() = default;
 
 at::Tensor Executor::resident(TensorId id) {
-  const Tensor& tensor = impl_->graph.tensor(id);
-  if (tensor.kind != Kind::resident || tensor.alias_of != kNone) {
-    throw InputError(fmt::format("\"{}\" is not a resident tensor", tensor.name));
-  }
+  require_resident(impl_->graph.tensor(id));
   return impl_->mode->resident(id);
+}
+
+void Executor::set_resident(TensorId id, const Fill& fill) {
+  require_resident(impl_->graph.tensor(id));
+  impl_->mode->set_resident(id, fill);
 }
 
 void Executor::initialize(std::uint64_t seed) {
   const at::Generator generator = at::detail::createCPUGenerator(seed);
   for (TensorId id = 0; id < impl_->graph.num_tensors(); ++id) {
     const Tensor& tensor = impl_->graph.tensor(id);
-    if (tensor.kind == Kind::resident && tensor.init) fill(resident(id), *tensor.init, generator);
+    if (tensor.kind != Kind::resident || !tensor.init) continue;
+    set_resident(id, [&](const at::Tensor& into) { fill(into, *tensor.init, generator); });
   }
 }
 

@@ -56,9 +56,15 @@ class Executor {
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
-  /// The memory of a resident tensor: read and write it between steps.
+  /// The memory of a resident tensor: read and write it between steps. Of one that lies in slower
+  /// memory, a copy: only set_resident() changes that.
   at::Tensor resident(TensorId id);
-  /// Fills every resident that has an initializer, from a generator with this seed.
+  /// Writes the whole of its tensor.
+  using Fill = std::function<void(const at::Tensor&)>;
+  /// Gives a resident new content, also in slower memory, between steps.
+  void set_resident(TensorId id, const Fill& fill);
+  /// Fills every resident that has an initializer, from a generator with this seed. Of those in
+  /// slower memory, one at a time is in memory.
   void initialize(std::uint64_t seed);
   /// Sees each tensor of `watched` right after the execution that first makes it, while it is live.
   using Watcher = std::function<void(TensorId, const at::Tensor&)>;

@@ -14,6 +14,7 @@ class MemoryMode {
  public:
   virtual ~MemoryMode() = default;
   virtual at::Tensor resident(TensorId id) = 0;
+  virtual void set_resident(TensorId id, const Executor::Fill& fill) { fill(resident(id)); }
   virtual at::Tensor output(TensorId id) = 0;
   virtual StepReport step(const ResultListener& listener) = 0;
   virtual Bytes block_bytes() const = 0;

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "graph/boundary.h"
 #include "graph/extent.h"
+#include "plan/residents.h"
 #include "runtime/tensors.h"
 
 namespace lowtide::runtime {
@@ -47,7 +48,8 @@ class Compiler {
         offset_(at(graph.num_tensors())),
         executed_(at(graph.num_ops())),
         counted_(counted_results(graph)),
-        live_bytes_(graph.resident_bytes()) {}
+        away_(residents_away(graph, plan)),
+        live_bytes_(staying_bytes(graph, plan)) {}
 
   std::unique_ptr<Program> compile() {
     program_->kernels = bind_kernels(graph_, plan_, device_);
@@ -77,7 +79,7 @@ class Compiler {
     program_->values.resize(at(graph_.num_tensors()));
     for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
       const Tensor& tensor = graph_.tensor(id);
-      if (tensor.kind != Kind::resident || tensor.alias_of != kNone) continue;
+      if (tensor.kind != Kind::resident || tensor.alias_of != kNone || away_[at(id)]) continue;
       program_->ends[at(id)] = &program_->values[at(id)];
       const Bytes offset = map_.residents[at(id)];
       if (offset < 0) {
@@ -107,7 +109,7 @@ class Compiler {
     const at::Tensor* earlier = nullptr;
     if (verb == Verb::offload) offloaded_[storage] = program_->ends[at(storage)];
     if (verb == Verb::prefetch) {
-      earlier = offloaded_.at(storage);
+      if (!away_[at(storage)]) earlier = offloaded_.at(storage);
       program_->values.emplace_back();
       program_->ends[at(storage)] = &program_->values.back();
       for (const Placement& placement : plan_.layout->placements[at(index)]) {
@@ -308,6 +310,7 @@ class Compiler {
   std::vector<bool> executed_;                       ///< by op
   std::vector<bool> counted_;  ///< by tensor: whether it is a result that owns bytes
   bool crossed_ = false;       ///< whether the boundary was met
+  std::vector<bool> away_;     ///< by tensor: a resident that lies in slower memory at first
   Bytes live_bytes_;
 };
 

@@ -42,7 +42,7 @@ struct Program {
     Bytes slower_offset;        ///< of its copy
     std::byte* data;            ///< the storage's address
     at::Tensor* value;          ///< over the storage
-    const at::Tensor* earlier;  ///< of a prefetch: the value that was offloaded
+    const at::Tensor* earlier;  ///< of a prefetch: the value that was offloaded; null: a resident
   };
   enum class Draw : std::uint8_t {
     freely,

@@ -23,8 +23,10 @@ constexpr const char* kFormat = "lowtide-checkpoint 1";
 constexpr const char* kGenerator = "lowtide.generator";
 
 StoredTensor stored(const NamedTensor& named) {
-  const at::Tensor& t = named.tensor;
-  return {named.name, named.dtype, t.sizes().vec(), bytes_of(t)};
+  return {.name = named.name,
+          .dtype = named.dtype,
+          .shape = named.shape,
+          .append = [&named](const Append& append) { append(bytes_of(named.get())); }};
 }
 
 /// Hash of all metadata except the hash itself, as written.
@@ -72,29 +74,59 @@ std::string type_text(DType dtype, const Shape& shape) {
   return fmt::format("{}[{}]", name(dtype), fmt::join(shape, ", "));
 }
 
-using Entries = std::map<std::string, const SafetensorsReader::Entry*>;
+using Tensors = std::map<std::string, const NamedTensor*>;
 
-/// Throws for the first tensor that is missing, unexpected, or of another type.
-void check_same_tensors(const SafetensorsReader& file, const Entries& entries,
-                        const std::vector<NamedTensor>& tensors) {
+/// Throws for the first tensor that is missing, or of another type.
+void check_tensors(const SafetensorsReader& file, const Tensors& tensors) {
+  std::map<std::string, const SafetensorsReader::Entry*> entries;
+  for (const auto& entry : file.entries()) entries[entry.name] = &entry;
   const auto differs = [&](const std::string& what) {
     throw InputError(
         fmt::format("{} is a checkpoint of another model: {}.", file.path().string(), what));
   };
-  for (const NamedTensor& named : tensors) {
-    const auto it = entries.find(named.name);
-    if (it == entries.end()) differs(fmt::format("it has no tensor {}", named.name));
-    const StoredTensor wanted = stored(named);
+  for (const auto& [name, named] : tensors) {
+    const auto it = entries.find(name);
+    if (it == entries.end()) differs(fmt::format("it has no tensor {}", name));
     const std::string has = type_text(it->second->dtype, it->second->shape);
-    const std::string wants = type_text(wanted.dtype, wanted.shape);
-    if (has != wants) differs(fmt::format("its {} is {}, this model's {}", named.name, has, wants));
+    const std::string wants = type_text(named->dtype, named->shape);
+    if (has != wants) differs(fmt::format("its {} is {}, this model's {}", name, has, wants));
   }
-  if (entries.size() == tensors.size()) return;
-  for (const auto& [name, unused] : entries) {
-    const bool known = std::any_of(tensors.begin(), tensors.end(),
-                                   [&](const NamedTensor& t) { return t.name == name; });
-    if (!known) differs(fmt::format("this model has no tensor {}", name));
+}
+
+/// Reads the tensor, or only hashes it where the run has no use for it.
+std::uint64_t read_entry(SafetensorsReader& file, const SafetensorsReader::Entry& entry,
+                         const NamedTensor* into, std::uint64_t hash) {
+  if (into == nullptr) {
+    std::string unused(entry.end - entry.begin, '\0');
+    file.read(entry, unused);
+    return hash_bytes(unused, hash);
   }
+  into->set([&](const at::Tensor& tensor) {
+    const std::string_view bytes = bytes_of(tensor);
+    file.read(entry, {static_cast<char*>(tensor.mutable_data_ptr()), bytes.size()});
+    hash = hash_bytes(bytes, hash);
+  });
+  return hash;
+}
+
+/// Checked tensors, from a whole file.
+void read_tensors(SafetensorsReader& file, const Tensors& tensors) {
+  std::uint64_t hash = hash_of(file.metadata());
+  for (const SafetensorsReader::Entry& entry : file.entries()) {
+    const auto wanted = tensors.find(entry.name);
+    hash = read_entry(file, entry, wanted == tensors.end() ? nullptr : wanted->second, hash);
+  }
+  if (written(hash) == entry(file, "hash")) return;
+  throw InputError(
+      fmt::format("{} is damaged: its content does not match its own hash. Take another "
+                  "checkpoint.",
+                  file.path().string()));
+}
+
+Tensors by_name(const std::vector<NamedTensor>& tensors) {
+  Tensors result;
+  for (const NamedTensor& named : tensors) result[named.name] = &named;
+  return result;
 }
 
 }  // namespace
@@ -103,6 +135,11 @@ bool is_state(const Tensor& tensor) {
   return tensor.kind == Kind::resident && tensor.alias_of == kNone &&
          (tensor.role == Role::parameter || tensor.role == Role::buffer ||
           tensor.role == Role::optimizer_state);
+}
+
+NamedTensor in_memory(std::string name, DType dtype, const at::Tensor& tensor) {
+  return {std::move(name), dtype, tensor.sizes().vec(), [tensor] { return tensor; },
+          [tensor](const std::function<void(const at::Tensor&)>& fill) { fill(tensor); }};
 }
 
 at::Tensor generator_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
@@ -115,7 +152,7 @@ void set_generator_state(const at::Tensor& state) {
 void save_checkpoint(const fs::path& path, const RunState& state,
                      const std::vector<NamedTensor>& tensors) {
   std::vector<NamedTensor> all = tensors;
-  all.push_back({kGenerator, DType::u8, generator_state()});
+  all.push_back(in_memory(kGenerator, DType::u8, generator_state()));
   Metadata metadata = {{"format", kFormat},
                        {"options", format_options(state.options)},
                        {"data", state.data},
@@ -124,7 +161,7 @@ void save_checkpoint(const fs::path& path, const RunState& state,
   std::uint64_t hash = hash_of(metadata);
   for (const NamedTensor& named : all) {
     parts.push_back(stored(named));
-    hash = hash_bytes(parts.back().bytes, hash);
+    hash = hash_bytes(bytes_of(named.get()), hash);
   }
   metadata["hash"] = written(hash);
   write_safetensors(path, parts, metadata);
@@ -135,25 +172,27 @@ RunState read_run_state(const fs::path& path) { return run_state(SafetensorsRead
 void load_checkpoint(const fs::path& path, const std::vector<NamedTensor>& tensors) {
   SafetensorsReader file(path);
   run_state(file);  // throws if this is no checkpoint
-  std::vector<NamedTensor> all = tensors;
-  all.push_back({kGenerator, DType::u8, generator_state()});
-  Entries entries;
-  for (const auto& e : file.entries()) entries[e.name] = &e;
-  check_same_tensors(file, entries, all);
-  std::uint64_t hash = hash_of(file.metadata());
-  for (const NamedTensor& named : all) {
-    const std::string_view bytes = bytes_of(named.tensor);
-    file.read(*entries[named.name],
-              {static_cast<char*>(named.tensor.mutable_data_ptr()), bytes.size()});
-    hash = hash_bytes(bytes, hash);
-  }
-  if (written(hash) != entry(file, "hash")) {
+  const at::Tensor generator = generator_state();
+  const NamedTensor of_generator = in_memory(kGenerator, DType::u8, generator);
+  Tensors all = by_name(tensors);
+  all[kGenerator] = &of_generator;
+  check_tensors(file, all);
+  for (const SafetensorsReader::Entry& entry : file.entries()) {
+    if (all.contains(entry.name)) continue;
     throw InputError(
-        fmt::format("{} is damaged: its content does not match its own hash. Resume from "
-                    "another checkpoint.",
-                    path.string()));
+        fmt::format("{} is a checkpoint of another model: this model has no tensor {}.",
+                    path.string(), entry.name));
   }
-  set_generator_state(all.back().tensor);
+  read_tensors(file, all);
+  set_generator_state(generator);
+}
+
+void load_weights(const fs::path& path, const std::vector<NamedTensor>& tensors) {
+  SafetensorsReader file(path);
+  run_state(file);  // throws if this is no checkpoint
+  const Tensors all = by_name(tensors);
+  check_tensors(file, all);
+  read_tensors(file, all);
 }
 
 }  // namespace lowtide::train

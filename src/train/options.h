@@ -52,6 +52,7 @@ struct TrainOptions {
 
   // The rest is for one invocation and is not part of a checkpoint.
   std::filesystem::path resume;
+  std::filesystem::path weights;  ///< of a forward pass: the checkpoint that has them
   std::filesystem::path profile;  ///< empty: the device's own file in the user's cache
   bool measure_again = false;     ///< measure ops again that the profile has
   bool check = false;             ///< run keep-all as well and compare every bit

@@ -6,6 +6,7 @@
 #include "base/machine_memory.h"
 #include "bounds/budget_floor.h"
 #include "offload/joint.h"
+#include "planner/realize.h"
 #include "planner/resolve.h"
 #include "planner/why_not_less.h"
 #include "runtime/executor.h"
@@ -21,6 +22,9 @@ Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
          (options.disk.empty() ? 0 : slower::Disk::kBufferBytes);
 }
+
+/// All that may move does, at no matter what speed.
+const offload::Slower kAllMoves{.lanes = {}, .residents = true};
 
 void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -40,18 +44,21 @@ void require_room(const Graph& graph, const MemoryOptions& options) {
   const Bytes* budget = std::get_if<Bytes>(&planning.budget.value);
   if (budget == nullptr) return;  // a share of a peak that is not measured yet
   const Division division{*budget, executor_bytes(graph, options)};
-  // What reruns need at least is more than what moves need.
+  const bool moves = !options.disk.empty();
   const Bytes floor =
-      options.disk.empty() ? bounds::budget_floor(graph) : structural_floor(graph).bytes;
+      moves ? offload::floor_of_moves(graph, kAllMoves) : bounds::budget_floor(graph);
   if (floor <= division.plan_bytes() + kLittle) return;
   planner::Planned planned;
   planned.budget_bytes = division.plan_bytes();
   planned.reserved_bytes = division.executor_bytes;
+  planned.floor_bytes = floor;
   planned.message = fmt::format(
       "infeasible: {} What ops work in is not known yet and comes on top, as no op was run: that "
       "takes more than the budget. Where there is more memory, give a share such as 60%, and an "
       "error names the smallest budget.",
-      planner::why_not_less(graph, division.executor_bytes));
+      moves ? fmt::format("Every plan needs {} at least.",
+                          planner::in_full(floor + division.executor_bytes))
+            : planner::why_not_less(graph, division.executor_bytes));
   throw planner::DoesNotFit(graph, planned);
 }
 
@@ -66,7 +73,7 @@ offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) 
   const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
   const auto known = known_speed(disk);
   const slower::LaneSpeed speed = known ? *known : measure_and_keep(disk);
-  return {.lanes = offload::lanes_of(speed), .bytes = limit.value_or(usable)};
+  return {.lanes = offload::lanes_of(speed), .bytes = limit.value_or(usable), .residents = true};
 }
 
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
@@ -83,12 +90,7 @@ planner::Planned planned_within(const Step& step, const MemoryOptions& options,
                             division.executor_bytes);
 }
 
-}  // namespace
-
-Step prepare_step(const TrainOptions& options, const Control& control) {
-  const Recipe& recipe = options.recipe;
-  const Graph graph =
-      models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer);
+Step prepared(const Graph& graph, const TrainOptions& options, const Control& control) {
   require_room(graph, options.memory);
   Profiled profiled =
       profile_here(graph, options.profile, control,
@@ -103,6 +105,19 @@ Step prepare_step(const TrainOptions& options, const Control& control) {
   }
   const KeepAll reference = keep_all_reference(profiled.graph);
   return {std::move(profiled.graph), reference};
+}
+
+}  // namespace
+
+Step prepare_step(const TrainOptions& options, const Control& control) {
+  const Recipe& recipe = options.recipe;
+  const models::Model& model = models::find_model(recipe.model);
+  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer), options, control);
+}
+
+Step prepare_pass(const TrainOptions& options, const Control& control) {
+  const models::Model& model = models::find_model(options.recipe.model);
+  return prepared(models::inference_graph(model, options.recipe.sizes), options, control);
 }
 
 Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener) {

@@ -18,6 +18,8 @@ struct Step {
 /// any measurement when the budget or the machine's memory is clearly too small, and StoppedError
 /// on a stop request.
 Step prepare_step(const TrainOptions& options, const Control& control);
+/// The same for a forward pass alone.
+Step prepare_pass(const TrainOptions& options, const Control& control);
 
 /// The parts of a budget.
 struct Division {

@@ -61,6 +61,7 @@ Run::Run(const Step& step, const Fitted& fitted, const TrainOptions& options)
   executor_.initialize(options.recipe.seed);
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   generator.set_current_seed(options.recipe.seed);
+  if (!options.weights.empty()) load_weights(options.weights, state());
   if (options.resume.empty()) return;
   const RunState saved = read_run_state(options.resume);
   require_same_data(saved, *batches_);
@@ -93,7 +94,10 @@ std::vector<NamedTensor> Run::state() const {
   for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
     const Tensor& tensor = graph_.tensor(id);
     if (is_state(tensor)) {
-      found.push_back({tensor.name, tensor.dtype.value_or(DType::f32), executor_.resident(id)});
+      found.push_back(
+          {tensor.name, tensor.dtype.value_or(DType::f32), tensor.shape,
+           [this, id] { return executor_.resident(id); },
+           [this, id](const runtime::Executor::Fill& fill) { executor_.set_resident(id, fill); }});
     }
   }
   return found;

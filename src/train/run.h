@@ -14,11 +14,11 @@
 
 namespace lowtide::train {
 
-/// A training run in progress: an executor, its data, and the number of steps done.
+/// A training run in progress, or forward passes: an executor, its data, and the steps done.
 class Run {
  public:
   /// Allocates the memory and sets the state from the seed, or from the checkpoint that
-  /// `options.resume` names. `step` and `fitted` must outlive the Run.
+  /// `options.resume` or `options.weights` names. `step` and `fitted` must outlive the Run.
   Run(const Step& step, const Fitted& fitted, const TrainOptions& options);
 
   /// Fills the batch and runs one step.

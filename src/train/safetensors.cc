@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace lowtide::train {
 using nlohmann::ordered_json;
@@ -57,10 +56,10 @@ std::string header_of(const std::vector<StoredTensor>& tensors, const Metadata& 
   ordered_json header = {{"__metadata__", metadata}};
   std::uint64_t at = 0;
   for (const StoredTensor& t : tensors) {
-    header[t.name] = {{"dtype", stored_name(t.dtype)},
-                      {"shape", t.shape},
-                      {"data_offsets", {at, at + t.bytes.size()}}};
-    at += t.bytes.size();
+    const std::string dtype = stored_name(t.dtype);
+    const std::uint64_t bytes = bytes_of_shape(t.dtype, t.shape).value();
+    header[t.name] = {{"dtype", dtype}, {"shape", t.shape}, {"data_offsets", {at, at + bytes}}};
+    at += bytes;
   }
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');  // data begins 8-byte aligned
@@ -73,9 +72,17 @@ void write_safetensors(const fs::path& path, const std::vector<StoredTensor>& te
                        const Metadata& metadata) {
   const std::string header = header_of(tensors, metadata);
   const auto length = std::bit_cast<std::array<char, 8>>(static_cast<std::uint64_t>(header.size()));
-  std::vector<std::string_view> parts = {{length.data(), length.size()}, header};
-  for (const StoredTensor& t : tensors) parts.push_back(t.bytes);
-  write_file(path, parts);
+  write_file(path, [&](const Append& append) {
+    append({length.data(), length.size()});
+    append(header);
+    for (const StoredTensor& t : tensors) {
+      if (t.append) {
+        t.append(append);
+      } else {
+        append(t.bytes);
+      }
+    }
+  });
 }
 
 SafetensorsReader::SafetensorsReader(const fs::path& path) : path_(path) {

@@ -3,23 +3,27 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/file.h"
 #include "graph/dtype.h"
 #include "graph/graph.h"
 
 namespace lowtide::train {
 
-/// A tensor to write to a safetensors file. `bytes` is row-major and must outlive the call.
+/// A tensor to write to a safetensors file. `bytes` is row-major and must outlive the call. Where
+/// the bytes are not in memory, `append` appends them instead.
 struct StoredTensor {
   std::string name;
   DType dtype;
   Shape shape;
-  std::string_view bytes;
+  std::string_view bytes = {};
+  std::function<void(const Append&)> append = {};
 };
 
 using Metadata = std::map<std::string, std::string>;

@@ -13,6 +13,7 @@
 #include "slower/disk.h"
 #include "train/checkpoint.h"
 #include "train/data.h"
+#include "train/hash.h"
 #include "train/loop.h"
 #include "train/prepare.h"
 #include "train/record.h"
@@ -26,6 +27,7 @@ namespace {
 void require_own_files(const TrainOptions& options) {
   std::vector<fs::path> taken = files_of(options.recipe.data);
   taken.push_back(options.profile);
+  taken.push_back(options.weights);
   require_other_files(taken, {options.save});
   taken.push_back(options.save);
   taken.push_back(options.resume);
@@ -103,6 +105,13 @@ void compare(const Graph& graph, const RunRecord& reference, Recorder& recorder,
   result.first_difference = difference.value_or("");
 }
 
+/// The outputs of a forward pass are the loss and the model's own.
+void describe_output(const Step& step, Run& run, TrainResult& result) {
+  if (step.graph.outputs().size() < 2) return;
+  const at::Tensor output = run.executor().output(step.graph.outputs().back());
+  result.output = {output.sizes().vec(), fingerprint(output)};
+}
+
 /// A profile measured on a busy machine misjudges which ops are slow.
 void remark_on_prediction(const TrainResult& result, const TrainListener& listener) {
   constexpr double kFar = 1.5;
@@ -129,6 +138,7 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
   loop.drive(run, recorder ? &*recorder : nullptr);
   if (reference) compare(step.graph, *reference, *recorder, result);
   if (result.losses.empty()) return;
+  describe_output(step, run, result);
   remark_on_prediction(result, listener);
   if (!options.gradients_out.empty()) recorder->save_gradients(options.gradients_out);
   if (!options.trace.empty()) {
@@ -144,6 +154,28 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
       fmt::format("{}: the whole budget. A pool leaves gaps between tensors, which planned "
                   "addresses avoid: train with --memory static, or raise --budget.",
                   error.what()));
+}
+
+using Prepare = Step (*)(const TrainOptions&, const Control&);
+
+/// From the model to the last step.
+void run_all(TrainOptions options, Prepare prepare, const TrainListener& listener,
+             TrainResult& result) {
+  complete(options.recipe);
+  result.items = item_name(models::find_model(options.recipe.model).task);
+  result.process_before_bytes = resident_set_bytes();
+  const Control control(0, listener.message);
+  const Step step = prepare(options, control);
+  if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
+  const Fitted fitted = fit(step, options.memory, listener.message);
+  if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
+  if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
+  try {
+    run_planned(step, fitted, options, listener, result);
+  } catch (const device::PoolFull& error) {
+    refuse_pool(error);
+  }
+  result.process_peak_bytes = peak_resident_set_bytes();
 }
 
 }  // namespace
@@ -164,21 +196,15 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
     result.first_step = saved.step;
     if (saved.step >= options.steps) return result;
   }
-  complete(options.recipe);
-  result.items = item_name(models::find_model(options.recipe.model).task);
-  result.process_before_bytes = resident_set_bytes();
-  const Control control(0, listener.message);
-  const Step step = prepare_step(options, control);
-  if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
-  const Fitted fitted = fit(step, options.memory, listener.message);
-  if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
-  if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
-  try {
-    run_planned(step, fitted, options, listener, result);
-  } catch (const device::PoolFull& error) {
-    refuse_pool(error);
-  }
-  result.process_peak_bytes = peak_resident_set_bytes();
+  run_all(std::move(options), prepare_step, listener, result);
+  return result;
+}
+
+TrainResult infer(TrainOptions options, const TrainListener& listener) {
+  TrainResult result;
+  require_own_files(options);
+  require_can_write_results(options);
+  run_all(std::move(options), prepare_pass, listener, result);
   return result;
 }
 

@@ -27,6 +27,12 @@ struct TrainListener {
   std::function<void(const StepProgress&)> step;
 };
 
+/// What a forward pass gave.
+struct PassOutput {
+  Shape shape;
+  std::uint64_t hash = 0;  ///< of all bytes, the same for the same bits
+};
+
 /// The result of a run. Byte counts include everything that the step holds: residents, values,
 /// workspaces, generator states and the declared reserve.
 struct TrainResult {
@@ -58,6 +64,7 @@ struct TrainResult {
   double items_per_second = 0;
   std::string_view items;
 
+  std::optional<PassOutput> output;                   ///< only of infer(), of the last batch
   std::optional<bool> bit_identical;                  ///< only with `check`
   std::string first_difference;                       ///< when not identical
   std::optional<double> keep_all_step_seconds;        ///< only with `check`
@@ -76,5 +83,8 @@ TrainOptions resumed_options(const std::filesystem::path& checkpoint);
 /// Throws InputError for options that do not fit, InfeasibleError before the first op when no plan
 /// fits the budget, Error when an op fails.
 TrainResult train(TrainOptions options, const TrainListener& listener);
+
+/// The same for forward passes alone, of `options.steps` batches: nothing is trained or saved.
+TrainResult infer(TrainOptions options, const TrainListener& listener);
 
 }  // namespace lowtide::train

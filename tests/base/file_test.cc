@@ -50,9 +50,21 @@ TEST_F(FileTest, ReadsWhatItWrote) {
 }
 
 TEST_F(FileTest, JoinsParts) {
-  const std::array<std::string_view, 3> parts{"ab", "", "cd"};
-  write_file(folder_ / "a", parts);
+  write_file(folder_ / "a", [](const Append& append) {
+    for (std::string_view part : {"ab", "", "cd"}) append(part);
+  });
   EXPECT_EQ(read_file(folder_ / "a"), "abcd");
+}
+
+TEST_F(FileTest, AFailureWhileAPartIsMadeLeavesTheOldFile) {
+  write_file(folder_ / "a", "old");
+  const auto fails = [](const Append& append) {
+    append("new");
+    throw Error("no more");
+  };
+  EXPECT_THROW(write_file(folder_ / "a", fails), Error);
+  EXPECT_EQ(read_file(folder_ / "a"), "old");
+  EXPECT_EQ(files_left(), 1u);
 }
 
 TEST_F(FileTest, FollowsALink) {

@@ -50,6 +50,22 @@ TEST(CertificateIo, RoundTripsAChain) {
   EXPECT_FALSE(certify::parse_certificate(certify::format_certificate(sample())).chain);
 }
 
+TEST(CertificateIo, RoundTripsMovesAndHasTheLeastVersionThatCanCheckThem) {
+  certify::Certificate before = sample();
+  EXPECT_THAT(certify::format_certificate(before), HasSubstr("\"version\":1"));
+  for (const bool residents : {false, true}) {
+    before.moves = {.lanes = {.out = {0.1, 1e-9}, .in = {2, 0.25}, .shared = true},
+                    .weight = 1.0 / 3,
+                    .residents = residents};
+    const std::string text = certify::format_certificate(before);
+    EXPECT_THAT(text, HasSubstr(residents ? "\"version\":3" : "\"version\":2"));
+    const certify::Certificate after = certify::parse_certificate(text);
+    EXPECT_EQ(after.moves->lanes, before.moves->lanes);
+    EXPECT_EQ(after.moves->weight, before.moves->weight);
+    EXPECT_EQ(after.moves->residents, residents);
+  }
+}
+
 TEST(CertificateIo, RoundTripsASplit) {
   certify::Certificate before = sample();
   before.split = certify::Certificate::Split{4, {{kNone, before.proof}, {3, {{{6, 0.1}}, {}}}}};
@@ -90,7 +106,7 @@ TEST(CertificateIoErrors, NameWhatIsWrong) {
   EXPECT_EQ(error_with("lower_bound", "7"), "no error");
   EXPECT_THAT(error_with("format", "\"lowtide-plan\""),
               HasSubstr("must be \"lowtide-certificate\""));
-  EXPECT_THAT(error_with("version", "3"), HasSubstr("this program reads versions 1 to 2"));
+  EXPECT_THAT(error_with("version", "4"), HasSubstr("this program reads versions 1 to 3"));
   EXPECT_THAT(error_with("model", "\"stages\""), HasSubstr("knows proofs for \"fixed-order\""));
   EXPECT_THAT(error_with("model", "\"any-order\""), HasSubstr("\"chain\" goes with the model"));
   EXPECT_THAT(error_with("chain", "[1, 2]"), HasSubstr("\"chain\" goes with the model"));

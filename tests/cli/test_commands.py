@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import BINARY, ROOT, TINY
 
-COMMANDS = ["train", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
+COMMANDS = ["train", "run", "graph", "profile", "plan", "verify", "certify", "compare", "frontier",
             "order", "layout", "strategies", "models", "devices"]
 PLAN_KEYS = {"cost", "overhead", "peak_bytes", "arena_bytes", "lower_bound", "gap", "seconds",
              "strategy", "budget_bytes", "status"}

@@ -28,7 +28,7 @@ def test_a_run_with_a_disk_has_the_bits_of_keep_all(lowtide, disk):
     assert result["measured_peak_bytes"] <= result["budget_bytes"]
     assert list(disk.iterdir()) == []
     plan = json.loads((lowtide.folder / "p.json").read_text())
-    assert plan["version"] == 2
+    assert plan["version"] == (3 if "residents" in plan else 2)
     assert sum(action[0] == "wait" for action in plan["actions"]) >= len(plan["copies"])
 
 
@@ -85,3 +85,95 @@ def test_what_is_no_bandwidth_is_refused(lowtide):
     lowtide(*plan, "--bandwidth", "0GB/s").fails(2, "--bandwidth")
     lowtide(*plan, "--latency", "5").fails(2, "--bandwidth")
     lowtide(*plan, "--slower-budget", "1GiB").fails(2, "--bandwidth")
+
+
+ADAM = ["--model", "gpt", "--layers", "4", "--width", "256", "--heads", "4", "--sequence", "32",
+        "--batch", "2", "--vocabulary", "256", "--threads", "1", "--optimizer", "adam"]
+# Of that model: parameters and optimizer state take 40 MiB, the buffers of the disk 8 MiB.
+LESS_THAN_ITS_STATE = "30MiB"
+
+
+def resident_bytes(graph):
+    tensors = json.loads(graph.read_text())["tensors"]
+    return sum(tensor["bytes"] for tensor in tensors if tensor["kind"] == "resident")
+
+
+def test_a_model_whose_parameters_and_state_exceed_the_budget_trains(lowtide, disk):
+    run = ["train", *ADAM, "--budget", LESS_THAN_ITS_STATE, "--disk", disk, "--time-limit", "3"]
+    done = lowtide(*run, "--steps", "3", "--check", "--save", "run.ckpt", "--plan-out", "p.json",
+                   "--graph-out", "g.json", "--json")
+    assert done.code == 0, done.err
+    result = done.json
+    assert result["bit_identical"] is True
+    assert result["measured_peak_bytes"] <= result["budget_bytes"] < 30 * 2**20 + 1
+    assert resident_bytes(lowtide.folder / "g.json") > result["budget_bytes"]
+    assert result["bytes_out"] > 0
+    assert list(disk.iterdir()) == []
+    plan = json.loads((lowtide.folder / "p.json").read_text())
+    assert plan["version"] == 3 and plan["residents"]
+    assert lowtide("verify", "g.json", "p.json").code == 0
+    # Another step from the checkpoint is the fourth of a run in full memory.
+    more = lowtide("train", "--resume", "run.ckpt", "--steps", "4", "--json").json
+    whole = lowtide("train", *ADAM, "--steps", "4", "--json").json
+    assert more["losses"][-1] == whole["losses"][-1]
+
+
+def test_a_disk_that_is_too_small_for_the_state_is_no_use(lowtide, disk):
+    run = ["train", *ADAM, "--budget", LESS_THAN_ITS_STATE, "--disk", disk, "--time-limit", "1"]
+    refused = lowtide(*run, "--disk-budget", "1MiB", "--steps", "1", "--json")
+    assert refused.code == 3
+    assert refused.json["floor_bytes"] < 30 * 2**20
+
+
+def test_below_the_floor_the_refusal_names_what_a_model_on_a_disk_needs(lowtide, disk):
+    run = ["train", *ADAM, "--disk", disk, "--time-limit", "1", "--steps", "1"]
+    refused = lowtide(*run, "--budget", "9MiB", "--json")
+    assert refused.code == 3
+    floor = refused.json["floor_bytes"]
+    assert 9 * 2**20 < floor < 20 * 2**20
+    assert f"({floor} bytes) at least" in refused.json["error"]
+
+
+def test_a_plan_that_moves_residents_has_a_certificate(lowtide, disk):
+    made = lowtide("graph", *ADAM[:12], "--optimizer", "adam", "-o", "g.json")
+    assert made.code == 0, made.err
+    graph = ["plan", "g.json", "--budget", "30%", "--time-limit", "2", "--json"]
+    moved = lowtide(*graph, "--bandwidth", "20GB/s", "-o", "p.json", "--certificate", "c.json")
+    assert moved.code == 0, moved.err
+    assert json.loads((lowtide.folder / "c.json").read_text())["moves"]["residents"] is True
+    checked = lowtide("certify", "g.json", "p.json", "c.json", "--json")
+    assert checked.code == 0, checked.err
+    proof = lowtide.folder / "c.json"
+    other = json.loads(proof.read_text())
+    del other["moves"]["residents"]
+    other["lower_bound"] = 0
+    proof.write_text(json.dumps(other))
+    lowtide("certify", "g.json", "p.json", "c.json").fails(2, "moves residents")
+
+
+FORWARD = ["run", *ADAM[:-2], "--time-limit", "2", "--json"]
+
+
+def test_a_forward_pass_streams_the_weights_of_a_model_larger_than_the_budget(lowtide, disk):
+    done = lowtide(*FORWARD, "--budget", "18MiB", "--disk", disk, "--check", "--batches", "2",
+                   "--graph-out", "g.json")
+    assert done.code == 0, done.err
+    result = done.json
+    assert result["bit_identical"] is True
+    assert result["output"]["shape"] == [2, 32, 256]
+    assert result["measured_peak_bytes"] <= result["budget_bytes"]
+    assert resident_bytes(lowtide.folder / "g.json") + 8 * 2**20 > result["budget_bytes"]
+    assert result["bytes_in"] > 0
+    whole = lowtide(*FORWARD, "--batches", "2").json
+    assert whole["output"] == result["output"] and whole["bytes_in"] == 0
+
+
+def test_a_forward_pass_takes_the_weights_of_a_checkpoint(lowtide, disk):
+    train = ["train", *ADAM, "--steps", "2", "--save", "run.ckpt"]
+    assert lowtide(*train).code == 0
+    passes = [lowtide(*FORWARD, "--weights", "run.ckpt", *where).json["output"]["hash"]
+              for where in ([], ["--budget", "18MiB", "--disk", disk])]
+    assert passes[0] == passes[1]
+    assert passes[0] != lowtide(*FORWARD).json["output"]["hash"]
+    lowtide("run", "--model", "mlp", "--weights", "run.ckpt").fails(2, "another model")
+    lowtide("run", "--model", "mlp", "--disk", disk).fails(2, "--budget")

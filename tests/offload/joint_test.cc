@@ -192,6 +192,96 @@ TEST(PlanWith, ARequestEndsItWithTheBestSoFar) {
   EXPECT_TRUE(moves(*planned.plan));
 }
 
+/// A training step of layers with a weight and a momentum each, larger than the values together:
+/// forward i makes activation i, backward i a gradient of weight i and one of activation i - 1, and
+/// the updates come last.
+Graph trained_chain(int layers, Bytes weight_bytes = 4096, Bytes bytes = 512) {
+  GraphData data;
+  const auto add = [&](Tensor tensor) {
+    data.tensors.push_back(std::move(tensor));
+    return static_cast<TensorId>(data.tensors.size()) - 1;
+  };
+  std::vector<TensorId> weights, momenta, activations{add(testing::resident("x", bytes))};
+  data.tensors.front().role = Role::input;
+  for (int i = 0; i < layers; ++i) {
+    weights.push_back(add(testing::resident(fmt::format("w{}", i), weight_bytes)));
+    momenta.push_back(add(testing::resident(fmt::format("m{}", i), weight_bytes)));
+  }
+  for (int i = 0; i < layers; ++i) {
+    activations.push_back(add(testing::value(fmt::format("a{}", i), bytes)));
+    data.ops.push_back(testing::op(fmt::format("forward {}", i), {activations[i], weights[i]},
+                                   {activations[i + 1]}, 10));
+  }
+  std::vector<TensorId> gradients(layers);
+  TensorId gradient = activations.back();
+  for (int i = layers - 1; i >= 0; --i) {
+    gradients[i] = add(testing::value(fmt::format("g{}", i), weight_bytes));
+    const TensorId next = add(testing::value(fmt::format("d{}", i), bytes));
+    data.ops.push_back(testing::op(fmt::format("backward {}", i),
+                                   {activations[i], weights[i], gradient}, {gradients[i], next},
+                                   20));
+    gradient = next;
+  }
+  for (int i = 0; i < layers; ++i) {
+    Op update = testing::op(fmt::format("update {}", i), {weights[i], gradients[i], momenta[i]},
+                            {}, 1);
+    update.mutates = {0, 2};
+    data.ops.push_back(std::move(update));
+  }
+  data.outputs = {gradient};
+  return Graph(std::move(data));
+}
+
+constexpr Lanes kSteady{.out = {0.01, 5e-4}, .in = {0.01, 5e-4}};
+
+TEST(PlanWithResidents, AModelLargerThanTheBudgetIsTrained) {
+  const Graph graph = trained_chain(10);
+  const Bytes budget = graph.resident_bytes() / 2;
+  EXPECT_FALSE(plan(graph, budget, {kSteady, {}}, Ways::both).plan);
+  for (Ways ways : {Ways::move, Ways::both}) {
+    const Planned planned = plan(graph, budget, {kSteady, {}, /*residents=*/true}, ways);
+    ASSERT_TRUE(planned.plan) << planned.message;
+    EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan, budget));
+    EXPECT_FALSE(planned.plan->slower->residents.empty());
+    EXPECT_LT(planned.overhead(), 0.1);
+    expect_proved(graph, planned);
+    EXPECT_TRUE(planned.certificate->moves->residents);
+  }
+}
+
+TEST(PlanWithResidents, WhatTheMomentumTakesIsNoMatterWhereLanesAreFast) {
+  const Graph graph = trained_chain(10);
+  const Bytes budget = keep_all_reference(graph).peak_bytes - 6 * 4096;
+  const Planned planned = plan(graph, budget, {kSteady, {}, /*residents=*/true}, Ways::move);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_LT(planned.overhead(), 0.01);
+}
+
+TEST(PlanWithResidents, NoneMoveWhereAllFits) {
+  const Graph graph = trained_chain(6);
+  const Planned planned =
+      plan(graph, share_of_peak(graph, 1), {kFast, {}, /*residents=*/true}, Ways::both);
+  ASSERT_TRUE(planned.plan);
+  EXPECT_FALSE(planned.plan->slower);
+  EXPECT_EQ(planned.plan->cost, planned.keep_all_cost);
+}
+
+TEST(PlanWithResidents, NoneMoveToNoSlowerMemoryOrWithReruns) {
+  const Graph graph = trained_chain(6);
+  const Bytes budget = graph.resident_bytes() - 1;
+  EXPECT_FALSE(plan(graph, budget, {kFast, 0, /*residents=*/true}, Ways::both).plan);
+  EXPECT_FALSE(plan(graph, budget, {kFast, {}, /*residents=*/true}, Ways::rerun).plan);
+}
+
+TEST(PlanWithResidents, ARefusalNamesTheFloorWithoutThem) {
+  const Graph graph = trained_chain(6);
+  const Planned planned = plan(graph, 1000, {kFast, {}, /*residents=*/true}, Ways::both);
+  EXPECT_FALSE(planned.plan);
+  const Bytes floor = 512 + 3 * 4096;  // x, and what an update needs
+  EXPECT_EQ(planned.floor_bytes, floor);
+  EXPECT_THAT(planned.message, HasSubstr(fmt::format("({} bytes)", floor)));
+}
+
 /// A graph, its slower memory and a budget.
 struct Problem {
   Graph graph;
@@ -205,6 +295,14 @@ Graph draw_graph(std::uint64_t seed) {
     case 1: return chain_graph(4 + static_cast<int>(seed % 9));
     default: return testing::random_graph(seed, {.ops = 24});
   }
+}
+
+/// With parameters and optimizer state.
+Graph draw_graph_with_residents(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto some = [&](int most) { return 1 + static_cast<int>(random() % most); };
+  return seed % 2 == 0 ? trained_chain(1 + some(8), 512 * some(9), 512 * some(5))
+                       : testing::random_graph(seed, {.ops = 24});
 }
 
 Problem draw_problem(std::uint64_t seed) {
@@ -251,6 +349,35 @@ TEST(PlanWithProperty, PlansAreValidWithinTheirLimitsAndBothWaysAreNoWorseThanOn
     EXPECT_LE(costs[Ways::both], costs[Ways::move]);
   }
   EXPECT_GT(moving, 5);
+  EXPECT_TRUE(testing::are_valid_plans(cases));
+}
+
+TEST(PlanWithResidentsProperty, PlansAreValidWithinTheirLimitsAndNoWorseThanWithout) {
+  std::deque<Graph> graphs;
+  std::deque<Plan> plans;
+  std::vector<testing::PlanCase> cases;
+  int moving = 0, better = 0;
+  for (std::uint64_t seed = 0; seed < testing::sweep(200u, 16u); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph& graph = graphs.emplace_back(draw_graph_with_residents(seed));
+    std::mt19937_64 random(seed);
+    Problem problem{graph, {testing::some_lanes(seed), {}}, 0};
+    problem.budget = share_of_peak(graph, 0.3 + 0.1 * static_cast<double>(random() % 7));
+    if (random() % 3 == 0) problem.slower.bytes = static_cast<Bytes>(random() % 24) * 4096;
+    const Ways ways = random() % 2 == 0 ? Ways::move : Ways::both;
+    const Planned without = plan(graph, problem.budget, problem.slower, ways);
+    problem.slower.residents = true;
+    Planned with = plan(graph, problem.budget, problem.slower, ways);
+    EXPECT_LE(cost(with), cost(without));
+    better += cost(with) < cost(without);
+    if (!with.plan) continue;
+    expect_within_limits(*with.plan, problem);
+    expect_proved(graph, with);
+    moving += with.plan->slower && !with.plan->slower->residents.empty();
+    cases.push_back({&graph, &plans.emplace_back(std::move(*with.plan))});
+  }
+  EXPECT_GT(moving, 2);
+  EXPECT_GT(better, 2);
   EXPECT_TRUE(testing::are_valid_plans(cases));
 }
 

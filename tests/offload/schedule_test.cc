@@ -105,6 +105,48 @@ TEST(ScheduleProperty, PlansAreValidWithinTheirMemoryAndCopyLittle) {
   EXPECT_TRUE(testing::are_valid_plans(cases));
 }
 
+/// Each resident that moves comes in as often as it is loaded, and goes out when it was written.
+void expect_copies_of_residents(const RandomMoves& moves, const Plan& plan, int& written) {
+  const std::vector<int> out = counts(moves.graph, plan, Verb::offload);
+  const std::vector<int> in = counts(moves.graph, plan, Verb::prefetch);
+  const std::vector<int> loads = loads_of(moves);
+  for (TensorId id : loaded_residents(moves.graph, moves.loads)) {
+    EXPECT_GE(in[id], 1);
+    EXPECT_LE(in[id], loads[id]);
+    const bool is_written = std::ranges::any_of(moves.graph.ops(), [&](const Op& op) {
+      return std::ranges::any_of(
+          op.mutates, [&](int at) { return moves.graph.storage(op.inputs[at]) == id; });
+    });
+    EXPECT_EQ(out[id], is_written ? 1 : 0);
+    written += is_written;
+  }
+}
+
+TEST(ScheduleProperty, ResidentsMoveInValidPlansAndGoOutWhenTheyWereWritten) {
+  std::deque<Graph> graphs;
+  std::deque<Plan> plans;
+  std::vector<testing::PlanCase> cases;
+  int written = 0, moving = 0;
+  for (std::uint64_t seed = 0; seed < testing::sweep(3000u, 300u); ++seed) {
+    SCOPED_TRACE(seed);
+    const RandomMoves moves(seed, {.ops = 8 + static_cast<int>(seed % 40)},
+                            testing::Movers::residents_too);
+    const Bytes peak = moves.instant().peak_bytes;
+    const Drawn drawn = draw(seed, peak);
+    Plan plan = moves.scheduled(drawn.lanes, drawn.budget, drawn.hurry);
+    EXPECT_LE(plan.peak_bytes, drawn.budget);
+    expect_copies_of_residents(moves, plan, written);
+    plan.layout = layout::assign_addresses(moves.graph, plan);
+    const auto violation = verify(moves.graph, plan);
+    EXPECT_FALSE(violation) << violation->action << ": " << violation->message;
+    if (plan.slower) moving += static_cast<int>(plan.slower->residents.size());
+    cases.push_back({&graphs.emplace_back(moves.graph), &plans.emplace_back(std::move(plan))});
+  }
+  EXPECT_GT(moving, 100);
+  EXPECT_GT(written, 20);
+  EXPECT_TRUE(testing::are_valid_plans(cases));
+}
+
 TEST(ScheduleProperty, LanesThatTakeNoTimeCostNothing) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);

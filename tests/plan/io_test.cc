@@ -54,6 +54,16 @@ TEST(PlanIo, WhatIsWrittenIsRead) {
   }
 }
 
+TEST(PlanIo, OnlyPlansWithResidentsThatMoveNeedTheThirdVersion) {
+  Plan plan;
+  plan.slower = {.lanes = {}, .copies = {{3, 0}}, .bytes = 64};
+  EXPECT_THAT(format_plan(plan), HasSubstr("\"version\":2"));
+  plan.slower->residents = {3, 1};
+  const std::string text = format_plan(plan);
+  EXPECT_THAT(text, HasSubstr("\"version\":3"));
+  expect_equal(parse_plan(text), plan);
+}
+
 TEST(PlanIo, ReadsCopiesOfTheFirstVersion) {
   const Plan plan = parse_plan(R"({"format": "lowtide-plan", "version": 1, "cost": 1,
       "peak_bytes": 2, "budget_bytes": null, "later": {"unknown": [1]},
@@ -132,7 +142,7 @@ TEST(PlanIoErrors, KeysNameWhatIsWrong) {
   EXPECT_EQ(error_with("cost", "7"), "no error");
   EXPECT_THAT(error_with("format", "\"lowtide-graph\""),
               HasSubstr("must be \"lowtide-plan\", not \"lowtide-graph\""));
-  EXPECT_THAT(error_with("version", "3"), HasSubstr("this program reads versions 1 to 2"));
+  EXPECT_THAT(error_with("version", "4"), HasSubstr("this program reads versions 1 to 3"));
   EXPECT_THAT(error_with("actions", ""), HasSubstr("the key \"actions\" is missing"));
   EXPECT_THAT(error_with("cost", ""), HasSubstr("the key \"cost\" is missing"));
   EXPECT_THAT(error_with("cost", "\"cheap\""), HasSubstr("\"cost\" must be a number"));

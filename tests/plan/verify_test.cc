@@ -271,6 +271,99 @@ TEST_F(VerifyMoving, ClaimsOfTimeAndSlowerMemory) {
   expect(Rule::wrong_claim, kNone, "but it takes 4160");
 }
 
+/// The sample's plan, with x in slower memory when the step begins and when it ends.
+struct VerifyResident : VerifyTest {
+  VerifyResident() {
+    plan.actions = {{Verb::prefetch, 0, {}}, {Verb::wait, 0, {}}, run(0), free_of(0), run(1),
+                    run(2), run(3, {0}), free_of(1), {Verb::prefetch, 0, {}}, {Verb::wait, 0, {}},
+                    run(4), {Verb::offload, 0, {}}, {Verb::wait, 0, {}}, free_of(0)};
+    plan.slower = {.lanes = {.out = {1, 0.5}, .in = {2, 0.25}},
+                   .copies = {{0, 4096}},
+                   .bytes = 4096 + 64,
+                   .residents = {0}};
+    plan.cost = 4 + 2 * (2 + 16) + (1 + 32);
+    plan.peak_bytes = 64 + 128 + 32;
+    plan.layout = layout::assign_addresses(graph, plan);
+    EXPECT_TRUE(testing::is_valid_plan(graph, plan));
+  }
+
+  void erase(std::size_t action) {
+    const auto at = static_cast<std::ptrdiff_t>(action);
+    plan.actions.erase(plan.actions.begin() + at);
+    plan.layout->placements.erase(plan.layout->placements.begin() + at);
+  }
+};
+
+TEST_F(VerifyResident, IsReadBeforeItIsThere) {
+  plan.actions[0] = {Verb::prefetch, 1, {}};
+  expect(Rule::bad_prefetch, 0, "tensor 1 (\"a\") is live or was never offloaded");
+  plan.actions[0] = run(0);
+  expect(Rule::input_not_live, 0, "needs tensor 0 (\"x\"), which is not live");
+}
+
+TEST_F(VerifyResident, IsReadBeforeItArrived) {
+  std::swap(plan.actions[1], plan.actions[2]);
+  expect(Rule::copy_under_way, 1, "whose copy has not arrived");
+}
+
+TEST_F(VerifyResident, IsFreedWithBytesThatAreInNoCopy) {
+  erase(11);
+  erase(11);
+  expect(Rule::old_copy, 11, "tensor 0 (\"x\") is freed, and what was written to it is in no copy");
+}
+
+TEST_F(VerifyResident, IsCopiedBeforeItIsWritten) {
+  std::swap(plan.actions[10], plan.actions[11]);
+  expect(Rule::copy_under_way, 11, "op 4 (\"update\") writes tensor 0");
+  std::swap(plan.actions[11], plan.actions[12]);
+  expect(Rule::old_copy, 13, "in no copy");
+}
+
+TEST_F(VerifyResident, IsFreedWhileItIsCopied) {
+  erase(12);
+  expect(Rule::copy_under_way, 12, "is freed while a copy of it is under way");
+}
+
+TEST_F(VerifyResident, IsInMemoryAtTheEnd) {
+  erase(13);
+  expect(Rule::not_away, kNone, "is in memory at the end");
+}
+
+TEST_F(VerifyResident, IsNoResidentOrListedTwice) {
+  plan.slower->residents = {0, 0};
+  expect(Rule::bad_resident, kNone, "tensor 0 should lie in slower memory");
+  plan.slower->residents = {1};
+  expect(Rule::bad_resident, kNone, "tensor 1 should lie in slower memory");
+  plan.slower->residents = {};
+  expect(Rule::bad_prefetch, 0, "tensor 0 (\"x\") is live");
+}
+
+TEST_F(VerifyResident, HasNoPlaceInSlowerMemory) {
+  plan.slower->copies.clear();
+  expect(Rule::no_address, kNone, "tensor 0 (\"x\") is offloaded and has no address");
+}
+
+TEST_F(VerifyResident, KeepsItsPlaceInSlowerMemoryForTheWholeStep) {
+  const std::vector<Action> moves{{Verb::offload, 4, {}}, {Verb::wait, 4, {}}};
+  plan.actions.insert(plan.actions.end(), moves.begin(), moves.end());
+  plan.layout->placements.resize(plan.actions.size());
+  plan.slower->copies.push_back({4, 4096});
+  expect(Rule::overlap, 14, "the copy of tensor 4");
+}
+
+TEST_F(VerifyResident, IsNeverWrittenOver) {
+  graph = [] {
+    GraphData data = sample();
+    data.tensors[0].bytes = 128;
+    data.ops[2].inputs = {2, 0};
+    data.ops[2].inplace = {{0, 1}};
+    return Graph(std::move(data));
+  }();
+  plan.actions = {{Verb::prefetch, 0, {}}, {Verb::wait, 0, {}}, run(0), run(1), run(2, {0})};
+  plan.layout.reset();
+  expect(Rule::bad_in_place, 4, "which is resident");
+}
+
 TEST_F(VerifyTest, MissingEffect) {
   plan.actions.pop_back();
   plan.layout->placements.pop_back();
@@ -397,7 +490,9 @@ class Corrupter {
 
   /// Of a plan with lanes and copies: what has to do with these.
   void corrupt_moves(Plan& plan) {
-    switch (below(8)) {
+    switch (below(plan.slower->residents.empty() ? 8 : 10)) {
+      case 8: erase_whole_copy(plan); break;
+      case 9: erase_a_free(plan); break;
       case 0: erase(plan, some_copying(plan)); break;
       case 1: insert_copying(plan); break;
       case 2: swap_with_next(plan, some_copying(plan)); break;
@@ -440,6 +535,28 @@ class Corrupter {
     if (below(2)) insert(plan, at + 1, {Verb::wait, storage, {}});
   }
 
+  /// A copy out or in, and the wait for it.
+  void erase_whole_copy(Plan& plan) {
+    const int at = some_copying(plan);
+    const std::int32_t storage = plan.actions[at].index;
+    erase_at(plan, at);
+    for (int i = at; i < static_cast<int>(plan.actions.size()); ++i) {
+      if (plan.actions[i] == Action{Verb::wait, storage, {}}) return erase_at(plan, i);
+    }
+  }
+
+  /// The last one: in most plans of a resident.
+  static void erase_a_free(Plan& plan) {
+    for (int i = static_cast<int>(plan.actions.size()); i-- > 0;) {
+      if (plan.actions[i].verb == Verb::free) return erase_at(plan, i);
+    }
+  }
+
+  static void erase_at(Plan& plan, int at) {
+    plan.actions.erase(plan.actions.begin() + at);
+    plan.layout->placements.erase(plan.layout->placements.begin() + at);
+  }
+
   static void insert(Plan& plan, int at, const Action& action) {
     plan.actions.insert(plan.actions.begin() + at, action);
     plan.layout->placements.emplace(plan.layout->placements.begin() + at);
@@ -463,7 +580,10 @@ class Corrupter {
 
   void change(SlowerMemory& slower) {
     Copy& copy = slower.copies[below(slower.copies.size())];
-    switch (below(5)) {
+    std::vector<TensorId>& residents = slower.residents;
+    switch (below(residents.empty() ? 5 : 7)) {
+      case 5: residents.push_back(below(graph_.num_tensors())); break;
+      case 6: residents.erase(residents.begin() + below(residents.size())); break;
       case 0: slower.bytes += below(3) - 1; break;
       case 1: copy.storage = below(graph_.num_tensors()); break;
       case 2: copy.offset = slower.copies[below(slower.copies.size())].offset; break;
@@ -555,13 +675,14 @@ TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
   EXPECT_GE(expect_same_verdicts(cases).size(), 12u) << "the corruptions reach too few rules";
 }
 
-TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlansThatMoveValues) {
+/// The verdicts on corrupted plans that move something.
+Seen verdicts_on_corrupted_moves(testing::Movers movers) {
   std::deque<testing::RandomMoves> moves;
   std::deque<Plan> plans;
   std::vector<testing::PlanCase> cases;
   for (std::uint64_t seed = 0; cases.size() < 1500; ++seed) {
-    const testing::RandomMoves& one = moves.emplace_back(seed, testing::RandomGraphOptions{
-                                                                   .ops = 12});
+    const testing::RandomMoves& one =
+        moves.emplace_back(seed, testing::RandomGraphOptions{.ops = 12}, movers);
     Plan plan = one.scheduled(testing::some_lanes(seed), one.instant().peak_bytes, 1.2);
     if (!plan.slower) continue;
     plan.layout = layout::assign_addresses(one.graph, plan);
@@ -574,7 +695,19 @@ TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlansThatMoveValues) {
     }
     cases.push_back({&one.graph, &plans.emplace_back(std::move(plan))});
   }
-  const Seen seen = expect_same_verdicts(cases);
+  return expect_same_verdicts(cases);
+}
+
+TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlansThatMoveResidents) {
+  const Seen seen = verdicts_on_corrupted_moves(testing::Movers::residents_too);
+  for (Rule rule : {Rule::bad_resident, Rule::old_copy, Rule::not_away, Rule::copy_under_way}) {
+    EXPECT_TRUE(seen.contains(name(rule))) << name(rule);
+  }
+  EXPECT_TRUE(seen.contains("valid"));
+}
+
+TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlansThatMoveValues) {
+  const Seen seen = verdicts_on_corrupted_moves(testing::Movers::values);
   for (Rule rule : {Rule::copy_under_way, Rule::bad_wait, Rule::bad_prefetch, Rule::no_address,
                     Rule::overlap, Rule::wrong_claim, Rule::negative_address}) {
     EXPECT_TRUE(seen.contains(name(rule))) << name(rule);

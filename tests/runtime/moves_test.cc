@@ -22,12 +22,14 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 /// A plan that moves values, or nothing where none is within the budget.
-std::optional<Plan> moving_plan(const Graph& graph, double share, const Lanes& lanes) {
-  const Bytes residents = graph.resident_bytes();
-  const auto beside = static_cast<double>(keep_all_reference(graph).peak_bytes - residents);
-  Control control = Control::by_work(0.3);
-  const offload::Slower slower{.lanes = lanes, .bytes = {}};
-  const Bytes budget = residents + static_cast<Bytes>(share * beside);
+std::optional<Plan> moving_plan(const Graph& graph, double share, const Lanes& lanes,
+                                bool with_residents = false) {
+  const offload::Slower slower{.lanes = lanes, .residents = with_residents};
+  const Bytes least = with_residents ? offload::floor_of_moves(graph, slower)
+                                     : graph.resident_bytes();
+  const auto beside = static_cast<double>(keep_all_reference(graph).peak_bytes - least);
+  Control control = Control::by_work(with_residents ? 0.03 : 0.3);
+  const Bytes budget = least + static_cast<Bytes>(share * beside);
   auto planned = offload::plan_with(graph, budget, slower, offload::Ways::both, control);
   if (!planned.plan || !planned.plan->slower) return std::nullopt;
   return planned.plan;
@@ -52,6 +54,26 @@ TEST_F(Moves, RandomStepsGiveTheBitsOfInterpretation) {
     for (slower::Store* store : std::initializer_list<slower::Store*>{&late, &file}) {
       expect_equal(run_steps(graph, *plan, 3, {.slower = store}), expected);
       EXPECT_GT(store->counters().bytes_out, 0);
+    }
+  }
+  EXPECT_GT(moved, 1);
+}
+
+TEST_F(Moves, RandomStepsWithResidentsAwayGiveTheBitsOfInterpretation) {
+  const testing::TempFolder folder;
+  int moved = 0;
+  for (int seed = 0; seed < lowtide::testing::sweep(60, 6); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = profiled(random_step(seed).graph, cpu);
+    const Lanes lanes{.out = {0.1 * (seed % 5), 1e-4}, .in = {1, 1e-3}, .shared = seed % 2 == 0};
+    const auto plan = moving_plan(graph, 0.1 * (1 + seed % 4), lanes, /*with_residents=*/true);
+    if (!plan) continue;
+    moved += static_cast<int>(plan->slower->residents.size());
+    const State expected = interpret_steps(graph, 3, cpu);
+    slower::HostStore late(plan->slower->bytes, {.out = {1e-4, 1e8}, .in = {1e-4, 1e8}});
+    slower::FileStore file(folder.path(), plan->slower->bytes);
+    for (slower::Store* store : std::initializer_list<slower::Store*>{&late, &file}) {
+      expect_equal(run_steps(graph, *plan, 3, {.slower = store}), expected);
     }
   }
   EXPECT_GT(moved, 1);

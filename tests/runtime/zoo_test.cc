@@ -2,9 +2,15 @@
 #include <gtest/gtest.h>
 
 #include "models/model.h"
+#include "offload/joint.h"
 #include "plan/replay.h"
+#include "plan/verify.h"
 #include "planner/planner.h"
 #include "runtime/training_sample.h"
+#include "slower/faulty_calls.h"
+#include "slower/file_store.h"
+#include "slower/host_store.h"
+#include "support/temp_folder.h"
 
 // Training steps of the zoo's models, whole: forward, backward and update.
 namespace lowtide::runtime {
@@ -102,6 +108,82 @@ TEST_P(ZooTest, ModelsTrainWithTheBitsOfKeepAllWithinABudgetAndInThePool) {
     expect_same(trained(graph, plan, on_device()), expected);
     expect_same(trained(graph, plan, in_pool()), expected);
   }
+}
+
+/// With parameters and optimizer state in slower memory, within so much of what lies between the
+/// floor and all that keep-all takes.
+std::optional<Plan> plan_with_residents_away(const Graph& graph, double share) {
+  const offload::Slower slower{.lanes = {.out = {5, 1e-4}, .in = {5, 1e-4}}, .residents = true};
+  const Bytes floor = offload::floor_of_moves(graph, slower);
+  const auto above = static_cast<double>(keep_all_reference(graph).peak_bytes - floor);
+  const Bytes budget = floor + static_cast<Bytes>(share * above);
+  Control control(0.2, {});
+  auto planned = offload::plan_with(graph, budget, slower, offload::Ways::move, control);
+  if (!planned.plan || !planned.plan->slower) return std::nullopt;
+  return planned.plan;
+}
+
+TEST(ZooInSlowerMemory, ModelsTrainWithTheBitsOfKeepAllWithoutRoomForTheirParametersAndState) {
+  const testing::TempFolder folder;
+  int away = 0;
+  for (const Zoo& zoo : kZoo) {
+    const Graph graph = profiled(training_graph(zoo), device::cpu_device());
+    const auto expected = trained(graph, keep_all_plan(graph), {});
+    SCOPED_TRACE(zoo.model);
+    const std::optional<Plan> plan = plan_with_residents_away(graph, 0.4);
+    if (!plan) continue;
+    EXPECT_FALSE(verify(graph, *plan));
+    away += static_cast<int>(plan->slower->residents.size());
+    slower::HostStore late(plan->slower->bytes, {.out = {1e-4, 1e8}, .in = {1e-4, 1e8}});
+    slower::FaultyCalls calls;
+    calls.be_choppy();
+    calls.delay(50);
+    slower::FileStore file(folder.path(), plan->slower->bytes, {.calls = &calls});
+    for (slower::Store* store : std::initializer_list<slower::Store*>{&late, &file}) {
+      expect_same(trained(graph, *plan, {.slower = store}), expected);
+    }
+  }
+  EXPECT_GT(away, 20);
+}
+
+TEST(ZooInSlowerMemory, ALostParameterIsAnErrorThatNamesItAndTheRunCanBeginAgain) {
+  const testing::TempFolder folder;
+  const Graph graph = profiled(training_graph(kZoo.back()), device::cpu_device());
+  const Plan plan = plan_with_residents_away(graph, 0.4).value();
+  const TensorId lost = plan.slower->residents.front();
+  slower::FaultyCalls calls;
+  slower::FileStore file(folder.path(), plan.slower->bytes, {.calls = &calls});
+  Executor executor(graph, plan, {.slower = &file});
+  executor.initialize(5);
+  calls.fail_reads(slower::Fault::flipped);
+  EXPECT_THAT([&] { executor.resident(lost); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr(graph.tensor(lost).name)));
+  calls.fail_reads(slower::Fault::error);
+  EXPECT_THROW(executor.step(), Error);
+  const auto loss = [&](Executor& one) {
+    seed_generator(device::cpu_device(), 5);
+    one.initialize(5);
+    give_batch(graph, one, 5);
+    one.step();
+    return copied(one.output(graph.outputs().front()));
+  };
+  const Plan kept = keep_all_plan(graph);
+  Executor reference(graph, kept);
+  EXPECT_TRUE(at::equal(loss(executor), loss(reference)));
+}
+
+TEST(ZooInSlowerMemory, NoMoreIsInMemoryThanThePlanSays) {
+  const Graph graph = profiled(training_graph(kZoo.back()), device::cpu_device());
+  const Plan plan = plan_with_residents_away(graph, 0.4).value();
+  slower::HostStore store(plan.slower->bytes);
+  Executor executor(graph, plan, {.slower = &store});
+  executor.initialize(5);
+  give_batch(graph, executor, 5);
+  const StepReport report = executor.step();
+  EXPECT_LE(report.measured_peak_bytes, executor.block_bytes());
+  EXPECT_LE(executor.block_bytes(),
+            plan.layout->arena_bytes + generator_state_bytes(graph) + graph.alignment());
+  EXPECT_LT(plan.layout->arena_bytes, keep_all_plan(graph).layout->arena_bytes);
 }
 
 }  // namespace

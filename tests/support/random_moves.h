@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "offload/loads.h"
+#include "offload/residents.h"
 #include "offload/schedule.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
@@ -13,11 +14,19 @@
 
 namespace lowtide::testing {
 
+/// What may move in a random plan.
+enum class Movers : std::uint8_t { values, residents_too };
+
 /// Prices of loads for about half of the storages that may move.
-inline std::vector<std::optional<double>> some_prices(const Graph& graph, std::uint64_t seed) {
+inline std::vector<std::optional<double>> some_prices(const Graph& graph, std::uint64_t seed,
+                                                      Movers movers = Movers::values) {
   std::mt19937_64 random(seed);
   std::vector<std::optional<double>> prices(graph.tensors().size());
-  const std::vector<bool> movable = offload::movable(graph);
+  std::vector<bool> movable = offload::movable(graph);
+  const std::vector<bool> residents = offload::movable_residents(graph);
+  for (TensorId id = 0; movers == Movers::residents_too && id < graph.num_tensors(); ++id) {
+    if (residents[id]) movable[id] = true;
+  }
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
     const bool chosen = random() % 2 == 0;
     if (movable[id] && chosen) prices[id] = static_cast<double>(random() % 16) / 4;
@@ -40,9 +49,10 @@ inline Lanes some_lanes(std::uint64_t seed) {
 
 /// A graph, the same with loads of some values, and a random plan for that.
 struct RandomMoves {
-  explicit RandomMoves(std::uint64_t seed, const RandomGraphOptions& options = {})
+  explicit RandomMoves(std::uint64_t seed, const RandomGraphOptions& options = {},
+                       Movers movers = Movers::values)
       : graph(random_graph(seed, options)),
-        loads(offload::with_loads(graph, some_prices(graph, seed))),
+        loads(offload::with_loads(graph, some_prices(graph, seed, movers))),
         plan(with_in_place(loads.graph, lower(loads.graph, random_executions(loads.graph, seed)))) {
   }
 

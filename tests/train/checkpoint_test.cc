@@ -20,10 +20,10 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
 std::vector<NamedTensor> tensors(double value) {
-  return {{"w", DType::f32, at::full({3, 5}, value, at::kFloat)},
-          {"n", DType::i64, at::full({}, value, at::kLong)},
-          {"empty", DType::f32, at::empty({0, 4})},
-          {"mask", DType::boolean, at::ones({7}, at::kBool)}};
+  return {in_memory("w", DType::f32, at::full({3, 5}, value, at::kFloat)),
+          in_memory("n", DType::i64, at::full({}, value, at::kLong)),
+          in_memory("empty", DType::f32, at::empty({0, 4})),
+          in_memory("mask", DType::boolean, at::ones({7}, at::kBool))};
 }
 
 RunState state_at(std::int64_t step) {
@@ -59,7 +59,7 @@ TEST_F(CheckpointTest, BringsBackTensorsOptionsAndGenerator) {
   load_checkpoint(file_, loaded);
   const auto saved = tensors(2);
   for (std::size_t i = 0; i < saved.size(); ++i)
-    EXPECT_TRUE(loaded[i].tensor.equal(saved[i].tensor));
+    EXPECT_TRUE(loaded[i].get().equal(saved[i].get()));
   EXPECT_TRUE(at::randn({9}).equal(next));
   const RunState state = read_run_state(file_);
   EXPECT_EQ(state.step, 6);
@@ -102,14 +102,14 @@ TEST_F(CheckpointTest, OfAnotherModelIsRefusedByName) {
     return [this, into] { load_checkpoint(file_, into); };
   };
   auto missing = tensors(0);
-  missing.push_back({"v", DType::f32, at::zeros({1})});
+  missing.push_back(in_memory("v", DType::f32, at::zeros({1})));
   EXPECT_THAT(load(missing), ThrowsMessage<InputError>(
                                  AllOf(HasSubstr("another model"), HasSubstr("no tensor v"))));
   auto surplus = tensors(0);
   surplus.erase(surplus.begin());
   EXPECT_THAT(load(surplus), ThrowsMessage<InputError>(HasSubstr("this model has no tensor w")));
   auto reshaped = tensors(0);
-  reshaped[0].tensor = at::zeros({5, 3});
+  reshaped[0] = in_memory("w", DType::f32, at::zeros({5, 3}));
   EXPECT_THAT(load(reshaped),
               ThrowsMessage<InputError>(AllOf(HasSubstr("f32[3, 5]"), HasSubstr("f32[5, 3]"))));
 }
@@ -162,7 +162,7 @@ TEST_F(CheckpointTest, SurvivesBeingKilledAtAnyMoment) {
     auto loaded = tensors(-1);
     ASSERT_NO_THROW(load_checkpoint(file_, loaded));
     const auto step = static_cast<double>(read_run_state(file_).step);
-    ASSERT_TRUE(loaded[0].tensor.equal(at::full({3, 5}, step, at::kFloat)));
+    ASSERT_TRUE(loaded[0].get().equal(at::full({3, 5}, step, at::kFloat)));
   }
   EXPECT_GT(read_run_state(file_).step, 0);
 }

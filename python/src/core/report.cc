@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "bindings.h"
+#include "plan/residents.h"
 #include "report/explain.h"
 #include "report/memory_plot.h"
 #include "report/trace.h"
@@ -15,8 +18,10 @@ std::string memory_picture(const Graph& graph,
                            const std::vector<std::pair<std::string, const Plan*>>& plans,
                            const std::string& title, const std::string& subtitle) {
   report::MemoryPlot plot{title, subtitle, {}, graph.resident_bytes()};
-  for (const auto& [label, plan] : plans)
+  for (const auto& [label, plan] : plans) {
     plot.curves.push_back(report::memory_curve(graph, *plan, label));
+    plot.resident_bytes = std::min(plot.resident_bytes, staying_bytes(graph, *plan));
+  }
   return report::format_memory_plot(plot);
 }
 

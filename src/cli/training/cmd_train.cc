@@ -2,12 +2,12 @@
 
 #include <memory>
 
-#include "base/budget.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
 #include "cli/output.h"
+#include "cli/training/run_options.h"
 #include "cli/training/step_lines.h"
 #include "cli/training/train_report.h"
 #include "train/checkpoint.h"
@@ -46,10 +46,6 @@ void set_overrun(train::TrainOptions& o, const std::string& value) {
       is_second("--overrun", value, "stop", "reserve") ? Overrun::reserve : Overrun::stop;
 }
 
-void set_budget(train::TrainOptions& o, const std::string& value) {
-  o.memory.planning.budget = parse_budget(value);
-}
-
 void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Run";
   add_edit<std::int64_t>(app, edits, "--steps", "Steps of the whole run [10]",
@@ -57,39 +53,12 @@ void add_run_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->check(in_whole_range(0, kLargestWhole))
       ->type_name("N")
       ->group(group);
-  add_edit<std::string>(app, edits, "--data",
-                        "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
-                        [](train::TrainOptions& o, const std::string& t) {
-                          o.recipe.data = train::parse_data_source(t);
-                        })
-      ->type_name("DATA")
-      ->group(group);
-  add_edit<std::string>(app, edits, "--text", "The same as --data text:FILE",
-                        [](train::TrainOptions& o, const std::string& t) {
-                          o.recipe.data = train::parse_data_source("text:" + t);
-                        })
-      ->type_name("FILE")
-      ->group(group);
-  add_edit<std::uint64_t>(app, edits, "--seed", "Of parameters, dropout and batches [0]",
-                          [](train::TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
-      ->check(whole_number())
-      ->type_name("N")
-      ->group(group);
-  add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
-                [](train::TrainOptions& o, int n) { o.recipe.threads = n; })
-      ->check(in_whole_range(1, 4096))
-      ->type_name("N")
-      ->group(group);
+  add_data_options(app, edits);
 }
 
 void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
   const char* group = "Memory";
-  add_edit<std::string>(
-      app, edits, "--budget",
-      "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [no limit: keep-all]",
-      set_budget)
-      ->type_name("BUDGET")
-      ->group(group);
+  add_budget_option(app, edits);
   add_edit<std::string>(app, edits, "--memory",
                         "static: planned addresses; pool: allocate when needed [static]",
                         set_memory)
@@ -108,28 +77,7 @@ void add_memory_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
                         })
       ->type_name("BYTES")
       ->group(group);
-  add_edit<std::string>(
-      app, edits, "--disk",
-      "Values may move to a file in this folder, instead of being computed again [none]",
-      [](train::TrainOptions& o, const std::string& t) { o.memory.disk = t; })
-      ->type_name("FOLDER")
-      ->group(group);
-  add_edit<std::string>(app, edits, "--disk-budget",
-                        "Bytes of that file at most [nine tenths of what is free]",
-                        [](train::TrainOptions& o, const std::string& t) {
-                          o.memory.disk_bytes = parse_amount(t, "--disk-budget");
-                        })
-      ->type_name("BYTES")
-      ->group(group);
-}
-
-void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
-              const std::string& help, std::filesystem::path train::TrainOptions::* field) {
-  add_edit<std::string>(
-      app, edits, name, help,
-      [field](train::TrainOptions& o, const std::string& path) { o.*field = path; })
-      ->type_name("FILE")
-      ->group("Files");
+  add_disk_options(app, edits);
 }
 
 void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
@@ -163,19 +111,6 @@ void require_used_reserve(const TrainArguments& arguments, const train::TrainOpt
   throw InputError("--reserve needs --overrun reserve.");
 }
 
-void require_used_disk(const train::MemoryOptions& memory) {
-  if (memory.disk.empty()) {
-    if (memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");
-    return;
-  }
-  if (memory.memory == Memory::pool) {
-    throw InputError("--disk needs --memory static: the pool moves no values.");
-  }
-  if (!memory.planning.budget.is_limited()) {
-    throw InputError("--disk needs --budget: without one everything stays in memory.");
-  }
-}
-
 train::TrainOptions options_from(const TrainArguments& arguments) {
   train::TrainOptions options =
       arguments.resume.empty() ? train::TrainOptions{} : train::resumed_options(arguments.resume);
@@ -185,6 +120,9 @@ train::TrainOptions options_from(const TrainArguments& arguments) {
   if (options.recipe.model.empty()) {
     throw InputError(
         "which model? Give --model (`lowtide models` lists them), or --resume a checkpoint.");
+  }
+  if (!options.memory.disk.empty() && options.memory.memory == Memory::pool) {
+    throw InputError("--disk needs --memory static: the pool moves no values.");
   }
   if (options.save_every > 0 && options.save.empty()) {
     throw InputError("--save-every needs --save FILE.");

@@ -1,0 +1,87 @@
+#include "cli/training/run_options.h"
+
+#include "base/budget.h"
+#include "base/error.h"
+
+namespace lowtide::cli {
+namespace {
+
+void set_budget(train::TrainOptions& o, const std::string& value) {
+  o.memory.planning.budget = parse_budget(value);
+}
+
+}  // namespace
+
+void add_data_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
+  const char* group = "Run";
+  add_edit<std::string>(app, edits, "--data",
+                        "synthetic, text:FILE, mnist:FOLDER or cifar10:FOLDER [synthetic]",
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.recipe.data = train::parse_data_source(t);
+                        })
+      ->type_name("DATA")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--text", "The same as --data text:FILE",
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.recipe.data = train::parse_data_source("text:" + t);
+                        })
+      ->type_name("FILE")
+      ->group(group);
+  add_edit<std::uint64_t>(app, edits, "--seed", "Of parameters, dropout and batches [0]",
+                          [](train::TrainOptions& o, std::uint64_t n) { o.recipe.seed = n; })
+      ->check(whole_number())
+      ->type_name("N")
+      ->group(group);
+  add_edit<int>(app, edits, "--threads", "Threads of the kernels [all cores]",
+                [](train::TrainOptions& o, int n) { o.recipe.threads = n; })
+      ->check(in_whole_range(1, 4096))
+      ->type_name("N")
+      ->group(group);
+}
+
+void add_budget_option(CLI::App& app, Edits<train::TrainOptions>& edits) {
+  add_edit<std::string>(
+      app, edits, "--budget",
+      "Bytes (512MB, 1.5GiB) or a share of the keep-all peak (60%) [no limit: keep-all]",
+      set_budget)
+      ->type_name("BUDGET")
+      ->group("Memory");
+}
+
+void add_disk_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
+  const char* group = "Memory";
+  add_edit<std::string>(
+      app, edits, "--disk",
+      "Values, parameters and optimizer state may move to a file in this folder [none]",
+      [](train::TrainOptions& o, const std::string& t) { o.memory.disk = t; })
+      ->type_name("FOLDER")
+      ->group(group);
+  add_edit<std::string>(app, edits, "--disk-budget",
+                        "Bytes of that file at most [nine tenths of what is free]",
+                        [](train::TrainOptions& o, const std::string& t) {
+                          o.memory.disk_bytes = parse_amount(t, "--disk-budget");
+                        })
+      ->type_name("BYTES")
+      ->group(group);
+}
+
+void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
+              const std::string& help, std::filesystem::path train::TrainOptions::* field) {
+  add_edit<std::string>(
+      app, edits, name, help,
+      [field](train::TrainOptions& o, const std::string& path) { o.*field = path; })
+      ->type_name("FILE")
+      ->group("Files");
+}
+
+void require_used_disk(const train::MemoryOptions& memory) {
+  if (memory.disk.empty()) {
+    if (memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");
+    return;
+  }
+  if (!memory.planning.budget.is_limited()) {
+    throw InputError("--disk needs --budget: without one everything stays in memory.");
+  }
+}
+
+}  // namespace lowtide::cli
