@@ -17,6 +17,7 @@
 #include "offload/blame.h"
 #include "offload/bound.h"
 #include "offload/loads.h"
+#include "offload/published.h"
 #include "offload/residents.h"
 #include "offload/schedule.h"
 #include "plan/replay.h"
@@ -28,6 +29,8 @@ namespace {
 using planner::Planned;
 using strategy::Outcome;
 
+constexpr std::string_view kSaveOnCpu = "save-on-cpu", kCapuchin = "capuchin";
+
 /// How the values that move, and the memory beside copies, are chosen at first.
 struct Choice {
   double worth;  ///< a value moves if its op takes so many times the time of its copies, or more
@@ -38,10 +41,10 @@ constexpr std::array kChoices = std::to_array<Choice>(
 
 /// Of the time of its copies: the price of a load, before anything is known of its waits.
 constexpr double kFirstPrice = 0.05;
-/// Of the time that was waited for a value: what its price grows by.
 /// Values that rest for long are moved first: their copies have the most time. The factor of the
 /// price of one that does not rest; of one that rests all the time it is 1 less.
 constexpr double kShortRest = 1.5;
+/// Of the waits that a value's copies have a part in: what its price grows by.
 constexpr double kPriceOfWaits = 0.7;
 constexpr int kRoundsWithoutGain = 3;
 /// Of what is left: for one search.
@@ -181,7 +184,8 @@ class Search {
     Bytes peak = budget_;
     for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
       Plan plan = planner::with_addresses(
-          graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries), budget_);
+          graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries), budget_,
+          packing::kPackingWork, control_);
       const Bytes excess = plan.layout->arena_bytes - budget_;
       if (excess <= 0) return plan;  // and so is its peak, which is no higher
       peak = std::max(plan.peak_bytes, peak) - excess;
@@ -340,6 +344,32 @@ Planned all_kept(const Graph& graph, Bytes budget) {
   return planner::plan_of(graph, order, "keep-all", budget);
 }
 
+/// A plan by a rule of others, which finds no other where that one does not fit.
+Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved) {
+  const bool saves_all = ways == Ways::save_on_cpu;
+  Plan plan = planner::with_addresses(
+      graph, saves_all ? save_on_cpu(graph, slower.lanes) : capuchin(graph, budget, slower.lanes),
+      budget);
+  plan.strategy = saves_all ? kSaveOnCpu : kCapuchin;
+  const Bytes needed = plan.layout->arena_bytes;
+  plan.budget_bytes = std::max(budget, needed);
+  planner::require_valid(graph, plan);
+  Planned planned = planner::nothing_planned(graph, budget);
+  const bool has_room = !plan.slower || !slower.bytes || plan.slower->bytes <= *slower.bytes;
+  if (needed <= budget && has_room) {
+    planned.outcome = Outcome::feasible;
+    planned.plan = std::move(plan);
+    return planned;
+  }
+  planned.message = fmt::format("infeasible: {} needs {} of memory and {} of slower memory.",
+                                plan.strategy, planner::in_full(needed + reserved),
+                                planner::in_full(plan.slower ? plan.slower->bytes : 0));
+  if (!has_room) return planned;
+  planned.smallest_budget = needed;
+  planned.smallest_plan = std::move(plan);
+  return planned;
+}
+
 /// Of a whole limit, in addition to those of the searches.
 constexpr double kShareOfBound = 0.3;
 
@@ -354,6 +384,9 @@ void search_with_residents(Search& search, Ways ways, const Control& control) {
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
+  if (ways == Ways::save_on_cpu || ways == Ways::capuchin) {
+    return by_rule(graph, budget, slower, ways, reserved);
+  }
   Search search(graph, budget, slower, ways, reserved);
   const bool may_move_residents = slower.residents && ways != Ways::rerun;
   const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;
@@ -392,9 +425,12 @@ Ways ways_of(std::string_view strategy) {
   if (strategy.empty()) return Ways::both;
   if (strategy == "search") return Ways::rerun;
   if (strategy == "offload") return Ways::move;
+  if (strategy == kSaveOnCpu) return Ways::save_on_cpu;
+  if (strategy == kCapuchin) return Ways::capuchin;
   throw InputError(fmt::format("the strategy {} does not know of slower memory; name search, which "
-                               "only reruns, offload, which only moves, or none for both",
-                               strategy));
+                               "only reruns, offload, which only moves, {} or {}, the rules of "
+                               "others, or none for reruns and moves together",
+                               strategy, kCapuchin, kSaveOnCpu));
 }
 
 Bytes floor_of_moves(const Graph& graph, const Slower& slower) {

@@ -14,11 +14,13 @@ namespace lowtide::offload {
 enum class Ways : std::uint8_t {
   rerun,  ///< compute it again
   move,   ///< copy it to slower memory and back
-  both
+  both,
+  save_on_cpu,  ///< the rules of others: offload/published.h
+  capuchin
 };
 
-/// Of the names "" (both), "search" (rerun) and "offload" (move). Throws InputError for another
-/// strategy, as it does not know of slower memory.
+/// Of the names "" (both), "search" (rerun), "offload" (move), "save-on-cpu" and "capuchin". Throws
+/// InputError for another strategy, as it does not know of slower memory.
 Ways ways_of(std::string_view strategy);
 
 /// The slower memory that a plan may use.

@@ -64,6 +64,18 @@ def test_a_plan_for_a_bandwidth(lowtide):
     assert slow["overhead"] >= moved.json["overhead"]
 
 
+@pytest.mark.parametrize("rule", ["capuchin", "save-on-cpu"])
+def test_rules_of_others_are_timed_by_the_same_lanes(lowtide, rule):
+    plan = ["plan", GRAPH, "--bandwidth", "2GB/s", "--time-limit", "1", "--json"]
+    theirs = lowtide(*plan, "--budget", "70%", "--strategy", rule, "-o", "p.json").json
+    assert lowtide("verify", GRAPH, "p.json").code == 0
+    ours = lowtide(*plan, "--budget", "70%").json
+    assert ours["cost"] <= theirs["cost"] * (1 + 1e-9)
+    assert ours["lower_bound"] <= theirs["cost"] * (1 + 1e-9)
+    small = lowtide(*plan, "--budget", "10%", "--strategy", rule)
+    small.fails(3, rule, "needs")
+
+
 def test_a_bound_for_plans_that_move_has_a_certificate(lowtide):
     plan = ["plan", GRAPH, "--budget", "50%", "--time-limit", "1", "--json", "-o", "p.json"]
     moved = lowtide(*plan, "--bandwidth", "2GB/s", "--certificate", "c.json").json
