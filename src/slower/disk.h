@@ -13,6 +13,8 @@ class Disk final : public Place {
  public:
   /// Of all its stores: small, as they are a part of the budget.
   static constexpr Bytes kBufferBytes = Bytes{8} << 20;
+  /// With a page, by which the values of a plan may begin later in memory.
+  static constexpr Bytes kReservedBytes = kBufferBytes + kPage;
 
   /// Throws InputError when there is no such folder, or it may not be written.
   explicit Disk(std::filesystem::path folder);
@@ -21,8 +23,7 @@ class Disk final : public Place {
   /// The file system of the folder, by the table of mounts.
   std::string medium() const override;
   Bytes free_bytes() const override;
-  /// With a page, by which the values of a plan may begin later in memory.
-  Bytes buffer_bytes() const override { return kBufferBytes + kPage; }
+  Bytes buffer_bytes() const override { return kReservedBytes; }
   LaneSpeed measured() const override;
   std::unique_ptr<Store> open(Bytes bytes) const override;
 

@@ -20,7 +20,7 @@ namespace {
 Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
   return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
-         (options.disk.empty() ? 0 : slower::Disk::kBufferBytes);
+         (options.disk.empty() ? 0 : slower::Disk::kReservedBytes);
 }
 
 /// All that may move does, at no matter what speed.

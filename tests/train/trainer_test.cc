@@ -11,7 +11,9 @@
 #include "graph/io.h"
 #include "plan/io.h"
 #include "plan/verify.h"
+#include "slower/disk.h"
 #include "train/checkpoint.h"
+#include "train/prepare.h"
 #include "train/safetensors.h"
 #include "train/temp_folder.h"
 
@@ -66,6 +68,17 @@ class TrainerTest : public ::testing::Test {
     return options;
   }
 };
+
+TEST_F(TrainerTest, TheBudgetHoldsAllThatADiskTakesForCopies) {
+  TrainOptions options = mlp(1);
+  options.memory.planning.budget = parse_budget("1GiB");
+  options.profile = folder_.path() / "profile.json";
+  const Step step = prepare_step(options, Control());
+  const Bytes without = fit(step, options.memory, {}).division.executor_bytes;
+  options.memory.disk = folder_.path();
+  EXPECT_EQ(fit(step, options.memory, {}).division.executor_bytes - without,
+            slower::Disk(folder_.path()).buffer_bytes());
+}
 
 TEST_F(TrainerTest, AResumedRunEqualsAnUninterruptedOne) {
   for (TrainOptions options : {mlp(6), gpt(6)}) {
