@@ -229,6 +229,8 @@ def test_threads_take_turns():
 
 
 @pytest.mark.cpu_only("PyTorch refuses backward passes in a fork once autograd has threads")
+@pytest.mark.skipif(torch.version.cuda is not None, reason="in builds for CUDA, tracing starts "
+                    "threads of autograd, which PyTorch refuses in a fork")
 def test_a_process_that_is_forked_trains_on():
     wrapped, plain = lowtide.wrap(built(OwnFunction), ROWS()), built(OwnFunction)
     train(wrapped, ROWS), train(plain, ROWS)
