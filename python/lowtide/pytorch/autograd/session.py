@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -21,6 +19,7 @@ from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
 from .admission import Admission
+from .between_passes import BetweenPasses
 from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
@@ -69,9 +68,7 @@ class Session:
         self._state = PlaceOfState(settings, self._account)
         self._moved = Moved()
         self._begins_step = True
-        self._next_budget: Budget | None = None
-        self._passes_under_way = 0
-        self._between_passes = threading.RLock()
+        self._between_passes = BetweenPasses()
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -198,7 +195,7 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
-        with self._pass():
+        with self._between_passes.one_pass():
             return self._forward(region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -218,7 +215,7 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(region.captured.device)
-        with self._pass():
+        with self._between_passes.one_pass():
             return self._backward(region, ticket, saved, tangents)
 
     def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
@@ -353,35 +350,23 @@ class Session:
         """
         if self.settings.offload is not None and budget.is_unlimited:
             raise InputError("offload needs a budget: without one all values stay in memory")
-        with self._between_passes:
-            if self._passes_under_way:
-                self._next_budget = budget
-                return
-            before = self._account.budget
-            self._account.set_budget(budget)
-            try:
-                self._require_plans()
-            except BaseException:
-                self._account.set_budget(before)
-                raise
-            self._next_budget = None
-            self._adapt()
+        self._between_passes.do(lambda: self._change_budget(budget),
+                                lambda: self._adopt_budget(budget))
 
-    @contextlib.contextmanager
-    def _pass(self) -> Iterator[None]:
-        """While one half of a step runs, the budget is that of its beginning."""
-        with self._between_passes:
-            budget = self._next_budget
-            if budget is not None and not self._passes_under_way:
-                self._next_budget = None
-                self._account.set_budget(budget)
-                self._adapt()
-            self._passes_under_way += 1
+    def _change_budget(self, budget: Budget) -> None:
+        before = self._account.budget
+        self._account.set_budget(budget)
         try:
-            yield
-        finally:
-            with self._between_passes:
-                self._passes_under_way -= 1
+            self._require_plans()
+        except BaseException:
+            self._account.set_budget(before)
+            raise
+        self._give_back()
+
+    def _adopt_budget(self, budget: Budget) -> None:
+        """Nobody is there to be told that no plan fits: the pass that comes says so."""
+        self._account.set_budget(budget)
+        self._give_back()
 
     def _require_plans(self) -> None:
         """Raises InfeasibleError where the step has no plan within the budget as it is now. The
@@ -406,8 +391,8 @@ class Session:
             if self.settings.when_infeasible != "warn":
                 raise self._explained(region, error) from None
 
-    def _adapt(self) -> None:
-        """Gives back what the new budget has no room for."""
+    def _give_back(self) -> None:
+        """What the new budget has no room for."""
         self._leaves_room = True
         if self.regions:
             region = self._last or self.regions[0]
