@@ -8,6 +8,7 @@ import argparse
 import pathlib
 
 from lowtide_command import ROOT, Failed, lowtide
+
 from report import Table
 
 LANES = {"disk": ("--bandwidth", "2GB/s,1.6GB/s", "--latency", 100),
