@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
-from ... import InfeasibleError, InputError, Plan, _core, format_bytes
+from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.device_memory import require_device_memory
@@ -66,12 +66,14 @@ class Session:
         self._leaves_room = True
         self._last: Region | None = None
         self._slower: dict[str, Slower] = {}
-        self._state = PlaceOfState(settings, self._account)
         self._moved = Moved()
         self._begins_step = True
         self._next_budget: Budget | None = None
         self._passes_under_way = 0
         self._between_passes = threading.RLock()
+        self._state = PlaceOfState(settings, self._account, self._between_passes)
+        self._training_thread = threading.get_ident()
+        self._adapts_at_next_pass = False
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -79,6 +81,10 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
+        with self._between_passes:
+            return self._add(captured, trained)
+
+    def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,
@@ -94,6 +100,7 @@ class Session:
             require_device_memory(needed_bytes, captured.device, self._account.budget)
             region.reserve(plan)
             self._state.settle(captured.device, slower)
+            self._state.bring_back()
         except BaseException:
             self.regions.remove(region)
             self._state.give_up(self.regions, slower)
@@ -198,6 +205,7 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
+        self._training_thread = threading.get_ident()
         with self._pass():
             return self._forward(region, primals)
 
@@ -346,36 +354,50 @@ class Session:
     # ---- Another budget
 
     def set_budget(self, budget: Budget) -> None:
-        """Of all passes from now on; while one runs in another thread, of those after it. Pending
-        passes that exceed it give their blocks back, and their backward passes replay them.
+        """Of all passes from now on; while one runs, or the optimizer steps, of those after it.
+        Pending passes that exceed it give their blocks back, and their backward passes replay them.
 
         Raises InfeasibleError, as at the start, where no plan fits; the budget then stays.
         """
         if self.settings.offload is not None and budget.is_unlimited:
             raise InputError("offload needs a budget: without one all values stay in memory")
         with self._between_passes:
-            if self._passes_under_way:
+            if self._passes_under_way or self._state.is_in_use:
                 self._next_budget = budget
-                return
-            before = self._account.budget
-            self._account.set_budget(budget)
-            try:
-                self._require_plans()
-            except BaseException:
-                self._account.set_budget(before)
-                raise
+            else:
+                self._take_budget(budget)
+
+    def _take_budget(self, budget: Budget) -> None:
+        before = self._account.budget
+        self._account.set_budget(budget)
+        try:
+            self._require_plans()
+        except BaseException:
+            self._account.set_budget(before)
+            raise
+        self._next_budget = None
+        self._adapt()
+        self._state.bring_back()
+
+    def _take_next_budget(self, budget: Budget) -> None:
+        """Whoever set it while a pass ran waits for no error any more."""
+        try:
+            self._take_budget(budget)
+        except Error as error:
             self._next_budget = None
-            self._adapt()
+            warn(f"the budget of {budget} was set while a pass or the optimizer ran, and cannot be "
+                 f"kept: {error} The budget is {self._account.budget}.")
 
     @contextlib.contextmanager
     def _pass(self) -> Iterator[None]:
         """While one half of a step runs, the budget is that of its beginning."""
         with self._between_passes:
-            budget = self._next_budget
-            if budget is not None and not self._passes_under_way:
-                self._next_budget = None
-                self._account.set_budget(budget)
-                self._adapt()
+            if not self._passes_under_way:
+                self._state.end_use()
+                if self._next_budget is not None:
+                    self._take_next_budget(self._next_budget)
+                elif self._adapts_at_next_pass:
+                    self._adapt()
             self._passes_under_way += 1
         try:
             yield
@@ -407,15 +429,19 @@ class Session:
                 raise self._explained(region, error) from None
 
     def _adapt(self) -> None:
-        """Gives back what the new budget has no room for."""
+        """Gives back what the new budget has no room for. Gradients are left to the next pass by
+        other threads than the one that trains: it may clip or drop them now, and PyTorch lets only
+        one thread at a time have ``.grad``."""
         self._leaves_room = True
+        self._adapts_at_next_pass = threading.get_ident() != self._training_thread
         if self.regions:
             region = self._last or self.regions[0]
-            self._kept_bytes = self._gradients.bytes()
-            if self._kept_bytes and not self._admission.is_within(region):
-                self._move_gradients_out(region)
+            if not self._adapts_at_next_pass:
+                self._kept_bytes = self._gradients.bytes()
+                if self._kept_bytes and not self._admission.is_within(region):
+                    self._move_gradients_out(region)
             self._admission.shrink(region)
-            if not self._admission.is_within(region):
+            if not self._adapts_at_next_pass and not self._admission.is_within(region):
                 warn(f"the budget of {self._account.budget} is exceeded until this step is over. "
                      f"{self._admission.describe_taken(region)}")
         self._meter.restart()
