@@ -621,6 +621,35 @@ def test_the_limit_holds_however_often_the_state_comes_back(tmp_path):
     assert equal(*(optimizer.state_dict() for optimizer in optimizers))
 
 
+def test_pieces_get_smaller_with_the_budget(tmp_path):
+    model, plain = built(lambda: Words(64_000)), built(lambda: Words(64_000))
+    optimizers = [in_groups(m, OPTIMIZERS["adam"]) for m in (model, plain)]
+    steps(plain, optimizers[1], 5)
+    state = 2 * bytes_of(p for p in model.parameters() if p.requires_grad)
+    model = wrapped(model, optimizers[0], tmp_path, "400MiB", offload_budget=int(1.1 * state))
+    steps(model, optimizers[0], 2)
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        model.budget = "1MiB"
+    before = model.memory.measured_peak
+    model.budget = least = int(1.02 * error.value.smallest_budget)
+    optimizers[0].zero_grad()
+    steps(model, optimizers[0], 3, first=2)
+    optimizers[0].zero_grad()
+    model(tokens(5))
+    assert model.memory.measured_peak <= least < before
+    assert same(list(model.parameters()), list(plain.parameters()))
+    assert equal(*(optimizer.state_dict() for optimizer in optimizers))
+
+
+def test_state_that_is_looked_at_in_inference_mode_is_updated_later(tmp_path):
+    pair = Pair(tmp_path)
+    pair.run()
+    with torch.inference_mode():
+        assert all(pair.optimizer.state[p] for p in list(pair.optimizer.state))
+    pair.run(2, first=4)
+    pair.require_same()
+
+
 @on_cpu
 def test_a_full_disk_is_an_error_before_the_first_step(tmp_path):
     model = built(Words)

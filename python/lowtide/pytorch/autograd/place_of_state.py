@@ -46,7 +46,6 @@ class PlaceOfState:
         may_move = self._wanted is not False and not why_not
         self._given: Any = settings.optimizer
         self._optimizer = MovingOptimizer(self._given, lock) if may_move else None
-        self._largest_bytes = 0
         #: What is chosen, and what is so.
         self._moving: Needs | None = None
         self._settled: Needs | None = None
@@ -63,7 +62,7 @@ class PlaceOfState:
             return
         if self._account.moves_state:
             if self.moves:
-                self._come_back(region, regions, slower, planned)
+                self._choose_again(region, regions, slower, planned)
             return
         wanted = self._needs(region)
         if not slower.has_room(wanted.moved_bytes):
@@ -78,26 +77,34 @@ class PlaceOfState:
         if kept is not None and (moved is None or moved.cost + cost >= kept.cost):
             self._set(None, regions, slower)
 
-    def _come_back(self, region: Region, regions: Iterable[Region], slower: Slower,
-                   planned: Callable[[], Plan]) -> None:
-        """Where there is room for it now, by a larger budget."""
+    def _choose_again(self, region: Region, regions: Iterable[Region], slower: Slower,
+                      planned: Callable[[], Plan]) -> None:
+        """Whether there is room for it now, by a larger budget, or for smaller pieces alone, by a
+        smaller one."""
         moving = self._moving
-        if self._wanted or moving is None:
+        if moving is None:
             return
-        self._set(None, regions, slower)
-        kept = _if_any(planned)
-        extra = None if kept is None else kept.cost - region.priced.keep_all_cost
-        if extra is None or extra > _cost(moving, region, slower):
+        if not self._wanted:
+            self._set(None, regions, slower)
+            kept = _if_any(planned)
+            extra = None if kept is None else kept.cost - region.priced.keep_all_cost
+            if extra is not None and extra <= _cost(moving, region, slower):
+                return
             self._set(moving, regions, slower)
+        if _if_any(planned) is None:
+            smaller = self._needs(region)
+            if smaller.step_bytes < moving.step_bytes:
+                self._set(smaller, regions, slower)
 
     def settle(self, device: str, slower: Slower | None) -> None:
         """Sends the state away, if that was decided. Raises Error where there is no room."""
-        if self._account.moves_state and not self.moves:
+        wanted = self._moving
+        if wanted is not None and wanted is not self._settled:
             with _disable_current_modes(), torch.inference_mode(False):
-                self._optimizer.move(self._given, Piecewise(self._given, slower, _full(device),
-                                                            self._largest_bytes))
-        if self.moves and self._account.moves_state:
-            self._settled = self._moving
+                self._optimizer.move(self._given, Piecewise(
+                    self._given, slower, _full(device), wanted.largest_bytes,
+                    self._optimizer.piecewise))
+            self._settled = wanted
 
     def bring_back(self) -> None:
         """Has the state come back, if that was decided. Raises Error where a copy fails."""
@@ -147,9 +154,8 @@ class PlaceOfState:
         account = self._account
         others = account.fixed_bytes - account.state_bytes + account.buffer_bytes
         room = account.budget_bytes - others - region.priced.resident_bytes - gradients
-        self._largest_bytes = piece_bytes(room)
         with _disable_current_modes():
-            return needs(self._given, _full(device), self._largest_bytes)
+            return needs(self._given, _full(device), piece_bytes(room))
 
     def _refuse_small_limit(self, wanted: Needs) -> None:
         if self._wanted:

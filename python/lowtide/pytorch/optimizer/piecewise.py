@@ -29,11 +29,11 @@ class Piecewise:
     as they are. Parameters larger than a piece are cut. What cannot move stays in memory.
 
     It takes all room for the state, and raises Error where there is none. The optimizer does not
-    change until ``adopt``.
+    change until ``adopt``. ``instead_of``: another one, whose room is given back then.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, slower: Slower, device: torch.device,
-                 largest_bytes: int):
+                 largest_bytes: int, instead_of: Piecewise | None = None):
         self._slower, self._device, self._largest_bytes = slower, device, largest_bytes
         self._pieces: list[Piece] = []
         self._parts: dict[torch.Tensor, list[tuple[Part, Piece]]] = {}
@@ -42,7 +42,7 @@ class Piecewise:
         self._unfinished: set[torch.Tensor] = set()
         #: What the last step moved.
         self.moved = Moved()
-        self._make_room(optimizer)
+        self._make_room(optimizer, instead_of._stores if instead_of else ())
 
     @property
     def state_bytes(self) -> int:
@@ -187,15 +187,16 @@ class Piecewise:
         self._require_finished({parameter} & self._unfinished)
         parts = self._parts[parameter]
         first = parts[0][0]
-        found = {name: torch.empty_like(first.layout, device=self._device)
-                 for name in first.names}
+        with torch.inference_mode(False):  # a step may update it later
+            found = _copied(first.numbers) | {
+                name: torch.empty_like(first.layout, device=self._device) for name in first.names}
         with uninterrupted(), contextlib.ExitStack() as waits:  # all end, also where one fails
             for part, piece in parts:
                 for name, place in part.places():
                     into = flat(found[name])[part.begin:part.end]
                     waits.callback(piece.store.wait, piece.store.read(piece.offset + place, into,
                                                                       piece.name))
-        return _copied(first.numbers) | found
+        return found
 
     def _bytes_of(self, parameters: Iterable[torch.Tensor]) -> int:
         return sum(part.bytes for parameter in parameters for part, _ in self._parts[parameter])
@@ -213,7 +214,7 @@ class Piecewise:
 
     # ---- Room
 
-    def _make_room(self, optimizer: torch.optim.Optimizer) -> None:
+    def _make_room(self, optimizer: torch.optim.Optimizer, instead_of: Collection = ()) -> None:
         """For the state of parameters that have none yet, or of which it gets more tensors, or that
         have other data than before."""
         for parameter in [parameter for parameter, [(part, _), *_] in self._parts.items()
@@ -227,7 +228,7 @@ class Piecewise:
         for parameter in self._parts.keys() & wanted.keys():
             self._give_room_back(parameter, optimizer)
         pieces = cut(wanted, self._largest_bytes)
-        store = self._slower.store(sum(piece.bytes for piece in pieces))
+        store = self._slower.store(sum(piece.bytes for piece in pieces), instead_of)
         offset = 0
         for number, piece in enumerate(pieces, len(self._pieces) + 1):
             piece.store, piece.offset = store, offset
