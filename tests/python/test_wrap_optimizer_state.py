@@ -641,6 +641,23 @@ def test_pieces_get_smaller_with_the_budget(tmp_path):
     assert equal(*(optimizer.state_dict() for optimizer in optimizers))
 
 
+@pytest.mark.parametrize("more", [1, 1.005, 1.02])
+def test_a_step_that_takes_more_than_the_smallest_budget_says_so(more, tmp_path):
+    model = built(Words)
+    optimizer = OPTIMIZERS["amsgrad"](model.parameters(), foreach=True)
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        wrapped(model, optimizer, tmp_path, 2 * MIB)
+    budget = int(more * error.value.smallest_budget)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = wrapped(model, optimizer, tmp_path, budget)
+        steps(model, optimizer, 3)
+        optimizer.zero_grad()
+        model(tokens(3))
+    assert (model.memory.measured_peak <= budget
+            or any("optimizer's own step" in str(warning.message) for warning in said))
+
+
 def test_state_that_is_looked_at_in_inference_mode_is_updated_later(tmp_path):
     pair = Pair(tmp_path)
     pair.run()
