@@ -1,7 +1,8 @@
 """Plans that move values and rerun ops, beside those that others' rules give, for captured graphs.
 
-The budget is a share of keep-all's peak. Lanes: a disk's and those of a GPU's bus. Overheads are
-predicted, over keep-all. The gap is to the lower bound for any plan that may move and rerun.
+The budget is a share of keep-all's peak. Lanes: of a slow disk, a disk, and the bus of a GPU.
+Overheads are predicted, over keep-all. The gap is to the lower bound for any plan that may move
+and rerun.
 """
 
 import argparse
@@ -11,7 +12,8 @@ from lowtide_command import ROOT, Failed, lowtide
 
 from report import Table
 
-LANES = {"disk": ("--bandwidth", "2GB/s,1.6GB/s", "--latency", 100),
+LANES = {"slow": ("--bandwidth", "0.5GB/s", "--latency", 100),
+         "disk": ("--bandwidth", "2GB/s,1.6GB/s", "--latency", 100),
          "bus": ("--bandwidth", "20GB/s", "--latency", 20)}
 SHARES = (60, 40, 25)
 WAYS = {"rerun": "search", "move": "offload", "both": None, "capuchin": "capuchin",

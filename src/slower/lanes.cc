@@ -1,6 +1,7 @@
 #include "slower/lanes.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <exception>
@@ -27,16 +28,35 @@ std::span<Byte> part_of(std::span<Byte> data, Range whole, Range part) {
 }  // namespace
 
 LaneStore::LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane)
-    : medium_(std::move(medium)), blocks_(medium_->largest_block(), medium_->alignment()) {
+    : medium_(std::move(medium)),
+      changed_(std::make_unique<std::condition_variable_any>()),
+      blocks_(medium_->largest_block(), medium_->alignment()),
+      process_(::getpid()),
+      threads_(std::make_unique<std::vector<std::jthread>>()) {
   for (int worker = 0; worker < 2 * threads_per_lane; ++worker) {
     const Direction direction = worker < threads_per_lane ? Direction::out : Direction::in;
-    threads_.emplace_back(
+    threads_->emplace_back(
         [this, direction](const std::stop_token& stop) { work(stop, direction); });
   }
 }
 
 LaneStore::~LaneStore() {
-  for (std::jthread& thread : threads_) thread.request_stop();  // all, before the first is awaited
+  if (::getpid() != process_) {  // to end threads that are not there would take for ever
+    static_cast<void>(threads_.release());
+    static_cast<void>(changed_.release());
+    return;
+  }
+  for (std::jthread& thread : *threads_) thread.request_stop();  // all, before the first is awaited
+}
+
+std::unique_lock<std::mutex> LaneStore::locked() const {
+  if (::getpid() != process_) {
+    throw Error(fmt::format("a process that was forked from the one that trains cannot copy to or "
+                            "from {}: take what it is to have, such as the state dict of an "
+                            "optimizer, before the fork, or start it by spawn",
+                            medium_->name()));
+  }
+  return std::unique_lock(mutex_);
 }
 
 Range LaneStore::range_of(Bytes offset, std::size_t bytes) const {
@@ -50,7 +70,7 @@ Range LaneStore::range_of(Bytes offset, std::size_t bytes) const {
 
 Ticket LaneStore::write(Bytes offset, std::span<const std::byte> data, std::string_view name) {
   const Range range = range_of(offset, data.size());
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   return start({.number = given_++,
                 .direction = Direction::out,
                 .name = std::string(name),
@@ -63,7 +83,7 @@ Ticket LaneStore::write(Bytes offset, std::span<const std::byte> data, std::stri
 
 Ticket LaneStore::read(Bytes offset, std::span<std::byte> into, std::string_view name) {
   const Range range = range_of(offset, into.size());
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   Transfer transfer{.number = given_++,
                     .direction = Direction::in,
                     .name = std::string(name),
@@ -88,16 +108,16 @@ Ticket LaneStore::start(Transfer transfer) {
   if (lane(direction).empty()) busy_since_[index_of(direction)] = Clock::now();
   lane(direction).push_back(std::move(transfer));
   retire(direction);  // it may have nothing to copy
-  changed_.notify_all();
+  changed_->notify_all();
   return ticket;
 }
 
 void LaneStore::wait(Ticket ticket) {
-  std::unique_lock lock(mutex_);
+  std::unique_lock lock = locked();
   require_given(ticket);
   if (!has_ended(ticket)) {
     const Clock::time_point begin = Clock::now();
-    changed_.wait(lock, [&] { return has_ended(ticket); });
+    changed_->wait(lock, [&] { return has_ended(ticket); });
     counters_.wait_seconds += seconds_since(begin);
   }
   const auto failure = failures_.find(ticket.number);
@@ -105,13 +125,13 @@ void LaneStore::wait(Ticket ticket) {
 }
 
 bool LaneStore::done(Ticket ticket) const {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   require_given(ticket);
   return has_ended(ticket);
 }
 
 Counters LaneStore::counters() const {
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock = locked();
   return counters_;
 }
 
@@ -130,7 +150,7 @@ void LaneStore::work(const std::stop_token& stop, Direction direction) {
   std::unique_lock lock(mutex_);
   while (true) {
     Transfer* transfer = nullptr;
-    changed_.wait(lock, stop, [&] { return (transfer = next_to_work_on(direction)) != nullptr; });
+    changed_->wait(lock, stop, [&] { return (transfer = next_to_work_on(direction)) != nullptr; });
     if (stop.stop_requested()) return;
     Block& block = *transfer->blocks[transfer->begun++];
     ++transfer->running;
@@ -143,7 +163,7 @@ void LaneStore::work(const std::stop_token& stop, Direction direction) {
       transfer->begun = transfer->blocks.size();  // the rest is of no use
     }
     retire(direction);
-    changed_.notify_all();
+    changed_->notify_all();
   }
 }
 

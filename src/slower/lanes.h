@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -19,7 +21,8 @@
 
 namespace lowtide::slower {
 
-/// A store of any medium: the lanes, their order and their threads.
+/// A store of any medium: the lanes, their order and their threads. A process that is forked from
+/// the one that made it has none of the threads: there, all calls throw Error.
 class LaneStore : public Store {
  public:
   LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane);
@@ -68,19 +71,21 @@ class LaneStore : public Store {
   std::string copy(const Transfer& transfer, Block& block, const Worker& worker);
   void copy_part_in(const Transfer& transfer, const Block& block, const Worker& worker);
   void retire(Direction direction);
+  std::unique_lock<std::mutex> locked() const;
   void require_given(Ticket ticket) const;
   bool has_ended(Ticket ticket) const;
 
   const std::unique_ptr<Medium> medium_;
   mutable std::mutex mutex_;  // of all that follows
-  std::condition_variable_any changed_;
+  std::unique_ptr<std::condition_variable_any> changed_;
   Blocks blocks_;
   std::array<Lane, 2> lanes_;
   std::array<Clock::time_point, 2> busy_since_;  // of the lanes that have copies to do
   std::int64_t given_ = 0;
   std::map<std::int64_t, std::string> failures_;  // by the ticket's number
   Counters counters_;
-  std::vector<std::jthread> threads_;  // last: they use all of it
+  const pid_t process_;
+  std::unique_ptr<std::vector<std::jthread>> threads_;  // last: they use all of it
 };
 
 }  // namespace lowtide::slower

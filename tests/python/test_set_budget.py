@@ -2,6 +2,7 @@
 
 import random
 import threading
+import warnings
 
 import lowtide
 import pytest
@@ -152,6 +153,79 @@ def test_another_thread_may_set_it_at_any_time():
     assert len(chosen) > 1
     wrapped(inputs_of())
     assert wrapped.budget == chosen[-1]
+
+
+def test_another_thread_leaves_gradients_to_the_one_that_trains():
+    """It may clip them at that time, or drop them."""
+    make, inputs_of = CASES["rows"]
+    wrapped = lowtide.wrap(built(make), inputs_of(), budget="100%", optimizer="none",
+                           time_limit=0.3)
+    wrapped(inputs_of()).backward()
+    kept = [parameter.grad for parameter in wrapped.parameters()]
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        wrapped.budget = 1
+    budget = int(1.3 * error.value.smallest_budget)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        in_a_thread(lambda: setattr(wrapped, "budget", budget))
+    assert all(p.grad is gradient for p, gradient in zip(wrapped.parameters(), kept))
+    kept.clear()
+    wrapped(inputs_of()).backward()
+    wrapped(inputs_of()).backward()
+    assert wrapped.memory.measured_peak <= budget == wrapped.budget
+
+
+def in_a_thread(run):
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+
+
+class Watched(torch.optim.Adam):
+    """Calls ``during`` in the middle of a step, when it has taken its state."""
+
+    during = None
+
+    def _init_group(self, *given):
+        found = super()._init_group(*given)
+        during, self.during = self.during, None
+        if during is not None:
+            in_a_thread(during)
+        return found
+
+
+@pytest.mark.cpu_only("a folder is for values of the CPU")
+def test_another_thread_may_set_it_while_the_optimizer_steps(tmp_path):
+    def make():
+        return nn.Sequential(*(layer for _ in range(4)
+                               for layer in (nn.Linear(1024, 1024), nn.Tanh())))
+
+    x, models = torch.randn(64, 1024), [built(make), built(make)]
+    optimizers = [Watched(model.parameters()) for model in models]
+    models[0] = lowtide.wrap(models[0], x, budget="200MiB", optimizer=optimizers[0],
+                             offload=lowtide.Offload(tmp_path, bandwidth="1GB/s"), time_limit=0.3)
+    wrapped, seen = models[0], []
+    for budget in (200, 56, 200, 1, 56):
+        before = wrapped.budget
+        for model, optimizer in zip(models, optimizers):
+            if model is wrapped:
+                optimizer.during = lambda: setattr(wrapped, "budget", f"{budget}MiB")  # noqa: B023
+            model(x).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        assert wrapped.budget == before
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            wrapped(x)
+        seen.append((wrapped.budget >> 20, wrapped.memory.state_bytes > 0,
+                     any("set while a pass or the optimizer ran, and cannot be kept: infeasible"
+                         in str(warning.message) for warning in said)))
+    assert seen == [(200, False, False), (56, True, False), (200, False, False),
+                    (200, False, True), (56, True, False)]
+    require_same(list(wrapped.parameters()), list(models[1].parameters()))
+    states = [optimizer.state_dict()["state"] for optimizer in optimizers]
+    for key, state in states[0].items():
+        require_same([states[1][key][name] for name in state], list(state.values()))
 
 
 class Counting(Rows):

@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import functools
+import gc
 import io
 import itertools
 import os
@@ -17,7 +18,7 @@ import warnings
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.optimizer.elementwise import _TENSORS, state_tensors
+from lowtide.pytorch.optimizer.elementwise import _TENSORS, state_tensors, why_not_in_pieces
 from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from sweep import sweep
@@ -507,6 +508,45 @@ def test_what_is_changed_by_hand_counts(tmp_path):
     pair.require_same()
 
 
+def transposed(model):
+    weight = model.table.weight
+    weight.data = weight.data.t().contiguous().t()
+
+
+@pytest.mark.parametrize("exchange", [
+    lambda model: model.to(memory_format=torch.channels_last),
+    lambda model: model.to(memory_format=torch.contiguous_format), transposed],
+    ids=["channels last", "contiguous", "transposed"])
+def test_parameters_may_get_other_strides(exchange, tmp_path):
+    pair = Pair(tmp_path)
+    pair.run()
+    exchange(pair.plain), exchange(pair.model)
+    pair.require_same()
+    pair.run(2, first=4, sides=())
+    exchange(pair.plain), exchange(pair.model)
+    pair.require_same()
+    pair.run(2, first=6, sides=(6,))
+    pair.require_same()
+    assert away(pair.optimizer) > 5
+
+
+def test_parameters_may_get_another_type_and_size(tmp_path):
+    pair = Pair(tmp_path, make_model=lambda: Words().float())
+    pair.run()
+    for model in (pair.plain, pair.model):
+        model.double()  # as for a checkpoint
+    pair.require_same()
+    for model, optimizer in ((pair.plain, pair.plain_optimizer), (pair.model, pair.optimizer)):
+        model.float()
+        table = model.table.weight
+        table.data = torch.cat([table.data, torch.ones(500, WIDTH)])
+        for name in ("exp_avg", "exp_avg_sq"):
+            grown = torch.cat([optimizer.state[table][name], torch.zeros(500, WIDTH)])
+            optimizer.state[table][name] = grown
+    pair.run(2, first=4, sides=())
+    pair.require_same()
+
+
 def test_the_state_is_a_mapping_as_pytorchs_is(tmp_path):
     pair = Pair(tmp_path)
     pair.run()
@@ -560,6 +600,71 @@ def test_the_limit_holds_for_the_state(tmp_path):
         wrapped(model, optimizer, tmp_path, offload_budget="1MiB")
     with pytest.raises(lowtide.InputError, match="optimizer_state must be True, False or None"):
         place(tmp_path, optimizer_state="yes")
+
+
+def test_the_limit_holds_however_often_the_state_comes_back(tmp_path):
+    model, plain = built(Words), built(Words)
+    optimizers = [in_groups(m, OPTIMIZERS["adam"]) for m in (model, plain)]
+    state = 2 * bytes_of(p for p in model.parameters() if p.requires_grad)
+    least = 4 * MIB + bytes_of(model.parameters()) * 2 + (8 * MIB if DEVICE == "cpu" else 0)
+    model = wrapped(model, optimizers[0], tmp_path, least, None, offload_budget=int(1.2 * state))
+    moved = []
+    for number in range(5):
+        model.budget = least if number % 2 == 0 else 100 * MIB
+        for called, optimizer in zip((model, plain), optimizers):
+            steps(called, optimizer, 1, first=number)
+        moved.append(model.memory.state_bytes > 0)
+        assert moved[-1] or type(optimizers[0].state) is type(optimizers[1].state)
+        assert len(list(files_in(tmp_path))) == (moved[-1] and DEVICE == "cpu")
+    assert moved == [True, False, True, False, True]
+    assert same(list(model.parameters()), list(plain.parameters()))
+    assert equal(*(optimizer.state_dict() for optimizer in optimizers))
+
+
+def test_pieces_get_smaller_with_the_budget(tmp_path):
+    model, plain = built(lambda: Words(64_000)), built(lambda: Words(64_000))
+    optimizers = [in_groups(m, OPTIMIZERS["adam"]) for m in (model, plain)]
+    steps(plain, optimizers[1], 5)
+    state = 2 * bytes_of(p for p in model.parameters() if p.requires_grad)
+    model = wrapped(model, optimizers[0], tmp_path, "400MiB", offload_budget=int(1.1 * state))
+    steps(model, optimizers[0], 2)
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        model.budget = "1MiB"
+    before = model.memory.measured_peak
+    model.budget = least = int(1.02 * error.value.smallest_budget)
+    optimizers[0].zero_grad()
+    steps(model, optimizers[0], 3, first=2)
+    optimizers[0].zero_grad()
+    model(tokens(5))
+    assert model.memory.measured_peak <= least < before
+    assert same(list(model.parameters()), list(plain.parameters()))
+    assert equal(*(optimizer.state_dict() for optimizer in optimizers))
+
+
+@pytest.mark.parametrize("more", [1, 1.005, 1.02])
+def test_a_step_that_takes_more_than_the_smallest_budget_says_so(more, tmp_path):
+    model = built(Words)
+    optimizer = OPTIMIZERS["amsgrad"](model.parameters(), foreach=True)
+    with pytest.raises(lowtide.InfeasibleError) as error:
+        wrapped(model, optimizer, tmp_path, 2 * MIB)
+    budget = int(more * error.value.smallest_budget)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        model = wrapped(model, optimizer, tmp_path, budget)
+        steps(model, optimizer, 3)
+        optimizer.zero_grad()
+        model(tokens(3))
+    assert (model.memory.measured_peak <= budget
+            or any("optimizer's own step" in str(warning.message) for warning in said))
+
+
+def test_state_that_is_looked_at_in_inference_mode_is_updated_later(tmp_path):
+    pair = Pair(tmp_path)
+    pair.run()
+    with torch.inference_mode():
+        assert all(pair.optimizer.state[p] for p in list(pair.optimizer.state))
+    pair.run(2, first=4)
+    pair.require_same()
 
 
 @on_cpu
@@ -627,6 +732,36 @@ def test_state_that_cannot_be_written_stays_in_memory(tmp_path):
     steps(model, optimizer, 2, first=5)
     assert same(list(model.parameters()), list(plain.parameters()))
     assert equal(optimizer.state_dict(), plain_optimizer.state_dict())
+
+
+def test_a_derived_class_is_known_before_its_base_is_used(monkeypatch):
+    monkeypatch.setattr(optim.RAdam, "step", getattr(optim.RAdam.step, "__wrapped__",
+                                                     optim.RAdam.step))
+
+    class Derived(optim.RAdam):
+        pass
+
+    assert why_not_in_pieces(Derived([nn.Parameter(torch.ones(1))])) == ""
+
+
+@on_cpu
+def test_a_forked_process_is_told_that_it_cannot_have_the_state(tmp_path):
+    pair = Pair(tmp_path)
+    pair.run()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # ends it
+        try:
+            pair.optimizer.state_dict()
+        except lowtide.Error as error:
+            if "before the fork" in str(error):
+                pair.model = pair.optimizer = None
+                gc.collect()  # the stores too
+                os._exit(3)
+        os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    pair.run(2, first=4)
+    pair.require_same()
 
 
 def test_a_step_that_fails_within_a_parameter_that_is_cut_is_no_wrong_number(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -26,12 +27,14 @@ _SECONDS = {"us": 1e-6, "ns": 1e-9}
 
 class PlaceOfState:
     """Of the state of the settings' optimizer, which is in memory until ``choose`` finds that it
-    is to move, and moves with ``settle``; ``choose`` also lets it come back.
+    is to move, and moves with ``settle``; ``choose`` also finds that it may come back, which it
+    does with ``bring_back``. Until then ``give_up`` forgets what was chosen.
 
-    Raises InputError where the settings want it to move and it cannot.
+    ``lock``: is held by who calls these, as the optimizer may step in another thread. Raises
+    InputError where the settings want it to move and it cannot.
     """
 
-    def __init__(self, settings: Settings, account: BudgetAccount):
+    def __init__(self, settings: Settings, account: BudgetAccount, lock: AbstractContextManager):
         self._settings, self._account = settings, account
         self._wanted = settings.offload.optimizer_state if settings.offload else False
         why_not = "" if self._wanted is False else why_not_in_pieces(settings.optimizer)
@@ -42,9 +45,10 @@ class PlaceOfState:
         self.remark = f" The optimizer's state stays in memory: {why_not}." if why_not else ""
         may_move = self._wanted is not False and not why_not
         self._given: Any = settings.optimizer
-        self._optimizer = MovingOptimizer(self._given) if may_move else None
-        self._largest_bytes = 0
+        self._optimizer = MovingOptimizer(self._given, lock) if may_move else None
+        #: What is chosen, and what is so.
         self._moving: Needs | None = None
+        self._settled: Needs | None = None
 
     def choose(self, region: Region, regions: Iterable[Region], slower: Slower | None,
                planned: Callable[[], Plan]) -> None:
@@ -58,7 +62,7 @@ class PlaceOfState:
             return
         if self._account.moves_state:
             if self.moves:
-                self._come_back(region, regions, slower, planned)
+                self._choose_again(region, regions, slower, planned)
             return
         wanted = self._needs(region)
         if not slower.has_room(wanted.moved_bytes):
@@ -73,36 +77,61 @@ class PlaceOfState:
         if kept is not None and (moved is None or moved.cost + cost >= kept.cost):
             self._set(None, regions, slower)
 
-    def _come_back(self, region: Region, regions: Iterable[Region], slower: Slower,
-                   planned: Callable[[], Plan]) -> None:
-        """Where there is room for it now, by a larger budget."""
+    def _choose_again(self, region: Region, regions: Iterable[Region], slower: Slower,
+                      planned: Callable[[], Plan]) -> None:
+        """Whether there is room for it now, by a larger budget, or for smaller pieces alone, by a
+        smaller one."""
         moving = self._moving
-        if self._wanted or moving is None:
+        if moving is None:
             return
-        self._set(None, regions, slower)
-        kept = _if_any(planned)
-        extra = None if kept is None else kept.cost - region.priced.keep_all_cost
-        if extra is None or extra > _cost(moving, region, slower):
+        if not self._wanted:
+            self._set(None, regions, slower)
+            kept = _if_any(planned)
+            extra = None if kept is None else kept.cost - region.priced.keep_all_cost
+            if extra is not None and extra <= _cost(moving, region, slower):
+                return
             self._set(moving, regions, slower)
-        elif self._optimizer is not None:
-            self._optimizer.stay()
+        if _if_any(planned) is None:
+            smaller = self._needs(region)
+            if smaller.step_bytes < moving.step_bytes:
+                self._set(smaller, regions, slower)
 
     def settle(self, device: str, slower: Slower | None) -> None:
         """Sends the state away, if that was decided. Raises Error where there is no room."""
-        if self._account.moves_state and not self.moves:
-            with _disable_current_modes():
-                self._optimizer.move(self._given, Piecewise(self._given, slower, _full(device),
-                                                            self._largest_bytes))
+        wanted = self._moving
+        if wanted is not None and wanted is not self._settled:
+            with _disable_current_modes(), torch.inference_mode(False):
+                self._optimizer.move(self._given, Piecewise(
+                    self._given, slower, _full(device), wanted.largest_bytes,
+                    self._optimizer.piecewise))
+            self._settled = wanted
+
+    def bring_back(self) -> None:
+        """Has the state come back, if that was decided. Raises Error where a copy fails."""
+        if self.moves and not self._account.moves_state:
+            self._settled = None
+            with _disable_current_modes(), torch.inference_mode(False):
+                self._optimizer.bring_back(self._given)
 
     def give_up(self, regions: Iterable[Region], slower: Slower | None) -> None:
-        """What was decided and not settled is to be decided again."""
-        if self._account.moves_state and not self.moves:
-            self._set(None, regions, slower)
+        """What was decided and not done is to be decided again."""
+        if slower is not None and self._moving is not self._settled:
+            self._set(self._settled, regions, slower)
 
     def let_go(self) -> None:
         """The optimizer steps as it did before."""
         if self._optimizer is not None:
             self._optimizer.let_go()
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether the optimizer steps now, perhaps in another thread, so that nothing may move."""
+        return self._optimizer is not None and self._optimizer.is_in_use
+
+    def end_use(self) -> None:
+        """It does not step any more; it may have failed."""
+        if self._optimizer is not None:
+            self._optimizer.is_in_use = False
 
     @property
     def moves(self) -> bool:
@@ -125,9 +154,8 @@ class PlaceOfState:
         account = self._account
         others = account.fixed_bytes - account.state_bytes + account.buffer_bytes
         room = account.budget_bytes - others - region.priced.resident_bytes - gradients
-        self._largest_bytes = piece_bytes(room)
         with _disable_current_modes():
-            return needs(self._given, _full(device), self._largest_bytes)
+            return needs(self._given, _full(device), piece_bytes(room))
 
     def _refuse_small_limit(self, wanted: Needs) -> None:
         if self._wanted:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import InfeasibleError, InputError, Plan, _core, format_bytes
+from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.device_memory import require_device_memory
@@ -65,10 +66,12 @@ class Session:
         self._leaves_room = True
         self._last: Region | None = None
         self._slower: dict[str, Slower] = {}
-        self._state = PlaceOfState(settings, self._account)
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
+        self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
+        self._training_thread = threading.get_ident()
+        self._adapts_at_next_pass = False
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -76,6 +79,10 @@ class Session:
 
         ``trained``: what is known of the parameters among its primals that need gradients.
         """
+        with self._between_passes.lock:
+            return self._add(captured, trained)
+
+    def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,
@@ -91,6 +98,7 @@ class Session:
             require_device_memory(needed_bytes, captured.device, self._account.budget)
             region.reserve(plan)
             self._state.settle(captured.device, slower)
+            self._state.bring_back()
         except BaseException:
             self.regions.remove(region)
             self._state.give_up(self.regions, slower)
@@ -195,7 +203,8 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
-        with self._between_passes.one_pass():
+        self._training_thread = threading.get_ident()
+        with self._between_passes.one_pass(self._before_pass):
             return self._forward(region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -215,7 +224,7 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(region.captured.device)
-        with self._between_passes.one_pass():
+        with self._between_passes.one_pass(self._before_pass):
             return self._backward(region, ticket, saved, tangents)
 
     def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
@@ -343,17 +352,18 @@ class Session:
     # ---- Another budget
 
     def set_budget(self, budget: Budget) -> None:
-        """Of all passes from now on; while one runs in another thread, of those after it. Pending
-        passes that exceed it give their blocks back, and their backward passes replay them.
+        """Of all passes from now on; while one runs, or the optimizer steps, of those after it.
+        Pending passes that exceed it give their blocks back, and their backward passes replay them.
 
         Raises InfeasibleError, as at the start, where no plan fits; the budget then stays.
         """
         if self.settings.offload is not None and budget.is_unlimited:
             raise InputError("offload needs a budget: without one all values stay in memory")
-        self._between_passes.do(lambda: self._change_budget(budget),
-                                lambda: self._adopt_budget(budget))
+        self._between_passes.do(lambda: self._take_budget(budget),
+                                lambda: self._take_waiting_budget(budget),
+                                may=lambda: not self._state.is_in_use)
 
-    def _change_budget(self, budget: Budget) -> None:
+    def _take_budget(self, budget: Budget) -> None:
         before = self._account.budget
         self._account.set_budget(budget)
         try:
@@ -361,12 +371,22 @@ class Session:
         except BaseException:
             self._account.set_budget(before)
             raise
-        self._give_back()
+        self._adapt()
+        self._state.bring_back()
 
-    def _adopt_budget(self, budget: Budget) -> None:
-        """Nobody is there to be told that no plan fits: the pass that comes says so."""
-        self._account.set_budget(budget)
-        self._give_back()
+    def _take_waiting_budget(self, budget: Budget) -> None:
+        """Whoever set it while a pass ran waits for no error any more."""
+        try:
+            self._take_budget(budget)
+        except Error as error:
+            warn(f"the budget of {budget} was set while a pass or the optimizer ran, and cannot be "
+                 f"kept: {error} The budget is {self._account.budget}.")
+
+    def _before_pass(self) -> None:
+        """No other pass runs, and the optimizer does not step any more."""
+        self._state.end_use()
+        if self._adapts_at_next_pass:
+            self._adapt()
 
     def _require_plans(self) -> None:
         """Raises InfeasibleError where the step has no plan within the budget as it is now. The
@@ -391,16 +411,20 @@ class Session:
             if self.settings.when_infeasible != "warn":
                 raise self._explained(region, error) from None
 
-    def _give_back(self) -> None:
-        """What the new budget has no room for."""
+    def _adapt(self) -> None:
+        """Gives back what the new budget has no room for. Gradients are left to the next pass by
+        other threads than the one that trains: it may clip or drop them now, and PyTorch lets only
+        one thread at a time have ``.grad``."""
         self._leaves_room = True
+        self._adapts_at_next_pass = threading.get_ident() != self._training_thread
         if self.regions:
             region = self._last or self.regions[0]
-            self._kept_bytes = self._gradients.bytes()
-            if self._kept_bytes and not self._admission.is_within(region):
-                self._move_gradients_out(region)
+            if not self._adapts_at_next_pass:
+                self._kept_bytes = self._gradients.bytes()
+                if self._kept_bytes and not self._admission.is_within(region):
+                    self._move_gradients_out(region)
             self._admission.shrink(region)
-            if not self._admission.is_within(region):
+            if not self._adapts_at_next_pass and not self._admission.is_within(region):
                 warn(f"the budget of {self._account.budget} is exceeded until this step is over. "
                      f"{self._admission.describe_taken(region)}")
         self._meter.restart()

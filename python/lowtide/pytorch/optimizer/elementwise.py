@@ -47,8 +47,14 @@ def why_not_in_pieces(optimizer: object) -> str:
 def _known_class(optimizer: object) -> type | None:
     """A class derived from a known one is like it where it steps as that does."""
     kind = next((kind for kind in type(optimizer).__mro__ if kind in _TENSORS), None)
-    has_its_step = kind and getattr(type(optimizer), "step") is getattr(kind, "step")  # noqa: B009
-    return kind if has_its_step else None
+    return kind if kind and _own_step(type(optimizer)) is _own_step(kind) else None
+
+
+def _own_step(kind: type) -> object:
+    """Without the code that runs hooks, which PyTorch puts around the step of the first class of
+    which it makes an object: a derived one, where none of its base was made before."""
+    step = getattr(kind, "step")  # noqa: B009
+    return step.__wrapped__ if getattr(step, "hooked", False) else step
 
 
 def _if(has_it: object, name: str) -> tuple[str, ...]:

@@ -19,11 +19,13 @@ _NUMBERS_BYTES = 16
 
 @dataclasses.dataclass(frozen=True)
 class Needs:
-    """Bytes of state in slower memory, of state in memory, and of what a step takes for a while."""
+    """Bytes of state in slower memory, of state in memory, and of what a step takes for a while;
+    ``largest_bytes``: of a piece, at most."""
 
     moved_bytes: int
     kept_bytes: int
     step_bytes: int
+    largest_bytes: int
 
 
 def needs(optimizer: torch.optim.Optimizer, device: torch.device, largest_bytes: int) -> Needs:
@@ -40,7 +42,8 @@ def needs(optimizer: torch.optim.Optimizer, device: torch.device, largest_bytes:
     largest = max((piece.bytes for piece in pieces), default=0)
     updated = max((piece.parameter_bytes for piece in pieces), default=0)
     return Needs(sum(piece.bytes for piece in pieces), staying + _NUMBERS_BYTES * parts,
-                 _PIECES * (largest + PAGE) + _temporary_bytes(optimizer, updated, device))
+                 _PIECES * (largest + PAGE) + _temporary_bytes(optimizer, updated, device),
+                 largest_bytes)
 
 
 def _temporary_bytes(optimizer: torch.optim.Optimizer, updated_bytes: int,

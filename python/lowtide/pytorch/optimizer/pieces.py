@@ -29,11 +29,14 @@ class Part:
     """Elements ``begin`` to ``end`` of a parameter, in the order of its storage, and the tensors
     ``names`` of its state for them.
 
-    ``place``: where that state begins in its piece, in bytes. ``numbers``: what else the state has,
-    which stays in memory; None as long as there is no state in slower memory.
+    ``layout``: has the parameter's shape, strides and type of the time when it was cut, by which
+    its state is stored; other code may exchange the parameter's data for another one's. ``place``:
+    where that state begins in its piece, in bytes. ``numbers``: what else the state has, which
+    stays in memory; None as long as there is no state in slower memory.
     """
 
     parameter: torch.Tensor
+    layout: torch.Tensor
     begin: int
     end: int
     names: tuple[str, ...]
@@ -46,7 +49,7 @@ class Part:
 
     @property
     def is_last(self) -> bool:
-        return self.end == self.parameter.numel()
+        return self.end == self.layout.numel()
 
     @property
     def is_whole(self) -> bool:
@@ -54,7 +57,7 @@ class Part:
 
     @property
     def parameter_bytes(self) -> int:
-        return (self.end - self.begin) * self.parameter.itemsize
+        return (self.end - self.begin) * self.layout.itemsize
 
     @property
     def bytes(self) -> int:
@@ -62,10 +65,10 @@ class Part:
 
     def of(self, tensor: torch.Tensor) -> torch.Tensor:
         """These elements of a tensor that is as large as the parameter. They share its memory
-        where its strides are the parameter's."""
+        where its strides are the layout's."""
         if self.is_whole:
             return tensor
-        return flat(like(self.parameter, tensor))[self.begin:self.end]
+        return flat(like(self.layout, tensor))[self.begin:self.end]
 
     def places(self) -> Iterator[tuple[str, int]]:
         """Where each tensor of the state begins in the piece, in bytes."""
@@ -75,10 +78,10 @@ class Part:
 
     def tensors_in(self, memory: torch.Tensor) -> dict[str, torch.Tensor]:
         """The state's tensors in the memory of a piece."""
-        found = {name: memory[place:place + self.parameter_bytes].view(self.parameter.dtype)
+        found = {name: memory[place:place + self.parameter_bytes].view(self.layout.dtype)
                  for name, place in self.places()}
         if self.is_whole:
-            found = {name: tensor.as_strided(self.parameter.shape, self.parameter.stride())
+            found = {name: tensor.as_strided(self.layout.shape, self.layout.stride())
                      for name, tensor in found.items()}
         return found
 
@@ -110,8 +113,9 @@ def cut(wanted: Mapping[torch.Tensor, tuple[str, ...]], largest_bytes: int) -> l
     with the names of its state's tensors."""
     pieces = [Piece([], 0)]
     for parameter, names in wanted.items():
+        layout = torch.empty_like(parameter, device="meta")
         for begin, end in _ranges(parameter, len(names), largest_bytes):
-            part = Part(parameter, begin, end, names, pieces[-1].bytes)
+            part = Part(parameter, layout, begin, end, names, pieces[-1].bytes)
             if pieces[-1].parts and part.place + part.bytes > largest_bytes:
                 part.place = 0
                 pieces.append(Piece([], 0))
@@ -142,11 +146,11 @@ def may_move(parameter: torch.Tensor, device: torch.device) -> bool:
             and torch.empty_like(parameter, device="meta").stride() == parameter.stride())
 
 
-def like(parameter: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
-    """The tensor with the strides of the parameter."""
-    if tensor.stride() == parameter.stride():
+def like(layout: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor with the strides of the layout."""
+    if tensor.stride() == layout.stride():
         return tensor
-    return torch.empty_like(parameter, dtype=tensor.dtype).copy_(tensor)
+    return torch.empty_like(layout, dtype=tensor.dtype, device=tensor.device).copy_(tensor)
 
 
 def flat(tensor: torch.Tensor) -> torch.Tensor:

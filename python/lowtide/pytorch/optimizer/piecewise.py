@@ -29,11 +29,11 @@ class Piecewise:
     as they are. Parameters larger than a piece are cut. What cannot move stays in memory.
 
     It takes all room for the state, and raises Error where there is none. The optimizer does not
-    change until ``adopt``.
+    change until ``adopt``. ``instead_of``: another one, whose room is given back then.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, slower: Slower, device: torch.device,
-                 largest_bytes: int):
+                 largest_bytes: int, instead_of: Piecewise | None = None):
         self._slower, self._device, self._largest_bytes = slower, device, largest_bytes
         self._pieces: list[Piece] = []
         self._parts: dict[torch.Tensor, list[tuple[Part, Piece]]] = {}
@@ -42,7 +42,7 @@ class Piecewise:
         self._unfinished: set[torch.Tensor] = set()
         #: What the last step moved.
         self.moved = Moved()
-        self._make_room(optimizer)
+        self._make_room(optimizer, instead_of._stores if instead_of else ())
 
     @property
     def state_bytes(self) -> int:
@@ -162,8 +162,9 @@ class Piecewise:
         if gradient is None or parameter not in self._parts:
             return False
         [(part, _), *_] = self._parts[parameter]
-        return _is_like(gradient, parameter) and all(
-            held.get(name) is None or _is_like(held[name], parameter) for name in part.names)
+        return _is_like(gradient, part.layout, self._device) and all(
+            held.get(name) is None or _is_like(held[name], part.layout, self._device)
+            for name in part.names)
 
     # ---- All of the state
 
@@ -171,7 +172,7 @@ class Piecewise:
         """Writes what is in memory, and waits. Its numbers are copied, as others may hold it too,
         such as a checkpoint that was loaded."""
         parts = [part for part in piece.parts if state.held(part.parameter)
-                 and all(_is_like(state.held(part.parameter).get(name), part.parameter)
+                 and all(_is_like(state.held(part.parameter).get(name), part.layout, self._device)
                          for name in part.names)]
         if parts:
             memory = memory_of(piece, self._device)
@@ -186,14 +187,16 @@ class Piecewise:
         self._require_finished({parameter} & self._unfinished)
         parts = self._parts[parameter]
         first = parts[0][0]
-        found = {name: torch.empty_like(parameter, requires_grad=False) for name in first.names}
+        with torch.inference_mode(False):  # a step may update it later
+            found = _copied(first.numbers) | {
+                name: torch.empty_like(first.layout, device=self._device) for name in first.names}
         with uninterrupted(), contextlib.ExitStack() as waits:  # all end, also where one fails
             for part, piece in parts:
                 for name, place in part.places():
                     into = flat(found[name])[part.begin:part.end]
                     waits.callback(piece.store.wait, piece.store.read(piece.offset + place, into,
                                                                       piece.name))
-        return _copied(first.numbers) | found
+        return found
 
     def _bytes_of(self, parameters: Iterable[torch.Tensor]) -> int:
         return sum(part.bytes for parameter in parameters for part, _ in self._parts[parameter])
@@ -211,19 +214,21 @@ class Piecewise:
 
     # ---- Room
 
-    def _make_room(self, optimizer: torch.optim.Optimizer) -> None:
-        """For the state of parameters that have none yet, or of which it gets more tensors."""
+    def _make_room(self, optimizer: torch.optim.Optimizer, instead_of: Collection = ()) -> None:
+        """For the state of parameters that have none yet, or of which it gets more tensors, or that
+        have other data than before."""
+        for parameter in [parameter for parameter, [(part, _), *_] in self._parts.items()
+                          if not _is_laid_out(parameter, part.layout)]:
+            self._give_room_back(parameter, optimizer)
         wanted = {parameter: names for group in optimizer.param_groups
                   for names in [state_tensors(optimizer, group)] for parameter in group["params"]
                   if self._lacks_room(parameter, names) and may_move(parameter, self._device)}
         if not wanted:
             return
         for parameter in self._parts.keys() & wanted.keys():
-            optimizer.state.get(parameter)  # brings it back
-            for part, piece in self._parts.pop(parameter):
-                piece.parts.remove(part)
+            self._give_room_back(parameter, optimizer)
         pieces = cut(wanted, self._largest_bytes)
-        store = self._slower.store(sum(piece.bytes for piece in pieces))
+        store = self._slower.store(sum(piece.bytes for piece in pieces), instead_of)
         offset = 0
         for number, piece in enumerate(pieces, len(self._pieces) + 1):
             piece.store, piece.offset = store, offset
@@ -233,6 +238,11 @@ class Piecewise:
                 self._parts.setdefault(part.parameter, []).append((part, piece))
         self._stores.append(store)
         self._pieces += pieces
+
+    def _give_room_back(self, parameter: torch.Tensor, optimizer: torch.optim.Optimizer) -> None:
+        optimizer.state.get(parameter)  # brings it back
+        for part, piece in self._parts.pop(parameter):
+            piece.parts.remove(part)
 
     def _lacks_room(self, parameter: torch.Tensor, names: Collection[str]) -> bool:
         parts = self._parts.get(parameter)
@@ -282,7 +292,12 @@ def _copied(state: Mapping, but: Collection[str] = ()) -> dict:
             for name, value in state.items()}
 
 
-def _is_like(tensor: object, parameter: torch.Tensor) -> bool:
+def _is_like(tensor: object, layout: torch.Tensor, device: torch.device) -> bool:
     return (isinstance(tensor, torch.Tensor) and tensor.layout is torch.strided
-            and tensor.shape == parameter.shape and tensor.dtype == parameter.dtype
-            and tensor.device == parameter.device)
+            and tensor.shape == layout.shape and tensor.dtype == layout.dtype
+            and tensor.device == device)
+
+
+def _is_laid_out(parameter: torch.Tensor, layout: torch.Tensor) -> bool:
+    return (parameter.shape == layout.shape and parameter.stride() == layout.stride()
+            and parameter.dtype == layout.dtype)

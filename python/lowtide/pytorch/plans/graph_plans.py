@@ -247,7 +247,7 @@ class SectionedGraphPlans(GraphPlans):
                 if leaving_all:
                     raise
                 continue
-            if after_bytes < wanted:
+            if after_bytes < self._after_bytes:
                 self._warn_of(self._after_bytes - after_bytes)
             return plan
         if wanted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Collection
 
 import torch
 
@@ -49,9 +50,14 @@ class Slower:
         self._taken[executor] = plan.slower_bytes
         return executor
 
-    def store(self, wanted_bytes: int):
-        """Room for tensors that nothing else uses. Raises Error where there is not enough."""
-        self._require_within_limit(wanted_bytes)
+    def store(self, wanted_bytes: int, instead_of: Collection = ()):
+        """Room for tensors that nothing else uses. Raises Error where there is not enough.
+
+        ``instead_of``: stores that are given back when their content is here, and that the limit
+        does not count for that moment.
+        """
+        self._require_within_limit(wanted_bytes - sum(self._taken.get(store, 0)
+                                                      for store in instead_of))
         store = self._place.open(wanted_bytes)
         self._taken[store] = wanted_bytes
         return store
