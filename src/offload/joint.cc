@@ -95,21 +95,20 @@ class Search {
     const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
     early_order_ = order_of_early_writes(graph_);
     early_.emplace(permuted(graph_, early_order_));
+    constexpr double kNoPlan = std::numeric_limits<double>::infinity();
     std::vector<TensorId> best;
     std::size_t tried = 0;  // residents
-    bool found = false;
+    double least = kNoPlan;
     for (double share : kResidentShares) {
       std::vector<TensorId> some = first_bytes(all, share);
       if (some.size() == tried || floor_without(some) > budget_) continue;
       tried = some.size();
-      const std::optional<double> before = cost_of_best();
       residents_ = some;
       control_ = share_of_time(control, kShareOfTry);
-      improve_prices(kChoices.front(), /*reruns=*/false);
-      const bool gains = cost_of_best() != before;
+      const double cost = improve_prices(kChoices.front(), /*reruns=*/false);
       // Where no share has found a plan, the most that may move leaves the most memory.
-      if (gains || (!found && some.size() > best.size())) best = std::move(some);
-      found = found || gains;
+      if (cost < least || (least == kNoPlan && some.size() > best.size())) best = std::move(some);
+      least = std::min(least, cost);
     }
     if (best.empty()) return;
     residents_ = std::move(best);
@@ -129,10 +128,6 @@ class Search {
 
  private:
   bool is_over() const { return is_good_enough() || control_.should_stop(); }
-
-  std::optional<double> cost_of_best() const {
-    return best_.plan ? std::optional(best_.plan->cost) : std::nullopt;
-  }
 
   /// The first of them, until they have that share of their bytes, or slower memory is full.
   std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const {
@@ -159,18 +154,29 @@ class Search {
   }
 
   /// A load has the price of what was waited for it, so that the next search moves other values.
-  void improve_prices(const Choice& choice, bool reruns) {
+  /// Returns the cost of the best plan that it finds, infinity if it finds none. What was found
+  /// before does not matter to it: so no search ends sooner because of another.
+  double improve_prices(const Choice& choice, bool reruns) {
+    double best = std::numeric_limits<double>::infinity();
     std::vector<std::optional<double>> prices = first_prices(reruns ? choice.worth : 0);
     for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
       const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
-      if (!plan) return;
+      if (!plan) return best;
       const std::vector<double> waited =
           plan->slower ? time_of_waits(graph_, *plan) : std::vector<double>(prices.size());
       for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
         if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
       }
-      if (keep_if_better(*plan)) rounds = -1;
+      if (!has_room(*plan)) continue;
+      if (plan->cost < best) rounds = -1;
+      best = std::min(best, plan->cost);
+      keep_if_better(*plan);
     }
+    return best;
+  }
+
+  bool has_room(const Plan& plan) const {
+    return !plan.slower || !slower_.bytes || plan.slower->bytes <= *slower_.bytes;
   }
 
   /// Nothing when no plan is found, or its addresses do not fit.
@@ -209,9 +215,8 @@ class Search {
     return residents + static_cast<Bytes>(room * static_cast<double>(budget_ - residents));
   }
 
-  bool keep_if_better(Plan plan) {
-    if (best_.plan && plan.cost >= best_.plan->cost) return false;
-    if (plan.slower && slower_.bytes && plan.slower->bytes > *slower_.bytes) return false;
+  void keep_if_better(Plan plan) {
+    if (best_.plan && plan.cost >= best_.plan->cost) return;
     plan.strategy = ways_ == Ways::both ? "search+offload" : "offload";
     plan.budget_bytes = budget_;
     planner::require_valid(graph_, plan);
@@ -220,7 +225,6 @@ class Search {
     planned.plan = std::move(plan);
     best_ = std::move(planned);
     control_.report(fmt::format("with slower memory: overhead {:.2f} %", 100 * best_.overhead()));
-    return true;
   }
 
   /// Says why no plan was found. `reruns`: the refusal of reruns alone, where they were tried.
@@ -375,10 +379,9 @@ constexpr double kShareOfBound = 0.3;
 
 /// With moves alone, and then with both ways where that is wanted.
 void search_with_residents(Search& search, Ways ways, const Control& control) {
-  const Control whole = control.renewed();
   if (search.is_good_enough()) return;
-  search.run_with_residents(share_of_time(whole, ways == Ways::both ? 0.5 : 1));
-  if (ways == Ways::both) search.run(/*reruns=*/true, share_of_time(whole, 1));
+  search.run_with_residents(control.renewed());
+  if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
 }
 
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.

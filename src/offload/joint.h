@@ -47,7 +47,7 @@ std::string describe(const Lanes& lanes);
 /// of a load, and of the memory that is left to copies; lanes are followed in time
 /// (offload/schedule.h), and the plan that ends first is the answer. With Ways::both it ends no
 /// later than with either way alone: each way has the whole limit of `control`, so that the call
-/// may take three of them, and one more where residents may move too: those that are the best to
+/// may take three of them, and two more where residents may move too: those that are the best to
 /// move, in several amounts. Then the plan ends no later than without that. Where all fits,
 /// nothing moves. The bound of the answer is for plans that may move what it moves
 /// (offload/bound.h), but with Ways::rerun.
