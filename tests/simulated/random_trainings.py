@@ -10,7 +10,6 @@ an LSTM before them. A model is traced once: the traces take longer than all els
 import argparse
 import contextlib
 import copy
-import dataclasses
 import functools
 import gc
 import random
@@ -87,9 +86,7 @@ class Planned:
             self.keep_all = max(keep_all, self.smallest)
 
     def set_budget(self, budget):
-        account = session_of(self.model)._account
-        account.settings = dataclasses.replace(account.settings, budget=Budget.parse(budget))
-        account.invalidate()
+        session_of(self.model)._account.set_budget(Budget.parse(budget))
 
     def trained(self, seed, budget=None):
         """From the start, and what a count by the device finds to be more than the budget."""
