@@ -14,12 +14,12 @@
 #include "base/time_share.h"
 #include "certify/certificate.h"
 #include "graph/permuted.h"
-#include "offload/blame.h"
 #include "offload/bound.h"
 #include "offload/loads.h"
 #include "offload/published.h"
 #include "offload/residents.h"
 #include "offload/schedule.h"
+#include "offload/waits.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
 
@@ -49,8 +49,6 @@ constexpr double kPriceOfWaits = 0.7;
 constexpr int kRoundsWithoutGain = 3;
 /// Of what is left: for one search.
 constexpr double kSearchShare = 0.06;
-/// How much earlier than it must a load may begin.
-constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 constexpr int kLayoutTries = 4;
 /// Of the bytes of the residents that may move: how many of them do.
 constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
@@ -162,8 +160,7 @@ class Search {
     for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
       const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
       if (!plan) return best;
-      const std::vector<double> waited =
-          plan->slower ? time_of_waits(graph_, *plan) : std::vector<double>(prices.size());
+      const std::vector<double> waited = time_of_waits(graph_, *plan);
       for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
         if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
       }

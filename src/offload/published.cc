@@ -10,7 +10,6 @@
 #include "offload/schedule.h"
 #include "planner/realize.h"
 #include "remat/event_plan.h"
-#include "remat/moves.h"
 
 namespace lowtide::offload {
 namespace {
@@ -108,8 +107,6 @@ std::vector<Candidate> candidates_of(const Graph& graph, const Lanes& lanes) {
   return result;
 }
 
-/// How much earlier than it must a load may begin.
-constexpr std::array kEarlier{1.2, 2.0, 5.0, 20.0};
 /// A copy in begins when it is needed, and no value stays until its copy out is over.
 constexpr std::array kAtOnce{1.0};
 
@@ -139,7 +136,7 @@ Plan capuchin(const Graph& graph, Bytes budget, const Lanes& lanes) {
   std::vector<Eviction> evictions;
   for (const Candidate& candidate : candidates) evictions.push_back(candidate.eviction);
   const auto with_first = [&](std::size_t count) {
-    return plan_of(graph, std::span(evictions).first(count), lanes, budget, kEarlier);
+    return plan_of(graph, std::span(evictions).first(count), lanes, budget, kHurries);
   };
   std::size_t fewest = 0, most = evictions.size();
   while (fewest < most) {

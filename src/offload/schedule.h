@@ -1,11 +1,15 @@
 #pragma once
 
+#include <array>
 #include <span>
 
 #include "offload/loads.h"
 #include "plan/plan.h"
 
 namespace lowtide::offload {
+
+/// How much earlier than it must a load may begin: those that are tried for a good plan.
+inline constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 
 /// Turns a plan for a graph with loads into one for the graph itself, in which copies go on beside
 /// ops: a value leaves as soon as it is made, if it is loaded later; its memory is freed when its

@@ -7,23 +7,10 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.wrap import session_of
-from torch import nn
 from torch_memory import profiled
-from wrap_cases import InThreeGraphs
+from wrap_cases import Counting, Deep, InThreeGraphs
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
-
-
-class Deep(nn.Module):
-    """A loss. Dropout, and batch norms whose statistics must move once for each forward pass."""
-
-    def __init__(self, width=32, layers=3):
-        super().__init__()
-        self.layers = nn.Sequential(*(layer for _ in range(layers) for layer in (
-            nn.Linear(width, width), nn.BatchNorm1d(width), nn.Dropout(0.2), nn.GELU())))
-
-    def forward(self, x):
-        return self.layers(x).square().mean()
 
 
 class Broken(InThreeGraphs):
@@ -113,19 +100,6 @@ def test_a_backward_pass_may_run_again(make, run, share):
     for _ in range(2):
         peak = peak_as_eager(wrapped, plain, run)
         assert budget is None or peak <= budget - before
-
-
-class Counting(Deep):
-    """The gradient needs what the module overwrites."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("scale", torch.ones(32))
-
-    def forward(self, x):
-        loss = super().forward(x * (self.scale * 1))
-        self.scale.mul_(0.5)
-        return loss
 
 
 def test_what_the_module_overwrites_cannot_be_read_again():

@@ -10,25 +10,13 @@ import torch
 from sweep import sweep
 from torch import nn
 from torch_memory import profiled
-from wrap_cases import Attention, InThreeGraphs, built
+from wrap_cases import Attention, Counting, Deep, InThreeGraphs, built
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
 
 
-def layers(count, width=32):
-    return nn.Sequential(*(layer for _ in range(count) for layer in (
-        nn.Linear(width, width), nn.BatchNorm1d(width), nn.Dropout(0.2), nn.GELU())))
-
-
-class Rows(nn.Module):
-    """A loss."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = layers(5)
-
-    def forward(self, x):
-        return self.layers(x).square().mean()
+def five_layers():
+    return Deep(layers=5)
 
 
 class Tokens(nn.Module):
@@ -43,9 +31,10 @@ class Tokens(nn.Module):
         return self.inner(tokens).square().mean()
 
 
-CASES = {"rows": (Rows, lambda: torch.randn(256, 32)),
+CASES = {"rows": (five_layers, lambda: torch.randn(256, 32)),
          "tokens": (Tokens, lambda: torch.randint(0, 50, (8, 24))),
-         "three graphs": (lambda: InThreeGraphs(lambda: layers(2)), lambda: torch.randn(256, 32))}
+         "three graphs": (lambda: InThreeGraphs(lambda: Deep(layers=2).layers),
+                          lambda: torch.randn(256, 32))}
 
 
 class Counted:
@@ -228,22 +217,13 @@ def test_another_thread_may_set_it_while_the_optimizer_steps(tmp_path):
         require_same([states[1][key][name] for name in state], list(state.values()))
 
 
-class Counting(Rows):
-    """The gradient needs what the module overwrites, so that no pass of it can run again."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("scale", torch.ones(32))
-
-    def forward(self, x):
-        loss = super().forward(x * (self.scale * 1))
-        self.scale.mul_(0.5)
-        return loss
+def counting():
+    return Counting(layers=5)
 
 
 def test_a_pass_that_cannot_run_again_ends_within_the_old_budget_and_says_so():
-    x, plain = CASES["rows"][1](), built(Counting)
-    wrapped = lowtide.wrap(built(Counting), x, budget="100%", optimizer="none", time_limit=0.3)
+    x, plain = CASES["rows"][1](), built(counting)
+    wrapped = lowtide.wrap(built(counting), x, budget="100%", optimizer="none", time_limit=0.3)
 
     def step(model, change=lambda: None):
         torch.manual_seed(3)
@@ -262,9 +242,9 @@ def test_a_pass_that_cannot_run_again_ends_within_the_old_budget_and_says_so():
     require_same([p.grad for p in wrapped.parameters()], [p.grad for p in plain.parameters()])
 
 
-class HasABudget(Rows):
+class HasABudget(Deep):
     def __init__(self):
-        super().__init__()
+        super().__init__(layers=5)
         self.budget = "its own"
 
 

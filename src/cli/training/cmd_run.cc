@@ -9,6 +9,7 @@
 #include "cli/output.h"
 #include "cli/training/run_options.h"
 #include "cli/training/step_lines.h"
+#include "cli/training/train_report.h"
 #include "report/table.h"
 #include "train/trainer.h"
 
@@ -45,10 +46,7 @@ nlohmann::json pass_json(const train::TrainResult& r) {
                       {"predicted_pass_seconds", r.predicted_step_seconds},
                       {"process_peak_bytes", r.process_peak_bytes}};
   if (r.output) j["output"] = {{"shape", r.output->shape}, {"hash", hash_text(*r.output)}};
-  if (r.bit_identical) {
-    j["bit_identical"] = *r.bit_identical;
-    if (!*r.bit_identical) j["first_difference"] = r.first_difference;
-  }
+  add_comparison(r, j);
   return j;
 }
 
@@ -73,11 +71,7 @@ std::string pass_text(const train::TrainResult& r) {
   }
   table.add({"batch", fmt::format("{} ({} predicted)", duration(r.step_seconds),
                                   duration(r.predicted_step_seconds))});
-  if (r.bit_identical) {
-    table.add({"check", *r.bit_identical
-                            ? "bit-identical to keep-all"
-                            : "differs from keep-all, first in " + r.first_difference});
-  }
+  if (r.bit_identical) table.add({"check", describe_comparison(r)});
   return table.text();
 }
 

@@ -18,15 +18,7 @@ void add_check(const train::TrainResult& result, nlohmann::json& j) {
   if (!result.keep_all_step_seconds) return;
   j["keep_all_step_seconds"] = *result.keep_all_step_seconds;
   j["keep_all_measured_peak_bytes"] = *result.keep_all_measured_peak_bytes;
-  if (!result.bit_identical) return;  // stopped before the runs could be compared
-  j["bit_identical"] = *result.bit_identical;
-  if (!*result.bit_identical) j["first_difference"] = result.first_difference;
-}
-
-std::string check_text(const train::TrainResult& result) {
-  if (!result.bit_identical) return "stopped before the runs could be compared";
-  if (*result.bit_identical) return "bit-identical to keep-all";
-  return "differs from keep-all, first in " + result.first_difference;
+  add_comparison(result, j);
 }
 
 std::string loss_text(const train::TrainResult& result) {
@@ -34,6 +26,18 @@ std::string loss_text(const train::TrainResult& result) {
 }
 
 }  // namespace
+
+void add_comparison(const train::TrainResult& result, nlohmann::json& j) {
+  if (!result.bit_identical) return;  // stopped before the runs could be compared
+  j["bit_identical"] = *result.bit_identical;
+  if (!*result.bit_identical) j["first_difference"] = result.first_difference;
+}
+
+std::string describe_comparison(const train::TrainResult& result) {
+  if (!result.bit_identical) return "stopped before the runs could be compared";
+  if (*result.bit_identical) return "bit-identical to keep-all";
+  return "differs from keep-all, first in " + result.first_difference;
+}
 
 nlohmann::json to_json(const train::TrainResult& r) {
   nlohmann::json j = {{"status", status(r)},
@@ -95,7 +99,7 @@ std::string describe(const train::TrainResult& r) {
   table.add(
       {"process", fmt::format("{} at most, {} before the model", format_bytes(r.process_peak_bytes),
                               format_bytes(r.process_before_bytes))});
-  if (r.keep_all_step_seconds) table.add({"check", check_text(r)});
+  if (r.keep_all_step_seconds) table.add({"check", describe_comparison(r)});
   return table.text();
 }
 

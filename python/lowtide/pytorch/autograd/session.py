@@ -375,7 +375,7 @@ class Session:
         self._state.bring_back()
 
     def _take_waiting_budget(self, budget: Budget) -> None:
-        """Whoever set it while a pass ran waits for no error any more."""
+        """The thread that set it does not wait for an error any more."""
         try:
             self._take_budget(budget)
         except Error as error:

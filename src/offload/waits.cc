@@ -1,4 +1,4 @@
-#include "offload/blame.h"
+#include "offload/waits.h"
 
 #include <algorithm>
 #include <optional>
@@ -90,7 +90,7 @@ class Follower {
 }  // namespace
 
 std::vector<double> time_of_waits(const Graph& graph, const Plan& plan) {
-  Follower follower(graph, plan.slower->lanes);
+  Follower follower(graph, plan.slower ? plan.slower->lanes : Lanes{});
   for (const Action& action : plan.actions) follower.act(action);
   return follower.take();
 }
