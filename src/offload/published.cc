@@ -89,7 +89,7 @@ std::vector<Candidate> candidates_of(const Graph& graph, const Lanes& lanes) {
   std::vector<Candidate> result;
   for (const remat::StageValue& value : stages.values()) {
     if (!may_move[value.tensor]) continue;
-    const double copies = lanes.out.time(value.bytes) + lanes.in.time(value.bytes);
+    const double copies = lanes.time_of_both(value.bytes);
     std::optional<Candidate> longest;
     int before = value.producer;
     for (int reader : value.readers) {

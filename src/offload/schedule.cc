@@ -123,6 +123,9 @@ class Steps {
   std::vector<Step> steps_;
 };
 
+/// Nanoseconds of counted work: of a step, and of a step that a load would come before.
+constexpr double kPerStep = 100, kPerLook = 3;
+
 /// Follows the steps and the lanes in time.
 class Scheduler {
  public:
@@ -157,6 +160,10 @@ class Scheduler {
 
   /// When the last action ended.
   double now() const { return clock_.now(); }
+  /// Nanoseconds that run() takes.
+  double work() const {
+    return kPerStep * static_cast<double>(steps_.size()) + kPerLook * static_cast<double>(looks_);
+  }
 
  private:
   /// Of a storage that moves.
@@ -306,11 +313,12 @@ class Scheduler {
   }
 
   /// Whether it is away by now, and there is room for it from now to its step.
-  bool is_free(std::size_t at_step, TensorId storage) const {
+  bool is_free(std::size_t at_step, TensorId storage) {
     if (std::ranges::count(leaving_, storage) > 0) return false;
     const Bytes bytes = graph_.tensor(storage).bytes;
     Bytes extra = extra_ + bytes;
     for (std::size_t i = next_; i < at_step; ++i) {
+      ++looks_;
       if (ends_in(steps_[i].action, storage)) return false;  // it is still there
       if (steps_[i].memory + extra > budget_) return false;
     }
@@ -374,6 +382,7 @@ class Scheduler {
   std::size_t next_ = 0, next_load_ = 0;
   std::vector<TensorId> leaving_;  ///< freed in the steps, and there until their copies have ended
   Bytes extra_ = 0;                ///< in use beside the memory of the steps
+  std::int64_t looks_ = 0;         ///< at steps that a load would come before
   std::vector<Action> actions_;
 };
 
@@ -437,7 +446,7 @@ Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes) {
 }
 
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget, std::span<const double> hurries) {
+              Bytes budget, std::span<const double> hurries, const Control& control) {
   const std::vector<TensorId> residents = loaded_residents(graph, loads);
   const std::vector<Step> steps =
       Steps(graph, residents, marked_in_place(graph, WithoutTokens(graph, loads).actions_of(plan)))
@@ -447,6 +456,7 @@ Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, cons
   for (double hurry : hurries) {
     Scheduler scheduler(graph, residents, steps, lanes, budget, hurry);
     std::vector<Action> actions = scheduler.run();
+    control.count(scheduler.work());
     if (scheduler.now() >= best_end) continue;
     best_end = scheduler.now();
     best = std::move(actions);

@@ -3,6 +3,7 @@
 #include <array>
 #include <span>
 
+#include "base/control.h"
 #include "offload/loads.h"
 #include "plan/plan.h"
 
@@ -16,12 +17,13 @@ inline constexpr std::array kHurries{1.2, 2.0, 5.0, 20.0};
 /// copy has ended; a load begins `hurry` times earlier than it must for its lane to be in time, if
 /// memory allows, and no load is done of a value that is still there. Memory stays within `budget`,
 /// if it does so where each copy ends at once. The result has lanes and addresses in slower memory,
-/// and none in the arena. Of several hurries, the first whose plan ends first counts.
+/// and none in the arena. Of several hurries, the first whose plan ends first counts. The work is
+/// counted by `control`.
 ///
 /// A resident that is loaded is copied out when an op has written it. It leaves after its last use,
 /// or after that copy.
 Plan schedule(const Graph& graph, const LoadGraph& loads, const Plan& plan, const Lanes& lanes,
-              Bytes budget, std::span<const double> hurries);
+              Bytes budget, std::span<const double> hurries, const Control& control = Control());
 
 /// Gives every storage that the plan offloads its place in slower memory, and prices the plan.
 Plan with_copies(const Graph& graph, Plan plan, const Lanes& lanes);

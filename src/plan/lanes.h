@@ -17,6 +17,7 @@ struct Lane {
 struct Lanes {
   Lane out, in;
   bool shared = false;  ///< a copy in one direction waits for those in the other, too
+  double time_of_both(Bytes bytes) const { return out.time(bytes) + in.time(bytes); }
   bool operator==(const Lanes&) const = default;
 };
 

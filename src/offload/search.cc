@@ -1,0 +1,232 @@
+#include "offload/search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "base/time_share.h"
+#include "graph/permuted.h"
+#include "offload/residents.h"
+#include "offload/schedule.h"
+#include "offload/waits.h"
+#include "plan/replay.h"
+#include "planner/realize.h"
+
+namespace lowtide::offload {
+namespace {
+
+using planner::Planned;
+using strategy::Outcome;
+
+/// Of the waits that a value's copies have a part in: what its price grows by.
+constexpr double kPriceOfWaits = 0.7;
+constexpr int kRoundsWithoutGain = 3;
+/// Of what is left: for one search.
+constexpr double kSearchShare = 0.06;
+constexpr int kLayoutTries = 4;
+/// Of the bytes of the residents that may move: how many of them do.
+constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
+/// Of a whole limit, to try each share.
+constexpr double kShareOfTry = 0.12;
+/// A plan is good enough when it costs no more than this times what keeping everything costs.
+constexpr double kGoodEnough = 1.0001;
+
+}  // namespace
+
+/// How the values that move, and the memory beside copies, are chosen at first.
+struct Search::Choice {
+  double worth;  ///< a value moves if its op takes so many times the time of its copies, or more
+  double room;   ///< of the bytes beside residents: the share that values get; copies get the rest
+};
+
+Search::Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved)
+    : graph_(graph),
+      budget_(budget),
+      slower_(slower),
+      ways_(ways),
+      reserved_(reserved),
+      first_prices_(graph, slower.lanes, slower.bytes) {}
+
+void Search::offer(Planned planned) {
+  repeatable_ = repeatable_ && planned.repeatable;
+  const bool is_better = planned.plan && (!best_.plan || planned.plan->cost < best_.plan->cost);
+  if (is_better || (!best_.plan && !best_.smallest_plan)) best_ = std::move(planned);
+}
+
+void Search::run(bool reruns, Control control) {
+  control_ = std::move(control);
+  constexpr auto kChoices = std::to_array<Choice>({{0.3, 0.97},
+                                                   {0.1, 0.9},
+                                                   {1, 0.97},
+                                                   {0, 0.9},
+                                                   {0.3, 0.8},
+                                                   {3, 1},
+                                                   {0.03, 0.97},
+                                                   {0.3, 0.65}});
+  for (const Choice& choice : kChoices) improve_prices(choice, reruns);
+  repeatable_ = repeatable_ && !control_.is_behind();
+}
+
+void Search::run_with_residents(const Control& control) {
+  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
+  early_order_ = order_of_early_writes(graph_);
+  early_.emplace(permuted(graph_, early_order_));
+  constexpr Choice kTrial{0.3, 0.97};
+  constexpr double kNoPlan = std::numeric_limits<double>::infinity();
+  std::vector<TensorId> best;
+  std::size_t tried = 0;  // residents
+  double least = kNoPlan;
+  for (double share : kResidentShares) {
+    std::vector<TensorId> some = first_bytes(all, share);
+    if (some.size() == tried || floor_without(some) > budget_) continue;
+    tried = some.size();
+    residents_ = some;
+    control_ = share_of_time(control, kShareOfTry);
+    const double cost = improve_prices(kTrial, /*reruns=*/false);
+    // Where no share has found a plan, the most that may move leaves the most memory.
+    if (cost < least || (least == kNoPlan && some.size() > best.size())) best = std::move(some);
+    least = std::min(least, cost);
+  }
+  if (best.empty()) return;
+  residents_ = std::move(best);
+  run(/*reruns=*/false, share_of_time(control, 1));
+}
+
+bool Search::is_good_enough() const {
+  return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
+}
+
+Planned Search::take() {
+  // What reruns alone cannot do is no proof about moves.
+  if (!best_.plan && ways_ != Ways::rerun) best_ = refusal(std::move(best_));
+  best_.repeatable = repeatable_;
+  return std::move(best_);
+}
+
+/// The first of them, until they have that share of their bytes, or slower memory is full.
+std::vector<TensorId> Search::first_bytes(std::span<const TensorId> all, double share) const {
+  Bytes sum = 0;
+  for (TensorId id : all) sum += graph_.tensor(id).bytes;
+  const auto wanted = static_cast<Bytes>(share * static_cast<double>(sum));
+  Bytes left = slower_.bytes.value_or(std::numeric_limits<Bytes>::max());
+  std::vector<TensorId> some;
+  for (Bytes taken = 0; TensorId id : all) {
+    const Bytes bytes = graph_.tensor(id).bytes;
+    if (taken >= wanted) break;
+    if (align_up(bytes, kCopyAlignment) > left) continue;
+    left -= align_up(bytes, kCopyAlignment);
+    taken += bytes;
+    some.push_back(id);
+  }
+  return some;
+}
+
+Bytes Search::floor_without(std::span<const TensorId> residents) const {
+  std::vector<bool> away(graph_.tensors().size());
+  for (TensorId id : residents) away[id] = true;
+  return structural_floor(graph_, away).bytes;
+}
+
+/// A load has the price of what was waited for it, so that the next search moves other values.
+/// Returns the cost of the best plan that it finds, infinity if it finds none. What was found
+/// before does not matter to it: so no search ends sooner because of another.
+double Search::improve_prices(const Choice& choice, bool reruns) {
+  double best = std::numeric_limits<double>::infinity();
+  std::vector<std::optional<double>> prices =
+      first_prices_.choose(reruns ? choice.worth : 0, residents_);
+  for (int rounds = 0; rounds < kRoundsWithoutGain && !is_over(); ++rounds) {
+    const std::optional<Plan> plan = plan_with_prices(prices, budget_of(choice.room), reruns);
+    if (!plan) return best;
+    const std::vector<double> waited = time_of_waits(graph_, *plan);
+    for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+      if (prices[id]) *prices[id] += kPriceOfWaits * waited[id];
+    }
+    if (plan->slower && !slower_.has_room(plan->slower->bytes)) continue;
+    if (plan->cost < best) rounds = -1;
+    best = std::min(best, plan->cost);
+    keep_if_better(*plan);
+  }
+  return best;
+}
+
+/// Nothing when no plan is found, or its addresses do not fit.
+std::optional<Plan> Search::plan_with_prices(std::span<const std::optional<double>> prices,
+                                             Bytes room, bool reruns) {
+  const LoadGraph loads = graph_with_loads(prices, reruns);
+  Control part = share_of_time(control_, kSearchShare);
+  const Planned found =
+      planner::plan_within(loads.graph, strategy::default_strategy(), room, {}, part);
+  if (!found.plan) return std::nullopt;
+  Bytes peak = budget_;
+  for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
+    Plan plan = planner::with_addresses(
+        graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries, control_),
+        budget_, packing::kPackingWork, control_);
+    const Bytes excess = plan.layout->arena_bytes - budget_;
+    if (excess <= 0) return plan;  // and so is its peak, which is no higher
+    peak = std::max(plan.peak_bytes, peak) - excess;
+  }
+  return std::nullopt;
+}
+
+/// With residents that move, writes come early.
+LoadGraph Search::graph_with_loads(std::span<const std::optional<double>> prices,
+                                   bool reruns) const {
+  if (residents_.empty()) return with_loads(graph_, prices, reruns);
+  LoadGraph loads = with_loads(*early_, prices, reruns);
+  for (OpId& id : loads.original) {
+    if (id != kNone) id = early_order_[id];
+  }
+  return loads;
+}
+
+Bytes Search::budget_of(double room) const {
+  Bytes residents = graph_.resident_bytes();
+  for (TensorId id : residents_) residents -= graph_.tensor(id).bytes;
+  return residents + static_cast<Bytes>(room * static_cast<double>(budget_ - residents));
+}
+
+void Search::keep_if_better(Plan plan) {
+  if (best_.plan && plan.cost >= best_.plan->cost) return;
+  plan.strategy = name(ways_);
+  plan.budget_bytes = budget_;
+  planner::require_valid(graph_, plan);
+  Planned planned = planner::nothing_planned(graph_, budget_);
+  planned.outcome = Outcome::feasible;
+  planned.plan = std::move(plan);
+  best_ = std::move(planned);
+  control_.report(fmt::format("with slower memory: overhead {:.2f} %", 100 * best_.overhead()));
+}
+
+/// Says why no plan was found. `reruns`: the refusal of reruns alone, where they were tried.
+Planned Search::refusal(Planned reruns) const {
+  Planned planned = planner::nothing_planned(graph_, budget_);
+  planned.smallest_budget = reruns.smallest_budget;
+  planned.smallest_plan = std::move(reruns.smallest_plan);
+  const Bytes floor = floor_of_moves(graph_, slower_);
+  planned.floor_bytes = floor;
+  const std::string within = planner::in_full(budget_ + reserved_);
+  if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
+    planned.outcome = Outcome::stopped;
+    planned.message = fmt::format(
+        "the search was stopped, or its time was over, before it found a plan within {}.", within);
+    return planned;
+  }
+  planned.why_not_less =
+      fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
+  planned.message = fmt::format("infeasible: no plan that moves values is found within {}.{} {}",
+                                within, reached_by_reruns(planned), planned.why_not_less);
+  return planned;
+}
+
+std::string Search::reached_by_reruns(const Planned& planned) const {
+  if (!planned.smallest_budget) return "";
+  return fmt::format(" The smallest budget that reruns reach is {}.",
+                     planner::in_full(*planned.smallest_budget + reserved_));
+}
+
+}  // namespace lowtide::offload
