@@ -10,8 +10,8 @@
 #include "base/time_share.h"
 #include "certify/certificate.h"
 #include "offload/bound.h"
+#include "offload/joint_search.h"
 #include "offload/published.h"
-#include "offload/search.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
 
@@ -60,7 +60,7 @@ Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways way
 constexpr double kShareOfBound = 0.3;
 
 /// With moves alone, and then with both ways where that is wanted.
-void search_with_residents(Search& search, Ways ways, const Control& control) {
+void search_with_residents(JointSearch& search, Ways ways, const Control& control) {
   if (search.is_good_enough()) return;
   search.run_with_residents(control.renewed());
   if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
@@ -70,7 +70,7 @@ void search_with_residents(Search& search, Ways ways, const Control& control) {
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
   if (is_rule(ways)) return by_rule(graph, budget, slower, ways, reserved);
-  Search search(graph, budget, slower, ways, reserved);
+  JointSearch search(graph, budget, slower, ways, reserved);
   const bool may_move_residents = slower.residents && ways != Ways::rerun;
   const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;
   if (must_move_residents) {

@@ -76,7 +76,7 @@ TEST(PlanWith, FastLanesCostNothingOnAChain) {
 TEST(PlanWith, LanesThatTakeNoTimeNeedOnlyTheMemoryOfOneOp) {
   for (int layers : {2, 3, 5, 8}) {
     const Graph graph = chain_graph(layers);
-    const Planned planned = plan(graph, structural_floor(graph).bytes, {{}, {}}, Ways::move);
+    const Planned planned = plan(graph, structural_floor(graph).bytes, {{}, {}}, Ways::move, 0.3);
     ASSERT_TRUE(planned.plan) << layers << ": " << planned.message;
     EXPECT_EQ(planned.plan->cost, planned.keep_all_cost);
   }
@@ -223,8 +223,8 @@ Graph trained_chain(int layers, Bytes weight_bytes = 4096, Bytes bytes = 512) {
     gradient = next;
   }
   for (int i = 0; i < layers; ++i) {
-    Op update = testing::op(fmt::format("update {}", i), {weights[i], gradients[i], momenta[i]},
-                            {}, 1);
+    Op update =
+        testing::op(fmt::format("update {}", i), {weights[i], gradients[i], momenta[i]}, {}, 1);
     update.mutates = {0, 2};
     data.ops.push_back(std::move(update));
   }
@@ -350,6 +350,25 @@ TEST(PlanWithProperty, PlansAreValidWithinTheirLimitsAndBothWaysAreNoWorseThanOn
   }
   EXPECT_GT(moving, 5);
   EXPECT_TRUE(testing::are_valid_plans(cases));
+}
+
+TEST(PlanWithProperty, ALongerLimitGivesNoWorsePlan) {
+  int better = 0;
+  for (std::uint64_t seed = 0; seed < testing::sweep(30u, 4u); ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = testing::random_step(seed, 60, 50);
+    const Slower slower{testing::some_lanes(seed), {}};
+    const Bytes budget = share_of_peak(graph, 0.5);
+    double before = std::numeric_limits<double>::infinity();
+    for (double seconds : {0.05, 0.2, 0.8}) {
+      Control control = Control::by_work(seconds);
+      const double now = cost(plan_with(graph, budget, slower, Ways::move, control));
+      EXPECT_LE(now, before);
+      better += now < before && std::isfinite(before);
+      before = now;
+    }
+  }
+  EXPECT_GT(better, 0);
 }
 
 TEST(PlanWithResidentsProperty, PlansAreValidWithinTheirLimitsAndNoWorseThanWithout) {

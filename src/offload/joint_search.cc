@@ -1,4 +1,4 @@
-#include "offload/search.h"
+#include "offload/joint_search.h"
 
 #include <fmt/format.h>
 
@@ -14,6 +14,7 @@
 #include "offload/schedule.h"
 #include "offload/waits.h"
 #include "plan/replay.h"
+#include "planner/attempts.h"
 #include "planner/realize.h"
 
 namespace lowtide::offload {
@@ -25,12 +26,22 @@ using strategy::Outcome;
 /// Of the waits that a value's copies have a part in: what its price grows by.
 constexpr double kPriceOfWaits = 0.7;
 constexpr int kRoundsWithoutGain = 3;
+/// Seconds of the first slice of a search, and how much longer each next one is.
+constexpr double kFirstSlice = 0.3, kSliceGrowth = 4;
+/// Of a slice: a search that uses less ends by itself, and a longer one finds nothing else.
+constexpr double kUnlimited = 0.1;
 /// Of what is left: for one search.
 constexpr double kSearchShare = 0.06;
+/// Of that limit: for the plan of the fewest bytes where no other is found.
+constexpr double kShareOfSmallest = 1.0 / 3;
+/// Nanoseconds of a search for each op, beside the work that it counts.
+constexpr double kPerOp = 25'000;
 constexpr int kLayoutTries = 4;
+/// Of what is left: for the addresses of one plan.
+constexpr double kPackingShare = 0.15;
 /// Of the bytes of the residents that may move: how many of them do.
 constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
-/// Of a whole limit, to try each share.
+/// Of a slice, to try each share.
 constexpr double kShareOfTry = 0.12;
 /// A plan is good enough when it costs no more than this times what keeping everything costs.
 constexpr double kGoodEnough = 1.0001;
@@ -38,12 +49,13 @@ constexpr double kGoodEnough = 1.0001;
 }  // namespace
 
 /// How the values that move, and the memory beside copies, are chosen at first.
-struct Search::Choice {
+struct JointSearch::Choice {
   double worth;  ///< a value moves if its op takes so many times the time of its copies, or more
   double room;   ///< of the bytes beside residents: the share that values get; copies get the rest
 };
 
-Search::Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved)
+JointSearch::JointSearch(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
+                         Bytes reserved)
     : graph_(graph),
       budget_(budget),
       slower_(slower),
@@ -51,14 +63,39 @@ Search::Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways
       reserved_(reserved),
       first_prices_(graph, slower.lanes, slower.bytes) {}
 
-void Search::offer(Planned planned) {
+void JointSearch::offer(Planned planned) {
   repeatable_ = repeatable_ && planned.repeatable;
   const bool is_better = planned.plan && (!best_.plan || planned.plan->cost < best_.plan->cost);
   if (is_better || (!best_.plan && !best_.smallest_plan)) best_ = std::move(planned);
 }
 
-void Search::run(bool reruns, Control control) {
-  control_ = std::move(control);
+void JointSearch::run(bool reruns, const Control& control) {
+  in_slices(control, [&] { try_choices(reruns); });
+}
+
+void JointSearch::run_with_residents(const Control& control) {
+  early_order_ = order_of_early_writes(graph_);
+  early_.emplace(permuted(graph_, early_order_));
+  in_slices(control, [&] {
+    choose_residents();
+    if (!residents_.empty()) try_choices(/*reruns=*/false);
+  });
+}
+
+/// Searches for the limit of `control` in slices of 0.3 s, 1.2 s, 4.8 s and so on. A longer limit goes on
+/// where a shorter one ends, so its answer is no worse.
+void JointSearch::in_slices(const Control& control, const std::function<void()>& search) {
+  whole_ = control;
+  for (double seconds = kFirstSlice;; seconds *= kSliceGrowth) {
+    control_ = whole_.limit_seconds() > 0 ? part_of_time(whole_, seconds) : whole_;
+    search();
+    const bool has_limited = control_.used_share() > kUnlimited;
+    if (!has_limited || is_good_enough() || whole_.should_stop()) break;
+  }
+  repeatable_ = repeatable_ && !whole_.is_behind();
+}
+
+void JointSearch::try_choices(bool reruns) {
   constexpr auto kChoices = std::to_array<Choice>({{0.3, 0.97},
                                                    {0.1, 0.9},
                                                    {1, 0.97},
@@ -68,15 +105,14 @@ void Search::run(bool reruns, Control control) {
                                                    {0.03, 0.97},
                                                    {0.3, 0.65}});
   for (const Choice& choice : kChoices) improve_prices(choice, reruns);
-  repeatable_ = repeatable_ && !control_.is_behind();
 }
 
-void Search::run_with_residents(const Control& control) {
-  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
-  early_order_ = order_of_early_writes(graph_);
-  early_.emplace(permuted(graph_, early_order_));
+/// Of several shares of the residents, the best by a short trial of each with moves alone.
+void JointSearch::choose_residents() {
   constexpr Choice kTrial{0.3, 0.97};
   constexpr double kNoPlan = std::numeric_limits<double>::infinity();
+  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
+  const Control slice = control_;
   std::vector<TensorId> best;
   std::size_t tried = 0;  // residents
   double least = kNoPlan;
@@ -85,22 +121,21 @@ void Search::run_with_residents(const Control& control) {
     if (some.size() == tried || floor_without(some) > budget_) continue;
     tried = some.size();
     residents_ = some;
-    control_ = share_of_time(control, kShareOfTry);
+    control_ = share_of_time(slice, kShareOfTry);
     const double cost = improve_prices(kTrial, /*reruns=*/false);
     // Where no share has found a plan, the most that may move leaves the most memory.
     if (cost < least || (least == kNoPlan && some.size() > best.size())) best = std::move(some);
     least = std::min(least, cost);
   }
-  if (best.empty()) return;
   residents_ = std::move(best);
-  run(/*reruns=*/false, share_of_time(control, 1));
+  control_ = slice;
 }
 
-bool Search::is_good_enough() const {
+bool JointSearch::is_good_enough() const {
   return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
 }
 
-Planned Search::take() {
+Planned JointSearch::take() {
   // What reruns alone cannot do is no proof about moves.
   if (!best_.plan && ways_ != Ways::rerun) best_ = refusal(std::move(best_));
   best_.repeatable = repeatable_;
@@ -108,7 +143,7 @@ Planned Search::take() {
 }
 
 /// The first of them, until they have that share of their bytes, or slower memory is full.
-std::vector<TensorId> Search::first_bytes(std::span<const TensorId> all, double share) const {
+std::vector<TensorId> JointSearch::first_bytes(std::span<const TensorId> all, double share) const {
   Bytes sum = 0;
   for (TensorId id : all) sum += graph_.tensor(id).bytes;
   const auto wanted = static_cast<Bytes>(share * static_cast<double>(sum));
@@ -125,7 +160,7 @@ std::vector<TensorId> Search::first_bytes(std::span<const TensorId> all, double 
   return some;
 }
 
-Bytes Search::floor_without(std::span<const TensorId> residents) const {
+Bytes JointSearch::floor_without(std::span<const TensorId> residents) const {
   std::vector<bool> away(graph_.tensors().size());
   for (TensorId id : residents) away[id] = true;
   return structural_floor(graph_, away).bytes;
@@ -134,7 +169,7 @@ Bytes Search::floor_without(std::span<const TensorId> residents) const {
 /// A load has the price of what was waited for it, so that the next search moves other values.
 /// Returns the cost of the best plan that it finds, infinity if it finds none. What was found
 /// before does not matter to it: so no search ends sooner because of another.
-double Search::improve_prices(const Choice& choice, bool reruns) {
+double JointSearch::improve_prices(const Choice& choice, bool reruns) {
   double best = std::numeric_limits<double>::infinity();
   std::vector<std::optional<double>> prices =
       first_prices_.choose(reruns ? choice.worth : 0, residents_);
@@ -154,18 +189,16 @@ double Search::improve_prices(const Choice& choice, bool reruns) {
 }
 
 /// Nothing when no plan is found, or its addresses do not fit.
-std::optional<Plan> Search::plan_with_prices(std::span<const std::optional<double>> prices,
-                                             Bytes room, bool reruns) {
+std::optional<Plan> JointSearch::plan_with_prices(std::span<const std::optional<double>> prices,
+                                                  Bytes room, bool reruns) {
   const LoadGraph loads = graph_with_loads(prices, reruns);
-  Control part = share_of_time(control_, kSearchShare);
-  const Planned found =
-      planner::plan_within(loads.graph, strategy::default_strategy(), room, {}, part);
+  const Planned found = planned(loads.graph, room);
   if (!found.plan) return std::nullopt;
   Bytes peak = budget_;
   for (int tries = 0; tries < kLayoutTries && peak >= found.plan->peak_bytes; ++tries) {
     Plan plan = planner::with_addresses(
         graph_, schedule(graph_, loads, *found.plan, slower_.lanes, peak, kHurries, control_),
-        budget_, packing::kPackingWork, control_);
+        budget_, work_of_packing(), control_);
     const Bytes excess = plan.layout->arena_bytes - budget_;
     if (excess <= 0) return plan;  // and so is its peak, which is no higher
     peak = std::max(plan.peak_bytes, peak) - excess;
@@ -173,9 +206,37 @@ std::optional<Plan> Search::plan_with_prices(std::span<const std::optional<doubl
   return std::nullopt;
 }
 
+std::int64_t JointSearch::work_of_packing() const {
+  if (control_.limit_seconds() <= 0) return packing::kPackingWork;
+  constexpr double kNanoseconds = 1e9;
+  const double left = kPackingShare * std::max(0.0, control_.left_seconds());
+  return std::min(packing::kPackingWork,
+                  static_cast<std::int64_t>(left * kNanoseconds / packing::kPackingNanoseconds));
+}
+
+/// One search, as the next one with other prices gains more than a second one with these. Where it
+/// finds no plan, that of the fewest bytes may be within the budget.
+Planned JointSearch::planned(const Graph& loads, Bytes room) const {
+  const strategy::Strategy& strategy = strategy::default_strategy();
+  planner::Search search{.graph = loads,
+                         .strategy = strategy,
+                         .budget_bytes = room,
+                         .reserved_bytes = 0,
+                         .for_smallest = false,
+                         .options = strategy::default_options(strategy),
+                         .limit_seconds = share_of_seconds(control_, kSearchShare)};
+  Control part = part_of_time(control_, search.limit_seconds);
+  control_.count(kPerOp * static_cast<double>(loads.num_ops()));
+  Planned found = planner::search_once(search, part);
+  if (found.plan || is_over()) return found;
+  search.for_smallest = true;
+  Control rest = part_of_time(control_, kShareOfSmallest * search.limit_seconds);
+  return planner::search_once(search, rest);
+}
+
 /// With residents that move, writes come early.
-LoadGraph Search::graph_with_loads(std::span<const std::optional<double>> prices,
-                                   bool reruns) const {
+LoadGraph JointSearch::graph_with_loads(std::span<const std::optional<double>> prices,
+                                        bool reruns) const {
   if (residents_.empty()) return with_loads(graph_, prices, reruns);
   LoadGraph loads = with_loads(*early_, prices, reruns);
   for (OpId& id : loads.original) {
@@ -184,13 +245,13 @@ LoadGraph Search::graph_with_loads(std::span<const std::optional<double>> prices
   return loads;
 }
 
-Bytes Search::budget_of(double room) const {
+Bytes JointSearch::budget_of(double room) const {
   Bytes residents = graph_.resident_bytes();
   for (TensorId id : residents_) residents -= graph_.tensor(id).bytes;
   return residents + static_cast<Bytes>(room * static_cast<double>(budget_ - residents));
 }
 
-void Search::keep_if_better(Plan plan) {
+void JointSearch::keep_if_better(Plan plan) {
   if (best_.plan && plan.cost >= best_.plan->cost) return;
   plan.strategy = name(ways_);
   plan.budget_bytes = budget_;
@@ -203,7 +264,7 @@ void Search::keep_if_better(Plan plan) {
 }
 
 /// Says why no plan was found. `reruns`: the refusal of reruns alone, where they were tried.
-Planned Search::refusal(Planned reruns) const {
+Planned JointSearch::refusal(Planned reruns) const {
   Planned planned = planner::nothing_planned(graph_, budget_);
   planned.smallest_budget = reruns.smallest_budget;
   planned.smallest_plan = std::move(reruns.smallest_plan);
@@ -223,7 +284,7 @@ Planned Search::refusal(Planned reruns) const {
   return planned;
 }
 
-std::string Search::reached_by_reruns(const Planned& planned) const {
+std::string JointSearch::reached_by_reruns(const Planned& planned) const {
   if (!planned.smallest_budget) return "";
   return fmt::format(" The smallest budget that reruns reach is {}.",
                      planner::in_full(*planned.smallest_budget + reserved_));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,16 +18,16 @@ namespace lowtide::offload {
 /// A round plans reruns and loads together in a graph with loads, follows the lanes of that plan in
 /// time, and adds the waits for a value to the price of its load, so that the next round moves
 /// other values.
-class Search {
+class JointSearch {
  public:
   /// `reserved`: of the budget of the user: see planner::plan_within().
-  Search(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved);
+  JointSearch(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved);
 
   /// A plan that was found elsewhere.
   void offer(planner::Planned planned);
 
   /// Uses up the limit where that may find better plans.
-  void run(bool reruns, Control control);
+  void run(bool reruns, const Control& control);
   /// The same with residents that move: the best of several shares of them, with moves alone.
   void run_with_residents(const Control& control);
 
@@ -37,12 +38,19 @@ class Search {
  private:
   struct Choice;
 
-  bool is_over() const { return is_good_enough() || control_.should_stop(); }
+  bool is_over() const {
+    return is_good_enough() || control_.should_stop() || whole_.should_stop();
+  }
+  void in_slices(const Control& control, const std::function<void()>& search);
+  void try_choices(bool reruns);
+  void choose_residents();
   std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const;
   Bytes floor_without(std::span<const TensorId> residents) const;
   double improve_prices(const Choice& choice, bool reruns);
   std::optional<Plan> plan_with_prices(std::span<const std::optional<double>> prices, Bytes room,
                                        bool reruns);
+  std::int64_t work_of_packing() const;
+  planner::Planned planned(const Graph& loads, Bytes room) const;
   LoadGraph graph_with_loads(std::span<const std::optional<double>> prices, bool reruns) const;
   Bytes budget_of(double room) const;
   void keep_if_better(Plan plan);
@@ -55,7 +63,8 @@ class Search {
   const Ways ways_;
   const Bytes reserved_;
   const FirstPrices first_prices_;
-  Control control_;
+  Control whole_;
+  Control control_;                  ///< of a slice of it
   std::vector<TensorId> residents_;  ///< that move
   std::vector<OpId> early_order_;    ///< of the graph's ops, where residents move
   std::optional<Graph> early_;       ///< in that order
