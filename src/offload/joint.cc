@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "base/time_share.h"
 #include "certify/certificate.h"
 #include "offload/bound.h"
+#include "offload/poet.h"
 #include "offload/published.h"
 #include "offload/search.h"
 #include "plan/replay.h"
@@ -28,19 +30,63 @@ Planned all_kept(const Graph& graph, Bytes budget) {
   return planner::plan_of(graph, order, "keep-all", budget);
 }
 
-bool is_rule(Ways ways) { return ways == Ways::save_on_cpu || ways == Ways::capuchin; }
+bool is_rule(Ways ways) {
+  return ways == Ways::save_on_cpu || ways == Ways::capuchin || ways == Ways::poet;
+}
+
+/// With less memory while writes in place that are not done, or holes of the arena, take it above
+/// the budget.
+std::optional<Plan> by_poet(const Graph& graph, Bytes budget, const Lanes& lanes,
+                            const Control& control) {
+  constexpr int kTries = 3;
+  const Bytes floor = structural_floor(graph).bytes;
+  std::optional<Plan> found;
+  Bytes peak = budget;
+  for (int tries = 0; tries < kTries && peak >= floor; ++tries) {
+    std::optional<Plan> plan = poet(graph, peak, lanes, control);
+    if (!plan) break;
+    found = planner::with_addresses(graph, *std::move(plan), budget);
+    const Bytes excess = found->layout->arena_bytes - budget;
+    if (excess <= 0) break;
+    peak -= excess;
+  }
+  return found;
+}
+
+/// With addresses.
+std::optional<Plan> plan_by_rule(const Graph& graph, Bytes budget, const Lanes& lanes, Ways ways,
+                                 const Control& control) {
+  if (ways == Ways::poet) return by_poet(graph, budget, lanes, control);
+  return planner::with_addresses(
+      graph, ways == Ways::capuchin ? capuchin(graph, budget, lanes) : save_on_cpu(graph, lanes),
+      budget);
+}
+
+/// Where a rule finds no plan at all.
+Planned none_by_rule(Planned planned, Ways ways, Bytes wanted, const Control& control) {
+  if (control.should_stop()) {
+    planned.outcome = Outcome::stopped;
+    planned.message =
+        fmt::format("{} was stopped, or its time was over, before it found a plan within {}.",
+                    name(ways), planner::in_full(wanted));
+  } else {
+    planned.message =
+        fmt::format("infeasible: {} has no plan within {}.", name(ways), planner::in_full(wanted));
+  }
+  return planned;
+}
 
 /// A plan by a rule of others, which finds no other where that one does not fit.
-Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved) {
-  Plan plan = planner::with_addresses(graph,
-                                      ways == Ways::capuchin ? capuchin(graph, budget, slower.lanes)
-                                                             : save_on_cpu(graph, slower.lanes),
-                                      budget);
+Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
+                const Control& control, Bytes reserved) {
+  Planned planned = planner::nothing_planned(graph, budget);
+  std::optional<Plan> found = plan_by_rule(graph, budget, slower.lanes, ways, control);
+  if (!found) return none_by_rule(std::move(planned), ways, budget + reserved, control);
+  Plan plan = *std::move(found);
   plan.strategy = name(ways);
   const Bytes needed = plan.layout->arena_bytes;
   plan.budget_bytes = std::max(budget, needed);
   planner::require_valid(graph, plan);
-  Planned planned = planner::nothing_planned(graph, budget);
   const Bytes moved = plan.slower ? plan.slower->bytes : 0;
   if (needed <= budget && slower.has_room(moved)) {
     planned.outcome = Outcome::feasible;
@@ -69,7 +115,7 @@ void search_with_residents(Search& search, Ways ways, const Control& control) {
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
-  if (is_rule(ways)) return by_rule(graph, budget, slower, ways, reserved);
+  if (is_rule(ways)) return by_rule(graph, budget, slower, ways, control, reserved);
   Search search(graph, budget, slower, ways, reserved);
   const bool may_move_residents = slower.residents && ways != Ways::rerun;
   const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;

@@ -176,8 +176,9 @@ std::optional<Plan> Search::plan_with_prices(std::span<const std::optional<doubl
 /// With residents that move, writes come early.
 LoadGraph Search::graph_with_loads(std::span<const std::optional<double>> prices,
                                    bool reruns) const {
-  if (residents_.empty()) return with_loads(graph_, prices, reruns);
-  LoadGraph loads = with_loads(*early_, prices, reruns);
+  const Reruns which = reruns ? Reruns::of_others : Reruns::none;
+  if (residents_.empty()) return with_loads(graph_, prices, which);
+  LoadGraph loads = with_loads(*early_, prices, which);
   for (OpId& id : loads.original) {
     if (id != kNone) id = early_order_[id];
   }
