@@ -1,6 +1,7 @@
 #include "offload/poet.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "base/error.h"
@@ -11,6 +12,7 @@
 #ifdef LOWTIDE_HIGHS
 #include "solver/highs.h"
 #include "strategy/checkmate/options.h"
+#include "strategy/checkmate/refine.h"
 #endif
 
 namespace lowtide::offload {
@@ -80,6 +82,45 @@ std::vector<std::optional<Paging>> pagings_of(const Graph& graph, const remat::S
   return pagings;
 }
 
+/// A load of a value before each use of it that is not right after another, those first that free
+/// the most memory for the longest time in the time of their copies.
+std::vector<PoetLoad> possible_loads(const remat::StageGraph& stages,
+                                     std::span<const std::optional<Paging>> pagings) {
+  std::vector<std::pair<double, PoetLoad>> found;
+  for (int v = 0; v < stages.num_values(); ++v) {
+    if (!pagings[v]) continue;
+    const remat::StageValue& value = stages.value(v);
+    int before = value.producer;
+    for (const int reader : value.readers) {
+      const int gap = reader - before - 1;
+      const double time = pagings[v]->out + pagings[v]->in;
+      if (gap > 0) found.push_back({time / (gap * static_cast<double>(value.bytes)), {reader, v}});
+      before = reader;
+    }
+  }
+  std::ranges::sort(found);
+  std::vector<PoetLoad> loads;
+  for (const auto& [price, load] : found) loads.push_back(load);
+  return loads;
+}
+
+/// A solution with the first of these loads and no reruns; nothing where all are not enough.
+std::vector<double> first_solution(const StageModel& model, std::span<const PoetLoad> loads) {
+  const auto with_first = [&](std::size_t count) {
+    return strategy::checkmate::start_for(model, {}, loads.first(count));
+  };
+  std::size_t fewest = 0, most = loads.size();
+  while (fewest < most) {
+    const std::size_t middle = (fewest + most) / 2;
+    if (with_first(middle).empty()) {
+      fewest = middle + 1;
+    } else {
+      most = middle;
+    }
+  }
+  return with_first(most);
+}
+
 }  // namespace
 
 std::optional<PoetAnswer> solve_poet(const Graph& graph, const remat::StageGraph& stages,
@@ -89,10 +130,13 @@ std::optional<PoetAnswer> solve_poet(const Graph& graph, const remat::StageGraph
       graph, StageModel::size(graph, stages, budget, Formulation::strong, pagings), kMostPoetRows,
       ", or the strategy capuchin");
   const StageModel model(graph, stages, budget, Formulation::strong, {}, pagings);
-  solver::Solved solved = solver::solve_with_highs(model.program(), {}, control);
-  if (solved.values.empty()) return std::nullopt;
-  return PoetAnswer{model.events_of(solved.values), model.loads_of(solved.values),
-                    model.cost_of(solver::objective(model.program(), solved.values)),
+  solver::SolverRequest asked;
+  asked.start = first_solution(model, possible_loads(stages, pagings));
+  const solver::Solved solved = solver::solve_with_highs(model.program(), asked, control);
+  const std::vector<double>& best = solved.values.empty() ? asked.start : solved.values;
+  if (best.empty()) return std::nullopt;
+  return PoetAnswer{model.events_of(best), model.loads_of(best),
+                    model.cost_of(solver::objective(model.program(), best)),
                     solved.status == solver::Solved::Status::optimal};
 }
 

@@ -413,11 +413,15 @@ std::optional<int> StageModel::find_run(std::string_view name) const {
 
 // ---- Values of a plan --------------------------------------------------------------------------
 
-std::vector<double> StageModel::values_of(std::span<const remat::Event> events) const {
+std::vector<double> StageModel::values_of(std::span<const remat::Event> events,
+                                          std::span<const Load> loads) const {
   std::vector<double> values(program_.num_columns());
   for (const Series& runs : runs_) values[runs.column] = 1;
   for (const auto& [t, i] : events) {
     if (runs_[i].has(t)) values[runs_[i].at(t)] = 1;
+  }
+  for (const auto& [t, v] : loads) {
+    if (loads_[v].has(t)) values[loads_[v].at(t)] = values[outs_[v].column] = 1;
   }
   for (int v = 0; v < stages_.num_values(); ++v) set_holds(values, v);
   for (int v = 0; v < stages_.num_values(); ++v) set_frees(values, v);
@@ -429,7 +433,11 @@ bool StageModel::held_over(std::span<const double> values, int t, int v) const {
   return holds_[v].has(t) && values[holds_[v].at(t)] > 0.5;
 }
 
-/// A value is held from before a stage if it is not made in it, and read in it or later.
+bool StageModel::is_loaded(std::span<const double> values, int t, int v) const {
+  return loads_[v].has(t) && values[loads_[v].at(t)] > 0.5;
+}
+
+/// A value is held from before a stage if it is not had again in it, and read in it or later.
 void StageModel::set_holds(std::span<double> values, int v) const {
   const auto runs_in = [&](int i, int t) {
     return runs_[i].has(t) && values[runs_[i].at(t)] > 0.5;
@@ -438,7 +446,8 @@ void StageModel::set_holds(std::span<double> values, int v) const {
   for (int t = holds_[v].last; t >= holds_[v].first; --t) {
     const bool read = std::ranges::any_of(value.readers, [&](int k) { return runs_in(k, t); });
     const bool needed = read || held_over(values, t + 1, v);
-    values[holds_[v].at(t)] = needed && !runs_in(value.producer, t);
+    const bool again = runs_in(value.producer, t) || is_loaded(values, t, v);
+    values[holds_[v].at(t)] = needed && !again;
   }
 }
 
@@ -459,7 +468,10 @@ void StageModel::set_frees(std::span<double> values, int v) const {
 
 void StageModel::set_uses(std::span<double> values, int t) const {
   double live = 0;
-  for (int v = 0; v < stages_.num_values(); ++v) live += held_over(values, t, v) ? bytes_of(v) : 0;
+  for (int v = 0; v < stages_.num_values(); ++v) {
+    const bool there = held_over(values, t, v) || is_loaded(values, t, v);
+    live += there ? bytes_of(v) : 0;
+  }
   for (int i = 0; i <= t; ++i) {
     if (!runs_[i].has(t)) continue;
     const double ran = values[runs_[i].at(t)];

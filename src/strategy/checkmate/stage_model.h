@@ -88,7 +88,8 @@ class StageModel {
   std::optional<int> find_run(std::string_view name) const;
 
   /// The variables of a plan; feasible for the program when the plan is within the budget.
-  std::vector<double> values_of(std::span<const remat::Event> events) const;
+  std::vector<double> values_of(std::span<const remat::Event> events,
+                                std::span<const Load> loads = {}) const;
   /// The plan that consists of the runs whose variables R are above one half.
   std::vector<remat::Event> events_of(std::span<const double> values) const;
   /// The loads whose variables L are above one half, by stage.
@@ -118,6 +119,7 @@ class StageModel {
   double bytes_of(int v) const { return in_units(stages_.value(v).bytes); }
   const Series& producer_runs(int v) const { return runs_[stages_.value(v).producer]; }
   bool held_over(std::span<const double> values, int t, int v) const;
+  bool is_loaded(std::span<const double> values, int t, int v) const;
   void set_holds(std::span<double> values, int v) const;
   void set_frees(std::span<double> values, int v) const;
   void set_uses(std::span<double> values, int t) const;
