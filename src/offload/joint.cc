@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -63,30 +64,36 @@ std::optional<Plan> plan_by_rule(const Graph& graph, Bytes budget, const Lanes& 
 }
 
 /// Where a rule finds no plan at all.
-Planned none_by_rule(Planned planned, Ways ways, Bytes wanted, const Control& control) {
-  if (control.should_stop()) {
+Planned none_by_rule(const Graph& graph, Bytes budget, Ways ways, const Control& control,
+                     Bytes reserved) {
+  Planned planned = planner::nothing_planned(graph, budget);
+  const Bytes floor = structural_floor(graph).bytes;
+  const std::string within = planner::in_full(budget + reserved);
+  if (control.should_stop() && budget >= floor) {
     planned.outcome = Outcome::stopped;
     planned.message =
         fmt::format("{} was stopped, or its time was over, before it found a plan within {}.",
-                    name(ways), planner::in_full(wanted));
-  } else {
-    planned.message =
-        fmt::format("infeasible: {} has no plan within {}.", name(ways), planner::in_full(wanted));
+                    name(ways), within);
+    return planned;
   }
+  planned.message = fmt::format(
+      "infeasible: {} has no plan within {}. It moves no parameters and no optimizer state, so "
+      "that it needs {} at least.",
+      name(ways), within, planner::in_full(floor + reserved));
   return planned;
 }
 
 /// A plan by a rule of others, which finds no other where that one does not fit.
 Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                 const Control& control, Bytes reserved) {
-  Planned planned = planner::nothing_planned(graph, budget);
   std::optional<Plan> found = plan_by_rule(graph, budget, slower.lanes, ways, control);
-  if (!found) return none_by_rule(std::move(planned), ways, budget + reserved, control);
+  if (!found) return none_by_rule(graph, budget, ways, control, reserved);
   Plan plan = *std::move(found);
   plan.strategy = name(ways);
   const Bytes needed = plan.layout->arena_bytes;
   plan.budget_bytes = std::max(budget, needed);
   planner::require_valid(graph, plan);
+  Planned planned = planner::nothing_planned(graph, budget);
   const Bytes moved = plan.slower ? plan.slower->bytes : 0;
   if (needed <= budget && slower.has_room(moved)) {
     planned.outcome = Outcome::feasible;

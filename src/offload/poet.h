@@ -13,12 +13,12 @@
 /// The integer program of Patil et al. (POET: Training neural networks on tiny devices with
 /// integrated rematerialization and paging, ICML 2022), to compare with: Checkmate's program in
 /// which a value may also be loaded from slower memory (strategy/checkmate/stage_model.h). A value
-/// may be rerun in one stage and loaded in another.
+/// may be rerun in one stage and loaded in another. Residents do not move.
 ///
-/// The paper minimizes energy, within a limit of time; here both are time. A copy counts as if
-/// nothing went on beside it, so the plan, in which copies do go on beside ops, ends sooner than
+/// The paper minimizes energy, within a limit of time; here runs and copies cost their time. A copy
+/// counts as if ops waited for it. In the plan copies go on beside ops, so it ends no later than
 /// the program says. The program knows no limit of slower memory. It counts all writes in place
-/// that ops allow, so that a plan with some of them may need more than the budget.
+/// that ops allow. Not every plan has all of them, so one may need more than the budget.
 namespace lowtide::offload {
 
 using PoetLoad = strategy::checkmate::StageModel::Load;

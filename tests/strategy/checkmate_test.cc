@@ -149,7 +149,10 @@ TEST(StageModel, KnowsItsSizeBeforehand) {
 TEST(StageModel, NamesEachColumnAndFindsRuns) {
   const Graph graph = random_graph(3, {.ops = 20});
   const remat::StageGraph stages(graph);
-  const checkmate::StageModel model(graph, stages, 1 << 20, checkmate::Formulation::strong);
+  const std::vector<std::optional<checkmate::Paging>> pagings(stages.num_values(),
+                                                              checkmate::Paging{1, 2});
+  const checkmate::StageModel model(graph, stages, 1 << 20, checkmate::Formulation::strong, {},
+                                    pagings);
   std::set<std::string> names;
   for (int j = 0; j < model.program().num_columns(); ++j) {
     const std::string name = model.column_name(j);
