@@ -1,7 +1,10 @@
 #include "offload/poet.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <string>
 #include <utility>
 
 #include "base/error.h"
@@ -121,6 +124,17 @@ std::vector<double> first_solution(const StageModel& model, std::span<const Poet
   return with_first(most);
 }
 
+/// So that a comparison can tell an optimum from the first solution.
+void report_solution(const StageModel& model, std::span<const double> first,
+                     std::span<const double> best, double bound, const Control& control) {
+  const auto cost = [&](std::span<const double> values) {
+    return model.cost_of(solver::objective(model.program(), values));
+  };
+  const std::string begun = first.empty() ? "" : fmt::format(" (at first {:.6g})", cost(first));
+  control.report(fmt::format("poet: {} rows, solution {:.6g}{}, bound {:.6g}",
+                             model.program().num_rows(), cost(best), begun, model.cost_of(bound)));
+}
+
 }  // namespace
 
 std::optional<PoetAnswer> solve_poet(const Graph& graph, const remat::StageGraph& stages,
@@ -135,6 +149,7 @@ std::optional<PoetAnswer> solve_poet(const Graph& graph, const remat::StageGraph
   const solver::Solved solved = solver::solve_with_highs(model.program(), asked, control);
   const std::vector<double>& best = solved.values.empty() ? asked.start : solved.values;
   if (best.empty()) return std::nullopt;
+  report_solution(model, asked.start, best, solved.bound, control);
   return PoetAnswer{model.events_of(best), model.loads_of(best),
                     model.cost_of(solver::objective(model.program(), best)),
                     solved.status == solver::Solved::Status::optimal};
