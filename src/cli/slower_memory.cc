@@ -39,8 +39,8 @@ void add_slower_options(CLI::App& app, SlowerArguments& arguments) {
   const char* group = "Slower memory";
   app.add_option("--bandwidth", arguments.bandwidth,
                  "Values may move to slower memory, so fast: 20GB/s, or 2GB/s,1.6GB/s for out and "
-                 "in; of strategies, search then only reruns, offload only moves, capuchin and "
-                 "save-on-cpu are the rules of others [none]")
+                 "in; of strategies, search then only reruns, offload only moves, capuchin, "
+                 "poet and save-on-cpu are the methods of others [none]")
       ->type_name("SPEED")
       ->group(group);
   app.add_option("--latency", arguments.latency, "Of each copy, in microseconds [0]")

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "offload/loads.h"
+#include "plan/plan.h"
 
 namespace lowtide::offload {
 namespace {

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/time_share.h"
 #include "certify/certificate.h"
 #include "offload/bound.h"
+#include "offload/by_rule.h"
 #include "offload/joint_search.h"
-#include "offload/published.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
 
@@ -28,34 +30,6 @@ Planned all_kept(const Graph& graph, Bytes budget) {
   return planner::plan_of(graph, order, "keep-all", budget);
 }
 
-bool is_rule(Ways ways) { return ways == Ways::save_on_cpu || ways == Ways::capuchin; }
-
-/// A plan by a rule of others, which finds no other where that one does not fit.
-Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved) {
-  Plan plan = planner::with_addresses(graph,
-                                      ways == Ways::capuchin ? capuchin(graph, budget, slower.lanes)
-                                                             : save_on_cpu(graph, slower.lanes),
-                                      budget);
-  plan.strategy = name(ways);
-  const Bytes needed = plan.layout->arena_bytes;
-  plan.budget_bytes = std::max(budget, needed);
-  planner::require_valid(graph, plan);
-  Planned planned = planner::nothing_planned(graph, budget);
-  const Bytes moved = plan.slower ? plan.slower->bytes : 0;
-  if (needed <= budget && slower.has_room(moved)) {
-    planned.outcome = Outcome::feasible;
-    planned.plan = std::move(plan);
-    return planned;
-  }
-  planned.message =
-      fmt::format("infeasible: {} needs {} of memory and {} of slower memory.", plan.strategy,
-                  planner::in_full(needed + reserved), planner::in_full(moved));
-  if (!slower.has_room(moved)) return planned;
-  planned.smallest_budget = needed;
-  planned.smallest_plan = std::move(plan);
-  return planned;
-}
-
 /// Of a whole limit, in addition to those of the searches.
 constexpr double kShareOfBound = 0.3;
 
@@ -69,7 +43,7 @@ void search_with_residents(JointSearch& search, Ways ways, const Control& contro
 /// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
-  if (is_rule(ways)) return by_rule(graph, budget, slower, ways, reserved);
+  if (is_rule(ways)) return by_rule(graph, budget, slower, ways, control, reserved);
   JointSearch search(graph, budget, slower, ways, reserved);
   const bool may_move_residents = slower.residents && ways != Ways::rerun;
   const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;

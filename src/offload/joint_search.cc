@@ -82,8 +82,8 @@ void JointSearch::run_with_residents(const Control& control) {
   });
 }
 
-/// Searches for the limit of `control` in slices of 0.3 s, 1.2 s, 4.8 s and so on. A longer limit goes on
-/// where a shorter one ends, so its answer is no worse.
+/// Searches for the limit of `control` in slices of 0.3 s, 1.2 s, 4.8 s and so on. A longer limit
+/// goes on where a shorter one ends, so its answer is no worse.
 void JointSearch::in_slices(const Control& control, const std::function<void()>& search) {
   whole_ = control;
   for (double seconds = kFirstSlice;; seconds *= kSliceGrowth) {
@@ -237,8 +237,9 @@ Planned JointSearch::planned(const Graph& loads, Bytes room) const {
 /// With residents that move, writes come early.
 LoadGraph JointSearch::graph_with_loads(std::span<const std::optional<double>> prices,
                                         bool reruns) const {
-  if (residents_.empty()) return with_loads(graph_, prices, reruns);
-  LoadGraph loads = with_loads(*early_, prices, reruns);
+  const Reruns which = reruns ? Reruns::of_others : Reruns::none;
+  if (residents_.empty()) return with_loads(graph_, prices, which);
+  LoadGraph loads = with_loads(*early_, prices, which);
   for (OpId& id : loads.original) {
     if (id != kNone) id = early_order_[id];
   }

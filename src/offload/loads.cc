@@ -11,7 +11,7 @@ namespace {
 
 class LoadGraphMaker {
  public:
-  LoadGraphMaker(const Graph& graph, std::span<const std::optional<double>> prices, bool reruns)
+  LoadGraphMaker(const Graph& graph, std::span<const std::optional<double>> prices, Reruns reruns)
       : graph_(graph),
         prices_(prices),
         reruns_(reruns),
@@ -36,7 +36,7 @@ class LoadGraphMaker {
 
   void add(OpId id) {
     Op op = graph_.op(id);
-    op.recomputable = op.recomputable && (reruns_ || graph_.is_view_op(id));
+    op.recomputable = op.recomputable && (reruns_ != Reruns::none || graph_.is_view_op(id));
     op.allocations.clear();  // they name outputs, and no plan for this graph is run
     for (TensorId in : graph_.op(id).inputs) load_resident(graph_.storage(in), op.phase);
     if (!graph_.is_view_op(id)) use_resident_tokens(id, op);
@@ -88,7 +88,7 @@ class LoadGraphMaker {
 
   /// While the op runs, the values are there as well, unless they are written over an input.
   void make_tokens(Op& op, const std::vector<Taken>& taken) const {
-    op.recomputable = false;
+    if (reruns_ != Reruns::of_all) op.recomputable = false;
     const OpId id = graph_.producer(taken.front().storage);
     for (const Taken& one : taken) {
       if (!is_written_over(id, one.storage)) {
@@ -138,7 +138,7 @@ class LoadGraphMaker {
 
   const Graph& graph_;
   std::span<const std::optional<double>> prices_;
-  const bool reruns_;
+  const Reruns reruns_;
   GraphData data_;
   std::vector<OpId> original_;
   std::vector<TensorId> loaded_;
@@ -179,8 +179,18 @@ std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& load
 }
 
 LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,
-                     bool reruns) {
+                     Reruns reruns) {
   return LoadGraphMaker(graph, prices, reruns).make();
+}
+
+LoadPlaces load_places(const Graph& graph, const LoadGraph& loads) {
+  LoadPlaces places{std::vector<OpId>(graph.ops().size(), kNone),
+                    std::vector<OpId>(graph.tensors().size(), kNone)};
+  for (OpId id = 0; id < loads.graph.num_ops(); ++id) {
+    if (loads.original[id] != kNone) places.op[loads.original[id]] = id;
+    if (loads.loaded[id] != kNone) places.load[loads.loaded[id]] = id;
+  }
+  return places;
 }
 
 }  // namespace lowtide::offload

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,11 +31,23 @@ std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& load
 /// graph and nothing in the caller's memory.
 std::vector<bool> movable(const Graph& graph);
 
+/// Which ops may run again in a graph with loads.
+enum class Reruns : std::uint8_t {
+  none,
+  of_others,  ///< that make no value that is loaded: those are had by their loads alone
+  of_all      ///< a load right after a run of the value's op is of the value that is still there
+};
+
 /// `prices`: by storage, of one load, in the cost unit of the graph; none for one that is not
-/// loaded. Precondition: those with a price are movable values or residents (residents.h). Their
-/// ops run once, as with the values in slower memory there is no need for more. `reruns`: whether
-/// other ops may run again.
+/// loaded. Precondition: those with a price are movable values or residents (residents.h).
 LoadGraph with_loads(const Graph& graph, std::span<const std::optional<double>> prices,
-                     bool reruns = true);
+                     Reruns reruns = Reruns::of_others);
+
+/// The ops of a graph with loads.
+struct LoadPlaces {
+  std::vector<OpId> op;    ///< by op of the given graph
+  std::vector<OpId> load;  ///< by storage; kNone: it is not loaded
+};
+LoadPlaces load_places(const Graph& graph, const LoadGraph& loads);
 
 }  // namespace lowtide::offload

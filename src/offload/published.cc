@@ -33,19 +33,15 @@ std::vector<int> stages_by_op(const remat::StageGraph& stages, const Graph& grap
 class Order {
  public:
   Order(const Graph& graph, const LoadGraph& loads)
-      : stages_(loads.graph), stage_(stages_by_op(stages_, loads.graph)), plan_(stages_, 0) {
-    op_.assign(graph.ops().size(), kNone);
-    load_.assign(graph.tensors().size(), kNone);
-    for (OpId id = 0; id < loads.graph.num_ops(); ++id) {
-      if (loads.original[id] != kNone) op_[loads.original[id]] = id;
-      if (loads.loaded[id] != kNone) load_[loads.loaded[id]] = id;
-    }
-  }
+      : stages_(loads.graph),
+        stage_(stages_by_op(stages_, loads.graph)),
+        plan_(stages_, 0),
+        places_(load_places(graph, loads)) {}
 
   void add(const Graph& graph, const Eviction& eviction) {
     const OpId maker =
-        eviction.reruns ? op_[graph.producer(eviction.value)] : load_[eviction.value];
-    const int stage = stage_[op_[eviction.next_use]];
+        eviction.reruns ? places_.op[graph.producer(eviction.value)] : places_.load[eviction.value];
+    const int stage = stage_[places_.op[eviction.next_use]];
     if (maker == kNone || stage == kNone || stage_[maker] == kNone) return;
     const remat::Event event{stage, stage_[maker]};
     if (!plan_.contains(event) && stages_.may_rerun(event.op, event.stage)) plan_.add(event);
@@ -57,8 +53,7 @@ class Order {
   remat::StageGraph stages_;
   std::vector<int> stage_;  ///< by op of the graph with loads
   remat::EventPlan plan_;
-  std::vector<OpId> op_;    ///< by op of the graph: in the graph with loads
-  std::vector<OpId> load_;  ///< by storage
+  const LoadPlaces places_;
 };
 
 Plan plan_of(const Graph& graph, std::span<const Eviction> evictions, const Lanes& lanes,

@@ -189,6 +189,7 @@ class Scheduler {
   void run(const Step& step) {
     const Op& op = graph_.op(step.action.index);
     if (has_live_views(op)) return;  // of a value that never left
+    for (TensorId out : op.outputs) end_if_leaving(out);
     make_room(step.memory);
     for (TensorId in : op.inputs) await_arrival(graph_.storage(in));
     Action action = step.action;
@@ -266,6 +267,11 @@ class Scheduler {
 
   bool has_live_views(const Op& op) const {
     return std::ranges::any_of(op.outputs, [&](TensorId out) { return is_live_view_[out]; });
+  }
+
+  /// Before its op makes it again.
+  void end_if_leaving(TensorId storage) {
+    if (std::erase(leaving_, storage) > 0) finish_leaving(storage);
   }
 
   void finish_leaving(TensorId storage) {

@@ -21,7 +21,8 @@ constexpr auto kNames = std::to_array<NamedWays>({{"", Ways::both, "search+offlo
                                                   {"search", Ways::rerun, "search"},
                                                   {"offload", Ways::move, "offload"},
                                                   {"save-on-cpu", Ways::save_on_cpu, "save-on-cpu"},
-                                                  {"capuchin", Ways::capuchin, "capuchin"}});
+                                                  {"capuchin", Ways::capuchin, "capuchin"},
+                                                  {"poet", Ways::poet, "poet"}});
 
 Lane lane_of(const slower::Speed& speed) {
   constexpr double kMicroseconds = 1e6;
@@ -36,8 +37,8 @@ Ways ways_of(std::string_view strategy) {
   if (found != kNames.end()) return found->ways;
   throw InputError(
       fmt::format("the strategy {} does not know of slower memory; name search, which only reruns, "
-                  "offload, which only moves, capuchin or save-on-cpu, the rules of others, "
-                  "or none for reruns and moves together",
+                  "offload, which only moves, capuchin, poet or save-on-cpu, the methods of "
+                  "others, or none for reruns and moves together",
                   strategy));
 }
 

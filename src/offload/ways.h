@@ -16,10 +16,12 @@ enum class Ways : std::uint8_t {
   move,   ///< copy it to slower memory and back
   both,
   save_on_cpu,  ///< the rules of others: offload/published.h
-  capuchin
+  capuchin,
+  poet  ///< the integer program of others: offload/poet.h
 };
 
-/// Of the names "" (both), "search" (rerun), "offload" (move), "save-on-cpu" and "capuchin".
+/// Of the names "" (both), "search" (rerun), "offload" (move), "save-on-cpu", "capuchin" and
+/// "poet".
 /// Throws InputError for another strategy, as it does not know of slower memory.
 Ways ways_of(std::string_view strategy);
 /// The name of the strategy, as in a plan.

@@ -76,6 +76,21 @@ def test_rules_of_others_are_timed_by_the_same_lanes(lowtide, rule):
     small.fails(3, rule, "needs")
 
 
+def test_the_program_of_poet_plans_small_graphs(lowtide):
+    small = ["--model", "gpt", "--layers", "1", "--batch", "4", "--width", "64", "--sequence", "32"]
+    assert lowtide("graph", *small, "-o", "g.json").code == 0
+    plan = ["--bandwidth", "2GB/s", "--strategy", "poet", "--time-limit", "2", "--json"]
+    theirs = lowtide("plan", "g.json", "--budget", "70%", *plan, "-o", "p.json")
+    assert theirs.code == 0, theirs.err
+    assert theirs.json["strategy"] == "poet"
+    assert theirs.json["arena_bytes"] <= theirs.json["budget_bytes"]
+    assert theirs.json["lower_bound"] <= theirs.json["cost"] * (1 + 1e-9)
+    assert lowtide("verify", "g.json", "p.json").code == 0
+    assert json.loads((lowtide.folder / "p.json").read_text())["copies"]
+    lowtide("plan", "g.json", "--budget", "20%", *plan).fails(3, "poet", "at least")
+    lowtide("plan", GRAPH, "--budget", "60%", *plan).fails(2, "rows", "capuchin")
+
+
 def test_a_bound_for_plans_that_move_has_a_certificate(lowtide):
     plan = ["plan", GRAPH, "--budget", "50%", "--time-limit", "1", "--json", "-o", "p.json"]
     moved = lowtide(*plan, "--bandwidth", "2GB/s", "--certificate", "c.json").json

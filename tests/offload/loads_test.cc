@@ -79,7 +79,7 @@ TEST(WithLoads, WithoutPricesIsTheGraphItself) {
 
 TEST(WithLoads, WithoutRerunsOnlyLoadsAndViewsMayRunAgain) {
   const Graph graph = random_graph(5);
-  const LoadGraph loads = with_loads(graph, some_prices(graph, 5), /*reruns=*/false);
+  const LoadGraph loads = with_loads(graph, some_prices(graph, 5), Reruns::none);
   for (OpId id = 0; id < loads.graph.num_ops(); ++id) {
     const bool may = loads.loaded[id] != kNone || loads.graph.is_view_op(id);
     EXPECT_TRUE(may || !loads.graph.op(id).recomputable) << loads.graph.op(id).name;

@@ -4,10 +4,9 @@
 
 #include <utility>
 
-#include "layout/layout.h"
 #include "plan/replay.h"
-#include "plan/verify.h"
 #include "support/ask.h"
+#include "support/expect_valid.h"
 #include "support/random_graph.h"
 #include "support/random_moves.h"
 #include "support/sweep.h"
@@ -15,11 +14,7 @@
 namespace lowtide::offload {
 namespace {
 
-void expect_valid(const Graph& graph, Plan plan) {
-  plan.layout = layout::assign_addresses(graph, plan);
-  const auto violation = verify(graph, plan);
-  EXPECT_FALSE(violation) << violation->action << ": " << violation->message;
-}
+using testing::expect_valid;
 
 Bytes copied(const Graph& graph, const Plan& plan, Verb verb) {
   Bytes bytes = 0;

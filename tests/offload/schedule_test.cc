@@ -189,7 +189,8 @@ TEST(ScheduleProperty, WaitsAreWhatThePlanTakesBesideItsOps) {
 TEST(Schedule, NoOpWaitsToOverwriteAValueWhereThereIsRoomBesideIt) {
   using testing::op;
   using testing::value;
-  GraphData data{.name = "overwritten"};
+  GraphData data;
+  data.name = "overwritten";
   for (const char* name : {"a", "b", "c", "d", "e"}) data.tensors.push_back(value(name, 100));
   data.ops = {op("make", {}, {0}), op("relu", {0}, {1}), op("long", {1}, {2}, 100),
               op("longer", {2}, {3}, 200), op("use", {3, 0}, {4})};

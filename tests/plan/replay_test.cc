@@ -74,8 +74,8 @@ TEST(Replay, ACopyTakesTheMemoryOfItsStorageFromItsBeginToItsEnd) {
 
 TEST(Replay, WaitsTakeTheTimeThatNothingHides) {
   Plan plan = moving_a();
-  plan.slower = {.lanes = {.out = {.latency = 1, .per_byte = 0.01},
-                           .in = {.latency = 0.5, .per_byte = 0.02}}};
+  plan.slower.emplace().lanes = {.out = {.latency = 1, .per_byte = 0.01},
+                                 .in = {.latency = 0.5, .per_byte = 0.02}};
   EXPECT_DOUBLE_EQ(replay(Graph(two_ops()), plan).cost, 2 + (1 + 1) + (0.5 + 2) + 3);
   // An op that runs meanwhile hides the copy.
   GraphData data = two_ops();

@@ -21,25 +21,25 @@
 #include "support/check_plan.h"
 #include "support/random_graph.h"
 #include "support/some_plans.h"
+#include "support/sweep.h"
 #include "support/throws.h"
 #include "support/tiny_graphs.h"
-#include "support/sweep.h"
 
 namespace lowtide::strategy {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::AnyOf;
 using testing::ask;
 using testing::Candidate;
+using ::testing::HasSubstr;
 using testing::kNever;
 using testing::least_cost;
 using testing::random_graph;
 using testing::some_events;
+using ::testing::StartsWith;
 using testing::Tiny;
 using testing::TinyGraphs;
-using ::testing::AllOf;
-using ::testing::AnyOf;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 constexpr checkmate::Formulation kFormulations[] = {
     checkmate::Formulation::ends, checkmate::Formulation::paper, checkmate::Formulation::strong};
@@ -135,9 +135,11 @@ TEST(StageModel, KnowsItsSizeBeforehand) {
     const Graph graph = random_graph(seed, {.ops = 40});
     const remat::StageGraph stages(graph);
     const Bytes budget = keep_all_reference(graph).peak_bytes;
+    std::vector<std::optional<checkmate::Paging>> pagings(stages.num_values());
+    for (std::size_t v = seed % 3; v < pagings.size(); v += 3) pagings[v] = {1, 2};
     for (const checkmate::Formulation form : kFormulations) {
-      const auto size = checkmate::StageModel::size(graph, stages, budget, form);
-      const checkmate::StageModel model(graph, stages, budget, form);
+      const auto size = checkmate::StageModel::size(graph, stages, budget, form, pagings);
+      const checkmate::StageModel model(graph, stages, budget, form, {}, pagings);
       EXPECT_EQ(size.columns, model.program().num_columns());
       EXPECT_EQ(size.rows, model.program().num_rows());
     }
@@ -147,15 +149,18 @@ TEST(StageModel, KnowsItsSizeBeforehand) {
 TEST(StageModel, NamesEachColumnAndFindsRuns) {
   const Graph graph = random_graph(3, {.ops = 20});
   const remat::StageGraph stages(graph);
-  const checkmate::StageModel model(graph, stages, 1 << 20, checkmate::Formulation::strong);
+  const std::vector<std::optional<checkmate::Paging>> pagings(stages.num_values(),
+                                                              checkmate::Paging{1, 2});
+  const checkmate::StageModel model(graph, stages, 1 << 20, checkmate::Formulation::strong, {},
+                                    pagings);
   std::set<std::string> names;
   for (int j = 0; j < model.program().num_columns(); ++j) {
     const std::string name = model.column_name(j);
     EXPECT_TRUE(names.insert(name).second) << name;
     EXPECT_EQ(model.find_run(name), name[0] == 'R' ? std::optional(j) : std::nullopt);
   }
-  for (const char* name : {"R_", "R_1", "R_1_", "R_0_1", "R_1_1_1", "R_1_1x", "R_999_0", "R_-1_0",
-                           "r_1_1", ""}) {
+  for (const char* name :
+       {"R_", "R_1", "R_1_", "R_0_1", "R_1_1_1", "R_1_1x", "R_999_0", "R_-1_0", "r_1_1", ""}) {
     EXPECT_EQ(model.find_run(name), std::nullopt) << name;
   }
 }
@@ -197,14 +202,14 @@ TEST(Rounding, KeepsEverythingOrNothingAtTheEnds) {
 // ---- The strategies ----------------------------------------------------------------------------
 
 /// One byte below the minimum of any plan, the minimum, halfway, and one byte below keep-all.
-std::vector<Bytes> telling_budgets(const Tiny& tiny, Bytes Candidate::*peak) {
+std::vector<Bytes> telling_budgets(const Tiny& tiny, Bytes Candidate::* peak) {
   const Bytes least = (*std::ranges::min_element(tiny.plans, {}, peak)).*peak;
   const Bytes keep_all = tiny.plans.front().*peak;
   return {least - 1, least, least + (keep_all - least) / 2, keep_all - 1};
 }
 
 template <typename Check>
-void on_tiny_graphs(std::uint64_t first_seed, int count, Bytes Candidate::*peak, Check check) {
+void on_tiny_graphs(std::uint64_t first_seed, int count, Bytes Candidate::* peak, Check check) {
   TinyGraphs graphs(first_seed, peak == &Candidate::in_place_peak);
   while (count > 0) {
     const Tiny tiny = graphs.next();
@@ -409,7 +414,8 @@ TEST_F(Files, SolutionsOfSeveralSolversAreRead) {
   EXPECT_EQ(parsed("Optimal - objective value 3\n   17 R_9_1  1  0.1\n 18 S_4_1 1 0\n").size(),
             1u);  // CBC
   EXPECT_EQ(parsed("<variables>\n <variable name=\"R_9_1\" index=\"7\" value=\"1\"/>\n"
-                   " <variable name=\"S_9_1\" index=\"9\" value=\"1\"/>\n</variables>").size(),
+                   " <variable name=\"S_9_1\" index=\"9\" value=\"1\"/>\n</variables>")
+                .size(),
             1u);  // CPLEX
   EXPECT_EQ(parsed("# Primal solution values\nR_9_1 0\n# Dual solution values\nR_9_1 1\n").size(),
             0u);  // HiGHS

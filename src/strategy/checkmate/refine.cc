@@ -2,9 +2,10 @@
 
 namespace lowtide::strategy::checkmate {
 
-std::vector<double> start_for(const StageModel& model, std::span<const remat::Event> events) {
+std::vector<double> start_for(const StageModel& model, std::span<const remat::Event> events,
+                              std::span<const StageModel::Load> loads) {
   constexpr double kViolation = 1e-9;
-  std::vector<double> values = model.values_of(events);
+  std::vector<double> values = model.values_of(events, loads);
   if (solver::largest_violation(model.program(), values) > kViolation) values.clear();
   return values;
 }

@@ -24,6 +24,8 @@ double room_bytes(const remat::StageGraph& stages, Bytes budget) {
   return static_cast<double>(budget - stages.resident_bytes());
 }
 
+bool is_paged(StageModel::Pagings pagings, int v) { return !pagings.empty() && pagings[v]; }
+
 /// The range of each op and value, before any variable exists.
 struct Reach {
   std::vector<int> last_run;   ///< per stage: the last one in which a run of its op is useful
@@ -81,7 +83,7 @@ struct Reach {
 }  // namespace
 
 StageModel::Size StageModel::size(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
-                                  Formulation form) {
+                                  Formulation form, Pagings pagings) {
   const Reach reach(graph, stages, budget);
   Size size;
   for (int i = 0; i < stages.num_stages(); ++i) {
@@ -97,6 +99,10 @@ StageModel::Size StageModel::size(const Graph& graph, const remat::StageGraph& s
     size.columns += holds;
     size.rows += form == Formulation::strong ? std::max(reach.last_run[producer] - producer, holds)
                                              : std::max(0, holds - 1);
+    if (holds > 0 && is_paged(pagings, v)) {
+      size.columns += holds + 1;
+      size.rows += holds;
+    }
     for (int i : reach.touchers[v]) {
       if (i != producer) size.rows += reach.num_runs(i);
       if (form == Formulation::ends) continue;
@@ -116,16 +122,18 @@ struct StageModel::Builder {
   const remat::StageGraph& stages;
   Formulation form;
   std::vector<bool> inside;  ///< per stage: limit memory while each op runs
-  double limit;              ///< of memory, in units
+  const Pagings pagings;
+  double limit;  ///< of memory, in units
   const Reach reach;
   solver::LinearProgram& program = model.program_;
 
   Builder(StageModel& model, const Graph& graph, Bytes budget, Formulation form,
-          std::vector<bool> asked)
+          std::vector<bool> asked, Pagings pagings)
       : model(model),
         stages(model.stages_),
         form(form),
         inside(std::move(asked)),
+        pagings(pagings),
         reach(graph, stages, budget) {
     inside.resize(stages.num_stages());
     if (form != Formulation::ends) inside.assign(inside.size(), true);
@@ -139,6 +147,7 @@ struct StageModel::Builder {
   void build() {
     for (int i = 0; i < stages.num_stages(); ++i) add_runs(i);
     for (int v = 0; v < stages.num_values(); ++v) add_holds(v);
+    for (int v = 0; v < stages.num_values(); ++v) add_copies(v);
     model.frees_of_value_.resize(stages.num_values());
     model.frees_of_stage_.resize(stages.num_stages());
     if (std::ranges::count(inside, true) > 0) add_memory_columns();
@@ -168,6 +177,21 @@ struct StageModel::Builder {
     for (int t = producer + 1; t <= last; ++t) program.add_column(0, 0, 1, true);
   }
 
+  /// As often as a value may be held. Of whether it was copied out, loads leave no choice.
+  void add_copies(int v) {
+    const Series& holds = model.holds_[v];
+    const bool paged = is_paged(pagings, v) && holds.first <= holds.last;
+    const int before = holds.first - 1;
+    model.loads_.push_back(
+        {Kind::load, program.num_columns(), holds.first, paged ? holds.last : before, kNone, v});
+    for (int t = holds.first; paged && t <= holds.last; ++t) {
+      program.add_column(pagings[v]->in / model.cost_unit_, 0, 1, true);
+    }
+    model.outs_.push_back(
+        {Kind::out, program.num_columns(), before, paged ? before : before - 1, kNone, v});
+    if (paged) program.add_column(pagings[v]->out / model.cost_unit_, 0, 1, false);
+  }
+
   /// With the strong rows, integral runs and holds never need fractional frees.
   void add_memory_columns() {
     for (int v = 0; v < stages.num_values(); ++v) {
@@ -192,11 +216,13 @@ struct StageModel::Builder {
   }
 
   void list_columns() {
-    for (const auto* list : {&model.runs_, &model.holds_, &model.frees_, &model.uses_}) {
+    for (const auto* list :
+         {&model.runs_, &model.holds_, &model.loads_, &model.outs_, &model.frees_, &model.uses_}) {
       for (const Series& series : *list) {
         if (series.first <= series.last) model.columns_.push_back(&series);
       }
     }
+    std::ranges::sort(model.columns_, {}, &Series::column);
   }
 
   // ---- Rows of one value ----------------------------------------------------------------------
@@ -210,6 +236,8 @@ struct StageModel::Builder {
     for (int t = producer + 1; t <= last; ++t) {
       if (t < reach.last_held[v] || is_strong(t)) add_flow_row(t, v);
     }
+    const Series& loads = model.loads_[v];
+    for (int t = loads.first; t <= loads.last; ++t) add_load_row(t, v);
     if (form != Formulation::paper) return;
     for (int f : model.frees_of_value_[v]) {
       const Series& frees = model.frees_[f];
@@ -223,6 +251,14 @@ struct StageModel::Builder {
   void subtract_available(int t, int v) {
     if (model.holds_[v].has(t)) program.term(model.holds_[v].at(t), -1);
     if (model.producer_runs(v).has(t)) program.term(model.producer_runs(v).at(t), -1);
+    if (model.loads_[v].has(t)) program.term(model.loads_[v].at(t), -1);
+  }
+
+  /// Only a value that was copied out is loaded.
+  void add_load_row(int t, int v) {
+    program.term(model.loads_[v].at(t), 1);
+    program.term(model.outs_[v].column, -1);
+    program.end_row(-kInfinity, 0);
   }
 
   void add_frees(int t, int v, int before_stage) {
@@ -316,6 +352,7 @@ struct StageModel::Builder {
     if (before == kNone) {
       for (int v = 0; v < stages.num_values(); ++v) {
         if (model.holds_[v].has(t)) program.term(model.holds_[v].at(t), -model.bytes_of(v));
+        if (model.loads_[v].has(t)) program.term(model.loads_[v].at(t), -model.bytes_of(v));
       }
     } else {
       program.term(model.uses_[before].at(t), -1);
@@ -341,9 +378,9 @@ struct StageModel::Builder {
 };
 
 StageModel::StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
-                       Formulation form, const std::vector<bool>& inside)
+                       Formulation form, const std::vector<bool>& inside, Pagings pagings)
     : stages_(stages) {
-  Builder(*this, graph, budget, form, inside).build();
+  Builder(*this, graph, budget, form, inside, pagings).build();
 }
 
 std::string StageModel::column_name(int column) const {
@@ -353,6 +390,8 @@ std::string StageModel::column_name(int column) const {
   switch (series.kind) {
     case Kind::run: return fmt::format("R_{}_{}", t, series.stage);
     case Kind::hold: return fmt::format("S_{}_{}", t, series.value);
+    case Kind::load: return fmt::format("L_{}_{}", t, series.value);
+    case Kind::out: return fmt::format("O_{}", series.value);
     case Kind::free: return fmt::format("F_{}_{}_{}", t, series.stage, series.value);
     case Kind::use: return fmt::format("U_{}_{}", t, series.stage);
   }
@@ -374,11 +413,15 @@ std::optional<int> StageModel::find_run(std::string_view name) const {
 
 // ---- Values of a plan --------------------------------------------------------------------------
 
-std::vector<double> StageModel::values_of(std::span<const remat::Event> events) const {
+std::vector<double> StageModel::values_of(std::span<const remat::Event> events,
+                                          std::span<const Load> loads) const {
   std::vector<double> values(program_.num_columns());
   for (const Series& runs : runs_) values[runs.column] = 1;
   for (const auto& [t, i] : events) {
     if (runs_[i].has(t)) values[runs_[i].at(t)] = 1;
+  }
+  for (const auto& [t, v] : loads) {
+    if (loads_[v].has(t)) values[loads_[v].at(t)] = values[outs_[v].column] = 1;
   }
   for (int v = 0; v < stages_.num_values(); ++v) set_holds(values, v);
   for (int v = 0; v < stages_.num_values(); ++v) set_frees(values, v);
@@ -390,7 +433,11 @@ bool StageModel::held_over(std::span<const double> values, int t, int v) const {
   return holds_[v].has(t) && values[holds_[v].at(t)] > 0.5;
 }
 
-/// A value is held from before a stage if it is not made in it, and read in it or later.
+bool StageModel::is_loaded(std::span<const double> values, int t, int v) const {
+  return loads_[v].has(t) && values[loads_[v].at(t)] > 0.5;
+}
+
+/// A value is held from before a stage if it is not had again in it, and read in it or later.
 void StageModel::set_holds(std::span<double> values, int v) const {
   const auto runs_in = [&](int i, int t) {
     return runs_[i].has(t) && values[runs_[i].at(t)] > 0.5;
@@ -399,7 +446,8 @@ void StageModel::set_holds(std::span<double> values, int v) const {
   for (int t = holds_[v].last; t >= holds_[v].first; --t) {
     const bool read = std::ranges::any_of(value.readers, [&](int k) { return runs_in(k, t); });
     const bool needed = read || held_over(values, t + 1, v);
-    values[holds_[v].at(t)] = needed && !runs_in(value.producer, t);
+    const bool again = runs_in(value.producer, t) || is_loaded(values, t, v);
+    values[holds_[v].at(t)] = needed && !again;
   }
 }
 
@@ -420,7 +468,10 @@ void StageModel::set_frees(std::span<double> values, int v) const {
 
 void StageModel::set_uses(std::span<double> values, int t) const {
   double live = 0;
-  for (int v = 0; v < stages_.num_values(); ++v) live += held_over(values, t, v) ? bytes_of(v) : 0;
+  for (int v = 0; v < stages_.num_values(); ++v) {
+    const bool there = held_over(values, t, v) || is_loaded(values, t, v);
+    live += there ? bytes_of(v) : 0;
+  }
   for (int i = 0; i <= t; ++i) {
     if (!runs_[i].has(t)) continue;
     const double ran = values[runs_[i].at(t)];
@@ -443,6 +494,17 @@ std::vector<remat::Event> StageModel::events_of(std::span<const double> values) 
     }
   }
   return events;
+}
+
+std::vector<StageModel::Load> StageModel::loads_of(std::span<const double> values) const {
+  std::vector<Load> found;
+  for (const Series& loads : loads_) {
+    for (int t = loads.first; t <= loads.last; ++t) {
+      if (values[loads.at(t)] > 0.5) found.push_back({t, loads.value});
+    }
+  }
+  std::ranges::sort(found);
+  return found;
 }
 
 double StageModel::held(std::span<const double> values, int t, int v) const {

@@ -24,6 +24,13 @@ enum class Formulation : std::uint8_t {
 /// The rules under which the optimum is a bound, as in Plan::model.
 std::string_view bound_model(Formulation form);
 
+/// What it costs to copy a value to slower memory, and to load it from there once, in the unit of
+/// the graph's costs.
+struct Paging {
+  double out = 0;
+  double in = 0;
+};
+
 /// The mixed-integer program of Jain et al. (Checkmate: Breaking the memory wall with optimal
 /// tensor rematerialization, MLSys 2020) over a StageGraph:
 ///
@@ -31,6 +38,15 @@ std::string_view bound_model(Formulation form);
 ///     S_t_v    the value v is held over from before stage t
 ///     F_t_i_v  v is freed right after the op of stage i has run in stage t
 ///     U_t_i    memory while it runs, residents aside
+///
+/// Values that may be paged have more, as in Patil et al. (POET: Training neural networks on tiny
+/// devices with integrated rematerialization and paging, ICML 2022):
+///
+///     L_t_v    the value v is loaded from slower memory at the start of stage t
+///     O_v      v is copied there, when its op first runs
+///
+/// A copy there stays, and there is no limit of it, so that no plan needs variables for what lies
+/// there, or a later copy.
 ///
 /// Beyond the paper: values are held and freed one by one though their op runs as one; workspaces
 /// and writes in place count. An op that may not run (again) in a stage has no variable there, nor
@@ -41,18 +57,26 @@ std::string_view bound_model(Formulation form);
 /// StageGraph::required_cost(), which is the offset of the objective.
 class StageModel {
  public:
+  /// Of a value at the start of a stage.
+  struct Load {
+    int stage = 0;
+    int value = 0;
+    auto operator<=>(const Load&) const = default;
+  };
   struct Size {
     std::int64_t rows = 0;
     std::int64_t columns = 0;
   };
+  /// By value; none for one that is not paged. Empty: no value is.
+  using Pagings = std::span<const std::optional<Paging>>;
   /// The size that a model would have, without building it. O(edges of the graph).
   static Size size(const Graph& graph, const remat::StageGraph& stages, Bytes budget,
-                   Formulation form);
+                   Formulation form, Pagings pagings = {});
 
   /// `stages` must be made from `graph` and outlive this. `inside`: for Formulation::ends, the
   /// stages whose inside the strong rows describe too; empty: none.
   StageModel(const Graph& graph, const remat::StageGraph& stages, Bytes budget, Formulation form,
-             const std::vector<bool>& inside = {});
+             const std::vector<bool>& inside = {}, Pagings pagings = {});
 
   StageModel(const StageModel&) = delete;
   StageModel& operator=(const StageModel&) = delete;
@@ -64,9 +88,12 @@ class StageModel {
   std::optional<int> find_run(std::string_view name) const;
 
   /// The variables of a plan; feasible for the program when the plan is within the budget.
-  std::vector<double> values_of(std::span<const remat::Event> events) const;
+  std::vector<double> values_of(std::span<const remat::Event> events,
+                                std::span<const Load> loads = {}) const;
   /// The plan that consists of the runs whose variables R are above one half.
   std::vector<remat::Event> events_of(std::span<const double> values) const;
+  /// The loads whose variables L are above one half, by stage.
+  std::vector<Load> loads_of(std::span<const double> values) const;
   /// The share of a value that is held over from before a stage; 1 if the model leaves it out.
   double held(std::span<const double> values, int t, int v) const;
 
@@ -75,7 +102,7 @@ class StageModel {
 
  private:
   struct Builder;
-  enum class Kind : std::uint8_t { run, hold, free, use };
+  enum class Kind : std::uint8_t { run, hold, load, out, free, use };
   /// Columns of one kind for consecutive stages.
   struct Series {
     Kind kind;
@@ -92,6 +119,7 @@ class StageModel {
   double bytes_of(int v) const { return in_units(stages_.value(v).bytes); }
   const Series& producer_runs(int v) const { return runs_[stages_.value(v).producer]; }
   bool held_over(std::span<const double> values, int t, int v) const;
+  bool is_loaded(std::span<const double> values, int t, int v) const;
   void set_holds(std::span<double> values, int v) const;
   void set_frees(std::span<double> values, int v) const;
   void set_uses(std::span<double> values, int t) const;
@@ -102,6 +130,8 @@ class StageModel {
   double byte_unit_ = 1;
   std::vector<Series> runs_;   // per stage
   std::vector<Series> holds_;  // per value
+  std::vector<Series> loads_;  // per value
+  std::vector<Series> outs_;   // per value: in the stage of its op
   std::vector<Series> uses_;   // per stage; empty when no stage's inside is described
   std::vector<Series> frees_;
   std::vector<std::vector<int>> frees_of_value_;  // indices into frees_, in the order of stages
