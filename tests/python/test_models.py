@@ -71,8 +71,9 @@ LONG = ("inceptionv3", "resnet152", "vgg19")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def write_graph(path, name, optimizer, sizes):
-    options = [word for option, size in sizes.items() for word in (f"--{option}", str(size))]
+def write_graph(path, name, optimizer, sizes, **others):
+    options = [word for option, value in {**sizes, **others}.items()
+               for word in (f"--{option.replace('_', '-')}", str(value))]
     command = [LOWTIDE, "graph", "--model", name, "--optimizer", optimizer, *options, "-o", path]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -99,14 +100,18 @@ def draw_batch(interpreter, classes):
     return inputs["input"], inputs["target"]
 
 
-def eager_step(module, optimizer, images, target):
+def eager_step(module, optimizer, images, target, autocast=None, scaler=None):
     """One step in PyTorch: what there is to compare."""
     optimizer.zero_grad()
-    output = module(images)
-    loss = torch_models.loss(output, target)
-    loss.backward()
+    scaler = scaler or torch.amp.GradScaler("cpu", enabled=False)
+    with torch.autocast("cpu", autocast, enabled=autocast is not None):
+        output = module(images)
+        loss = torch_models.loss(output, target)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
     gradients = {name: p.grad.clone() for name, p in module.named_parameters()}
-    optimizer.step()
+    scaler.step(optimizer)
+    scaler.update()
     logits = output[0] if isinstance(output, tuple) else output
     return {"logits": logits, "loss": loss}, gradients
 
@@ -127,22 +132,48 @@ def test_every_model_has_a_case():
     assert listed == CASES.keys() == torch_models.MODELS.keys()
 
 
-@pytest.mark.parametrize("name, optimizer_name", sweep(
-    RUNS, usual=[run for run in RUNS if run[0] not in LONG]))
-def test_training_equals_pytorch(name, optimizer_name, tmp_path):
-    sizes = CASES[name][1]
-    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)
+def compare_steps(path, name, optimizer_name, sizes, **mixed):
+    """Trains by the graph at ``path`` and in PyTorch; returns the graph's interpreter."""
     module = build_module(name, sizes)
     optimizer = OPTIMIZERS[optimizer_name](module.parameters())
-    graph = Interpreter(tmp_path / "graph.json", state_of(module))
+    graph = Interpreter(path, state_of(module))
     assert graph.named("parameter", "buffer").keys() == state_of(module).keys()
 
     for step in range(STEPS):
         batch = draw_batch(graph, sizes.get("classes") or sizes["vocabulary"])
         torch.manual_seed(step)
-        results, gradients = eager_step(module, optimizer, *batch)
+        results, gradients = eager_step(module, optimizer, *batch, **mixed)
         torch.manual_seed(step)
         graph.step()
         assert_equal({key: graph.value(key) for key in results}, results, f"step {step}, results")
         assert_equal(graph.gradients(), gradients, f"step {step}, gradients")
         assert_equal(graph.named("parameter", "buffer"), state_of(module), f"state after {step}")
+    return graph
+
+
+@pytest.mark.parametrize("name, optimizer_name", sweep(
+    RUNS, usual=[run for run in RUNS if run[0] not in LONG]))
+def test_training_equals_pytorch(name, optimizer_name, tmp_path):
+    sizes = CASES[name][1]
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)
+    compare_steps(tmp_path / "graph.json", name, optimizer_name, sizes)
+
+
+MIXED = [(name, precision) for name in CASES for precision in ("bf16", "fp16")]
+# One of each family, at least; fp16 differs in the scaled loss alone.
+USUALLY_MIXED = [(name, "bf16") for name in CASES if name not in (*LONG, "vgg16", "resnet50")
+                 and not name.startswith("gpt3")]
+
+
+@pytest.mark.parametrize("name, precision", sweep(
+    MIXED, usual=[*USUALLY_MIXED, ("mlp", "fp16"), ("gpt", "fp16")]))
+def test_mixed_precision_equals_autocast(name, precision, tmp_path):
+    optimizer_name, sizes = CASES[name]
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes, precision=precision)
+    is_scaled = precision == "fp16"
+    scaler = torch.amp.GradScaler("cpu", enabled=is_scaled)
+    graph = compare_steps(tmp_path / "graph.json", name, optimizer_name, sizes,
+                          autocast=torch.float16 if is_scaled else torch.bfloat16, scaler=scaler)
+    if is_scaled:
+        assert graph.value("scaler.scale") == scaler.get_scale()
+        assert graph.value("scaler.growth_tracker") == scaler.state_dict()["_growth_tracker"]
