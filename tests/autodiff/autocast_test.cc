@@ -72,10 +72,9 @@ TEST(AutocastRules, CoverEveryOpOfTheLibraryThatLibTorchCasts) {
 
 using Family = std::vector<RuleCase> (*)();
 
-constexpr Family kFamilies[] = {pointwise::cases,   activation::cases,  view::cases,
-                                matrix::cases,      convolution::cases, pooling::cases,
-                                reduction::cases,   indexing::cases,    loss::cases,
-                                normalization::cases};
+constexpr Family kFamilies[] = {
+    pointwise::cases, activation::cases, view::cases,     matrix::cases, convolution::cases,
+    pooling::cases,   reduction::cases,  indexing::cases, loss::cases,   normalization::cases};
 
 /// Both functions of a case under autocast; their derivatives are taken outside of it, as usual.
 RuleCase under_autocast(const RuleCase& rule, DType lower) {

@@ -50,8 +50,8 @@ TEST(Precision, HasNames) {
 
 TEST(Precision, TheLossScaleIsPositive) {
   for (double scale : {0.0, -1.0, std::numeric_limits<double>::infinity()}) {
-    EXPECT_THROWS_INPUT_ERROR(
-        training_graph(find_model("mlp"), {}, {}, {DType::f16, scale}), HasSubstr("loss scale"));
+    EXPECT_THROWS_INPUT_ERROR(training_graph(find_model("mlp"), {}, {}, {DType::f16, scale}),
+                              HasSubstr("loss scale"));
   }
 }
 
@@ -83,8 +83,7 @@ TEST(LossScaling, IsPartOfStepsInFp16Alone) {
   EXPECT_FALSE(has_tensor(small_gpt(DType::f32), kLossScaleName));
   EXPECT_FALSE(has_tensor(small_gpt(DType::bf16), kLossScaleName));
   EXPECT_TRUE(has_tensor(small_gpt(DType::f16), kLossScaleName));
-  EXPECT_FALSE(
-      has_tensor(inference_graph(find_model("mlp"), {}, {DType::f16}), kLossScaleName));
+  EXPECT_FALSE(has_tensor(inference_graph(find_model("mlp"), {}, {DType::f16}), kLossScaleName));
 }
 
 TEST(LossScaling, TestsEachGradientAndChangesTheScaleOnce) {

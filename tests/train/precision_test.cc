@@ -84,8 +84,8 @@ TEST_F(PrecisionTest, AnOtherOneIsAnotherRun) {
   TrainOptions other = in(DType::f16, resumed_options(options.save));
   other.profile = options.profile;
   other.steps = 2;
-  EXPECT_THAT([&] { run(other); }, ::testing::ThrowsMessage<InputError>(
-                                       HasSubstr("--precision bf16, now fp16")));
+  EXPECT_THAT([&] { run(other); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("--precision bf16, now fp16")));
 }
 
 /// All but the scale, the running statistics and the generator stay as they were.
@@ -155,8 +155,8 @@ models::ModelParts build_small_resnet(Builder& builder, const models::ModelOptio
     x = relu(x + layers::batch_norm(layers::conv(y, "conv2", spec), "norm2"));
   }
   const Value features = flatten(global_avg_pool2d(x), 1);
-  return layers::with_cross_entropy(
-      input, layers::linear(features, "head", {.width = options.classes}));
+  return layers::with_cross_entropy(input,
+                                    layers::linear(features, "head", {.width = options.classes}));
 }
 
 const models::Model kSmallResnet = {.name = "small-resnet",
@@ -177,8 +177,8 @@ void draw_textures(const at::Tensor& images, const at::Tensor& classes, at::Gene
 
 /// The losses of so many steps.
 std::vector<double> trained_on_textures(DType compute, std::int64_t steps) {
-  const Graph graph = models::training_graph(kSmallResnet, {}, {.name = "sgd", .learning_rate = 0.02},
-                                             {.compute = compute});
+  const Graph graph = models::training_graph(
+      kSmallResnet, {}, {.name = "sgd", .learning_rate = 0.02}, {.compute = compute});
   const TensorId loss = graph.outputs().front();
   at::Generator generator = at::detail::createCPUGenerator(5);
   std::map<TensorId, at::Tensor> residents;
