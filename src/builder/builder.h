@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -100,6 +102,24 @@ class Builder {
     std::size_t length_;
   };
 
+  /// While it lives, functions compute in the types that torch.autocast("cpu", dtype) gives them
+  /// (builder/autocast.h). f32: no casts. Throws InputError for types other than f32, bf16 and f16.
+  class Autocast {
+   public:
+    Autocast(Builder& builder, DType dtype);
+    ~Autocast();
+    Autocast(const Autocast&) = delete;
+    Autocast& operator=(const Autocast&) = delete;
+
+   private:
+    Builder& builder_;
+    std::optional<DType> before_;
+  };
+  /// Replaces the operands of a function by casts of them, if an Autocast lives and has it so.
+  /// call() does so for the op that it is given; functions of several ops must do it first. Empty
+  /// values are left alone.
+  void autocast(std::string_view function, std::span<Value* const> operands);
+
   /// The finished graph; `outputs` are kept live to its end. The builder stays usable.
   /// Element-by-element ops get permission to write over an operand, if possible over one that dies
   /// there.
@@ -115,6 +135,8 @@ class Builder {
   TensorId input_id(const Value& value, std::string_view op) const;
   Argument bind(const CallArg& arg, Op& op) const;
   void permit_in_place(Op& op) const;
+  std::vector<CallArg> autocast_args(std::string_view function, std::vector<CallArg> args);
+  Value cast(Value value, DType dtype);
   TensorId storage(TensorId id) const;
 
   GraphData data_;
@@ -122,6 +144,8 @@ class Builder {
   Phase phase_ = Phase::forward;
   std::string prefix_;
   std::map<std::string, int> names_;  ///< used names, and how often requested
+  std::optional<DType> lower_;        ///< the lower precision of autocast; nothing: no casts
+  std::map<TensorId, Value> lower_parameters_;  ///< casts to it, by parameter
 };
 
 namespace init {

@@ -12,9 +12,13 @@ Value as_planes(Value scores) { return reshape(scores, {scores.size(0), scores.s
 
 }  // namespace
 
-Value cross_entropy(Value logits, Value target) { return nll_loss(log_softmax(logits, 1), target); }
+Value cross_entropy(Value logits, Value target) {
+  autocast("cross_entropy_loss", {&logits});
+  return nll_loss(log_softmax(logits, 1), target);
+}
 
 Value nll_loss(Value log_probabilities, Value target) {
+  autocast("nll_loss", {&log_probabilities});
   const bool places = log_probabilities.dim() > 2;
   if (places) log_probabilities = contiguous(log_probabilities);  // as the gradient's kernel needs
   if (places && log_probabilities.dim() != 4) {
@@ -30,6 +34,7 @@ Value mse_loss(Value x, Value target) { return apply("aten::mse_loss", {x, targe
 
 // log(1 + exp(-|x|)) neither overflows nor loses small terms, whatever the sign of x.
 Value binary_cross_entropy_with_logits(Value x, Value target) {
+  autocast("binary_cross_entropy_with_logits", {&x, &target});
   const Value soft = apply("aten::log1p", {exp(-abs(x))});
   return mean(relu(x) - x * target + soft);
 }

@@ -40,6 +40,7 @@ Value bmm(Value a, Value b) { return apply("aten::bmm", {a, b}); }
 
 Value matmul(Value a, Value b) {
   if (a.dim() == 0 || b.dim() == 0) throw InputError("matmul: needs at least one dimension.");
+  autocast("matmul", {&a, &b});
   if (a.dim() == 1) return squeeze(matmul(unsqueeze(a, 0), b), b.dim() == 1 ? 0 : -2);
   if (b.dim() == 1) return squeeze(matmul(a, unsqueeze(b, 1)), -1);
   if (a.dim() == 2 && b.dim() == 2) return mm(a, b);
@@ -53,6 +54,7 @@ Value linear(Value x, Value weight, Value bias) {
     throw InputError(fmt::format("linear: input {} and weight {} do not fit",
                                  ops::format_shape(x.shape()), ops::format_shape(weight.shape())));
   }
+  autocast("linear", {&x, &weight, &bias});
   const Value transposed = apply("aten::t", {weight});
   if (!bias) return matmul(x, transposed);
   const bool one_product = x.dim() == 2 || (x.dim() == 3 && x.type().contiguous());

@@ -6,6 +6,7 @@ namespace lowtide {
 namespace {
 
 Value convolution(Value x, Value weight, Value bias, const ConvOptions& options, bool transposed) {
+  autocast(transposed ? "conv_transpose2d" : "conv2d", {&x, &weight, &bias});
   return apply("aten::convolution",
                {x, weight, bias, options.stride, options.padding, options.dilation, transposed,
                 std::vector<std::int64_t>{0, 0}, options.groups});

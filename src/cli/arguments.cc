@@ -43,12 +43,14 @@ void add_sizes(CLI::App& app, Edits<models::StepRecipe>& edits) {
       ->group("Model");
 }
 
-/// The recipe of a command line, with NaN for the numbers of the optimizer that it does not give.
+/// The recipe of a command line, with NaN for the optimizer's numbers and the loss scale where it
+/// does not give them.
 models::StepRecipe as_given(const Edits<models::StepRecipe>& edits) {
   models::StepRecipe recipe;
   for (const models::RateOption& rate : models::rate_options()) {
     recipe.optimizer.*rate.field = std::numeric_limits<double>::quiet_NaN();
   }
+  recipe.precision.loss_scale = std::numeric_limits<double>::quiet_NaN();
   apply(edits, recipe);
   return recipe;
 }
@@ -122,6 +124,13 @@ void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
       ->type_name("NAME")
       ->group("Model");
   add_sizes(app, edits);
+  add_edit<std::string>(app, edits, "--precision",
+                        "f32, or mixed precision as torch.autocast: bf16, fp16 [f32]",
+                        [](models::StepRecipe& recipe, const std::string& name) {
+                          recipe.precision.compute = models::parse_precision(name);
+                        })
+      ->type_name("TYPE")
+      ->group("Model");
 }
 
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
@@ -139,6 +148,11 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
+  add_edit<double>(
+      app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",
+      [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })
+      ->type_name("X")
+      ->group("Optimizer");
 }
 
 void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe) {
@@ -151,6 +165,8 @@ void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& re
                                  recipe.optimizer.name, rate.name,
                                  rates_read(recipe.optimizer.name)));
   }
+  if (std::isnan(given.precision.loss_scale) || recipe.precision.compute == DType::f16) return;
+  throw InputError("--loss-scale needs --precision fp16: other precisions scale no loss.");
 }
 
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits, double seconds) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "builder/builder.h"
+#include "models/precision.h"
 
 namespace lowtide::models {
 
@@ -82,17 +83,21 @@ bool reads(std::string_view optimizer, const RateOption& rate);
 OptimizerOptions with_defaults(const OptimizerOptions& given);
 
 /// The whole training step of a model: forward, loss, gradients of every parameter, update.
-/// The graph's outputs are the loss.
+/// The graph's outputs are the loss. The forward pass computes as under torch.autocast of the
+/// precision, and f16 with a scaled loss (models/loss_scaler.h).
 Graph training_graph(const Model& model, const ModelOptions& options,
-                     const OptimizerOptions& optimizer);
+                     const OptimizerOptions& optimizer, const Precision& precision = {});
 
 /// The forward pass of a model, without dropout unless `options` asks for it. Its outputs are the
 /// loss and then the model's own output. Normalizations take the statistics of the batch, as in
 /// training.
-Graph inference_graph(const Model& model, const ModelOptions& options);
+Graph inference_graph(const Model& model, const ModelOptions& options,
+                      const Precision& precision = {});
 
-/// Appends the update of each parameter by its gradient, phase optimizer.
+/// Appends the update of each parameter by its gradient, phase optimizer. Where `found_inf` is
+/// given and 1, the step changes neither parameters nor state.
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
-                      std::span<const Value> gradients, const OptimizerOptions& options);
+                      std::span<const Value> gradients, const OptimizerOptions& options,
+                      Value found_inf = {});
 
 }  // namespace lowtide::models

@@ -11,7 +11,8 @@ struct Update {
   Builder& builder;
   const OptimizerOptions& options;
   Value learning_rate;
-  Value step;  ///< empty for sgd
+  Value step;       ///< empty for sgd
+  Value found_inf;  ///< may be empty
 
   Value state(Value parameter, std::string_view what) const {
     const Tensor& tensor = builder.data().tensors[static_cast<std::size_t>(parameter.id())];
@@ -21,6 +22,7 @@ struct Update {
 };
 
 constexpr bool kMaximize = false;
+constexpr NoneArg kGradientScale;  // the kernels would write the gradients
 
 // A momentum of zeros gives the same first step as PyTorch: momentum * 0 + gradient.
 void append_sgd(const Update& update, Value parameter, Value gradient) {
@@ -28,10 +30,11 @@ void append_sgd(const Update& update, Value parameter, Value gradient) {
   constexpr bool kNesterov = false, kIsFirstStep = false;
   std::vector<Value> momentum;
   if (update.options.momentum > 0) momentum.push_back(update.state(parameter, "momentum"));
-  update.builder.call("aten::_fused_sgd_.tensor_lr",
-                      {std::vector{parameter}, std::vector{gradient}, momentum,
-                       update.options.weight_decay, update.options.momentum, update.learning_rate,
-                       kDampening, kNesterov, kMaximize, kIsFirstStep, NoneArg(), NoneArg()});
+  update.builder.call(
+      "aten::_fused_sgd_.tensor_lr",
+      {std::vector{parameter}, std::vector{gradient}, momentum, update.options.weight_decay,
+       update.options.momentum, update.learning_rate, kDampening, kNesterov, kMaximize,
+       kIsFirstStep, kGradientScale, update.found_inf});
 }
 
 void append_adam_like(std::string_view type, const Update& update, Value parameter,
@@ -44,7 +47,7 @@ void append_adam_like(std::string_view type, const Update& update, Value paramet
                       {std::vector{parameter}, std::vector{gradient}, std::vector{first_moment},
                        std::vector{second_moment}, std::vector<Value>{}, std::vector{update.step},
                        update.learning_rate, options.beta1, options.beta2, options.weight_decay,
-                       options.epsilon, kAmsgrad, kMaximize, NoneArg(), NoneArg()});
+                       options.epsilon, kAmsgrad, kMaximize, kGradientScale, update.found_inf});
 }
 
 void append_adam(const Update& update, Value parameter, Value gradient) {
@@ -113,7 +116,8 @@ OptimizerOptions with_defaults(const OptimizerOptions& given) {
 }
 
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
-                      std::span<const Value> gradients, const OptimizerOptions& given) {
+                      std::span<const Value> gradients, const OptimizerOptions& given,
+                      Value found_inf) {
   const Optimizer& optimizer = find_optimizer(given.name);
   const OptimizerOptions options = with_defaults(given);
   check(options);
@@ -126,10 +130,11 @@ void append_optimizer(Builder& builder, std::span<const Value> parameters,
     step = builder.resident("optimizer.step", {}, DType::f32, Role::optimizer_state, init::zeros());
     builder.call("aten::add_.Scalar", {step, 1.0});
   }
-  const Update update = {builder, options, learning_rate, step};
+  const Update update = {builder, options, learning_rate, step, found_inf};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     optimizer.append(update, parameters[i], gradients[i]);
   }
+  if (step && found_inf) builder.call("aten::add_.Tensor", {step, found_inf, -1.0});
 }
 
 }  // namespace lowtide::models

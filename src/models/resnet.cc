@@ -64,14 +64,14 @@ ModelParts build_resnet152(Builder& builder, const ModelOptions& options) {
 
 constexpr std::string_view kResnetPaper =
     "He, Zhang, Ren, Sun: Deep residual learning for image recognition, 2016";
-constexpr ModelOptions kDefaults = {.batch = 16, .image = 224, .classes = 1000};
+constexpr ModelOptions kResnetDefaults = {.batch = 16, .image = 224, .classes = 1000};
 
 const Model kResnetModels[] = {{"resnet18", "8 residual blocks of two convolutions", kResnetPaper,
-                                Task::images, kDefaults, build_resnet18},
+                                Task::images, kResnetDefaults, build_resnet18},
                                {"resnet50", "16 residual bottleneck blocks", kResnetPaper,
-                                Task::images, kDefaults, build_resnet50},
+                                Task::images, kResnetDefaults, build_resnet50},
                                {"resnet152", "50 residual bottleneck blocks", kResnetPaper,
-                                Task::images, kDefaults, build_resnet152}};
+                                Task::images, kResnetDefaults, build_resnet152}};
 
 }  // namespace
 

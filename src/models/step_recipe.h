@@ -6,11 +6,12 @@
 
 namespace lowtide::models {
 
-/// Describes a training step: the model, its sizes and its optimizer.
+/// Describes a training step: the model, its sizes, its optimizer and its precision.
 struct StepRecipe {
   std::string model;
   ModelOptions sizes;
   OptimizerOptions optimizer;
+  Precision precision;
 };
 
 }  // namespace lowtide::models

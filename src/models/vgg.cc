@@ -61,13 +61,13 @@ ModelParts build_vgg19(Builder& builder, const ModelOptions& options) {
 
 constexpr std::string_view kVggPaper =
     "Simonyan, Zisserman: Very deep convolutional networks for large-scale image recognition, 2015";
-constexpr ModelOptions kDefaults = {
+constexpr ModelOptions kVggDefaults = {
     .batch = 8, .image = 224, .classes = 1000, .width = 4096, .dropout = 0.5};
 
 const Model kVggModels[] = {{"vgg16", "13 plain 3x3 convolutions and a wide head", kVggPaper,
-                             Task::images, kDefaults, build_vgg16},
+                             Task::images, kVggDefaults, build_vgg16},
                             {"vgg19", "16 plain 3x3 convolutions and a wide head", kVggPaper,
-                             Task::images, kDefaults, build_vgg19}};
+                             Task::images, kVggDefaults, build_vgg19}};
 
 }  // namespace
 

@@ -12,9 +12,13 @@ namespace {
 
 using Outputs = std::vector<OutputType>;
 
-/// Statistics of half-precision data are kept in f32.
-DType statistics_dtype(const TensorType& input) {
-  return element_bytes(input.dtype) < 4 ? DType::f32 : input.dtype;
+/// Statistics are kept in the type of the data, and in f32 where the parameters from argument
+/// `first` to `last` are: so it is under autocast.
+DType statistics_dtype(const OpCall& call, std::size_t first, std::size_t last) {
+  for (std::size_t i = first; i <= last; ++i) {
+    if (call.has(i) && call.tensor(i).dtype == DType::f32) return DType::f32;
+  }
+  return call.tensor(0).dtype;
 }
 
 void check_channels(const OpCall& call, std::size_t i, std::int64_t channels) {
@@ -37,7 +41,7 @@ Outputs batch_norm(const OpCall& call) {
   const TensorType& input = call.tensor(0);
   const std::int64_t channels = channels_of(call, input);
   for (std::size_t i = 1; i <= 4; ++i) check_channels(call, i, channels);
-  const DType dtype = statistics_dtype(input);
+  const DType dtype = statistics_dtype(call, 1, 4);
   const std::int64_t saved = call.boolean(5) ? channels : 0;
   return {fresh(input.dtype, input.shape, suggested_strides(input.shape, input)),
           fresh(dtype, {saved}), fresh(dtype, {saved})};
@@ -77,7 +81,7 @@ Outputs layer_norm(const OpCall& call) {
   for (std::size_t i : {2, 3}) check_channels(call, i, count_elements(normalized));
   Shape statistics = shape;
   std::fill_n(statistics.rbegin(), normalized.size(), 1);
-  const DType dtype = statistics_dtype(input);
+  const DType dtype = statistics_dtype(call, 2, 3);
   return {fresh(input.dtype, shape), fresh(dtype, statistics), fresh(dtype, statistics)};
 }
 
@@ -97,7 +101,7 @@ Outputs group_norm(const OpCall& call) {
   }
   for (std::size_t i : {1, 2}) check_channels(call, i, channels);
   const Shape statistics = {call.integer(3), groups};
-  const DType dtype = statistics_dtype(input);
+  const DType dtype = statistics_dtype(call, 1, 2);
   return {fresh(input.dtype, input.shape, suggested_strides(input.shape, input)),
           fresh(dtype, statistics), fresh(dtype, statistics)};
 }

@@ -50,6 +50,17 @@ Outputs in_place(const OpCall& call) {
   return {};
 }
 
+/// Loss scaling: the scale and the steps since its last change, both scalars.
+Outputs update_scale(const OpCall& call) {
+  for (std::size_t i : {0, 1, 2}) {
+    if (call.tensor(i).elements() != 1) {
+      refuse(call.type(), fmt::format("argument {} of shape {} is no scalar", i,
+                                      format_shape(call.tensor(i).shape)));
+    }
+  }
+  return {};
+}
+
 /// kPerElement operations for each element of each parameter.
 template <int kPerElement>
 double update_flops(const OpCall& call, std::span<const OutputType>) {
@@ -89,11 +100,21 @@ OpDef in_place_op(std::string_view type) {
 
 std::span<const OpDef> optimizer_ops() {
   static const OpDef defs[] = {
-      sgd_like("aten::_fused_sgd_"),    sgd_like("aten::_fused_sgd_.tensor_lr"),
-      adam_like("aten::_fused_adam_"),  adam_like("aten::_fused_adam_.tensor_lr"),
-      adam_like("aten::_fused_adamw_"), adam_like("aten::_fused_adamw_.tensor_lr"),
-      in_place_op("aten::add_.Scalar"), in_place_op("aten::add_.Tensor"),
-      in_place_op("aten::mul_.Tensor"), in_place_op("aten::copy_"),
+      sgd_like("aten::_fused_sgd_"),
+      sgd_like("aten::_fused_sgd_.tensor_lr"),
+      adam_like("aten::_fused_adam_"),
+      adam_like("aten::_fused_adam_.tensor_lr"),
+      adam_like("aten::_fused_adamw_"),
+      adam_like("aten::_fused_adamw_.tensor_lr"),
+      in_place_op("aten::add_.Scalar"),
+      in_place_op("aten::add_.Tensor"),
+      in_place_op("aten::mul_.Tensor"),
+      in_place_op("aten::copy_"),
+      {.type = "aten::_amp_update_scale_",
+       .infer = update_scale,
+       .recomputable = false,
+       .mutates = {0, 1},
+       .flops = per_element},
   };
   return defs;
 }

@@ -37,6 +37,13 @@ Outputs mean_all(const OpCall& call) { return {fresh(mean_dtype(call, 1), {})}; 
 Outputs mean_dims(const OpCall& call) { return {reduced(call, mean_dtype(call, 3))}; }
 Outputs amax(const OpCall& call) { return {reduced(call, call.tensor(0).dtype)}; }
 
+/// Of all elements, or over the dimensions of argument 2.
+Outputs vector_norm(const OpCall& call) {
+  const TensorType& self = call.tensor(0);
+  return {fresh(call.dtype(4, self.dtype), reduced_shape(call.type(), self.shape, call.integers(2),
+                                                         call.boolean_or(3, false)))};
+}
+
 Outputs argmax(const OpCall& call) {
   std::vector<std::int64_t> dims;
   if (call.has(1)) dims.push_back(call.integer(1));
@@ -82,6 +89,7 @@ std::span<const OpDef> reduction_ops() {
       reduction("aten::mean", mean_all),
       reduction("aten::mean.dim", mean_dims),
       reduction("aten::amax", amax),
+      reduction("aten::linalg_vector_norm", vector_norm),
       reduction("aten::argmax", argmax),
       softmax_like("aten::_softmax", softmax),
       softmax_like("aten::_softmax_backward_data", softmax_backward),

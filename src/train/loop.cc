@@ -50,11 +50,19 @@ void Loop::finish(const Run& run) {
 
 void Loop::step(Run& run, Recorder* recorder) {
   if (recorder && run.steps_done() + 1 == options_.steps) recorder->keep_next_gradients();
+  const std::optional<double> scale = run.loss_scale();
   last_ = run.advance();
+  if (scale) note_scale(*scale, *run.loss_scale());
   if (recorder) recorder->after_step(run.steps_done());
   warn(run);
   note(run);
   if (listener_.step) listener_.step(progress(run));
+}
+
+/// The scale falls in steps that are skipped, and in no others.
+void Loop::note_scale(double before, double after) {
+  if (after < before) ++result_.skipped_steps;
+  result_.loss_scale = after;
 }
 
 void Loop::warn(const Run& run) {

@@ -24,6 +24,7 @@ class Loop {
  private:
   void step(Run& run, Recorder* recorder);
   void note(const Run& run);
+  void note_scale(double before, double after);
   void warn(const Run& run);
   void finish(const Run& run);
   bool save(const Run& run);

@@ -61,6 +61,8 @@ json to_json(const Recipe& recipe) {
   return {{"model", recipe.model},
           {"sizes", recipe.sizes},
           {"optimizer", recipe.optimizer},
+          {"precision", models::precision_name(recipe.precision.compute)},
+          {"loss_scale", recipe.precision.loss_scale},
           {"data", name(recipe.data.kind)},
           {"data_path", path_to_json(recipe.data.path)},
           {"seed", recipe.seed},
@@ -73,11 +75,21 @@ std::filesystem::path path_from(const json& j) {
   return std::string(bytes.begin(), bytes.end());
 }
 
+/// Checkpoints from before there was a choice have none.
+models::Precision precision_from(const json& j) {
+  models::Precision precision;
+  if (!j.contains("precision")) return precision;
+  precision.compute = models::parse_precision(j.at("precision").get<std::string>());
+  j.at("loss_scale").get_to(precision.loss_scale);
+  return precision;
+}
+
 Recipe recipe_from(const json& j) {
   Recipe recipe;
   j.at("model").get_to(recipe.model);
   j.at("sizes").get_to(recipe.sizes);
   j.at("optimizer").get_to(recipe.optimizer);
+  recipe.precision = precision_from(j);
   recipe.data = {parse_kind(j.at("data").get<std::string>()), path_from(j.at("data_path"))};
   j.at("seed").get_to(recipe.seed);
   j.at("threads").get_to(recipe.threads);
@@ -156,6 +168,8 @@ Typed typed(const Recipe& recipe) {
   for (const models::RateOption& rate : models::rate_options()) {
     add(rate.name, recipe.optimizer.*rate.field);
   }
+  add("precision", models::precision_name(recipe.precision.compute));
+  add("loss-scale", recipe.precision.loss_scale);
   add("data", name(recipe.data.kind));
   add("seed", recipe.seed);
   add("threads", recipe.threads);

@@ -112,12 +112,14 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
 Step prepare_step(const TrainOptions& options, const Control& control) {
   const Recipe& recipe = options.recipe;
   const models::Model& model = models::find_model(recipe.model);
-  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer), options, control);
+  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer, recipe.precision),
+                  options, control);
 }
 
 Step prepare_pass(const TrainOptions& options, const Control& control) {
-  const models::Model& model = models::find_model(options.recipe.model);
-  return prepared(models::inference_graph(model, options.recipe.sizes), options, control);
+  const Recipe& recipe = options.recipe;
+  const models::Model& model = models::find_model(recipe.model);
+  return prepared(models::inference_graph(model, recipe.sizes, recipe.precision), options, control);
 }
 
 Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listener& listener) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "models/loss_scaler.h"
 #include "train/record.h"
 
 namespace lowtide::train {
@@ -80,6 +81,14 @@ runtime::StepReport Run::advance() {
   loss_ = executor_.output(loss_id_).item<double>();
   ++done_;
   return report;
+}
+
+std::optional<double> Run::loss_scale() const {
+  for (TensorId id = 0; id < graph_.num_tensors(); ++id) {
+    if (graph_.tensor(id).name != models::kLossScaleName) continue;
+    return executor_.resident(id).item<double>();
+  }
+  return std::nullopt;
 }
 
 Bytes Run::executor_bytes() const {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,8 @@ class Run {
   runtime::StepReport advance();
   /// The loss of the last step.
   double loss() const { return loss_; }
+  /// By which the loss is multiplied now; nothing where it is not.
+  std::optional<double> loss_scale() const;
   std::int64_t steps_done() const { return done_; }
   std::int64_t items_per_step() const { return items_; }
   /// The executor's memory apart from the plan's arena: generator states and the reserve.

@@ -36,9 +36,11 @@ struct PassOutput {
 /// The result of a run. Byte counts include everything that the step holds: residents, values,
 /// workspaces, generator states and the declared reserve.
 struct TrainResult {
-  bool stopped = false;         ///< by the user, after a whole step
-  std::int64_t first_step = 0;  ///< steps done before this run
-  std::vector<double> losses;   ///< of the steps of this run
+  bool stopped = false;              ///< by the user, after a whole step
+  std::int64_t first_step = 0;       ///< steps done before this run
+  std::vector<double> losses;        ///< of the steps of this run
+  std::optional<double> loss_scale;  ///< after them, in fp16
+  std::int64_t skipped_steps = 0;    ///< of them, for gradients that were not finite
 
   std::string strategy;
   strategy::Outcome outcome = strategy::Outcome::feasible;

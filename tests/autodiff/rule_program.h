@@ -111,7 +111,7 @@ inline Data draw_data(const RuleCase& rule, const Program& p, DType dtype) {
     data.leaves.push_back(draw(operand, torch_type(dtype)));
   }
   for (Value seed : p.seeds) {
-    data.seeds.push_back(draw({.shape = seed.shape()}, torch_type(dtype)));
+    data.seeds.push_back(draw({.shape = seed.shape()}, torch_type(seed.dtype())));
   }
   for (Value weight : p.weights) {
     data.weights.push_back(draw({.shape = weight.shape()}, torch_type(dtype)));

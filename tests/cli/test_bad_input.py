@@ -29,6 +29,11 @@ BAD_ARGUMENTS = [
     (["train", *TINY, "--overrun", "go"], ["--overrun"]),
     (["train", *TINY, "--optimizer", "sgdd"], ["sgdd"]),
     (["train", *TINY, "--momentum", "7"], ["momentum"]),
+    (["train", *TINY, "--precision", "fp15"], ['f32, bf16 or fp16, not "fp15"', '"fp16"']),
+    (["graph", *TINY[:-2], "--precision", "fp8", "-o", "x.json"], ['not "fp8"']),
+    (["train", *TINY, "--loss-scale", "8"], ["--precision fp16"]),
+    (["train", *TINY, "--precision", "fp16", "--loss-scale", "0"], ["loss scale"]),
+    (["train", *TINY, "--precision", "fp16", "--loss-scale", "nan"], ["loss scale"]),
     (["train", *TINY, "--data", "mnits:x"], ['"mnist"']),
     (["train", *TINY, "--data", "mnist:none"], ["none/train-images-idx3-ubyte"]),
     (["train", *TINY, "--data", "cifar10:none"], ["data_batch_1.bin"]),
@@ -184,6 +189,8 @@ def test_checkpoint_of_another_model(lowtide, checkpoint):
             "3").fails(2, "--lr 0.1, now 0.3")
     lowtide("train", "--resume", "run.ckpt", "--optimizer", "adam", "--steps",
             "3").fails(2, "--optimizer sgd, now adam")
+    lowtide("train", "--resume", "run.ckpt", "--precision", "bf16", "--steps",
+            "3").fails(2, "--precision f32, now bf16")
     assert lowtide("train", "--resume", "run.ckpt", "--width", "32", "--lr", "0.1", "--steps",
                    "3").code == 0
 

@@ -312,5 +312,37 @@ def test_learns_from_text(lowtide):
     assert done.json["items"] == "tokens"
 
 
+def test_trains_in_mixed_precision(lowtide):
+    options = ["train", *TINY, "--batch", "128", "--steps", "3", "--budget", "80%", "--check"]
+    done = lowtide(*options, "--precision", "bf16", "--json")
+    assert done.code == 0, done.err
+    assert done.json["bit_identical"]
+    assert "skipped_steps" not in done.json
+    done = lowtide(*options, "--precision", "fp16", "--loss-scale", 2.0 ** 90, "--json")
+    assert done.code == 0, done.err
+    assert done.json["bit_identical"]
+    assert done.json["skipped_steps"] == 3 and done.json["loss_scale"] == 2.0 ** 87
+    assert "3 steps skipped" in lowtide(*options, "--precision", "fp16", "--loss-scale",
+                                        2.0 ** 90).out
+
+
+def test_computes_the_forward_pass_in_mixed_precision(lowtide):
+    losses = [lowtide("run", *TINY, "--precision", precision, "--json").json["losses"][0]
+              for precision in ("f32", "bf16", "fp16")]
+    assert len(set(losses)) == 3
+    assert losses[1:] == pytest.approx([losses[0]] * 2, rel=0.01)
+
+
+def test_a_graph_in_mixed_precision_takes_less_memory(lowtide):
+    def peak(precision):
+        done = lowtide("graph", "--model", "gpt", "--layers", "2", "--precision", precision, "-o",
+                       "g.json", "--json")
+        return done.json["keep_all_peak_bytes"]
+
+    assert peak("bf16") < 0.75 * peak("f32")
+    assert lowtide("plan", "g.json", "--budget", "70%").code == 0
+    assert lowtide("profile", "g.json", "-o", "p.json").code == 0
+
+
 def test_binary_is_where_it_should_be():
     assert subprocess.run([BINARY, "--version"], capture_output=True).returncode == 0

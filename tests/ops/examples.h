@@ -271,8 +271,10 @@ inline void call_reductions(const Operands& x) {
       x.call(type, {x(shape), Sizes{}, keep});
     }
     x.call("aten::argmax", {x(shape), 1, keep});
+    x.call("aten::linalg_vector_norm", {x(shape), 2.0, Sizes{0, -1}, keep});
   }
   x.call("aten::argmax", {x(shape)});
+  x.call("aten::linalg_vector_norm", {x(shape), 2.0});
   for (int dim : {0, 1, -1}) {
     for (std::string type : {"aten::_softmax", "aten::_log_softmax"}) {
       x.call(type, {x(shape), dim, false});
@@ -315,6 +317,15 @@ inline void call_losses(const Operands& x) {
   }
 }
 
+inline void call_update_scale(const Operands& x) {
+  const auto state = [&](DType dtype) {
+    const std::string name = "scaler" + std::to_string(x.builder.data().tensors.size());
+    return x.builder.resident(name, {}, dtype, Role::optimizer_state, init::ones());
+  };
+  x.call("aten::_amp_update_scale_",
+         {state(DType::f32), state(DType::i32), x.of(DType::f32, {}), 2.0, 0.5, 2000});
+}
+
 inline void call_sgd(const Operands& x, const CallArg& rate, const std::string& overload) {
   x.call("aten::_fused_sgd_" + overload,
          {std::vector{x.state({2, 3}), x.state({4})}, std::vector{x({2, 3}), x({4})},
@@ -343,6 +354,7 @@ inline void call_updates(const Operands& x) {
   x.call("aten::add_.Tensor", {x.state({2, 3}), x({2, 3})});
   x.call("aten::mul_.Tensor", {x.state({2, 3}), x({3})});
   x.call("aten::copy_", {x.state({2, 3}), x({2, 3})});
+  call_update_scale(x);
 }
 
 using Family = void (*)(const Operands&);

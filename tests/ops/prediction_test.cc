@@ -70,7 +70,8 @@ TEST_P(EveryOp, ReturnsWhatWasPredicted) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Examples, EveryOp,
-                         ::testing::Combine(::testing::Values(DType::f32, DType::f64),
+                         ::testing::Combine(::testing::Values(DType::f32, DType::f64, DType::bf16,
+                                                              DType::f16),
                                             ::testing::ValuesIn(all_layouts())));
 
 TEST(Examples, CoverEveryOpOfTheLibrary) {

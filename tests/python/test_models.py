@@ -71,8 +71,9 @@ LONG = ("inceptionv3", "resnet152", "vgg19")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def write_graph(path, name, optimizer, sizes):
-    options = [word for option, size in sizes.items() for word in (f"--{option}", str(size))]
+def write_graph(path, name, optimizer, sizes, **others):
+    options = [word for option, value in {**sizes, **others}.items()
+               for word in (f"--{option.replace('_', '-')}", str(value))]
     command = [LOWTIDE, "graph", "--model", name, "--optimizer", optimizer, *options, "-o", path]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
@@ -99,23 +100,33 @@ def draw_batch(interpreter, classes):
     return inputs["input"], inputs["target"]
 
 
-def eager_step(module, optimizer, images, target):
+def eager_step(module, optimizer, images, target, autocast=None, scaler=None):
     """One step in PyTorch: what there is to compare."""
     optimizer.zero_grad()
-    output = module(images)
-    loss = torch_models.loss(output, target)
-    loss.backward()
+    scaler = scaler or torch.amp.GradScaler("cpu", enabled=False)
+    with torch.autocast("cpu", autocast, enabled=autocast is not None):
+        output = module(images)
+        loss = torch_models.loss(output, target)
+    scaler.scale(loss).backward()
+    scaler.unscale_(optimizer)
     gradients = {name: p.grad.clone() for name, p in module.named_parameters()}
-    optimizer.step()
+    scaler.step(optimizer)
+    scaler.update()
     logits = output[0] if isinstance(output, tuple) else output
     return {"logits": logits, "loss": loss}, gradients
+
+
+def is_equal(ours, theirs):
+    """In every bit, and where a gradient overflowed not a number in both."""
+    same_shape = ours.shape == theirs.shape
+    return same_shape and torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
 
 
 def assert_equal(ours, theirs, what):
     assert ours.keys() == theirs.keys()
     different = [f"{name}: largest difference {(ours[name] - theirs[name]).abs().max():.3g}"
                  f" of {theirs[name].abs().max():.3g}"
-                 for name in theirs if not torch.equal(ours[name], theirs[name])]
+                 for name in theirs if not is_equal(ours[name], theirs[name])]
     assert not different, f"{what}: {len(different)} of {len(theirs)} differ:\n" + "\n".join(
         different[:10])
 
@@ -127,22 +138,98 @@ def test_every_model_has_a_case():
     assert listed == CASES.keys() == torch_models.MODELS.keys()
 
 
-@pytest.mark.parametrize("name, optimizer_name", sweep(
-    RUNS, usual=[run for run in RUNS if run[0] not in LONG]))
-def test_training_equals_pytorch(name, optimizer_name, tmp_path):
-    sizes = CASES[name][1]
-    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)
-    module = build_module(name, sizes)
+def build_scaled_optimizer(optimizer_name, module):
+    """Momentum of SGD is zeros: PyTorch's is uninitialized after a first step that is skipped."""
     optimizer = OPTIMIZERS[optimizer_name](module.parameters())
-    graph = Interpreter(tmp_path / "graph.json", state_of(module))
+    if optimizer_name == "sgd":
+        for parameter in module.parameters():
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
+
+
+def compare_steps(path, name, optimizer_name, sizes, autocast=None, scaler=None):
+    """Trains by the graph at ``path`` and in PyTorch; returns the graph's interpreter."""
+    module = build_module(name, sizes)
+    optimizer = (build_scaled_optimizer(optimizer_name, module) if scaler else
+                 OPTIMIZERS[optimizer_name](module.parameters()))
+    graph = Interpreter(path, state_of(module))
     assert graph.named("parameter", "buffer").keys() == state_of(module).keys()
 
     for step in range(STEPS):
         batch = draw_batch(graph, sizes.get("classes") or sizes["vocabulary"])
         torch.manual_seed(step)
-        results, gradients = eager_step(module, optimizer, *batch)
+        results, gradients = eager_step(module, optimizer, *batch, autocast, scaler)
         torch.manual_seed(step)
         graph.step()
         assert_equal({key: graph.value(key) for key in results}, results, f"step {step}, results")
         assert_equal(graph.gradients(), gradients, f"step {step}, gradients")
         assert_equal(graph.named("parameter", "buffer"), state_of(module), f"state after {step}")
+    return graph
+
+
+@pytest.mark.parametrize("name, optimizer_name", sweep(
+    RUNS, usual=[run for run in RUNS if run[0] not in LONG]))
+def test_training_equals_pytorch(name, optimizer_name, tmp_path):
+    sizes = CASES[name][1]
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes)
+    compare_steps(tmp_path / "graph.json", name, optimizer_name, sizes)
+
+
+# Convolutions in half types take long without instructions for them.
+SMALLER = {
+    "fcn8": dict(batch=1, image=32, classes=5, width=8),
+    "segnet": dict(batch=1, image=32, classes=5),
+    "vgg16": dict(batch=1, image=32, classes=5, width=32),
+    "vgg19": dict(batch=1, image=32, classes=5, width=32, dropout=0.2),
+}
+MIXED = [(name, precision) for name in CASES for precision in ("bf16", "fp16")]
+# Those that take seconds; fp16 differs in the scaled loss alone.
+USUALLY_MIXED = [(name, "bf16") for name in CASES if name not in (*LONG, "vgg16", "resnet50")
+                 and not name.startswith("gpt3")]
+
+
+@pytest.mark.parametrize("name, precision", sweep(
+    MIXED, usual=[*USUALLY_MIXED, ("mlp", "fp16"), ("gpt", "fp16")]))
+def test_mixed_precision_equals_autocast(name, precision, tmp_path):
+    optimizer_name, sizes = CASES[name]
+    sizes = SMALLER.get(name, sizes)
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes, precision=precision)
+    autocast, scaler = torch.bfloat16, None
+    if precision == "fp16":
+        autocast, scaler = torch.float16, torch.amp.GradScaler("cpu")
+    graph = compare_steps(tmp_path / "graph.json", name, optimizer_name, sizes, autocast, scaler)
+    if scaler:
+        assert graph.value("scaler.scale") == scaler.get_scale()
+        assert graph.value("scaler.growth_tracker") == scaler.state_dict()["_growth_tracker"]
+
+
+def set_growth_tracker(graph, scaler, steps):
+    graph.value("scaler.growth_tracker").fill_(steps)
+    scaler._growth_tracker.fill_(steps)
+
+
+@pytest.mark.parametrize("optimizer_name", OPTIMIZERS)
+def test_loss_scaling_equals_grad_scaler(optimizer_name, tmp_path):
+    """From a scale that is too large for many steps, and with one step at which it grows."""
+    sizes = dict(TRANSFORMER, layers=1, dropout=0.0)
+    first = 2.0 ** 30
+    write_graph(tmp_path / "graph.json", "gpt", optimizer_name, sizes, precision="fp16",
+                loss_scale=first)
+    module = build_module("gpt", sizes)
+    optimizer = build_scaled_optimizer(optimizer_name, module)
+    graph = Interpreter(tmp_path / "graph.json", state_of(module))
+    scaler = torch.amp.GradScaler("cpu", init_scale=first)
+
+    scales = []
+    for step in range(30):
+        batch = draw_batch(graph, sizes["vocabulary"])
+        eager_step(module, optimizer, *batch, autocast=torch.float16, scaler=scaler)
+        graph.step()
+        assert_equal(graph.named("parameter"), state_of(module), f"state after {step}")
+        scales.append(scaler.get_scale())
+        assert graph.value("scaler.scale") == scales[-1]
+        if step == 20:
+            set_growth_tracker(graph, scaler, scaler.get_growth_interval() - 1)
+    falls = sum(b < a for a, b in zip([first, *scales], scales))
+    assert 5 < falls < 20
+    assert scales[21] == 2 * scales[20]

@@ -20,11 +20,17 @@ struct Zoo {
   const char* model;
   const char* optimizer;
   models::ModelOptions sizes;
+  DType compute = DType::f32;
 };
 
 const std::vector<Zoo> kZoo = {
     {"mlp", "sgd", {.batch = 16, .image = 8, .layers = 4, .width = 24, .dropout = 0.2}},
     {"unet", "sgd", {.batch = 2, .image = 16, .classes = 4, .layers = 2, .width = 8}},
+    {"unet", "adam", {.batch = 2, .image = 16, .classes = 4, .layers = 2, .width = 8}, DType::f16},
+    {"gpt",
+     "sgd",
+     {.batch = 2, .layers = 2, .width = 16, .heads = 2, .sequence = 12, .dropout = 0.1},
+     DType::bf16},
     {"gpt",
      "adamw",
      {.batch = 2, .layers = 2, .width = 16, .heads = 2, .sequence = 12, .dropout = 0.1}},
@@ -34,7 +40,7 @@ Graph training_graph(const Zoo& zoo) {
   models::OptimizerOptions optimizer;
   optimizer.name = zoo.optimizer;
   return models::training_graph(models::find_model(zoo.model), zoo.sizes,
-                                models::with_defaults(optimizer));
+                                models::with_defaults(optimizer), {.compute = zoo.compute});
 }
 
 /// The best plan that is found within a share of keep-all's memory.
@@ -94,7 +100,7 @@ ON_EACH_DEVICE(ZooTest);
 
 TEST_P(ZooTest, ModelsTrainWithTheBitsOfKeepAllWithinABudgetAndInThePool) {
   for (const Zoo& zoo : kZoo) {
-    SCOPED_TRACE(zoo.model);
+    SCOPED_TRACE(std::string(zoo.model) + " in " + std::string(name(zoo.compute)));
     const Graph bare = training_graph(zoo);
     const Plan all = keep_all(bare);
     ExecutorOptions pool = in_pool();

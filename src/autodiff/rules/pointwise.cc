@@ -1,3 +1,4 @@
+#include <cmath>
 #include <numbers>
 
 #include "autodiff/rule.h"
@@ -153,10 +154,21 @@ Result fill_masked(const RuleContext& c) {
   return Adjoints(c).add(0, [&] { return masked_fill(c.adjoint(), c.arg(1), 0); });
 }
 
-/// native_dropout(input, probability, train) saves its mask.
+/// In as many bits as a half type has; the number itself for wider types.
+double rounded_to_half(DType dtype, double number) {
+  if (element_bytes(dtype) != 2) return number;
+  const int bits = dtype == DType::bf16 ? 8 : 11;
+  int exponent = 0;
+  const double fraction = std::frexp(number, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(fraction, bits)), exponent - bits);
+}
+
+/// native_dropout(input, probability, train) saves its mask. Its kernel rounds the scale to the
+/// type of the input; that of the backward op would not.
 Result dropout_of(const RuleContext& c) {
   const double probability = c.number(1, 0);
-  const double scale = probability == 1 ? 0 : 1 / (1 - probability);
+  const double scale =
+      probability == 1 ? 0 : rounded_to_half(c.arg(0).dtype(), 1 / (1 - probability));
   return Adjoints(c).add(0, [&] {
     return apply("aten::native_dropout_backward", {c.adjoint(), c.outputs[1], scale});
   });

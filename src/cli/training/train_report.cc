@@ -68,6 +68,10 @@ nlohmann::json to_json(const train::TrainResult& r) {
                       {"items_per_second", r.items_per_second},
                       {"process_before_bytes", r.process_before_bytes},
                       {"process_peak_bytes", r.process_peak_bytes}};
+  if (r.loss_scale) {
+    j["loss_scale"] = *r.loss_scale;
+    j["skipped_steps"] = r.skipped_steps;
+  }
   if (!r.save_error.empty()) j["error"] = r.save_error;
   add_check(r, j);
   return j;
@@ -81,6 +85,10 @@ std::string describe(const train::TrainResult& r) {
   report::Table table({"steps done", fmt::format("{} ({})", done, status(r))},
                       report::Table::Align::left);
   if (!r.losses.empty()) table.add({"loss", loss_text(r)});
+  if (r.loss_scale) {
+    table.add({"loss scale", fmt::format("{:g}, {} steps skipped for infinite gradients",
+                                         *r.loss_scale, r.skipped_steps)});
+  }
   table.add({"budget", format_bytes(r.budget_bytes)});
   table.add({"measured peak", format_bytes(r.measured_peak_bytes)});
   table.add({"planned peak, arena", fmt::format("{}, {}", format_bytes(r.planned_peak_bytes),

@@ -127,7 +127,7 @@ inline std::vector<RuleCase> with_masks() {
              [](Value x, Value mask) { return masked_fill(x, mask, -3); },
              [](auto& x, auto& mask) { return x.masked_fill(mask, -3); }),
       unary("dropout", {{4, 6}}, [](Value x) { return dropout(x, 0.4); },
-            [](auto& x) { return std::get<0>(at::native_dropout(x, 0.4, true)); }),
+            [](auto& x) { return at::dropout(x, 0.4, true); }),
   };
 }
 

@@ -1,0 +1,45 @@
+#include "models/precision.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "base/nearest.h"
+
+namespace lowtide::models {
+namespace {
+
+struct NamedPrecision {
+  DType compute;
+  std::string_view name;
+};
+constexpr NamedPrecision kPrecisions[] = {
+    {DType::f32, "f32"}, {DType::bf16, "bf16"}, {DType::f16, "fp16"}};
+
+}  // namespace
+
+DType parse_precision(std::string_view text) {
+  for (const NamedPrecision& precision : kPrecisions) {
+    if (text == precision.name) return precision.compute;
+  }
+  throw InputError(fmt::format("the precision is f32, bf16 or fp16, not \"{}\".{}", text,
+                               did_you_mean(text, {"f32", "bf16", "fp16"})));
+}
+
+std::string_view precision_name(DType compute) {
+  for (const NamedPrecision& precision : kPrecisions) {
+    if (compute == precision.compute) return precision.name;
+  }
+  throw InputError(
+      fmt::format("a step cannot compute in {}: choose f32, bf16 or fp16.", name(compute)));
+}
+
+void check(const Precision& precision) {
+  precision_name(precision.compute);
+  const bool is_scale = std::isfinite(precision.loss_scale) && precision.loss_scale > 0;
+  if (is_scale) return;
+  throw InputError(fmt::format("the loss scale must be positive, not {}.", precision.loss_scale));
+}
+
+}  // namespace lowtide::models
