@@ -148,6 +148,11 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
+  add_edit<std::int64_t>(
+      app, edits, "--micro-batches", "Into which a batch is divided; their gradients add up [1]",
+      [](models::StepRecipe& recipe, std::int64_t count) { recipe.micro_batches = count; })
+      ->type_name("N")
+      ->group("Model");
   add_edit<double>(
       app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",
       [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })

@@ -112,7 +112,8 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
 Step prepare_step(const TrainOptions& options, const Control& control) {
   const Recipe& recipe = options.recipe;
   const models::Model& model = models::find_model(recipe.model);
-  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer, recipe.precision),
+  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer, recipe.precision,
+                                         recipe.micro_batches),
                   options, control);
 }
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "models/model.h"
+
+namespace lowtide::models {
+
+/// A loss, and what it gives each parameter.
+struct LossAndAdjoints {
+  Value loss;
+  std::vector<Value> adjoints;  ///< one for each parameter
+};
+
+/// Throws InputError unless the batch has `count` equal parts.
+void check_micro_batches(std::int64_t count, std::int64_t batch);
+
+/// Gradient accumulation: appends the passes of the second to the last of `count` micro-batches.
+/// `parts` and `first` are those of the first one, and their passes are all ops so far; its batch
+/// is from Builder::MicroBatches. The results are sums over all micro-batches in their order, as
+/// autograd adds up gradients of several backward passes. Each sum follows the op that makes its
+/// second addend, so that no other gradient is held meanwhile.
+LossAndAdjoints accumulated(const ModelParts& parts, LossAndAdjoints first, std::int64_t count);
+
+}  // namespace lowtide::models
