@@ -11,6 +11,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "cost/device_rates.h"
+#include "models/micro_batches.h"
 
 namespace lowtide::cli {
 namespace {
@@ -148,9 +149,11 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
-  add_edit<std::int64_t>(
-      app, edits, "--micro-batches", "Into which a batch is divided; their gradients add up [1]",
-      [](models::StepRecipe& recipe, std::int64_t count) { recipe.micro_batches = count; })
+  add_edit<std::string>(app, edits, "--micro-batches",
+                        "Parts of a batch, of which gradients add up; auto: the fastest [1]",
+                        [](models::StepRecipe& recipe, const std::string& text) {
+                          recipe.micro_batches = models::parse_micro_batches(text);
+                        })
       ->type_name("N")
       ->group("Model");
   add_edit<double>(

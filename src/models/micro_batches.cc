@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <map>
+#include <span>
 #include <string>
 
 #include "base/at.h"
@@ -13,12 +15,11 @@
 namespace lowtide::models {
 namespace {
 
-std::string divisors_of(std::int64_t batch) {
+std::string listed(std::span<const std::int64_t> numbers) {
   std::string text;
-  for (std::int64_t divisor = 1; divisor <= batch; ++divisor) {
-    if (batch % divisor != 0) continue;
-    if (!text.empty()) text += divisor == batch ? " or " : ", ";
-    text += std::to_string(divisor);
+  for (std::int64_t number : numbers) {
+    if (!text.empty()) text += number == numbers.back() ? " or " : ", ";
+    text += std::to_string(number);
   }
   return text;
 }
@@ -33,11 +34,32 @@ Value part(Value first, std::int64_t index) {
 
 }  // namespace
 
+std::int64_t parse_micro_batches(std::string_view text) {
+  if (text == "auto") return kAutomatic;
+  std::int64_t count = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  if (error == std::errc() && end == text.data() + text.size() && count > 0) return count;
+  throw InputError(fmt::format(
+      "--micro-batches: \"{}\" is neither a number above 0 nor auto, which chooses one", text));
+}
+
+std::vector<std::int64_t> possible_micro_batches(std::int64_t batch) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t divisor = 1; divisor <= batch; ++divisor) {
+    if (batch % divisor == 0) divisors.push_back(divisor);
+  }
+  return divisors;
+}
+
 void check_micro_batches(std::int64_t count, std::int64_t batch) {
+  if (count == kAutomatic) {
+    throw InputError("--micro-batches auto chooses by measured plans, as `lowtide train` makes "
+                     "them; name a number here");
+  }
   if (count >= 1 && batch % count == 0) return;
   throw InputError(fmt::format(
       "a batch of {} has no {} micro-batches of one size: choose {} of them, or another --batch",
-      batch, count, divisors_of(batch)));
+      batch, count, listed(possible_micro_batches(batch))));
 }
 
 LossAndAdjoints accumulated(const ModelParts& parts, LossAndAdjoints first, std::int64_t count) {
