@@ -165,6 +165,7 @@ void run_all(TrainOptions options, MakePlanned make_planned, const TrainListener
   result.items = item_name(models::find_model(options.recipe.model).task);
   result.process_before_bytes = resident_set_bytes();
   const auto [step, fitted] = make_planned(options, listener.message);
+  result.micro_batches = options.recipe.micro_batches;
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
   if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
   try {
