@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "builder/autocast.h"
+#include "builder/functions.h"
 #include "ops/shapes.h"
 #include "ops/strides.h"
 
@@ -100,12 +101,18 @@ Builder::Builder(std::string name) { data_.name = std::move(name); }
 
 Value Builder::input(const std::string& name, Shape shape, DType dtype, Role role) {
   require_sizes(name, shape);
+  const bool has_parts =
+      micro_batches_ > 1 && !shape.empty() && (role == Role::input || role == Role::target);
+  const std::int64_t rows = shape.empty() ? 0 : shape.front();
+  if (has_parts) shape.front() *= micro_batches_;
   Tensor tensor;
   tensor.name = scoped(name);
   tensor.kind = Kind::resident;
   tensor.role = role;
   claim_name(tensor.name);
-  return {this, add_tensor(std::move(tensor), ops::contiguous_type(dtype, std::move(shape)))};
+  const Value whole{this,
+                    add_tensor(std::move(tensor), ops::contiguous_type(dtype, std::move(shape)))};
+  return has_parts ? slice(whole, 0, 0, rows) : whole;
 }
 
 Value Builder::resident(const std::string& name, Shape shape, DType dtype, Role role,
@@ -282,6 +289,13 @@ std::string Builder::fresh_name(const std::string& base) {
   }
   return candidate;
 }
+
+Builder::MicroBatches::MicroBatches(Builder& builder, std::int64_t count)
+    : builder_(builder), before_(builder.micro_batches_) {
+  builder_.micro_batches_ = count;
+}
+
+Builder::MicroBatches::~MicroBatches() { builder_.micro_batches_ = before_; }
 
 Builder::Scope::Scope(Builder& builder, std::string_view name)
     : builder_(builder), length_(builder.prefix_.size()) {

@@ -102,6 +102,21 @@ class Builder {
     std::size_t length_;
   };
 
+  /// While it lives, a batch of `count` parts is built for one of them: input() makes a resident of
+  /// the role input or target `count` times as large in its first dimension, and returns its first
+  /// part (models/micro_batches.h).
+  class MicroBatches {
+   public:
+    MicroBatches(Builder& builder, std::int64_t count);
+    ~MicroBatches();
+    MicroBatches(const MicroBatches&) = delete;
+    MicroBatches& operator=(const MicroBatches&) = delete;
+
+   private:
+    Builder& builder_;
+    std::int64_t before_;
+  };
+
   /// While it lives, functions compute in the types that torch.autocast("cpu", dtype) gives them
   /// (builder/autocast.h). f32: no casts. Throws InputError for types other than f32, bf16 and f16.
   class Autocast {
@@ -142,6 +157,7 @@ class Builder {
   GraphData data_;
   std::vector<ops::TensorType> types_;
   Phase phase_ = Phase::forward;
+  std::int64_t micro_batches_ = 1;  ///< of which the first is built
   std::string prefix_;
   std::map<std::string, int> names_;  ///< used names, and how often requested
   std::optional<DType> lower_;        ///< the lower precision of autocast; nothing: no casts

@@ -11,6 +11,7 @@
 #include "base/budget.h"
 #include "base/error.h"
 #include "cost/device_rates.h"
+#include "models/micro_batches.h"
 
 namespace lowtide::cli {
 namespace {
@@ -148,6 +149,13 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
         ->type_name("X")
         ->group("Optimizer");
   }
+  add_edit<std::string>(app, edits, "--micro-batches",
+                        "Parts of a batch, of which gradients add up; auto: the fastest [1]",
+                        [](models::StepRecipe& recipe, const std::string& text) {
+                          recipe.micro_batches = models::parse_micro_batches(text);
+                        })
+      ->type_name("N")
+      ->group("Model");
   add_edit<double>(
       app, edits, "--loss-scale", "Of the first step, with --precision fp16 [65536]",
       [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })

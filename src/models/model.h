@@ -84,9 +84,13 @@ OptimizerOptions with_defaults(const OptimizerOptions& given);
 
 /// The whole training step of a model: forward, loss, gradients of every parameter, update.
 /// The graph's outputs are the loss. The forward pass computes as under torch.autocast of the
-/// precision, and f16 with a scaled loss (models/loss_scaler.h).
+/// precision, and f16 with a scaled loss (models/loss_scaler.h). The batch goes through in so many
+/// micro-batches of one size, one after another, with gradients that are those of the mean over the
+/// whole batch (models/micro_batches.h). Normalizations take the statistics of a micro-batch, and
+/// running ones take a step for each. Throws InputError for options that do not fit.
 Graph training_graph(const Model& model, const ModelOptions& options,
-                     const OptimizerOptions& optimizer, const Precision& precision = {});
+                     const OptimizerOptions& optimizer, const Precision& precision = {},
+                     std::int64_t micro_batches = 1);
 
 /// The forward pass of a model, without dropout unless `options` asks for it. Its outputs are the
 /// loss and then the model's own output. Normalizations take the statistics of the batch, as in

@@ -63,6 +63,7 @@ json to_json(const Recipe& recipe) {
           {"optimizer", recipe.optimizer},
           {"precision", models::precision_name(recipe.precision.compute)},
           {"loss_scale", recipe.precision.loss_scale},
+          {"micro_batches", recipe.micro_batches},
           {"data", name(recipe.data.kind)},
           {"data_path", path_to_json(recipe.data.path)},
           {"seed", recipe.seed},
@@ -90,6 +91,7 @@ Recipe recipe_from(const json& j) {
   j.at("sizes").get_to(recipe.sizes);
   j.at("optimizer").get_to(recipe.optimizer);
   recipe.precision = precision_from(j);
+  recipe.micro_batches = j.value("micro_batches", recipe.micro_batches);
   recipe.data = {parse_kind(j.at("data").get<std::string>()), path_from(j.at("data_path"))};
   j.at("seed").get_to(recipe.seed);
   j.at("threads").get_to(recipe.threads);
@@ -170,6 +172,7 @@ Typed typed(const Recipe& recipe) {
   }
   add("precision", models::precision_name(recipe.precision.compute));
   add("loss-scale", recipe.precision.loss_scale);
+  add("micro-batches", recipe.micro_batches);
   add("data", name(recipe.data.kind));
   add("seed", recipe.seed);
   add("threads", recipe.threads);

@@ -109,11 +109,13 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
 
 }  // namespace
 
+Graph bare_graph(const Recipe& recipe) {
+  return models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer,
+                                recipe.precision, recipe.micro_batches);
+}
+
 Step prepare_step(const TrainOptions& options, const Control& control) {
-  const Recipe& recipe = options.recipe;
-  const models::Model& model = models::find_model(recipe.model);
-  return prepared(models::training_graph(model, recipe.sizes, recipe.optimizer, recipe.precision),
-                  options, control);
+  return prepared(bare_graph(options.recipe), options, control);
 }
 
 Step prepare_pass(const TrainOptions& options, const Control& control) {

@@ -14,6 +14,10 @@ struct Step {
   KeepAll keep_all;
 };
 
+/// The training graph of the recipe, without measured times. Throws InputError for options that do
+/// not fit together.
+Graph bare_graph(const Recipe& recipe);
+
 /// Builds the training graph of the options' recipe and profiles it. Throws InfeasibleError before
 /// any measurement when the budget or the machine's memory is clearly too small, and StoppedError
 /// on a stop request.

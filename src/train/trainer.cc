@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/process_memory.h"
 #include "device/dynamic_pool.h"
-#include "graph/io.h"
+#include "models/micro_batches.h"
 #include "plan/io.h"
 #include "report/trace.h"
 #include "slower/disk.h"
@@ -15,7 +15,7 @@
 #include "train/data.h"
 #include "train/hash.h"
 #include "train/loop.h"
-#include "train/prepare.h"
+#include "train/micro_batches.h"
 #include "train/record.h"
 #include "train/run.h"
 
@@ -156,18 +156,16 @@ void run_planned(const Step& step, const Fitted& fitted, const TrainOptions& opt
                   error.what()));
 }
 
-using Prepare = Step (*)(const TrainOptions&, const Control&);
+using MakePlanned = PlannedStep (*)(TrainOptions&, const Control::Listener&);
 
 /// From the model to the last step.
-void run_all(TrainOptions options, Prepare prepare, const TrainListener& listener,
+void run_all(TrainOptions options, MakePlanned make_planned, const TrainListener& listener,
              TrainResult& result) {
   complete(options.recipe);
   result.items = item_name(models::find_model(options.recipe.model).task);
   result.process_before_bytes = resident_set_bytes();
-  const Control control(0, listener.message);
-  const Step step = prepare(options, control);
-  if (!options.graph_out.empty()) write_graph(step.graph, options.graph_out);
-  const Fitted fitted = fit(step, options.memory, listener.message);
+  const auto [step, fitted] = make_planned(options, listener.message);
+  result.micro_batches = options.recipe.micro_batches;
   if (!options.plan_out.empty()) write_plan(fitted.plan(), options.plan_out);
   if (Control::stop_requested()) throw StoppedError("stopped before the first step.");
   try {
@@ -192,11 +190,14 @@ TrainResult train(TrainOptions options, const TrainListener& listener) {
   require_can_write_results(options);
   if (!options.resume.empty()) {
     const RunState saved = read_run_state(options.resume);
+    if (options.recipe.micro_batches == models::kAutomatic) {
+      options.recipe.micro_batches = saved.options.recipe.micro_batches;  // as chosen then
+    }
     require_same_recipe(saved, options);
     result.first_step = saved.step;
     if (saved.step >= options.steps) return result;
   }
-  run_all(std::move(options), prepare_step, listener, result);
+  run_all(std::move(options), planned_step, listener, result);
   return result;
 }
 
@@ -204,7 +205,7 @@ TrainResult infer(TrainOptions options, const TrainListener& listener) {
   TrainResult result;
   require_own_files(options);
   require_can_write_results(options);
-  run_all(std::move(options), prepare_pass, listener, result);
+  run_all(std::move(options), planned_pass, listener, result);
   return result;
 }
 

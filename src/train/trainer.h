@@ -39,6 +39,7 @@ struct TrainResult {
   bool stopped = false;              ///< by the user, after a whole step
   std::int64_t first_step = 0;       ///< steps done before this run
   std::vector<double> losses;        ///< of the steps of this run
+  std::int64_t micro_batches = 1;    ///< of a batch
   std::optional<double> loss_scale;  ///< after them, in fp16
   std::int64_t skipped_steps = 0;    ///< of them, for gradients that were not finite
 

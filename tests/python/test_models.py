@@ -100,20 +100,23 @@ def draw_batch(interpreter, classes):
     return inputs["input"], inputs["target"]
 
 
-def eager_step(module, optimizer, images, target, autocast=None, scaler=None):
-    """One step in PyTorch: what there is to compare."""
+def eager_step(module, optimizer, images, target, autocast=None, scaler=None, micro_batches=1):
+    """One step in PyTorch: what there is to compare. The logits are of the first micro-batch."""
     optimizer.zero_grad()
     scaler = scaler or torch.amp.GradScaler("cpu", enabled=False)
-    with torch.autocast("cpu", autocast, enabled=autocast is not None):
-        output = module(images)
-        loss = torch_models.loss(output, target)
-    scaler.scale(loss).backward()
+    outputs, losses = [], []
+    for part in zip(images.chunk(micro_batches), target.chunk(micro_batches)):
+        with torch.autocast("cpu", autocast, enabled=autocast is not None):
+            outputs.append(module(part[0]))
+            loss = torch_models.loss(outputs[-1], part[1])
+            losses.append(loss / micro_batches if micro_batches > 1 else loss)
+        scaler.scale(losses[-1]).backward()
     scaler.unscale_(optimizer)
     gradients = {name: p.grad.clone() for name, p in module.named_parameters()}
     scaler.step(optimizer)
     scaler.update()
-    logits = output[0] if isinstance(output, tuple) else output
-    return {"logits": logits, "loss": loss}, gradients
+    logits = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
+    return {"logits": logits, "loss": sum(losses[1:], losses[0])}, gradients
 
 
 def is_equal(ours, theirs):
@@ -147,7 +150,8 @@ def build_scaled_optimizer(optimizer_name, module):
     return optimizer
 
 
-def compare_steps(path, name, optimizer_name, sizes, autocast=None, scaler=None):
+def compare_steps(path, name, optimizer_name, sizes, autocast=None, scaler=None,
+                  micro_batches=1):
     """Trains by the graph at ``path`` and in PyTorch; returns the graph's interpreter."""
     module = build_module(name, sizes)
     optimizer = (build_scaled_optimizer(optimizer_name, module) if scaler else
@@ -158,7 +162,8 @@ def compare_steps(path, name, optimizer_name, sizes, autocast=None, scaler=None)
     for step in range(STEPS):
         batch = draw_batch(graph, sizes.get("classes") or sizes["vocabulary"])
         torch.manual_seed(step)
-        results, gradients = eager_step(module, optimizer, *batch, autocast, scaler)
+        results, gradients = eager_step(module, optimizer, *batch, autocast, scaler,
+                                        micro_batches)
         torch.manual_seed(step)
         graph.step()
         assert_equal({key: graph.value(key) for key in results}, results, f"step {step}, results")
@@ -201,6 +206,27 @@ def test_mixed_precision_equals_autocast(name, precision, tmp_path):
     if scaler:
         assert graph.value("scaler.scale") == scaler.get_scale()
         assert graph.value("scaler.growth_tracker") == scaler.state_dict()["_growth_tracker"]
+
+
+# Normalization needs more than one value for each channel.
+MICRO_BATCHES = [(name, count, precision) for name in CASES if name not in LONG
+                 for count in (2, 3) for precision in ("f32", "fp16")]
+USUAL_MICRO_BATCHES = [(name, 3, "f32") for name in (
+    "mlp", "resnet18", "mobilenetv2", "unet", "lstm", "gpt", "vit-small")] + [("gpt", 2, "fp16")]
+
+
+@pytest.mark.parametrize("name, count, precision", sweep(
+    MICRO_BATCHES, usual=USUAL_MICRO_BATCHES))
+def test_micro_batches_add_up_as_in_pytorch(name, count, precision, tmp_path):
+    optimizer_name, sizes = CASES[name]
+    sizes = SMALLER.get(name, sizes) if precision == "fp16" else sizes
+    sizes = dict(sizes, batch=2 * count)
+    write_graph(tmp_path / "graph.json", name, optimizer_name, sizes, micro_batches=count,
+                precision=precision)
+    mixed = precision == "fp16"
+    compare_steps(tmp_path / "graph.json", name, optimizer_name, sizes,
+                  torch.float16 if mixed else None, torch.amp.GradScaler("cpu") if mixed else None,
+                  micro_batches=count)
 
 
 def set_growth_tracker(graph, scaler, steps):
