@@ -109,7 +109,7 @@ std::string cost_origin(const Graph& graph) {
   const auto estimated = std::ranges::count_if(graph.ops(), &Op::cost_estimated);
   if (device.starts_with(kLike)) return "estimates, " + device;
   if (device.empty()) return estimated > 0 ? "estimates" : "given with the graph";
-  const std::string measured = "measured on " + device;
+  std::string measured = "measured on " + device;
   if (estimated == 0) return measured;
   return fmt::format("{}, {} of {} ops estimated", measured, estimated, graph.num_ops());
 }

@@ -42,8 +42,8 @@ LaneStore::LaneStore(std::unique_ptr<Medium> medium, int threads_per_lane)
 
 LaneStore::~LaneStore() {
   if (::getpid() != process_) {  // to end threads that are not there would take for ever
-    static_cast<void>(threads_.release());
-    static_cast<void>(changed_.release());
+    [[maybe_unused]] const auto* threads = threads_.release();
+    [[maybe_unused]] const auto* changed = changed_.release();
     return;
   }
   for (std::jthread& thread : *threads_) thread.request_stop();  // all, before the first is awaited
