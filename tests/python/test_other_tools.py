@@ -153,6 +153,15 @@ def test_data_parallel(one_rank, when, unused):
     assert lowtide.memory(planned).measured_peak > 0
 
 
+@of_gloo
+def test_data_parallel_computes_in_the_precision_of_wrap(one_rank):
+    planned = lowtide.wrap(DistributedDataParallel(layers()), rows(), precision="bf16")
+    plain = layers()
+    with torch.autocast("cpu", torch.bfloat16), torch.random.fork_rng():
+        expected = plain(rows())
+    assert torch.equal(planned(rows()), expected)
+
+
 @pytest.mark.parametrize("part", ["the whole", "a layer"])
 def test_sharded_parameters_are_refused(one_rank, part):
     model = layers()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import os
 import types
@@ -24,6 +25,7 @@ from .budget.settings import TIME_LIMIT, Settings
 from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
 from .common.notices import warn
+from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
 from .dynamo.trace import forget, is_traced_here, traced
@@ -58,6 +60,7 @@ def wrap(
     cuda_graph: bool = False,
     offload: Offload | str | os.PathLike[str] | None = None,
     offload_budget: int | str | None = None,
+    precision: str | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -101,6 +104,18 @@ def wrap(
     otherwise, or takes longer; ``optimizer.step()`` then brings it back in pieces, and
     ``optimizer.state_dict()`` as a whole. ``lowtide.Offload(..., optimizer_state=...)`` forces or
     forbids that.
+    ``precision``: ``"bf16"`` or ``"fp16"`` captures and runs each call of the model as within
+    ``torch.autocast(device, dtype)``, with the bits of eager PyTorch there; parameters, their
+    gradients and the optimizer's state keep their types. It holds inside the model also where the
+    caller is under another autocast, or under a disabled one; None computes as the caller does.
+    What is computed outside, such as a loss, is in the caller's precision, of outputs in the type
+    that autocast leaves them in. ``"fp16"`` needs a scaled loss, as without one small gradients
+    become zero and large ones infinite, and no error is raised::
+
+        scaler = torch.amp.GradScaler(device)
+        scaler.scale(model(batch)).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
@@ -113,13 +128,14 @@ def wrap(
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
-                      cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget)
+                      cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
+                      precision=precision)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
-                        Offload.parse(offload), slower_limit(offload_budget))
+                        Offload.parse(offload), slower_limit(offload_budget), precision)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False
@@ -156,10 +172,13 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
 def _runner(model: torch.nn.Module,
             settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
+    def forward(*arguments, **named):
+        return model.forward(*arguments, **named)
+
+    precisely = functools.partial(in_precision, settings.precision, model)
     if settings.mode == "inductor":
-        compiled_mode = inductor.InductorMode(
-            model, lambda *given, **named: model.forward(*given, **named), settings)
-        return compiled_mode, compiled_mode, compiled_mode.forget
+        compiled_mode = inductor.InductorMode(model, forward, settings)
+        return precisely(compiled_mode), compiled_mode, compiled_mode.forget
     session = Session(settings, model.parameters, type(model).__name__)
 
     def run(*arguments, **named):
@@ -167,12 +186,15 @@ def _runner(model: torch.nn.Module,
         # guard on what comes second.
         if not torch.compiler.is_compiling() and session.preparing:
             raise Prepared
+        # Not by ``forward``, a function whose traces all wrapped modules would share.
         return model.forward(*arguments, **named)
 
     planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session),
                      name=session.name)
     unplanned = Unplanned(model, session)
 
+    # Around what traces and not within: so a graph break in the model is in no with block.
+    @precisely
     def run_by_own_plan(*arguments, **named):
         if in_a_transform():
             return unplanned.run("it was called within a transform of torch.func, such as grad or "
@@ -187,6 +209,7 @@ def _runner(model: torch.nn.Module,
             unplanned.note(nothing_captured(graph_breaks() - breaks), "nothing captured")
         return result
 
+    run_as_part = precisely(forward)
     run_apart = torch._dynamo.disable(
         run_by_own_plan, reason="a module that lowtide.wrap planned runs by its own plan")
 
@@ -195,7 +218,7 @@ def _runner(model: torch.nn.Module,
             return run_by_own_plan(*arguments, **named)
         # Within another wrapped module it is a part of that one's plan. Where another thread
         # compiles, this one runs apart.
-        return (model.forward if is_traced_here() else run_apart)(*arguments, **named)
+        return (run_as_part if is_traced_here() else run_apart)(*arguments, **named)
 
     def let_go():
         forget(planned)

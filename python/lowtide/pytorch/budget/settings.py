@@ -10,6 +10,7 @@ import torch
 from ... import InputError, _core
 from ...arguments import checked_count, checked_options, checked_seconds, checked_strategy
 from ..common.module_state import aloud
+from ..common.precision import require_precision
 from ..common.progress import Progress
 from .budget import Budget
 from .offload import Offload, slower_limit
@@ -41,6 +42,8 @@ class Settings:
     error, where there is no ``report``. ``cuda_graph``: whether each pass is recorded once as a
     graph of the device, and submitted as one afterwards. ``offload``: where values may move that do
     not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
+    ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
+    it, or None, as the caller does.
     """
 
     budget: Budget = Budget("None")
@@ -57,6 +60,7 @@ class Settings:
     cuda_graph: bool = False
     offload: Offload | None = None
     offload_budget: int | None = None
+    precision: str | None = None
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -70,6 +74,7 @@ class Settings:
         if self.mode == "inductor" and self.cuda_graph:
             raise InputError("cuda_graph=True is for mode=\"executor\": leave it out, and have "
                              "Inductor make graphs by torch._inductor.config.triton.cudagraphs")
+        require_precision(self.precision)
         self._set("strategy", checked_strategy(self.strategy))
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
@@ -131,8 +136,12 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
 
 def settings_from(options: Mapping | None) -> Settings:
     """Settings from the options of ``torch.compile``. InputError names an unknown one."""
-    known = {field.name for field in dataclasses.fields(Settings)}
+    known = {field.name for field in dataclasses.fields(Settings)} - {"precision"}
     given = dict(options or {})
+    if "precision" in given:
+        raise InputError("the lowtide backend has no option 'precision', as the model is traced "
+                         "when it is asked: call the compiled model under torch.autocast, or use "
+                         "lowtide.wrap(model, ..., precision=...)")
     unknown = sorted(set(given) - known)
     if unknown:
         raise InputError(
