@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "bounds/budget_floor.h"
 #include "graph/io.h"
+#include "models/model.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 #include "support/check_plan.h"
@@ -99,6 +100,24 @@ TEST(PlanWithin, MoreMemoryOrWorkIsNotWorse) {
       least = std::min(least, planned.overhead());
     }
     without_more = least;
+  }
+}
+
+TEST(PlanWithin, UpdatesFollowTheirGradientsWhereAllGradientsDoNotFit) {
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+    const models::ModelOptions sizes{.batch = 4, .image = 8, .layers = 6, .width = 256};
+    const Graph graph =
+        models::training_graph(models::find_model("mlp"), sizes, {.name = optimizer});
+    Bytes gradients = 0;  // each as large as its parameter
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.role == Role::parameter) gradients += tensor.bytes;
+    }
+    EXPECT_GT(keep_all_reference(graph).peak_bytes, graph.resident_bytes() + gradients);
+    Control control = Control::by_work(0.5);
+    const Planned planned = plan_within(graph, strategy::default_strategy(),
+                                        graph.resident_bytes() + gradients / 2, {}, control);
+    ASSERT_TRUE(planned.plan) << planned.message;
+    EXPECT_EQ(planned.overhead(), 0);
   }
 }
 
