@@ -14,7 +14,6 @@
 #include "offload/schedule.h"
 #include "offload/waits.h"
 #include "plan/replay.h"
-#include "planner/attempts.h"
 #include "planner/realize.h"
 
 namespace lowtide::offload {
@@ -34,8 +33,8 @@ constexpr double kUnlimited = 0.1;
 constexpr double kSearchShare = 0.06;
 /// Of that limit: for the plan of the fewest bytes where no other is found.
 constexpr double kShareOfSmallest = 1.0 / 3;
-/// Nanoseconds of a search for each op, beside the work that it counts.
-constexpr double kPerOp = 25'000;
+/// Beside the work that a search counts: nanoseconds for each op, and a share of what it counts.
+constexpr double kPerOp = 80'000, kUncounted = 1;
 constexpr int kLayoutTries = 4;
 /// Of what is left: for the addresses of one plan.
 constexpr double kPackingShare = 0.15;
@@ -225,13 +224,21 @@ Planned JointSearch::planned(const Graph& loads, Bytes room) const {
                          .for_smallest = false,
                          .options = strategy::default_options(strategy),
                          .limit_seconds = share_of_seconds(control_, kSearchShare)};
-  Control part = part_of_time(control_, search.limit_seconds);
-  control_.count(kPerOp * static_cast<double>(loads.num_ops()));
-  Planned found = planner::search_once(search, part);
+  Planned found = search_once(search, search.limit_seconds);
   if (found.plan || is_over()) return found;
   search.for_smallest = true;
-  Control rest = part_of_time(control_, kShareOfSmallest * search.limit_seconds);
-  return planner::search_once(search, rest);
+  return search_once(search, kShareOfSmallest * search.limit_seconds);
+}
+
+/// Also counts the work that the search does not count itself.
+Planned JointSearch::search_once(const planner::Search& search, double seconds) const {
+  const double before = control_.used_seconds();
+  Control part = part_of_time(control_, seconds);
+  Planned found = planner::search_once(search, part);
+  constexpr double kNanoseconds = 1e9;
+  control_.count(kPerOp * static_cast<double>(search.graph.num_ops()) +
+                 kUncounted * kNanoseconds * (control_.used_seconds() - before));
+  return found;
 }
 
 /// With residents that move, writes come early.

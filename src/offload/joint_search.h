@@ -9,6 +9,7 @@
 #include "offload/first_prices.h"
 #include "offload/loads.h"
 #include "offload/ways.h"
+#include "planner/attempts.h"
 #include "planner/planner.h"
 
 namespace lowtide::offload {
@@ -51,6 +52,7 @@ class JointSearch {
                                        bool reruns);
   std::int64_t work_of_packing() const;
   planner::Planned planned(const Graph& loads, Bytes room) const;
+  planner::Planned search_once(const planner::Search& search, double seconds) const;
   LoadGraph graph_with_loads(std::span<const std::optional<double>> prices, bool reruns) const;
   Bytes budget_of(double room) const;
   void keep_if_better(Plan plan);

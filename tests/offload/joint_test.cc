@@ -239,7 +239,7 @@ TEST(PlanWithResidents, AModelLargerThanTheBudgetIsTrained) {
   const Bytes budget = graph.resident_bytes() / 2;
   EXPECT_FALSE(plan(graph, budget, {kSteady, {}}, Ways::both).plan);
   for (Ways ways : {Ways::move, Ways::both}) {
-    const Planned planned = plan(graph, budget, {kSteady, {}, /*residents=*/true}, ways);
+    const Planned planned = plan(graph, budget, {kSteady, {}, /*residents=*/true}, ways, 0.3);
     ASSERT_TRUE(planned.plan) << planned.message;
     EXPECT_TRUE(testing::is_valid_plan(graph, *planned.plan, budget));
     EXPECT_FALSE(planned.plan->slower->residents.empty());
