@@ -56,7 +56,7 @@ def main():
     parser.add_argument("--time-limit", type=float, default=15, help="of each search, in seconds")
     arguments = parser.parse_args()
 
-    table = Table("offload", COLUMNS)
+    table = Table("offload", COLUMNS, key=4)
     for model in arguments.models.split(","):
         whole = run(model, 1)  # also measures what the profile lacks
         for share in map(int, arguments.shares.split(",")):
