@@ -123,7 +123,7 @@ std::optional<Plan> plan_with_residents_away(const Graph& graph, double share) {
   const Bytes floor = offload::floor_of_moves(graph, slower);
   const auto above = static_cast<double>(keep_all_reference(graph).peak_bytes - floor);
   const Bytes budget = floor + static_cast<Bytes>(share * above);
-  Control control(0.2, {});
+  Control control = Control::by_work(0.5);
   auto planned = offload::plan_with(graph, budget, slower, offload::Ways::move, control);
   if (!planned.plan || !planned.plan->slower) return std::nullopt;
   return planned.plan;
