@@ -76,14 +76,15 @@ class Choice {
 };
 
 /// A share becomes bytes, so that it does not shrink with the micro-batches.
-void fix_budget(TrainOptions& options) {
+void fix_budget(TrainOptions& options, const Control::Listener& listener) {
   Budget& budget = options.memory.planning.budget;
   if (!std::holds_alternative<Budget::Share>(budget.value)) return;
   TrainOptions whole = options;
   whole.recipe.micro_batches = 1;
   whole.memory = {};
   whole.memory.planning.strategy = strategy::default_strategy().name;  // it need not keep all
-  budget.value = budget.resolve(prepare_step(whole, Control()).keep_all.peak_bytes);
+  const Step step = prepare_step(whole, Control(0, listener));
+  budget.value = budget.resolve(step.keep_all.peak_bytes);
 }
 
 /// A micro-batch may be too small for a model, as one image is for batch normalization.
@@ -101,7 +102,7 @@ bool is_possible(TrainOptions options, std::int64_t count) {
 
 PlannedStep planned_step(TrainOptions& options, const Control::Listener& listener) {
   if (options.recipe.micro_batches != models::kAutomatic) return planned_once(options, listener);
-  fix_budget(options);
+  fix_budget(options, listener);
   Choice choice(options, listener);
   for (std::int64_t count : models::possible_micro_batches(options.recipe.sizes.batch)) {
     if (count > 1 && !is_possible(options, count)) break;
