@@ -9,7 +9,6 @@
 #include "base/control.h"
 #include "base/error.h"
 #include "base/nearest.h"
-#include "builder/autocast.h"
 #include "builder/functions.h"
 #include "ops/shapes.h"
 #include "ops/strides.h"
@@ -143,10 +142,9 @@ std::vector<Value> Builder::call(std::string_view type, const std::vector<CallAr
   op.phase = phase_;
   op.recomputable = def.recomputable;
   op.random = def.random;
-  const bool may_cast = lower_ && autocast_rule(short_name(type));
   const std::vector<CallArg> cast_args =
-      may_cast ? autocast_args(short_name(type), args) : std::vector<CallArg>();
-  for (const CallArg& arg : may_cast ? cast_args : args) op.args.push_back(bind(arg, op));
+      lower_ ? autocast_args(short_name(type), args) : std::vector<CallArg>();
+  for (const CallArg& arg : lower_ ? cast_args : args) op.args.push_back(bind(arg, op));
   op.mutates = mutated_positions(def, op.args);
 
   std::vector<ops::TensorType> types;

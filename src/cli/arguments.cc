@@ -177,6 +177,11 @@ void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& re
   throw InputError("--loss-scale needs --precision fp16: other precisions scale no loss.");
 }
 
+void require_model(const models::StepRecipe& recipe) {
+  if (!recipe.model.empty()) return;
+  throw InputError("which model? Give --model; `lowtide models` lists them.");
+}
+
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits, double seconds) {
   add_edit<std::string>(
       app, edits, "--strategy,-s", "How to plan; `lowtide strategies` lists them",

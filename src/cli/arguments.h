@@ -54,6 +54,8 @@ void add_model_options(CLI::App& app, Edits<models::StepRecipe>& edits);
 void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits);
 /// Changes `recipe` as they say. Throws InputError for a number that the optimizer does not read.
 void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe);
+/// Throws InputError for a recipe that names no model.
+void require_model(const models::StepRecipe& recipe);
 /// --strategy, -O and --time-limit; the help names its default of `seconds`.
 void add_planning_options(CLI::App& app, Edits<planner::PlanningOptions>& edits,
                           double seconds = planner::PlanningOptions().seconds);

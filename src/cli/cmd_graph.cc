@@ -3,7 +3,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "cli/arguments.h"
 #include "cli/command.h"
@@ -25,8 +24,7 @@ struct GraphArguments {
 int write_training_graph(const GraphArguments& arguments) {
   models::StepRecipe recipe;
   apply_recipe(arguments.edits, recipe);
-  if (recipe.model.empty())
-    throw InputError("which model? Give --model; `lowtide models` lists them.");
+  require_model(recipe);
   const cost::DeviceRates& rates =
       arguments.like.empty() ? cost::default_rates() : cost::find_device(arguments.like);
   require_can_write(arguments.output);

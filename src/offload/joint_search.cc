@@ -75,8 +75,9 @@ void JointSearch::run(bool reruns, const Control& control) {
 void JointSearch::run_with_residents(const Control& control) {
   early_order_ = order_of_early_writes(graph_);
   early_.emplace(permuted(graph_, early_order_));
+  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
   in_slices(control, [&] {
-    choose_residents();
+    choose_residents(all);
     if (!residents_.empty()) try_choices(/*reruns=*/false);
   });
 }
@@ -107,10 +108,9 @@ void JointSearch::try_choices(bool reruns) {
 }
 
 /// Of several shares of the residents, the best by a short trial of each with moves alone.
-void JointSearch::choose_residents() {
+void JointSearch::choose_residents(std::span<const TensorId> all) {
   constexpr Choice kTrial{0.3, 0.97};
   constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-  const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
   const Control slice = control_;
   std::vector<TensorId> best;
   std::size_t tried = 0;  // residents

@@ -44,7 +44,7 @@ class JointSearch {
   }
   void in_slices(const Control& control, const std::function<void()>& search);
   void try_choices(bool reruns);
-  void choose_residents();
+  void choose_residents(std::span<const TensorId> all);
   std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const;
   Bytes floor_without(std::span<const TensorId> residents) const;
   double improve_prices(const Choice& choice, bool reruns);

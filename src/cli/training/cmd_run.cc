@@ -3,7 +3,6 @@
 
 #include <memory>
 
-#include "base/error.h"
 #include "cli/command.h"
 #include "cli/or_null.h"
 #include "cli/output.h"
@@ -81,9 +80,7 @@ int run_model(const RunArguments& arguments) {
   apply_recipe(arguments.recipe, options.recipe);
   apply(arguments.planning, options.memory.planning);
   apply(arguments.edits, options);
-  if (options.recipe.model.empty()) {
-    throw InputError("which model? Give --model; `lowtide models` lists them.");
-  }
+  require_model(options.recipe);
   require_used_disk(options.memory);
   Progress progress;
   const train::TrainResult result = train::infer(options, step_lines(progress));
