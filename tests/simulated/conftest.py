@@ -1,6 +1,7 @@
 """The process of these tests has a simulated device; other tests have processes of their own."""
 
 import gc
+import time
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ from lowtide.pytorch import simulated
 pytest.register_assert_rewrite("both_devices")
 
 BYTES = 256 << 20
+SECONDS_TO_LET_GO = 10
 
 simulated.install(bytes=BYTES, seed=1)
 
@@ -40,9 +42,19 @@ def own_cache(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def nothing_left():
-    """A test leaves no memory of the device behind."""
+    """A test leaves no memory of the device behind.
+
+    Where a backward pass failed, autograd's own thread lets go of it after the caller has the error.
+    """
     yield
+    end = time.monotonic() + SECONDS_TO_LET_GO
+    while held_memory() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert held_memory() == 0
+
+
+def held_memory():
     gc.collect()
     torch.simulated.synchronize()
     torch.simulated.empty_cache()
-    assert torch.simulated.memory_allocated() == 0
+    return torch.simulated.memory_allocated()
