@@ -9,8 +9,8 @@ from lowtide.pytorch.capture import (
     BOUNDARY,
     eager_kernels,
     from_joint,
-    mutated_primals,
 )
+from lowtide.pytorch.joint_graph.primals import mutated_primals
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import aot_function, make_boxed_func
 from torch._functorch.partitioners import default_partition

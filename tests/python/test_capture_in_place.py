@@ -169,6 +169,35 @@ def test_ops_of_several_passes_are_not_marked(op):
     assert op not in MARKED
 
 
+def products(dtype, generator):
+    """Calls that add a product to their first argument."""
+    for rows, inner, columns in [(5, 8, 37), (64, 256, 96), (1, 16, 1), (33, 1, 2)]:
+        for numbers in [{}, dict(beta=0.5), dict(beta=0), dict(alpha=2)]:
+            b = drawn((columns, inner), dtype, generator).t()
+            yield call_of(aten.addmm.default, dtype, None, mat2=b, **numbers,
+                          self=drawn((rows, columns), dtype, generator),
+                          mat1=drawn((rows, inner), dtype, generator))
+            yield call_of(aten.baddbmm.default, dtype, None, **numbers,
+                          self=drawn((3, rows, columns), dtype, generator),
+                          batch1=drawn((3, rows, inner), dtype, generator),
+                          batch2=b.expand(3, inner, columns))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_products_are_added_to_their_first_argument_in_place(dtype):
+    used = written_over([(call, 0) for call in products(dtype, seeded(1))])
+    assert used == {aten.addmm.default, aten.baddbmm.default}
+
+
+def test_a_product_is_not_written_over_a_factor():
+    joint = JointByHand(torch.zeros(1))
+    x = joint.call(aten.clone.default, joint.primal(torch.rand(4, 4)))
+    result = joint.call(aten.addmm.default, x, x, x)
+    captured = from_joint(joint.returning([joint.call(aten.clone.default, result)], []), 1,
+                          name="step", updated=[], primal_roles=["input"], primal_names=["x"])
+    assert not any(op.inplace for op in captured.graph.ops)
+
+
 def test_a_mark_too_many_would_be_found(monkeypatch):
     """masked_fill copies its input before it reads the mask."""
     monkeypatch.setattr(in_place, "_ONE_PASS", frozenset({"aten::masked_fill.Scalar"}))

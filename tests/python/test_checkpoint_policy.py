@@ -4,11 +4,12 @@ import lowtide
 import pytest
 import torch
 from joint_graphs import Chain, compiled
-from lowtide.pytorch.capture import from_joint, mutated_primals
+from lowtide.pytorch.capture import from_joint
 from lowtide.pytorch.capture.roofline import priced
 from lowtide.pytorch.checkpoint_policy import policy
 from lowtide.pytorch.checkpoint_policy.held_over_boundary import held_over_boundary
 from lowtide.pytorch.export import selective_checkpoint_policy
+from lowtide.pytorch.joint_graph.primals import mutated_primals
 from on_device import DEVICE
 from torch import nn
 from torch._functorch.partitioners import default_partition

@@ -44,7 +44,8 @@ def own_cache(tmp_path_factory, monkeypatch):
 def nothing_left():
     """A test leaves no memory of the device behind.
 
-    Where a backward pass failed, autograd's own thread lets go of it after the caller has the error.
+    Where a backward pass failed, autograd's own thread lets go of it when the caller has the error
+    already.
     """
     yield
     end = time.monotonic() + SECONDS_TO_LET_GO

@@ -61,6 +61,7 @@ def wrap(
     offload: Offload | str | os.PathLike[str] | None = None,
     offload_budget: int | str | None = None,
     precision: str | None = None,
+    slices: int | str = 1,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -117,6 +118,13 @@ def wrap(
         scaler.step(optimizer)
         scaler.update()
 
+    ``slices``: in how many slices of the batch each op runs that treats its rows apart, as products
+    of matrices, convolutions and attention do: what it takes at a time is then that of a slice, so
+    a step may fit that has an op too large for the budget. Ops that mix the rows run as a whole;
+    batch norm's statistics are those of the whole batch. Gradients of parameters are added up slice
+    by slice and dropout draws by slice: results are those of the model but for the rounding of sums
+    and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that has a
+    plan, else the first of 2, 4, 8, ... that has one.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -129,13 +137,13 @@ def wrap(
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
                       cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
-                      precision=precision)
+                      precision=precision, slices=slices)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
-                        Offload.parse(offload), slower_limit(offload_budget), precision)
+                        Offload.parse(offload), slower_limit(offload_budget), precision, slices)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

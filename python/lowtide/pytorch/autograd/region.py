@@ -12,7 +12,7 @@ from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.captured import BOUNDARY
-from ..capture.primals import placeholders
+from ..joint_graph.primals import placeholders
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from ..plans.slower import Slower

@@ -133,6 +133,11 @@ class Session:
         if not self.preparing:
             self._notices.warn_once(cause, message)
 
+    def note_no_slices(self, name: str) -> None:
+        self._notices.warn_once(
+            "no slices", f"lowtide: nothing in {name} runs in slices, as no op in it treats the "
+                         f"rows of the first or second dimension of its inputs apart")
+
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
         return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name

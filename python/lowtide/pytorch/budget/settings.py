@@ -19,6 +19,9 @@ from .optimizer_state import optimizer_state_bytes
 #: What runs a planned model: Lowtide's executor, or the code that Inductor makes.
 MODES = ("executor", "inductor")
 
+#: Of a number that is to be found.
+AUTO = "auto"
+
 #: Seconds of planning for each graph at most, where no one asks for others; most end before.
 TIME_LIMIT = 30.0
 
@@ -43,7 +46,8 @@ class Settings:
     graph of the device, and submitted as one afterwards. ``offload``: where values may move that do
     not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
     ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
-    it, or None, as the caller does.
+    it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
+    in one, or the first power of two for which there is a plan.
     """
 
     budget: Budget = Budget("None")
@@ -61,6 +65,7 @@ class Settings:
     offload: Offload | None = None
     offload_budget: int | None = None
     precision: str | None = None
+    slices: int | str = 1
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -79,6 +84,10 @@ class Settings:
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
         self._set("batches_ahead", checked_count("batches_ahead", self.batches_ahead, 0))
+        if self.slices != AUTO:
+            self._set("slices", checked_count("slices", self.slices, 1))
+        if self.mode == "inductor" and self.slices != 1:
+            raise InputError(f"slices are for mode=\"executor\": leave slices={self.slices!r} out")
         if self.offload is None:
             _core.require_options(self.strategy or "", self.options)
         else:

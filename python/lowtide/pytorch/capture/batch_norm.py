@@ -13,7 +13,7 @@ import operator
 
 import torch
 
-from .primals import placeholders
+from ..joint_graph.primals import placeholders
 
 FUNCTIONAL = torch.ops.aten._native_batch_norm_legit_functional.default
 BACKWARD = torch.ops.aten.native_batch_norm_backward.default

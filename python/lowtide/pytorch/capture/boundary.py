@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import torch
 
 from ... import InputError
+from ..joint_graph.primals import placeholders
 from .captured import BOUNDARY, Output
 from .document import Document
-from .primals import placeholders
 from .user_line import at_user_line
 
 

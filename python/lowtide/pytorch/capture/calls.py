@@ -9,7 +9,7 @@ from . import batch_norm
 from .arguments import schema_arguments
 from .captured import Output
 from .document import Document
-from .in_place import is_pointwise, permitted_pairs
+from .in_place import pairs_of_call
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once. Those of
@@ -42,7 +42,7 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
         document.values[node] = _update_in_place(document, op, node, results)
     else:
         document.values[node] = document.add_results(op, node, results)
-    pairs = permitted_pairs(op, document.records) if is_pointwise(node.target) else []
+    pairs = pairs_of_call(op, node.target, document.records)
     if pairs:
         op["inplace"] = pairs
     document.add_op(op, node)

@@ -12,6 +12,9 @@ _ONE_PASS = frozenset(f"aten::{name}" for name in (
     "add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar", "rsub.Scalar", "relu", "abs",
     "logical_not", "hardtanh", "hardtanh_backward", "where.self", "native_dropout",
     "native_dropout_backward"))
+#: Products that are added to the first argument: the kernel copies that into the result and adds
+#: there. Over the same bytes nothing changes, as the others are read after that.
+_ADDED_TO_FIRST = frozenset(("aten::addmm", "aten::baddbmm"))
 
 
 def is_pointwise(target: torch._ops.OpOverload) -> bool:
@@ -28,8 +31,20 @@ def is_pointwise(target: torch._ops.OpOverload) -> bool:
     return torch.Tag.pointwise in target.tags and structured and not random
 
 
+def pairs_of_call(op: dict, target: torch._ops.OpOverload,
+                  tensors: Sequence[dict]) -> list[list[int]]:
+    """Every [0, input position] where the kernel may write its result over that input."""
+    if is_pointwise(target):
+        return permitted_pairs(op, tensors)
+    if target.name() not in _ADDED_TO_FIRST:
+        return []
+    first, *factors = (tensors[index].get("alias_of", index) for index in op["inputs"])
+    return [] if first in factors else [pair for pair in permitted_pairs(op, tensors)
+                                        if pair == [0, 0]]
+
+
 def permitted_pairs(op: dict, tensors: Sequence[dict]) -> list[list[int]]:
-    """Every [0, input position] where output 0 may lie over that input, as far as this op goes.
+    """Every [0, input position] where output 0 may lie over that input, as far as memory goes.
 
     The input is a value that lies exactly as the result will and fills its storage, and the op
     does not read the same memory in another layout too.

@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import torch
 
 from ... import Graph
-from . import batch_norm, phases
+from ..joint_graph.phases import split
+from ..joint_graph.primals import placeholders
+from . import batch_norm
 from .boundary import add_boundary, hold_results_outside, refuse_stale_reads
 from .calls import add_call
 from .captured import Captured, Output
 from .document import Document
 from .in_place import choose_pairs
-from .primals import placeholders
 from .residents import Constants, add_primals
 from .step_device import step_device
 
@@ -49,7 +50,7 @@ def from_joint(
             _visit(document, constants, node, phase, node in in_place_norms)
 
     add_primals(document, joint, primal_roles, primal_names)
-    forward, backward = phases.split(joint, num_fwd_outputs)
+    forward, backward = split(joint, num_fwd_outputs)
     write(forward, "forward")
     boundary = add_boundary(document, joint, results[:num_fwd_outputs], updated)
     write(backward, "backward")

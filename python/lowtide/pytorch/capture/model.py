@@ -11,14 +11,16 @@ from torch._dynamo import exc
 from torch._dynamo.backends.common import aot_autograd
 
 from ... import Graph, InputError, _core
+from ...arguments import checked_count
 from ..common.inputs import arguments_of
+from ..joint_graph.primals import mutated_primals
+from ..slices import in_slices
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
 from .joint import from_joint
 from .meta import as_on
 from .present_device import present_device
-from .primals import mutated_primals
 from .roofline import priced
 from .sources import describe_inputs, describe_primals
 from .tracing import each_warning_once, tracing_settings
@@ -32,6 +34,7 @@ def capture(
     path: str | os.PathLike[str] | None = None,
     device: str | torch.device | None = None,
     like: str | None = None,
+    slices: int = 1,
 ) -> Graph:
     """The training step of a model, forward and backward, as a graph that can be planned.
 
@@ -46,6 +49,7 @@ def capture(
     is where the model is, or the CPU for one on ``meta``. ``like``: costs are estimates by the data
     sheet of this device, such as ``"h100"``; without it, by the rates of a few cores of a server.
     For a GPU that this machine lacks there is ``python -m lowtide capture --device cuda``.
+    ``slices``: in how many the rows of a batch run, one after the other, as of ``wrap``.
 
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, for ops that cannot be planned, for a device that is not
@@ -55,8 +59,10 @@ def capture(
     name = name or _name_of(model)
     if like is not None:
         _core.device_rates(like)  # before the work
+    slices = checked_count("slices", slices, 1)
     to_device = None if device is None else present_device(device)
-    graph = priced(_trace(*as_on(to_device, model, *arguments_of(example_inputs)), name), like)
+    graph = priced(_trace(*as_on(to_device, model, *arguments_of(example_inputs)), name, slices),
+                   like)
     if path is not None:
         graph.save(path)
     return graph
@@ -73,8 +79,8 @@ class _Recorded(Exception):
 class _Recorder:
     """A backend for torch.compile that compiles nothing."""
 
-    def __init__(self, name):
-        self.name = name
+    def __init__(self, name, slices):
+        self.name, self.slices = name, slices
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
@@ -84,6 +90,11 @@ class _Recorder:
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
+        joint, slices = in_slices(joint, num_fwd_outputs, roles, self.slices)
+        if slices < min(self.slices, 2):
+            raise InputError(f"Nothing in {self.name} can run in slices, as no op treats the rows "
+                             f"of the first or second dimension of its inputs apart: leave slices "
+                             f"out.")
         raise _Recorded(from_joint(joint, num_fwd_outputs, name=self.name, primal_roles=roles,
                                    primal_names=names, updated=mutated_primals(joint)))
 
@@ -91,8 +102,8 @@ class _Recorder:
         raise _Recorded(None)
 
 
-def _trace(model, args, kwargs, name):
-    compiled = torch.compile(model, backend=_Recorder(name), fullgraph=True, dynamic=False)
+def _trace(model, args, kwargs, name, slices):
+    compiled = torch.compile(model, backend=_Recorder(name, slices), fullgraph=True, dynamic=False)
     try:
         with torch.enable_grad(), tracing_settings(), each_warning_once():
             compiled(*args, **kwargs)

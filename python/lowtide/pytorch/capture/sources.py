@@ -7,7 +7,7 @@ import re
 import torch
 from torch._functorch._aot_autograd import descriptors
 
-from .primals import placeholders
+from ..joint_graph.primals import placeholders
 
 #: Dynamo names an input by how it gets there: L['self']._modules['conv']._parameters['weight'].
 _PART = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]|\.(?P<attribute>\w+)")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 from torch import fx
 
+from ... import InfeasibleError
 from ..autograd.session import Session
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
@@ -28,29 +31,72 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
 
 
 def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    name = session.next_name()
+    """In the first number of slices for which there is a plan. Raises InfeasibleError where there
+    is none, of the number that needs the least."""
+    source = _Source(graph, inputs, session, session.next_name())
+    refusals: list[InfeasibleError] = []
+    for slices in _numbers_of_slices(session.settings.slices):
+        trace = source.trace(slices)
+        if not isinstance(trace, JointTrace):
+            return trace
+        if trace.slices == 1 < slices:
+            session.note_no_slices(source.name)
+        if refusals and trace.slices < slices:  # than there are rows
+            break
+        try:
+            return source.planned(trace)
+        except InfeasibleError as error:
+            refusals.append(error)
+    raise min(refusals, key=_needed_bytes)
 
-    def evaluate(run: Callable, arguments: Sequence):
-        session.evaluate()
+
+def _numbers_of_slices(slices: int | str) -> Iterable[int]:
+    """Those to try."""
+    return (slices,) if isinstance(slices, int) else (1 << power for power in itertools.count())
+
+
+def _needed_bytes(error: InfeasibleError) -> float:
+    needed = getattr(error, "smallest_budget", None)
+    return float("inf") if needed is None else needed
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A graph of Dynamo, with inputs to trace it with."""
+
+    graph: fx.GraphModule
+    inputs: Sequence
+    session: Session
+    name: str
+
+    def trace(self, slices: int) -> JointTrace | Callable:
+        return trace_joint(self.graph, self.inputs, self.name, self._evaluate, slices)
+
+    def planned(self, full: JointTrace) -> Callable:
+        """Raises InfeasibleError."""
+        self.session.begin_capture(full.captured.device)
+        # Under no_grad, what needs gradients is connected within the graph.
+        results = (differentiable_results(self.graph, self.inputs, full)
+                   if torch.is_grad_enabled() else None)
+        if results is None:
+            return behind_aot_wrappers(full, self.session)
+        variants = Variants(full, results, self.session, self._trace_again(full, results))
+        variants.prepare(self.inputs)
+        return variants
+
+    def _trace_again(self, full: JointTrace, results: Sequence[int]) -> Callable:
+        def trace_again(primals: Sequence, used: Used) -> JointTrace:
+            written = len(full.metadata.mutated_inp_runtime_indices)
+            unused = [position - written for position, is_used in zip(results, used)
+                      if not is_used]
+            which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
+            found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
+                                full.slices)
+            assert isinstance(found, JointTrace), "some result is differentiated"
+            return found
+
+        return trace_again
+
+    def _evaluate(self, run: Callable, arguments: Sequence):
+        self.session.evaluate()
         return run(*arguments)
-
-    full = trace_joint(graph, inputs, name, evaluate)
-    if not isinstance(full, JointTrace):
-        return full
-    session.begin_capture(full.captured.device)
-    # Under no_grad, what needs gradients is connected within the graph.
-    results = differentiable_results(graph, inputs, full) if torch.is_grad_enabled() else None
-    if results is None:
-        return behind_aot_wrappers(full, session)
-
-    def trace_again(primals: Sequence, used: Used) -> JointTrace:
-        written = len(full.metadata.mutated_inp_runtime_indices)
-        unused = [position - written for position, is_used in zip(results, used) if not is_used]
-        which = f"{name}, gradients of {sum(used)} of {len(used)} results"
-        found = trace_joint(detached(graph, unused), primals, which, evaluate)
-        assert isinstance(found, JointTrace), "some result is differentiated"
-        return found
-
-    variants = Variants(full, results, session, trace_again)
-    variants.prepare(inputs)
-    return variants

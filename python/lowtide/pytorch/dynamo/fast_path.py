@@ -12,7 +12,7 @@ from torch._functorch._aot_autograd.schemas import (
     ViewAndMutationMeta,
 )
 
-from ..capture.primals import placeholders
+from ..joint_graph.primals import placeholders
 from .joint_trace import JointTrace
 
 

@@ -21,9 +21,9 @@ from ..capture import (
     describe_primals,
     eager_kernels,
     from_joint,
-    mutated_primals,
 )
-from ..capture.primals import placeholders
+from ..joint_graph.primals import mutated_primals, placeholders
+from ..slices import in_slices
 from .forward_backward_graphs import backward_graph, forward_graph
 
 
@@ -31,7 +31,8 @@ from .forward_backward_graphs import backward_graph, forward_graph
 class JointTrace:
     """One joint graph, captured; ``metadata`` is what AOTAutograd found out about it.
 
-    ``trained``: the parameters among the inputs, without their elements. ``function``: the wrapper
+    ``trained``: the parameters among the inputs, without their elements. ``slices``: in how many
+    it runs. ``function``: the wrapper
     of AOTAutograd around both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
     ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
     """
@@ -40,6 +41,7 @@ class JointTrace:
     captured: Captured
     saved: SavedTensors
     trained: list[torch.Tensor]
+    slices: int
     metadata: ViewAndMutationMeta | None = None
     function: Callable | None = None
     run_forward: Callable | None = None
@@ -47,9 +49,10 @@ class JointTrace:
 
 
 def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
-                evaluate: Callable[[Callable, Sequence], object]) -> JointTrace | Callable:
-    """The joint graph of ``graph`` for these inputs; or, where nothing needs a gradient, a callable
-    that runs it: by ``evaluate(run, arguments)``.
+                evaluate: Callable[[Callable, Sequence], object],
+                slices: int) -> JointTrace | Callable:
+    """The joint graph of ``graph`` for these inputs, in so many slices; or, where nothing needs a
+    gradient, a callable that runs it: by ``evaluate(run, arguments)``.
 
     Raises InputError for what cannot be captured, with the line of the user's code.
     """
@@ -61,7 +64,7 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
-        found = _captured(joint, num_fwd_outputs, described, trained, name)
+        found = _captured(joint, num_fwd_outputs, described, trained, name, slices)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -92,11 +95,12 @@ def _tracing_context():
 
 
 def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
-              trained: list[torch.Tensor], name: str) -> JointTrace:
+              trained: list[torch.Tensor], name: str, slices: int) -> JointTrace:
     roles, names = describe_primals(joint, described)
+    joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
                           primal_names=names, updated=mutated_primals(joint))
-    return JointTrace(joint, captured, tensors_to_save(captured), trained)
+    return JointTrace(joint, captured, tensors_to_save(captured), trained, slices)
 
 
 def _without_elements(parameter: torch.Tensor) -> torch.Tensor:

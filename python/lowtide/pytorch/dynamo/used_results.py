@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from ..capture.primals import placeholders
+from ..joint_graph.primals import placeholders
 
 #: By result that requires a gradient, in order: whether the loss depends on it.
 Used = tuple[bool, ...]

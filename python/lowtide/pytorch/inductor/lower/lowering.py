@@ -29,7 +29,7 @@ from torch._inductor.scheduler import ExternKernelSchedulerNode
 from torch._inductor.virtualized import V
 
 from ...capture.arithmetic import flops
-from ...capture.primals import placeholders
+from ...joint_graph.primals import placeholders
 from ..predict.products import NOTHING, KernelCost, kernel_cost
 from ..predict.rates import microseconds, pointwise_operations
 from .buffers import peak_bytes

@@ -7,7 +7,7 @@ import operator
 import torch
 from torch import fx
 
-from ...capture.primals import placeholders
+from ...joint_graph.primals import placeholders
 
 
 def is_view(node: fx.Node) -> bool:

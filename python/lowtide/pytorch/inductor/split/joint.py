@@ -12,7 +12,7 @@ from torch import fx
 from .... import InputError, Plan
 from ...budget.memory import storage_bytes
 from ...capture import from_joint
-from ...capture.primals import placeholders
+from ...joint_graph.primals import placeholders
 from ..predict.nodes import is_random
 from .kernel_groups import KernelGroups, group_kernels
 from .merge_halves import MergedHalves, merge_halves, updates, with_updates

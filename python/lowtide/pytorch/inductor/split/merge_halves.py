@@ -14,7 +14,7 @@ import torch
 from torch import fx
 
 from .... import InputError
-from ...capture.primals import placeholders
+from ...joint_graph.primals import placeholders
 from ..predict.accumulated import with_accumulation
 
 

@@ -19,7 +19,7 @@ from torch._functorch._aot_autograd.descriptors import (
 )
 
 from .... import InputError
-from ...capture.primals import placeholders
+from ...joint_graph.primals import placeholders
 from ..predict.nodes import is_random, is_view, results, source
 from .subgraph import Subgraph
 

@@ -1,0 +1,1 @@
+"""What AOTAutograd's joint graph of a forward and a backward pass says of itself."""

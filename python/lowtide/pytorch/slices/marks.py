@@ -1,0 +1,170 @@
+"""Which ops of a joint graph run in slices, and in which order the parts of the graph then run."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from ..joint_graph.phases import split
+from ..joint_graph.primals import placeholders
+from .cut import Batch, Cut, Made, Part, Rows, Whole, shape
+from .rules import cut_of, is_of_no_use_alone
+from .segments import segments
+
+#: Of the inputs, that slices may be along: the batch, or the time of one sequence.
+_DIMENSIONS = (0, 1)
+
+
+@dataclasses.dataclass
+class Marks:
+    """``size``: rows of the batch. ``made``: by node, one for each result; ``cuts``: of the ops
+    that run in slices; ``whole``: ops that mix rows and whose results have rows. ``stages``: by
+    node. All slices of a stage run before the next one begins, and ops that run as a whole before
+    the slices of their stage. ``backward``: the first stage of the backward pass.
+    """
+
+    size: int
+    made: dict[fx.Node, Any] = dataclasses.field(default_factory=dict)
+    cuts: dict[fx.Node, Cut] = dataclasses.field(default_factory=dict)
+    whole: set[fx.Node] = dataclasses.field(default_factory=set)
+    stages: dict[fx.Node, int] = dataclasses.field(default_factory=dict)
+    backward: int = 0
+
+    def is_in_slices(self, node: fx.Node) -> bool:
+        return source_of(node) in self.cuts
+
+    def reads_slices(self, cut: Cut | None, read: fx.Node) -> bool:
+        """Whether an op takes what the same slice of that one made."""
+        wanted = None if cut is None else cut.reads.get(read)
+        return wanted is not None and self.is_in_slices(read) and self.made[read] == wanted
+
+    def is_read_in_parts(self, node: fx.Node) -> bool:
+        return any(self.reads_slices(self.cuts.get(user), node) for user in node.users)
+
+    def leave_whole(self, node: fx.Node) -> None:
+        del self.cuts[node], self.made[node]
+
+
+def source_of(node: fx.Node) -> fx.Node:
+    """The op, of one that picks a result."""
+    return source_of(node.args[0]) if node.target is operator.getitem else node
+
+
+def marked(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequence[str]) -> Marks | None:
+    """What runs in slices: along the first or the second dimension of the inputs, whichever has
+    more bytes in slices. ``roles``: by primal. None where nothing does."""
+    inputs = [node for node, role in zip(placeholders(joint, "primals"), roles) if role == "input"]
+    found = [_marked_along(joint, num_fwd_outputs, inputs, dim) for dim in _DIMENSIONS]
+    best = max(found, key=_bytes_in_slices)
+    return best if best.cuts else None
+
+
+def _marked_along(joint: fx.GraphModule, num_fwd_outputs: int, inputs: Sequence[fx.Node],
+                  dim: int) -> Marks:
+    with_rows = [node for node in inputs if len(shape(node)) > dim and shape(node)[dim] > 1]
+    sizes = collections.Counter(shape(node)[dim] for node in with_rows)
+    marks = Marks(max(sizes, key=lambda size: sizes[size], default=1))
+    for node in with_rows:
+        if shape(node)[dim] == marks.size:
+            marks.made[node] = Rows(dim)
+    if not marks.made:
+        return marks
+    forward, backward = split(joint, num_fwd_outputs)
+    _mark(marks, forward)
+    _mark_tangents(marks, joint, num_fwd_outputs)
+    _mark(marks, backward)
+    _leave_sums_alone(marks, [*forward, *backward])
+    _put_in_stages(marks, forward)
+    marks.backward = 1 + max(marks.stages.values(), default=-1)
+    _put_in_stages(marks, backward)
+    return marks
+
+
+def _bytes_in_slices(marks: Marks) -> int:
+    return sum(_bytes(node.meta["val"]) for node in marks.cuts)
+
+
+def _bytes(results: object) -> int:
+    return sum(value.nbytes for value in pytree.tree_leaves(results)
+               if isinstance(value, torch.Tensor))
+
+
+def _mark_tangents(marks: Marks, joint: fx.GraphModule, num_fwd_outputs: int) -> None:
+    """The gradient of a result has its rows."""
+    output = joint.graph.output_node()
+    made = {description: _rows_of(marks.made.get(node)) for node, description
+            in zip(output.args[0][:num_fwd_outputs], output.meta["desc"])
+            if isinstance(node, fx.Node)}
+    for tangent in placeholders(joint, "tangents"):
+        rows = made.get(getattr(tangent.meta["desc"], "output", None))
+        if rows is not None:
+            marks.made[tangent] = rows
+
+
+def _rows_of(made: Made) -> Rows | None:
+    return made if isinstance(made, Rows) else None
+
+
+def _mark(marks: Marks, nodes: Iterable[fx.Node]) -> None:
+    batch = Batch(marks.size, marks.made)
+    for node in nodes:
+        if node.target is operator.getitem:
+            marks.made[node] = _picked(marks.made.get(node.args[0]), node.args[1])
+            continue
+        found = cut_of(node, batch) if isinstance(node.target, torch._ops.OpOverload) else None
+        if found is not None:
+            marks.made[node] = found.made
+        if isinstance(found, Cut):
+            marks.cuts[node] = found
+        if isinstance(found, Whole):
+            marks.whole.add(node)
+
+
+def _picked(made: Made | Sequence[Made], index: int) -> Made:
+    return made[index] if isinstance(made, (list, tuple)) else None
+
+
+def _leave_sums_alone(marks: Marks, nodes: Sequence[fx.Node]) -> None:
+    """What follows a sum waits for the whole of it, where slices gain nothing by it."""
+    for node in reversed(nodes):
+        cut = marks.cuts.get(node)
+        if (cut is not None and Part.TOTAL in cut.reads.values() and is_of_no_use_alone(node)
+                and not marks.is_read_in_parts(node)):
+            marks.leave_whole(node)
+
+
+def _put_in_stages(marks: Marks, nodes: Sequence[fx.Node]) -> None:
+    for segment in segments(nodes):
+        first = 1 + max(marks.stages.values(), default=-1)
+        for node in segment:
+            marks.stages[node] = _stage(marks, node, first)
+
+
+def _stage(marks: Marks, node: fx.Node, first: int) -> int:
+    if node.target is operator.getitem:
+        return marks.stages[node.args[0]]
+    cut = marks.cuts.get(node)
+    stage = max([first, *(marks.stages.get(read, 0) + _waits(marks, cut, read)
+                          for read in node.all_input_nodes)])
+    if cut is not None and any(part is Part.TOTAL and not _is_at_hand(marks, cut, read, stage)
+                               for read, part in cut.reads.items()):
+        # Parts of a sum are not held from one stage to the next.
+        marks.leave_whole(node)
+        return _stage(marks, node, first)
+    return stage
+
+
+def _waits(marks: Marks, cut: Cut | None, read: fx.Node) -> bool:
+    """Whether the op needs all slices of what it reads."""
+    return marks.is_in_slices(read) and not marks.reads_slices(cut, read)
+
+
+def _is_at_hand(marks: Marks, cut: Cut, read: fx.Node, stage: int) -> bool:
+    return marks.reads_slices(cut, read) and marks.stages[read] == stage

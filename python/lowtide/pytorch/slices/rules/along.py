@@ -1,0 +1,56 @@
+"""Ops that treat each line along a dimension apart, such as softmax."""
+
+from __future__ import annotations
+
+import torch
+from torch import fx
+
+from ..cut import Batch, Cut, dimension, shape
+
+_aten = torch.ops.aten
+
+
+def _line(position: int, tensors: int = 1):
+    """``position`` of the dimension among the arguments, of which the first ``tensors`` have the
+    rows."""
+    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+        given = node.args[:tensors]
+        found = {batch.rows(tensor) for tensor in given} - {None}
+        if len(found) != 1:
+            return None
+        rows = found.pop()
+        sizes = shape(given[0])
+        has_rows = all(batch.has(tensor, rows) for tensor in given)
+        if not has_rows or dimension(node, position, len(sizes), -1) == rows.dim:
+            return None
+        value = node.meta["val"]
+        return Cut(dict.fromkeys(given, rows),
+                   [rows] * len(value) if isinstance(value, (list, tuple)) else rows)
+
+    return rule
+
+
+def _gather(node: fx.Node, batch: Batch) -> Cut | None:
+    return _line(1)(node, batch) and _with_index(node, batch)
+
+
+def _with_index(node, batch):
+    source, dim, index = node.args[:3]
+    rows = batch.rows(source)
+    if not batch.has(index, rows):
+        return None
+    return Cut({source: rows, index: rows}, rows)
+
+
+RULES = {
+    _aten._softmax.default: _line(1),
+    _aten._log_softmax.default: _line(1),
+    _aten._softmax_backward_data.default: _line(2, tensors=2),
+    _aten._log_softmax_backward_data.default: _line(2, tensors=2),
+    _aten.cumsum.default: _line(1),
+    _aten.sort.default: _line(1),
+    _aten.topk.default: _line(2),
+    _aten.glu.default: _line(1),
+    _aten.glu_backward.default: _line(2, tensors=2),
+    _aten.gather.default: _gather,
+}

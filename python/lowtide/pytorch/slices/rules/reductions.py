@@ -1,0 +1,77 @@
+"""Sums and means: over the rows, a slice makes a part of the sum."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import fx
+
+from ..cut import Batch, Cut, Part, Rows, shape
+
+_aten = torch.ops.aten
+
+
+def _dimensions(node: fx.Node, rank: int) -> list[int]:
+    given = node.args[1] if len(node.args) > 1 else None
+    given = [given] if isinstance(given, int) else given
+    return [dim % rank for dim in given] if given else list(range(rank))
+
+
+def rows_left(rows: Rows, lost: list[int], keeps: bool) -> Rows:
+    """Where the rows lie once those dimensions are reduced."""
+    return rows if keeps else rows.at(rows.dim - sum(dim < rows.dim for dim in lost))
+
+
+def _sum(node: fx.Node, batch: Batch) -> Cut | None:
+    source = node.args[0]
+    rows = batch.rows(source)
+    if rows is None:
+        return None
+    reduced = _dimensions(node, len(shape(source)))
+    if rows.dim in reduced:
+        return Cut({source: rows}, Part.TOTAL)
+    keeps = len(node.args) > 2 and node.args[2]
+    return Cut({source: rows}, rows_left(rows, reduced, keeps))
+
+
+def _mean(node: fx.Node, batch: Batch) -> Cut | None:
+    """Over rows, the sum of all, divided at the end."""
+    found = _sum(node, batch)
+    if found is None or found.made is not Part.TOTAL:
+        return found
+    source = node.args[0]
+    count = math.prod(shape(source)[dim] for dim in _dimensions(node, len(shape(source))))
+    target = (_aten.sum.dim_IntList if node.target is _aten.mean.dim else _aten.sum.default)
+    return Cut(found.reads, Part.TOTAL,
+               call=lambda run, _, args, kwargs: run(target, *args, **kwargs),
+               finish=lambda run, total: run(_aten.div.Tensor, total, count))
+
+
+def _other(node: fx.Node, batch: Batch) -> Cut | None:
+    """A reduction that is no sum, over other dimensions than the rows'."""
+    source = node.args[0]
+    rows = batch.rows(source)
+    if rows is None:
+        return None
+    reduced = _dimensions(node, len(shape(source)))
+    if rows.dim in reduced:
+        return None
+    keeps = len(node.args) > 2 and node.args[2]
+    made = rows_left(rows, reduced, keeps)
+    value = node.meta["val"]
+    return Cut({source: rows}, [made] * len(value) if isinstance(value, (list, tuple)) else made)
+
+
+RULES = {
+    _aten.sum.default: _sum,
+    _aten.sum.dim_IntList: _sum,
+    _aten.mean.default: _mean,
+    _aten.mean.dim: _mean,
+    _aten.amax.default: _other,
+    _aten.amin.default: _other,
+    _aten.max.dim: _other,
+    _aten.min.dim: _other,
+    _aten.argmax.default: _other,
+    _aten.logsumexp.default: _other,
+}

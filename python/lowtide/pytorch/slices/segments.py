@@ -1,0 +1,73 @@
+"""Where a pass is narrow: what is alive there is little beside what is alive around."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import fx
+
+#: Between two narrow places more than so many times their bytes is alive.
+_WIDER = 2
+
+
+def segments(nodes: Sequence[fx.Node]) -> list[list[fx.Node]]:
+    """The nodes of a pass, in their order, cut where it is narrow.
+
+    A pass in slices that ends a segment before it begins the next one has the gradients of the
+    segment's parameters complete, and holds the narrow places of all slices.
+    """
+    found: list[list[fx.Node]] = []
+    begin = 0
+    for end in _narrow_places(_alive_behind(nodes)):
+        found.append(list(nodes[begin:end]))
+        begin = end
+    return [*found, list(nodes[begin:])]
+
+
+def _alive_behind(nodes: Sequence[fx.Node]) -> list[int]:
+    """By node: the bytes that the pass has made by then and still reads."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    size: dict[int, int] = {}
+    own = {node: index for index, node in enumerate(nodes)}
+    for index, node in enumerate(nodes):
+        for read in node.all_input_nodes:
+            for storage in _storages(read.meta.get("val")) if read in own else ():
+                last[storage] = index
+        for storage, count in _storages(node.meta.get("val")).items():
+            first.setdefault(storage, index)
+            size[storage] = count
+    change = [0] * (len(nodes) + 1)
+    for storage, begin in first.items():
+        change[begin] += size[storage]
+        change[max(last.get(storage, begin), begin)] -= size[storage]
+    alive, total = [], 0
+    for delta in change[:-1]:
+        total += delta
+        alive.append(total)
+    return alive
+
+
+def _storages(value: object) -> dict[int, int]:
+    """By storage of what a node makes: its bytes."""
+    if isinstance(value, (list, tuple)):
+        return {key: size for part in value for key, size in _storages(part).items()}
+    if not isinstance(value, torch.Tensor):
+        return {}
+    storage = value.untyped_storage()
+    return {storage._cdata: int(storage.nbytes())}
+
+
+def _narrow_places(alive: Sequence[int]) -> list[int]:
+    """The positions behind which a new segment begins: the narrowest between two wide ones."""
+    places = []
+    widest, narrowest = 0, None
+    for index, size in enumerate(alive[:-1]):
+        if narrowest is not None and size > _WIDER * alive[narrowest]:
+            places.append(narrowest + 1)
+            widest, narrowest = size, None
+        widest = max(widest, size)
+        if widest > _WIDER * size and (narrowest is None or size <= alive[narrowest]):
+            narrowest = index
+    return places
