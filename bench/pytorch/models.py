@@ -148,6 +148,28 @@ def gpt2(batch=16, layers=24, width=1024, sequence=1024, vocabulary=50257):
                 _forwards(model.transformer.h), "adamw")
 
 
+def head(batch=1, sequence=2048, width=256, vocabulary=131072):
+    """A small model before a head over a large vocabulary."""
+    return Case(WideHead(width, vocabulary), _tokens(batch, sequence, vocabulary), (), "sgd")
+
+
+class WideHead(nn.Module):
+    def __init__(self, width, vocabulary):
+        super().__init__()
+        self.embed = nn.Embedding(vocabulary, width)
+        self.body = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(),
+                                  nn.Linear(4 * width, width))
+        self.weight = self.embed.weight  # tied
+
+    def forward(self, tokens, target):
+        return self.loss_of_hidden(self.body(self.embed(tokens)).flatten(0, 1), self.weight,
+                                   target.flatten())
+
+    @staticmethod
+    def loss_of_hidden(hidden, weight, target):
+        return F.cross_entropy(F.linear(hidden, weight), target)
+
+
 def vit_large(batch=64, layers=24, width=1024, image=224):
     """ViT-L/16 of Hugging Face, with PyTorch's fused attention."""
     from transformers import ViTConfig, ViTForImageClassification
@@ -173,7 +195,7 @@ class LogitsWithLoss(nn.Module):
 
 
 MODELS = {make.__name__: make for make in (resnet50, gpt, unet, densenet121, mobilenetv2, vit,
-                                           lstm, bert, gpt2, vit_large)}
+                                           lstm, bert, head, gpt2, vit_large)}
 
 
 def build(name, device="cpu", **sizes):

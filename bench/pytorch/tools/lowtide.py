@@ -9,29 +9,29 @@ from .floors import floor_with_gradients
 NEAR = 1.02  # the ratio of a budget that does to one that does not, at the end
 
 
-def prepare(case, optimizer, setting, mode="executor"):
+def prepare(case, optimizer, setting, **options):
     """`setting`: bytes, parameters, optimizer state and inputs included; a share of what a step
     takes that keeps everything ("60%"); UNLIMITED; or LOWEST, the least that a plan is found
-    for."""
-    wrapped = _lowest(case, optimizer) if setting == LOWEST else _within(
-        case, optimizer, None if setting == UNLIMITED else setting, mode)
+    for. `options`: as of wrap()."""
+    wrapped = _lowest(case, optimizer, options) if setting == LOWEST else _within(
+        case, optimizer, None if setting == UNLIMITED else setting, options)
 
     def loss():
         return wrapped(*case.inputs)
 
-    if mode == "executor":
+    if options.get("mode") != "inductor":
         loss.planned = _planned(session_of(wrapped))
     return loss
 
 
-def _within(case, optimizer, budget, mode="executor"):
-    return lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer, mode=mode)
+def _within(case, optimizer, budget, options):
+    return lowtide.wrap(case.module, case.inputs, budget=budget, optimizer=optimizer, **options)
 
 
-def _lowest(case, optimizer):
+def _lowest(case, optimizer, options):
     """Between what its largest op takes and what a step takes that keeps everything, by halves of
     the ratio. Gradients may be made again, so what takes least may be less than their sum."""
-    wrapped = _within(case, optimizer, None)
+    wrapped = _within(case, optimizer, None, options)
     session = session_of(wrapped)
     existing, enough = session.memory().existing, session.memory().planned_above
     too_little = max(
@@ -39,7 +39,7 @@ def _lowest(case, optimizer):
     while enough > NEAR * too_little:
         budget = int((too_little * enough) ** 0.5)
         try:
-            wrapped, enough = _within(case, optimizer, existing + budget), budget
+            wrapped, enough = _within(case, optimizer, existing + budget, options), budget
         except lowtide.InfeasibleError:
             too_little = budget
     return wrapped

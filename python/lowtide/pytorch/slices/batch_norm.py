@@ -1,4 +1,4 @@
-"""Batch norm in training by sums over the rows, so that it runs in slices.
+"""KnownRows norm in training by sums over the rows, so that it runs in slices.
 
 The statistics stay those of the whole batch: each slice adds its part to a sum, and once all have,
 each slice is normalized by itself.
@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import fx
 
 from .calls import Calls
-from .cut import Run, shape
 from .marks import Marks
+from .rules.cut import Run, shape
 
 _aten = torch.ops.aten
 _FUNCTIONAL = _aten._native_batch_norm_legit_functional.default
@@ -97,4 +98,4 @@ def _accumulated(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-_WRITTEN = {_FUNCTIONAL: _forward, _BACKWARD: _backward}
+_WRITTEN: dict[object, Callable] = {_FUNCTIONAL: _forward, _BACKWARD: _backward}

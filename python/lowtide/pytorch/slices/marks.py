@@ -14,8 +14,8 @@ from torch.utils import _pytree as pytree
 
 from ..joint_graph.phases import split
 from ..joint_graph.primals import placeholders
-from .cut import Batch, Cut, Made, Part, Rows, Whole, shape
 from .rules import cut_of, is_of_no_use_alone
+from .rules.cut import Cut, KnownRows, Made, Rows, Slicewise, Whole, shape
 from .segments import segments
 
 #: Of the inputs, that slices may be along: the batch, or the time of one sequence.
@@ -113,12 +113,12 @@ def _rows_of(made: Made) -> Rows | None:
 
 
 def _mark(marks: Marks, nodes: Iterable[fx.Node]) -> None:
-    batch = Batch(marks.size, marks.made)
+    known = KnownRows(marks.size, marks.made)
     for node in nodes:
         if node.target is operator.getitem:
             marks.made[node] = _picked(marks.made.get(node.args[0]), node.args[1])
             continue
-        found = cut_of(node, batch) if isinstance(node.target, torch._ops.OpOverload) else None
+        found = cut_of(node, known) if isinstance(node.target, torch._ops.OpOverload) else None
         if found is not None:
             marks.made[node] = found.made
         if isinstance(found, Cut):
@@ -135,7 +135,7 @@ def _leave_sums_alone(marks: Marks, nodes: Sequence[fx.Node]) -> None:
     """What follows a sum waits for the whole of it, where slices gain nothing by it."""
     for node in reversed(nodes):
         cut = marks.cuts.get(node)
-        if (cut is not None and Part.TOTAL in cut.reads.values() and is_of_no_use_alone(node)
+        if (cut is not None and Slicewise.TOTAL in cut.reads.values() and is_of_no_use_alone(node)
                 and not marks.is_read_in_parts(node)):
             marks.leave_whole(node)
 
@@ -153,7 +153,7 @@ def _stage(marks: Marks, node: fx.Node, first: int) -> int:
     cut = marks.cuts.get(node)
     stage = max([first, *(marks.stages.get(read, 0) + _waits(marks, cut, read)
                           for read in node.all_input_nodes)])
-    if cut is not None and any(part is Part.TOTAL and not _is_at_hand(marks, cut, read, stage)
+    if cut is not None and any(part is Slicewise.TOTAL and not _is_at_hand(marks, cut, read, stage)
                                for read, part in cut.reads.items()):
         # Parts of a sum are not held from one stage to the next.
         marks.leave_whole(node)

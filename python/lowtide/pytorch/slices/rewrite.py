@@ -10,8 +10,8 @@ import torch
 from torch import fx
 
 from .calls import Calls
-from .cut import Cut, Made, Part, Rows, reshaped, shape
 from .marks import Marks
+from .rules.cut import Cut, Made, Rows, Slicewise, reshaped, shape
 
 _aten = torch.ops.aten
 
@@ -111,12 +111,11 @@ class _Writer:
 
     def _read(self, cut: Cut, read: fx.Node, index: int) -> Any:
         wanted = cut.reads.get(read)
-        if wanted is None:
-            return self.whole_of(read)
-        is_whole = isinstance(wanted, Rows) and read in self._whole
-        if self._marks.reads_slices(cut, read) and not is_whole:
-            return self._slices[read][index]
-        return self._slice_of_whole(read, wanted, index)
+        if isinstance(wanted, Rows):
+            if self._marks.reads_slices(cut, read) and read not in self._whole:
+                return self._slices[read][index]
+            return self._slice_of_whole(read, wanted, index)
+        return self.whole_of(read) if wanted is None else self._slices[read][index]
 
     def _slice_of_whole(self, read: fx.Node, rows: Rows, index: int) -> fx.Node:
         key = (read, rows, index)
@@ -129,7 +128,7 @@ class _Writer:
     def _added_up(self, node: fx.Node, cut: Cut, run: Callable, args, kwargs) -> Any:
         """What a slice makes; parts of sums are added to those of the slices before."""
         before = self._whole.get(node)
-        is_sum_alone = cut.made is Part.TOTAL and not self._marks.is_read_in_parts(node)
+        is_sum_alone = cut.made is Slicewise.TOTAL and not self._marks.is_read_in_parts(node)
         if before is not None and is_sum_alone and node.target is _aten.mm.default:
             self._whole[node] = run(_aten.addmm.default, before, *args)
             return None
@@ -138,7 +137,7 @@ class _Writer:
         if isinstance(cut.made, (list, tuple)):
             self._whole[node] = [self._together(run, kind, earlier, part) for kind, earlier, part
                                  in zip(cut.made, before or [None] * len(made), made)]
-        elif isinstance(cut.made, Part):
+        elif isinstance(cut.made, Slicewise):
             self._whole[node] = self._together(run, cut.made, before, made)
         return made
 
@@ -147,7 +146,7 @@ class _Writer:
                   part: fx.Node | None) -> fx.Node | None:
         if before is None or part is None:
             return None if isinstance(kind, Rows) else part
-        return run(_aten.add.Tensor, before, part) if kind is Part.TOTAL else before
+        return run(_aten.add.Tensor, before, part) if kind is Slicewise.TOTAL else before
 
     def _finish(self, node: fx.Node) -> None:
         cut = self._marks.cuts.get(node)

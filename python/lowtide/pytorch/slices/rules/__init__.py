@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import fx
 
-from ..cut import Batch, Cut, Whole
 from . import (
     along,
     attention,
@@ -18,6 +17,7 @@ from . import (
     totals,
     views,
 )
+from .cut import Cut, KnownRows, Whole
 from .totals import is_of_no_use_alone
 
 _MODULES = (views, products, reductions, along, norms, images, losses, embeddings, attention)
@@ -30,14 +30,14 @@ __all__ = ["TARGETS", "cut_of", "is_of_no_use_alone"]
 TARGETS = frozenset(_RULES)
 
 
-def cut_of(node: fx.Node, batch: Batch) -> Cut | Whole | None:
+def cut_of(node: fx.Node, known: KnownRows) -> Cut | Whole | None:
     """How that call runs in slices; None for one that runs as a whole and whose results have no
     rows that are known of."""
     rule = _RULES.get(node.target)
     if rule is None and elementwise.is_elementwise(node.target):
         rule = elementwise.cut
-    found = None if rule is None else rule(node, batch)
-    if found is None and any(map(batch.is_total, node.all_input_nodes)):
+    found = None if rule is None else rule(node, known)
+    if found is None and any(map(known.is_total, node.all_input_nodes)):
         of_sums = totals.RULES.get(node.target)
-        return None if of_sums is None else of_sums(node, batch)
+        return None if of_sums is None else of_sums(node, known)
     return found

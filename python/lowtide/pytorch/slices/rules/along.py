@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, dimension, shape
+from .cut import Cut, KnownRows, dimension, shape
 
 _aten = torch.ops.aten
 
@@ -13,14 +13,14 @@ _aten = torch.ops.aten
 def _line(position: int, tensors: int = 1):
     """``position`` of the dimension among the arguments, of which the first ``tensors`` have the
     rows."""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         given = node.args[:tensors]
-        found = {batch.rows(tensor) for tensor in given} - {None}
+        found = {known.rows(tensor) for tensor in given} - {None}
         if len(found) != 1:
             return None
         rows = found.pop()
         sizes = shape(given[0])
-        has_rows = all(batch.has(tensor, rows) for tensor in given)
+        has_rows = all(known.has(tensor, rows) for tensor in given)
         if not has_rows or dimension(node, position, len(sizes), -1) == rows.dim:
             return None
         value = node.meta["val"]
@@ -30,14 +30,14 @@ def _line(position: int, tensors: int = 1):
     return rule
 
 
-def _gather(node: fx.Node, batch: Batch) -> Cut | None:
-    return _line(1)(node, batch) and _with_index(node, batch)
+def _gather(node: fx.Node, known: KnownRows) -> Cut | None:
+    return _line(1)(node, known) and _with_index(node, known)
 
 
-def _with_index(node, batch):
+def _with_index(node, known):
     source, dim, index = node.args[:3]
-    rows = batch.rows(source)
-    if not batch.has(index, rows):
+    rows = known.rows(source)
+    if not known.has(index, rows):
         return None
     return Cut({source: rows, index: rows}, rows)
 

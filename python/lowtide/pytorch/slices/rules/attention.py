@@ -5,29 +5,29 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Rows, shape
+from .cut import Cut, KnownRows, Rows, shape
 
 _aten = torch.ops.aten
 
 
 def _attention(tensors: int, results: int):
     """The first arguments are tensors with the rows; a mask may have them."""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         read = node.args[:tensors]
-        if Rows(0) not in map(batch.rows, read) or not _has_rows(read, batch):
+        if Rows(0) not in map(known.rows, read) or not _has_rows(read, known):
             return None
         reads = dict.fromkeys(read, Rows(0))
         mask = node.kwargs.get("attn_mask")
         is_of_batch = mask is not None and len(shape(mask)) == len(shape(read[0]))
-        if is_of_batch and _has_rows([mask], batch):
+        if is_of_batch and _has_rows([mask], known):
             reads[mask] = Rows(0)
         return Cut(reads, [Rows(0)] * results)
 
     return rule
 
 
-def _has_rows(tensors, batch):
-    return all(batch.has(tensor, Rows(0)) for tensor in tensors)
+def _has_rows(tensors, known):
+    return all(known.has(tensor, Rows(0)) for tensor in tensors)
 
 
 RULES = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Rows, shape
+from .cut import Cut, KnownRows, Rows, shape
 
 _aten = torch.ops.aten
 
@@ -28,15 +28,15 @@ def _reduces(target) -> bool:
     return any(argument.name == "reduction" for argument in target._schema.arguments)
 
 
-def cut(node: fx.Node, batch: Batch) -> Cut | None:
+def cut(node: fx.Node, known: KnownRows) -> Cut | None:
     rank = len(shape(node))
-    found = {_aligned(batch.rows(read), read, rank) for read in node.all_input_nodes
-             if batch.rows(read)}
+    found = {_aligned(known.rows(read), read, rank) for read in node.all_input_nodes
+             if known.rows(read)}
     if len(found) != 1:
         return None
     rows = found.pop()
     reads = {read: own for read in node.all_input_nodes
-             if batch.has(read, own := rows.at(rows.dim - rank + len(shape(read))))}
+             if known.has(read, own := rows.at(rows.dim - rank + len(shape(read))))}
     value = node.meta["val"]
     return Cut(reads, [rows] * len(value) if isinstance(value, (list, tuple)) else rows)
 

@@ -5,25 +5,25 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Part, Rows, resized, shape, with_argument
+from .cut import Cut, KnownRows, Rows, Slicewise, resized, shape, with_argument
 
 _aten = torch.ops.aten
 _BATCHED_CONVOLUTION = 3  # dimensions at least
 
 
-def _convolution(node: fx.Node, batch: Batch) -> Cut | None:
+def _convolution(node: fx.Node, known: KnownRows) -> Cut | None:
     source, weight = node.args[:2]
-    if batch.rows(source) != Rows(0) or batch.rows(weight) or not _is_batched(source):
+    if known.rows(source) != Rows(0) or known.rows(weight) or not _is_batched(source):
         return None
     return Cut({source: Rows(0)}, Rows(0))
 
 
-def _convolution_backward(node: fx.Node, batch: Batch) -> Cut | None:
+def _convolution_backward(node: fx.Node, known: KnownRows) -> Cut | None:
     """(gradient, input, weight, ...) -> (of the input, of the weight, of the bias)"""
     gradient, source = node.args[:2]
-    if Rows(0) not in (batch.rows(source), batch.rows(gradient)) or not _is_batched(source):
+    if Rows(0) not in (known.rows(source), known.rows(gradient)) or not _is_batched(source):
         return None
-    return Cut({gradient: Rows(0), source: Rows(0)}, [Rows(0), Part.TOTAL, Part.TOTAL])
+    return Cut({gradient: Rows(0), source: Rows(0)}, [Rows(0), Slicewise.TOTAL, Slicewise.TOTAL])
 
 
 def _is_batched(source: fx.Node) -> bool:
@@ -33,12 +33,12 @@ def _is_batched(source: fx.Node) -> bool:
 def _planes(within: int, tensors: int = 1, sizes: int | None = None):
     """Computes in the last ``within`` dimensions. ``tensors``: how many of the first arguments, or
     at which positions, have the rows; ``sizes``: the position of the input's sizes."""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         read = node.args[:tensors]
-        rows = next((batch.rows(tensor) for tensor in read if batch.rows(tensor)), None)
+        rows = next((known.rows(tensor) for tensor in read if known.rows(tensor)), None)
         if rows is None or rows.dim >= len(shape(read[0])) - within:
             return None
-        if not all(batch.has(tensor, rows) for tensor in read):
+        if not all(known.has(tensor, rows) for tensor in read):
             return None
         value = node.meta["val"]
         made = [rows] * len(value) if isinstance(value, (list, tuple)) else rows
@@ -48,9 +48,9 @@ def _planes(within: int, tensors: int = 1, sizes: int | None = None):
     return rule
 
 
-def _max_pool_backward(node: fx.Node, batch: Batch) -> Cut | None:
+def _max_pool_backward(node: fx.Node, known: KnownRows) -> Cut | None:
     """(gradient, input, ..., indices)"""
-    found = _planes(2, tensors=2)(node, batch)
+    found = _planes(2, tensors=2)(node, known)
     if found is None:
         return None
     rows = found.reads[node.args[0]]

@@ -7,22 +7,22 @@ import math
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Part, Rows, shape, with_argument
+from .cut import Cut, KnownRows, Rows, Slicewise, shape, with_argument
 
 _aten = torch.ops.aten
 _NONE, _MEAN, _SUM = 0, 1, 2
 
 
-def _nll_forward(node: fx.Node, batch: Batch) -> Cut | None:
+def _nll_forward(node: fx.Node, known: KnownRows) -> Cut | None:
     """(input, target, weight, reduction, ignored) -> (loss, total weight)"""
     source, target, _, reduction = node.args[:4]
-    rows = _first_rows(batch, source, target)
+    rows = _first_rows(known, source, target)
     if rows is None or len(shape(source)) == 1:
         return None
     reads = {source: rows, target: rows}
     if reduction == _NONE:
-        return Cut(reads, [rows, Part.TOTAL])
-    return Cut(reads, [Part.TOTAL, Part.TOTAL],
+        return Cut(reads, [rows, Slicewise.TOTAL])
+    return Cut(reads, [Slicewise.TOTAL, Slicewise.TOTAL],
                arguments=lambda _: with_argument(node, 3, _SUM),
                finish=_weighted_mean if reduction == _MEAN else None)
 
@@ -32,10 +32,10 @@ def _weighted_mean(run, totals):
     return [run(_aten.div.Tensor, loss, weight), weight]
 
 
-def _nll_backward(node: fx.Node, batch: Batch) -> Cut | None:
+def _nll_backward(node: fx.Node, known: KnownRows) -> Cut | None:
     """(gradient, input, target, weight, reduction, ignored, total weight): divides by that."""
     gradient, source, target, _, reduction = node.args[:5]
-    rows = _first_rows(batch, source, target)
+    rows = _first_rows(known, source, target)
     if rows is None or len(shape(source)) == 1:
         return None
     reads = {source: rows, target: rows}
@@ -44,10 +44,10 @@ def _nll_backward(node: fx.Node, batch: Batch) -> Cut | None:
     return Cut(reads, rows)
 
 
-def _elementwise_loss(node: fx.Node, batch: Batch) -> Cut | None:
+def _elementwise_loss(node: fx.Node, known: KnownRows) -> Cut | None:
     """(input, target, reduction, ...)"""
     source, target = node.args[:2]
-    rows = _rows_of_same_shape(batch, source, target)
+    rows = _rows_of_same_shape(known, source, target)
     reduction = _reduction(node, 2)
     if rows is None:
         return None
@@ -55,14 +55,14 @@ def _elementwise_loss(node: fx.Node, batch: Batch) -> Cut | None:
     if reduction == _NONE:
         return Cut(reads, rows)
     count = math.prod(shape(source)) if reduction == _MEAN else 1
-    return Cut(reads, Part.TOTAL, arguments=lambda _: with_argument(node, 2, _SUM),
+    return Cut(reads, Slicewise.TOTAL, arguments=lambda _: with_argument(node, 2, _SUM),
                finish=lambda run, total: run(_aten.div.Tensor, total, count))
 
 
-def _elementwise_loss_backward(node: fx.Node, batch: Batch) -> Cut | None:
+def _elementwise_loss_backward(node: fx.Node, known: KnownRows) -> Cut | None:
     """(gradient, input, target, reduction, ...): a mean's divides by the number of elements."""
     gradient, source, target, reduction = node.args[:4]
-    rows = _rows_of_same_shape(batch, source, target)
+    rows = _rows_of_same_shape(known, source, target)
     if rows is None:
         return None
     reads = {source: rows, target: rows}
@@ -78,15 +78,15 @@ def _elementwise_loss_backward(node: fx.Node, batch: Batch) -> Cut | None:
     return Cut(reads, rows, arguments=lambda _: with_argument(node, 3, _SUM), call=call)
 
 
-def _first_rows(batch: Batch, source: fx.Node, target: fx.Node) -> Rows | None:
+def _first_rows(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | None:
     """The rows of both, the first dimension of each."""
-    rows = batch.rows(source) or batch.rows(target)
+    rows = known.rows(source) or known.rows(target)
     return rows if rows is not None and rows.dim == 0 else None
 
 
-def _rows_of_same_shape(batch: Batch, source: fx.Node, target: fx.Node) -> Rows | None:
+def _rows_of_same_shape(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | None:
     same = shape(source) == shape(target) and source is not target
-    return (batch.rows(source) or batch.rows(target)) if same else None
+    return (known.rows(source) or known.rows(target)) if same else None
 
 
 def _reduction(node: fx.Node, position: int) -> int:

@@ -6,38 +6,38 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Part, shape
+from .cut import Cut, KnownRows, Rows, Slicewise, shape
 
 _aten = torch.ops.aten
 
 
-def _mm(node: fx.Node, batch: Batch) -> Cut | None:
-    return _product(node, node.args[0], node.args[1], batch)
+def _mm(node: fx.Node, known: KnownRows) -> Cut | None:
+    return _product(node, node.args[0], node.args[1], known)
 
 
-def _addmm(node: fx.Node, batch: Batch) -> Cut | None:
+def _addmm(node: fx.Node, known: KnownRows) -> Cut | None:
     added, a, b = node.args[:3]
-    found = _product(node, a, b, batch)
-    if found is None or found.made is Part.TOTAL:
+    found = _product(node, a, b, known)
+    if found is None or not isinstance(found.made, Rows):
         return None
     rows = found.made.at(found.made.dim - len(shape(node)) + len(shape(added)))
-    return Cut({**found.reads, added: rows}, found.made) if batch.has(added, rows) else found
+    return Cut({**found.reads, added: rows}, found.made) if known.has(added, rows) else found
 
 
-def _product(node, a, b, batch) -> Cut | None:
+def _product(node, a, b, known) -> Cut | None:
     """Of matrices, or of as many pairs of them along the first dimension."""
     rank = len(shape(node))
     row, column = rank - 2, rank - 1
-    in_a, in_b = batch.rows(a), batch.rows(b)
+    in_a, in_b = known.rows(a), known.rows(b)
     if a is b:
         return None
     if rank == 3 and (pairs := next((rows for rows in (in_a, in_b) if rows and rows.dim == 0),
                                     None)):
         return Cut({a: pairs, b: pairs}, pairs)
-    if in_a and in_a.dim == column and batch.has(b, in_a.at(row)):
-        return Cut({a: in_a, b: in_a.at(row)}, Part.TOTAL)
-    if in_b and in_b.dim == row and batch.has(a, in_b.at(column)):
-        return Cut({a: in_b.at(column), b: in_b}, Part.TOTAL)
+    if in_a and in_a.dim == column and known.has(b, in_a.at(row)):
+        return Cut({a: in_a, b: in_a.at(row)}, Slicewise.TOTAL)
+    if in_b and in_b.dim == row and known.has(a, in_b.at(column)):
+        return Cut({a: in_b.at(column), b: in_b}, Slicewise.TOTAL)
     if in_a and in_a.dim == row and in_b is None:
         return Cut({a: in_a}, in_a)
     if in_b and in_b.dim == column and in_a is None:
@@ -45,10 +45,10 @@ def _product(node, a, b, batch) -> Cut | None:
     return None
 
 
-def _mv(node: fx.Node, batch: Batch) -> Cut | None:
+def _mv(node: fx.Node, known: KnownRows) -> Cut | None:
     matrix, vector = node.args
-    rows = batch.rows(matrix)
-    if rows is None or rows.dim != 0 or batch.rows(vector):
+    rows = known.rows(matrix)
+    if rows is None or rows.dim != 0 or known.rows(vector):
         return None
     return Cut({matrix: rows}, rows)
 

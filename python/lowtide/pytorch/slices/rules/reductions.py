@@ -7,7 +7,7 @@ import math
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Part, Rows, shape
+from .cut import Cut, KnownRows, Rows, Slicewise, shape
 
 _aten = torch.ops.aten
 
@@ -23,35 +23,35 @@ def rows_left(rows: Rows, lost: list[int], keeps: bool) -> Rows:
     return rows if keeps else rows.at(rows.dim - sum(dim < rows.dim for dim in lost))
 
 
-def _sum(node: fx.Node, batch: Batch) -> Cut | None:
+def _sum(node: fx.Node, known: KnownRows) -> Cut | None:
     source = node.args[0]
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None:
         return None
     reduced = _dimensions(node, len(shape(source)))
     if rows.dim in reduced:
-        return Cut({source: rows}, Part.TOTAL)
+        return Cut({source: rows}, Slicewise.TOTAL)
     keeps = len(node.args) > 2 and node.args[2]
     return Cut({source: rows}, rows_left(rows, reduced, keeps))
 
 
-def _mean(node: fx.Node, batch: Batch) -> Cut | None:
+def _mean(node: fx.Node, known: KnownRows) -> Cut | None:
     """Over rows, the sum of all, divided at the end."""
-    found = _sum(node, batch)
-    if found is None or found.made is not Part.TOTAL:
+    found = _sum(node, known)
+    if found is None or found.made is not Slicewise.TOTAL:
         return found
     source = node.args[0]
     count = math.prod(shape(source)[dim] for dim in _dimensions(node, len(shape(source))))
     target = (_aten.sum.dim_IntList if node.target is _aten.mean.dim else _aten.sum.default)
-    return Cut(found.reads, Part.TOTAL,
+    return Cut(found.reads, Slicewise.TOTAL,
                call=lambda run, _, args, kwargs: run(target, *args, **kwargs),
                finish=lambda run, total: run(_aten.div.Tensor, total, count))
 
 
-def _other(node: fx.Node, batch: Batch) -> Cut | None:
+def _other(node: fx.Node, known: KnownRows) -> Cut | None:
     """A reduction that is no sum, over other dimensions than the rows'."""
     source = node.args[0]
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None:
         return None
     reduced = _dimensions(node, len(shape(source)))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Part
+from .cut import Cut, KnownRows, Slicewise
 
 _aten = torch.ops.aten
 
 
-def _of_one(node: fx.Node, batch: Batch) -> Cut | None:
+def _of_one(node: fx.Node, known: KnownRows) -> Cut | None:
     """Lays a part out otherwise, or multiplies it by a number."""
     given = node.all_input_nodes
-    return Cut({given[0]: Part.TOTAL}, Part.TOTAL) if len(given) == 1 else None
+    return Cut({given[0]: Slicewise.TOTAL}, Slicewise.TOTAL) if len(given) == 1 else None
 
 
-def _in_other_precision(node: fx.Node, batch: Batch) -> Cut | None:
-    return _of_one(node, batch) if node.meta["val"].is_floating_point() else None
+def _in_other_precision(node: fx.Node, known: KnownRows) -> Cut | None:
+    return _of_one(node, known) if node.meta["val"].is_floating_point() else None
 
 
-def _sum(node: fx.Node, batch: Batch) -> Cut | None:
+def _sum(node: fx.Node, known: KnownRows) -> Cut | None:
     given = node.args[:2]
-    return Cut(dict.fromkeys(given, Part.TOTAL), Part.TOTAL) if all(
-        map(batch.is_total, given)) else None
+    return Cut(dict.fromkeys(given, Slicewise.TOTAL), Slicewise.TOTAL) if all(
+        map(known.is_total, given)) else None
 
 
 def is_of_no_use_alone(node: fx.Node) -> bool:

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from ..cut import Batch, Cut, Rows, dimension, reshaped, resized, shape, with_argument
+from .cut import Cut, KnownRows, Rows, dimension, reshaped, resized, shape, with_argument
 
 _aten = torch.ops.aten
 
 
-def _view(node: fx.Node, batch: Batch) -> Cut | None:
+def _view(node: fx.Node, known: KnownRows) -> Cut | None:
     source = node.args[0]
-    rows = batch.rows(source)
-    found = rows and _rows_of_view(shape(source), rows, shape(node), batch.size)
+    rows = known.rows(source)
+    found = rows and _rows_of_view(shape(source), rows, shape(node), known.size)
     if not found:
         return None
     return Cut({source: rows}, found,
@@ -35,33 +35,33 @@ def _rows_of_view(source: Sequence[int], rows: Rows, target: Sequence[int],
     return None
 
 
-def _expand(node: fx.Node, batch: Batch) -> Cut | None:
+def _expand(node: fx.Node, known: KnownRows) -> Cut | None:
     source, sizes = node.args[0], shape(node)
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None:
-        return _expanded_to_rows(node, sizes, batch)
+        return _expanded_to_rows(node, sizes, known)
     made = rows.at(rows.dim + len(sizes) - len(shape(source)))
     return Cut({source: rows}, made,
                arguments=lambda count: (source, resized(sizes, made, count)))
 
 
-def _expanded_to_rows(node, sizes, batch):
+def _expanded_to_rows(node, sizes, known):
     """A tensor that is the same for all rows, as the gradient of a mean, gets rows here."""
     source = node.args[0]
     new = len(sizes) - len(shape(source))
     is_repeated = sizes and (new > 0 or shape(source)[0] == 1)
-    if not is_repeated or sizes[0] % batch.size or not sizes[0]:
+    if not is_repeated or sizes[0] % known.size or not sizes[0]:
         return None
-    made = Rows(0, sizes[0] // batch.size)
+    made = Rows(0, sizes[0] // known.size)
     return Cut({}, made, arguments=lambda count: (source, resized(sizes, made, count)))
 
 
-def _constant(node: fx.Node, batch: Batch) -> Cut | None:
+def _constant(node: fx.Node, known: KnownRows) -> Cut | None:
     """A new tensor of one value."""
     sizes = shape(node)
-    if not sizes or sizes[0] != batch.size:
+    if not sizes or sizes[0] != known.size:
         return None
-    reads = {read: batch.rows(read) for read in node.all_input_nodes if batch.rows(read)}
+    reads = {read: known.rows(read) for read in node.all_input_nodes if known.rows(read)}
     position = len(node.all_input_nodes)
     made = Rows(0)
     return Cut(reads, made, arguments=lambda count: with_argument(
@@ -69,9 +69,9 @@ def _constant(node: fx.Node, batch: Batch) -> Cut | None:
 
 
 def _permuted(order):
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         source = node.args[0]
-        rows = batch.rows(source)
+        rows = known.rows(source)
         if rows is None:
             return None
         return Cut({source: rows}, rows.at(order(node, len(shape(source))).index(rows.dim)))
@@ -94,19 +94,19 @@ def _order_of_t(node, rank):
     return list(reversed(range(rank)))
 
 
-def _unsqueeze(node: fx.Node, batch: Batch) -> Cut | None:
+def _unsqueeze(node: fx.Node, known: KnownRows) -> Cut | None:
     source = node.args[0]
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None:
         return None
     new = dimension(node, 1, len(shape(source)) + 1)
     return Cut({source: rows}, rows.at(rows.dim + (new <= rows.dim)))
 
 
-def _squeeze(node: fx.Node, batch: Batch) -> Cut | None:
+def _squeeze(node: fx.Node, known: KnownRows) -> Cut | None:
     """By the dimensions that the whole loses: a slice of one row is not to lose another."""
     source = node.args[0]
-    rows, sizes = batch.rows(source), shape(source)
+    rows, sizes = known.rows(source), shape(source)
     if rows is None:
         return None
     given = node.args[1] if len(node.args) > 1 else list(range(len(sizes)))
@@ -119,9 +119,9 @@ def _squeeze(node: fx.Node, batch: Batch) -> Cut | None:
 
 def _within_other(position: int, drops: bool = False, several: bool = False, default: int = 0):
     """Picks along a dimension that is not the rows'; ``drops``: which is then gone."""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         source = node.args[0]
-        rows = batch.rows(source)
+        rows = known.rows(source)
         dim = dimension(node, position, len(shape(source)), default)
         if rows is None or dim == rows.dim:
             return None
@@ -131,27 +131,27 @@ def _within_other(position: int, drops: bool = False, several: bool = False, def
     return rule
 
 
-def _slice(node: fx.Node, batch: Batch) -> Cut | None:
+def _slice(node: fx.Node, known: KnownRows) -> Cut | None:
     source = node.args[0]
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None:
         return None
     if shape(node) == shape(source):
         return Cut({source: rows}, rows, call=lambda run, target, args, kwargs: run(
             _aten.alias.default, args[0]))
-    return _within_other(1)(node, batch)
+    return _within_other(1)(node, known)
 
 
 def _backward_of_pick(inserts: bool):
     """(gradient, sizes of the input, dimension, ...)"""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         gradient, sizes = node.args[:2]
-        rows = batch.rows(gradient)
+        rows = known.rows(gradient)
         dim = dimension(node, 2, len(sizes))
         if rows is None:
             return None
         made = rows.at(rows.dim + (inserts and dim <= rows.dim))
-        if made.dim == dim or sizes[made.dim] != made.length(batch.size):
+        if made.dim == dim or sizes[made.dim] != made.length(known.size):
             return None
         return Cut({gradient: rows}, made, arguments=lambda count: with_argument(
             node, 1, resized(sizes, made, count)))
@@ -161,25 +161,25 @@ def _backward_of_pick(inserts: bool):
 
 def _joined(stacks: bool):
     """(tensors, dimension)"""
-    def rule(node: fx.Node, batch: Batch) -> Cut | None:
+    def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         tensors = node.args[0]
         rank = len(shape(node))
         dim = dimension(node, 1, rank)
-        found = {batch.rows(tensor) for tensor in tensors} - {None}
+        found = {known.rows(tensor) for tensor in tensors} - {None}
         if len(found) != 1:
             return None
         rows = found.pop()
         made = rows.at(rows.dim + (stacks and dim <= rows.dim))
-        if made.dim == dim or not all(batch.has(tensor, rows) for tensor in tensors):
+        if made.dim == dim or not all(known.has(tensor, rows) for tensor in tensors):
             return None
         return Cut({tensor: rows for tensor in tensors}, made)
 
     return rule
 
 
-def _pad(node: fx.Node, batch: Batch) -> Cut | None:
+def _pad(node: fx.Node, known: KnownRows) -> Cut | None:
     source, padding = node.args[:2]
-    rows = batch.rows(source)
+    rows = known.rows(source)
     if rows is None or rows.dim >= len(shape(source)) - len(padding) // 2:
         return None
     return Cut({source: rows}, rows)

@@ -29,7 +29,7 @@ class Rows:
         return dataclasses.replace(self, dim=dim)
 
 
-class Part(enum.Enum):
+class Slicewise(enum.Enum):
     """What a slice makes that is no rows."""
 
     TOTAL = "of a sum over all slices"
@@ -37,7 +37,7 @@ class Part(enum.Enum):
 
 
 #: Of one result of an op: the rows in it; of a cut op, what else its slices make.
-Made = Rows | Part | None
+Made = Rows | Slicewise | None
 
 #: Runs an op of ATen on fake tensors and adds it to the graph: ``run(target, *args, **kwargs)``.
 Run = Callable[..., Any]
@@ -56,7 +56,7 @@ class Cut:
     a sum is not yet the result.
     """
 
-    reads: Mapping[fx.Node, Rows | Part]
+    reads: Mapping[fx.Node, Rows | Slicewise]
     made: Made | Sequence[Made]
     arguments: Callable[[int], tuple] | None = None
     call: Callable | None = None
@@ -70,7 +70,7 @@ class Whole:
     made: Made | Sequence[Made]
 
 
-class Batch:
+class KnownRows:
     """What a rule asks about the inputs of an op. ``size``: rows of the batch."""
 
     def __init__(self, size: int, made: Mapping[fx.Node, Any]):
@@ -84,7 +84,7 @@ class Batch:
 
     def is_total(self, value: object) -> bool:
         """Whether slices make parts of a sum that is this."""
-        return isinstance(value, fx.Node) and self._made.get(value) is Part.TOTAL
+        return isinstance(value, fx.Node) and self._made.get(value) is Slicewise.TOTAL
 
     def has(self, value: fx.Node, rows: Rows) -> bool:
         """Whether a tensor is large enough to have these rows."""
