@@ -62,6 +62,7 @@ def wrap(
     offload_budget: int | str | None = None,
     precision: str | None = None,
     slices: int | str = 1,
+    fused_update: bool = False,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -125,6 +126,13 @@ def wrap(
     by slice and dropout draws by slice: results are those of the model but for the rounding of sums
     and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that has a
     plan, else the first of 2, 4, 8, ... that has one.
+    ``fused_update``: the backward pass updates each parameter by the step of ``optimizer``, an
+    object, as soon as its gradient is complete, and the gradient is gone then; so gradients never
+    exist all at once. ``.grad`` stays None. ``optimizer.step()`` is still to be called after each
+    ``backward()``: schedulers and hooks work, and what the graph does not update is updated.
+    Results are the same bits. It is not for what looks at gradients between the two: clipping by
+    their norm and a GradScaler find none, adding up several backward passes is an Error, and so is
+    DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -133,17 +141,21 @@ def wrap(
     model = _plain(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
+        if fused_update:
+            raise InputError("fused_update updates before DistributedDataParallel has added up the "
+                             "gradients of all processes: leave it out")
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
                       cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
-                      precision=precision, slices=slices)
+                      precision=precision, slices=slices, fused_update=fused_update)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
-                        Offload.parse(offload), slower_limit(offload_budget), precision, slices)
+                        Offload.parse(offload), slower_limit(offload_budget), precision, slices,
+                        fused_update)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

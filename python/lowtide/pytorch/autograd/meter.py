@@ -49,9 +49,11 @@ class Meter:
         self._unserved_before = _runtime.unserved_bytes(self._device)
         self._is_capturing = False
 
-    def read(self) -> None:
-        """A backward pass has ended."""
+    def read(self, made_bytes: int = 0) -> None:
+        """A backward pass has ended, which has made so many bytes of the optimizer's state."""
         if self._is_open:
+            self._before += made_bytes
+            self._unserved_before += made_bytes
             self._is_read = True
             unserved = _runtime.unserved_peak_bytes(self._device) - self._unserved_before
             self._outside = max(self._outside, unserved)

@@ -36,7 +36,8 @@ class PlaceOfState:
 
     def __init__(self, settings: Settings, account: BudgetAccount, lock: AbstractContextManager):
         self._settings, self._account = settings, account
-        self._wanted = settings.offload.optimizer_state if settings.offload else False
+        self._wanted = (settings.offload.optimizer_state
+                        if settings.offload and not settings.fused_update else False)
         why_not = "" if self._wanted is False else why_not_in_pieces(settings.optimizer)
         if self._wanted and why_not:
             raise InputError(f"optimizer_state=True: {why_not}. Leave it out, and the state stays "

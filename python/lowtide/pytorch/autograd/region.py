@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -12,7 +13,9 @@ from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.captured import BOUNDARY
+from ..capture.updates import updating
 from ..joint_graph.primals import placeholders
+from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from ..plans.slower import Slower
@@ -34,12 +37,15 @@ class Region:
     pass was run already, or whose block was freed to have the memory for something else.
 
     ``after_bytes``: what the optimizer takes for a while in its own step. ``slower``: where values
-    may move.
+    may move. ``updates``: what updates parameters in a backward pass, taking ``update_bytes`` for a
+    while.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
-                 after_bytes: int = 0, slower: Slower | None = None):
+                 after_bytes: int = 0, slower: Slower | None = None,
+                 updates: FusedUpdates | None = None, update_bytes: int = 0):
         self.captured = captured
+        self._updates, self._update_bytes = updates, update_bytes
         self._slower = slower
         self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
         if settings.cuda_graph:
@@ -54,7 +60,7 @@ class Region:
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
-                            + self._recording_bytes)
+                            + self._recording_bytes + update_bytes)
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
@@ -129,7 +135,7 @@ class Region:
     @property
     def beside_block_bytes(self) -> int:
         """Of that, what does not lie in a block."""
-        return self.priced.uncounted_bytes + self.copied_gradient_bytes
+        return self.priced.uncounted_bytes + self.copied_gradient_bytes + self._update_bytes
 
     @property
     def keep_all_bytes(self) -> int:
@@ -184,7 +190,7 @@ class Region:
         With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
-        with _ONE_AT_A_TIME, explained(executor, self.captured):
+        with _ONE_AT_A_TIME, explained(executor, self.captured), self._updating():
             found = executor.backward(tangents, self._backward_wanted)
             self.moved = Moved(*executor.moved)
         return self._gradients(found, copied)
@@ -195,7 +201,7 @@ class Region:
 
         ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
-        with _ONE_AT_A_TIME:
+        with _ONE_AT_A_TIME, self._updating():
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
@@ -203,6 +209,9 @@ class Region:
             found = executor.replay(ticket, self._given(known), tangents, self._backward_wanted)
             self.moved = Moved(*executor.moved)
         return self._gradients(found, True)
+
+    def _updating(self) -> contextlib.AbstractContextManager[None]:
+        return updating(None if self._updates is None else self._updates.of_backward())
 
     def require_replayable(self) -> None:
         """Raises Error where a backward pass cannot be run a second time."""

@@ -16,6 +16,7 @@ from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
+from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
@@ -70,6 +71,9 @@ class Session:
         self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
+        self._updates = FusedUpdates(settings.optimizer) if settings.fused_update else None
+        if self._updates is not None:
+            self._updates.require_all(parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
 
@@ -86,7 +90,7 @@ class Session:
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,
-                        slower)
+                        slower, self._updates, self._account.update_bytes)
         self.regions.append(region)
         self._steps.observe(region)
         self._step_is_typical = False
@@ -245,7 +249,7 @@ class Session:
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             gradients = region.replay(plan, ticket, saved, tangents)
-        self._meter.read()
+        self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
         self._moved = region.moved if self._begins_step else self._moved + region.moved
         self._begins_step = False
         region.executors.release_unused()
@@ -269,6 +273,8 @@ class Session:
             region.executors.forget_all_but_pending()
         self._parameters = tuple
         self._state.let_go()
+        if self._updates is not None:
+            self._updates.let_go()
 
     def release(self) -> None:
         """Gives back the blocks that no forward pass waits in; a later step takes them again."""

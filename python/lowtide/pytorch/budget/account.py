@@ -11,7 +11,7 @@ from ... import InfeasibleError, format_bytes
 from .budget import Budget
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
-from .optimizer_step import step_bytes
+from .optimizer_step import step_bytes, update_bytes
 from .settings import Settings
 from .shares import Need, shares
 
@@ -89,6 +89,7 @@ class BudgetAccount(Generic[Region]):
         self._moving: tuple[int, int] | None = None
         self._optimizer_state: int | None = None
         self._optimizer_step: int | None = None
+        self._update: int | None = None
         self._fixed: int | None = None
         self._least: dict[Region, int] = {}
         self._shares: dict[Region, int | None] = {}
@@ -204,9 +205,21 @@ class BudgetAccount(Generic[Region]):
         return self._optimizer_state
 
     @property
+    def update_bytes(self) -> int:
+        """What the optimizer takes for a while where the backward pass updates parameters."""
+        if not self._settings.fused_update:
+            return 0
+        if self._update is None:
+            self._update = update_bytes(self._settings.optimizer, self._device)
+        return self._update
+
+    @property
     def optimizer_step_bytes(self) -> int:
         """What the optimizer takes for a while in its own step beside what is left to other code:
-        of that little is there then, such as the loss."""
+        of that little is there then, such as the loss. Nothing where parameters are updated
+        before."""
+        if self._settings.fused_update:
+            return 0
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
         return max(0, self._all_step_bytes - free)
 

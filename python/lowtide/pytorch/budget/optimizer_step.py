@@ -29,6 +29,13 @@ def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> in
     return temporary_bytes(*_as_groups(optimizer, parameters), device)
 
 
+def update_bytes(optimizer: torch.optim.Optimizer, device: str) -> int:
+    """The most that the optimizer takes for a while where it steps for one parameter alone."""
+    return max((temporary_bytes(type(optimizer), [([max(group, key=lambda one: one.nbytes)],
+                                                   options)], device)
+                for group, options in groups_of(optimizer) if group), default=0)
+
+
 def temporary_bytes(kind: type, groups: Sequence[Group], device: str) -> int:
     """The same for an optimizer of a class, with groups of parameters and their options."""
     try:

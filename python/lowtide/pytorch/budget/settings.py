@@ -47,7 +47,8 @@ class Settings:
     not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
     ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
     it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
-    in one, or the first power of two for which there is a plan.
+    in one, or the first power of two for which there is a plan. ``fused_update``: whether the
+    backward pass updates each parameter as soon as its gradient is there.
     """
 
     budget: Budget = Budget("None")
@@ -66,12 +67,16 @@ class Settings:
     offload_budget: int | None = None
     precision: str | None = None
     slices: int | str = 1
+    fused_update: bool = False
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
         _require_choice("verbose", self.verbose, (True, False))
         _require_choice("cuda_graph", self.cuda_graph, (True, False))
+        _require_choice("fused_update", self.fused_update, (True, False))
+        if self.fused_update:
+            self._require_updates_are_possible()
         _require_choice("cache", self.cache, (None, True, False, "refresh"))
         if self.mode == "inductor" and self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
@@ -100,6 +105,17 @@ class Settings:
         if self.report is not None:
             self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
+
+    def _require_updates_are_possible(self) -> None:
+        if self.mode != "executor" or self.cuda_graph:
+            raise InputError("fused_update is for mode=\"executor\" without cuda_graph: leave it "
+                             "out, or those")
+        if self.precision == "fp16":
+            raise InputError("fused_update updates before a GradScaler can look at all gradients, "
+                             "which precision=\"fp16\" needs: use \"bf16\", or leave it out")
+        if self.offload is not None and self.offload.optimizer_state:
+            raise InputError("fused_update needs the optimizer's state in memory: leave it out, or "
+                             "optimizer_state=True of lowtide.Offload")
 
     def _require_offload_is_of_use(self) -> None:
         """Raises InputError where values could not move, or some other option would do nothing."""

@@ -40,6 +40,11 @@ class Document:
         self.ops.append(op)
         self.nodes.append(node)
 
+    def insert_op(self, index: int, op: dict) -> None:
+        """One that nobody traced, before the op that is there now."""
+        self.ops.insert(index, op)
+        self.nodes.insert(index, None)
+
     def add_results(self, op: dict, node: torch.fx.Node, results: object) -> object:
         """Gives the op its outputs; returns what stands for the node.
 

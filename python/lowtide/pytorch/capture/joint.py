@@ -19,6 +19,7 @@ from .document import Document
 from .in_place import choose_pairs
 from .residents import Constants, add_primals
 from .step_device import step_device
+from .updates import add_updates
 
 
 def from_joint(
@@ -29,13 +30,15 @@ def from_joint(
     primal_roles: Sequence[str],
     primal_names: Sequence[str],
     updated: Sequence[int],
+    fused_update: bool = False,
 ) -> Captured:
     """The training step that AOTAutograd hands to a ``partition_fn``, as a lowtide graph.
 
     ``joint`` has placeholders ``primals_*`` and ``tangents_*`` with fake tensors in
     ``meta["val"]`` and returns the forward outputs, then one gradient (or None) per primal. Roles
     (``parameter``, ``buffer``, ``input``, ...) and names are by primal; ``updated`` are the indices
-    of the primals that the module overwrites, as ``mutated_primals(joint)`` gives them.
+    of the primals that the module overwrites, as ``mutated_primals(joint)`` gives them. With
+    ``fused_update``, parameters are updated by ops, and their gradients are not returned.
 
     Raises InputError, with the line of the user's code where it is known, for what the format or a
     plan cannot hold: effects, symbolic shapes, dtypes such as 8-bit floats.
@@ -60,6 +63,10 @@ def from_joint(
     _name_gradients(document, primals, gradients)
     refuse_stale_reads(document, boundary)
     hold_results_outside(document, boundary)
+    if fused_update:
+        gradients = tuple(add_updates(document, boundary.op, [
+            primal if role == "parameter" else None
+            for primal, role in zip(primals, primal_roles)], gradients))
     return Captured(
         graph=_graph(document, name, (*boundary.forward_outputs, *gradients)),
         joint=joint,

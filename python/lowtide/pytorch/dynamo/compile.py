@@ -70,7 +70,8 @@ class _Source:
     name: str
 
     def trace(self, slices: int) -> JointTrace | Callable:
-        return trace_joint(self.graph, self.inputs, self.name, self._evaluate, slices)
+        return trace_joint(self.graph, self.inputs, self.name, self._evaluate, slices,
+                           self.session.settings.fused_update)
 
     def planned(self, full: JointTrace) -> Callable:
         """Raises InfeasibleError."""
@@ -91,7 +92,7 @@ class _Source:
                       if not is_used]
             which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
             found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
-                                full.slices)
+                                full.slices, self.session.settings.fused_update)
             assert isinstance(found, JointTrace), "some result is differentiated"
             return found
 

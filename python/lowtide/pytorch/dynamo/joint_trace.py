@@ -49,10 +49,10 @@ class JointTrace:
 
 
 def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
-                evaluate: Callable[[Callable, Sequence], object],
-                slices: int) -> JointTrace | Callable:
-    """The joint graph of ``graph`` for these inputs, in so many slices; or, where nothing needs a
-    gradient, a callable that runs it: by ``evaluate(run, arguments)``.
+                evaluate: Callable[[Callable, Sequence], object], slices: int,
+                fused_update: bool) -> JointTrace | Callable:
+    """The joint graph of ``graph`` for these inputs, in so many slices and with updates or without;
+    or, where nothing needs a gradient, a callable that runs it: by ``evaluate(run, arguments)``.
 
     Raises InputError for what cannot be captured, with the line of the user's code.
     """
@@ -64,7 +64,8 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
-        found = _captured(joint, num_fwd_outputs, described, trained, name, slices)
+        found = _captured(joint, num_fwd_outputs, described, trained, name, slices,
+                          fused_update)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -95,11 +96,13 @@ def _tracing_context():
 
 
 def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
-              trained: list[torch.Tensor], name: str, slices: int) -> JointTrace:
+              trained: list[torch.Tensor], name: str, slices: int,
+              fused_update: bool) -> JointTrace:
     roles, names = describe_primals(joint, described)
     joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
-                          primal_names=names, updated=mutated_primals(joint))
+                          primal_names=names, updated=mutated_primals(joint),
+                          fused_update=fused_update)
     return JointTrace(joint, captured, tensors_to_save(captured), trained, slices)
 
 

@@ -29,8 +29,8 @@ def state_tensors(optimizer: optim.Optimizer, group: Mapping) -> tuple[str, ...]
     return _TENSORS[_known_class(optimizer)](group)
 
 
-def why_not_in_pieces(optimizer: object) -> str:
-    """Why the optimizer cannot be stepped for some elements after the others; "" where it can."""
+def why_not_by_element(optimizer: object) -> str:
+    """Why the optimizer is not known to treat each element alone; "" where it is."""
     if not isinstance(optimizer, optim.Optimizer):
         return "the optimizer itself was not given, only what it is like"
     if _known_class(optimizer) is None:
@@ -39,6 +39,15 @@ def why_not_in_pieces(optimizer: object) -> str:
                 f"alone, as {names} of torch.optim do")
     if any(group.get("differentiable") for group in optimizer.param_groups):
         return "with differentiable=True, autograd needs all of its state"
+    return ""
+
+
+def why_not_in_pieces(optimizer: object) -> str:
+    """Why the optimizer's state cannot come back in pieces; "" where it can."""
+    why_not = why_not_by_element(optimizer)
+    if why_not:
+        return why_not
+    assert isinstance(optimizer, optim.Optimizer)
     if not any(state_tensors(optimizer, group) for group in optimizer.param_groups):
         return f"{type(optimizer).__name__} holds no tensors with these options"
     return ""

@@ -1,0 +1,280 @@
+"""Parameters that the backward pass updates: the bits of a plain loop, without all gradients."""
+
+import copy
+import itertools
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.wrap import session_of
+from on_device import DEVICE
+from sweep import sweep
+from torch import nn
+from torch.nn import functional as F
+from torch_memory import profiled
+from wrap_cases import (
+    Attention,
+    Convolutions,
+    Deep,
+    Halved,
+    InThreeGraphs,
+    Twice,
+    built,
+    loss_of,
+    same,
+)
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, 0.1),
+    "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1),
+    "adam": torch.optim.Adam,
+    "amsgrad of all at once": lambda p: torch.optim.Adam(p, foreach=True, amsgrad=True),
+    "fused adamw": lambda p: torch.optim.AdamW(p, fused=True),
+    "nadam": torch.optim.NAdam,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
+MODELS = {
+    "convolutions": (Convolutions, lambda: torch.randn(4, 3, 16, 16)),
+    "tied": (Attention, lambda: torch.randint(0, 50, (4, 12))),
+    "twice": (Twice, lambda: torch.randn(16, 20)),
+    "autocast": (Halved, lambda: torch.randn(4, 3, 16, 16)),
+    "deep": (Deep, lambda: torch.randn(16, 32)),
+}
+
+
+def trained(model, optimizer, inputs_of, steps=3):
+    """All that steps leave behind."""
+    torch.manual_seed(3)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
+    losses = []
+    for _ in range(steps):
+        loss = loss_of(model(inputs_of().to(DEVICE)))
+        loss.backward()
+        losses.append(loss.detach().clone())
+        optimizer.step()
+        scheduler.step()
+        optimizer.zero_grad()
+    state = [value for parameter in model.parameters()
+             for value in optimizer.state.get(parameter, {}).values()
+             if isinstance(value, torch.Tensor)]
+    return [*losses, *(value.detach().clone() for value in model.state_dict().values()), *state]
+
+
+def wrapped(model, optimizer, budget=None, x=None, **options):
+    return lowtide.wrap(model, x, budget, optimizer=optimizer, fused_update=True, time_limit=0.3,
+                        **options)
+
+
+def needed_bytes(model, optimizer, x, **options):
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        lowtide.wrap(model, x, 1000, optimizer=optimizer, time_limit=0.3, **options)
+    return refused.value.smallest_budget
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("case, kind, is_small", sweep(
+    itertools.product(MODELS, OPTIMIZERS, [False, True]),
+    [("convolutions", "momentum", True), ("tied", "adam", True), ("twice", "rmsprop", False),
+     ("autocast", "fused adamw", True), ("deep", "amsgrad of all at once", True)]))
+def test_training_has_the_bits_of_a_plain_loop(case, kind, is_small):
+    make, inputs_of = MODELS[case]
+    model = built(make).to(DEVICE)
+    plain = copy.deepcopy(model)
+    optimizer, x = OPTIMIZERS[kind](model.parameters()), inputs_of().to(DEVICE)
+    budget = needed_bytes(model, optimizer, x, fused_update=True) if is_small else None
+    planned = wrapped(model, optimizer, budget, x)
+    found = trained(planned, optimizer, inputs_of)
+    assert same(found, trained(plain, OPTIMIZERS[kind](plain.parameters()), inputs_of))
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not is_small or planned.memory.measured_peak <= planned.memory.budget
+
+
+class Layers(nn.Module):
+    """A loss, with activations that are small beside the parameters."""
+
+    def __init__(self, width=128, layers=8):
+        super().__init__()
+        self.layers = nn.Sequential(*(layer for _ in range(layers)
+                                      for layer in (nn.Linear(width, width), nn.Tanh())))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+
+def layers_of(optimizer):
+    model = built(Layers).to(DEVICE)
+    return model, optimizer(model.parameters()), torch.randn(4, 128, device=DEVICE)
+
+
+def test_gradients_never_exist_all_at_once():
+    model, optimizer, x = layers_of(lambda p: torch.optim.AdamW(p, fused=True))
+    gradients = sum(parameter.nbytes for parameter in model.parameters())
+    largest = max(parameter.nbytes for parameter in model.parameters())
+    saved = (needed_bytes(model, optimizer, x)
+             - needed_bytes(model, optimizer, x, fused_update=True))
+    assert saved > gradients - 2 * largest
+
+
+@pytest.mark.cpu_only("the profiler counts what the CPU's allocator hands out")
+@pytest.mark.parametrize("kind", ["momentum", "adam", "fused adamw"])
+def test_a_whole_step_is_within_the_budget(kind):
+    model, optimizer, x = layers_of(OPTIMIZERS[kind])
+    budget = needed_bytes(model, optimizer, x, fused_update=True)
+    planned = wrapped(model, optimizer, budget, x)
+
+    def run():
+        planned(x).backward()
+        optimizer.step()
+
+    for _ in range(2):
+        run()
+    session_of(planned).release()
+    state = [value for held in optimizer.state.values() for value in held.values()]
+    existing = sum(value.nbytes for value in [*model.parameters(), *state, x])
+    assert existing + profiled(run)[0] <= budget
+
+
+@pytest.mark.parametrize("options", [dict(slices=2), dict(precision="bf16")], ids=str)
+def test_with_other_ways_to_need_less(options):
+    steps = []
+    for fused_update in (False, True):
+        model, optimizer, x = layers_of(torch.optim.AdamW)
+        planned = lowtide.wrap(model, x, optimizer=optimizer, fused_update=fused_update,
+                               time_limit=0.3, **options)
+        steps.append(trained(planned, optimizer, lambda: torch.randn(4, 128)))
+    assert same(*steps)
+
+
+def test_checkpoints_go_on_without_it():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    plain = copy.deepcopy(model)
+    trained(wrapped(model, optimizer, None, x), optimizer, lambda: torch.randn(4, 128))
+    saved = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    others = torch.optim.Adam(plain.parameters())
+    plain.load_state_dict(saved[0])
+    others.load_state_dict(saved[1])
+    assert same(trained(wrapped(model, optimizer, None, x), optimizer,
+                        lambda: torch.randn(4, 128)),
+                trained(plain, others, lambda: torch.randn(4, 128)))
+
+
+def test_graphs_behind_breaks_update_their_own():
+    make = lambda: InThreeGraphs(lambda: nn.Linear(16, 16))  # noqa: E731
+    model, plain = built(make).to(DEVICE), built(make).to(DEVICE)
+    optimizer = torch.optim.Adam(model.parameters())
+    found = trained(wrapped(model, optimizer), optimizer, lambda: torch.randn(4, 16))
+    assert same(found, trained(plain, torch.optim.Adam(plain.parameters()),
+                               lambda: torch.randn(4, 16)))
+
+
+def test_parameters_outside_of_the_graph_are_updated_by_the_step():
+    class Unused(Layers):
+        def __init__(self):
+            super().__init__(layers=2)
+            self.scale = nn.Parameter(torch.ones(()))
+
+    def losses(model, planned, optimizer):
+        found = []
+        for _ in range(3):
+            loss = planned(x) * model.scale
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            found.append(loss.detach())
+        return found
+
+    x = torch.randn(4, 128, device=DEVICE)
+    model, plain = built(Unused).to(DEVICE), built(Unused).to(DEVICE)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    found = losses(model, wrapped(model, optimizer), optimizer)
+    assert same(found, losses(plain, plain, torch.optim.SGD(plain.parameters(), 0.1)))
+
+
+def test_a_smaller_budget_between_the_passes_runs_the_forward_pass_again():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    plain = copy.deepcopy(model)
+    others = torch.optim.Adam(plain.parameters())
+    least = needed_bytes(model, optimizer, x, fused_update=True) + 4096
+    planned = wrapped(model, optimizer, 2 * least, x)
+    for _ in range(3):
+        loss = planned(x)
+        planned.budget = least
+        loss.backward()
+        optimizer.step()
+        planned.budget = 2 * least
+        plain(x).backward()
+        others.step()
+        others.zero_grad()
+    assert same(list(model.parameters()), list(plain.parameters()))
+
+
+def test_a_second_backward_pass_before_the_step_is_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    with pytest.raises(lowtide.Error, match="after each backward"):
+        planned(x).backward()
+
+
+def test_a_gradient_from_before_is_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    model.layers[0].weight.grad = torch.zeros_like(model.layers[0].weight)
+    with pytest.raises(lowtide.Error, match="zero_grad"):
+        planned(x).backward()
+
+
+def test_a_gradient_from_outside_is_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    model.layers[0].weight.sum().backward()
+    with pytest.raises(lowtide.Error, match="outside of the planned graph"):
+        optimizer.step()
+
+
+def test_an_error_of_the_optimizer_is_the_backward_passes():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    optimizer.param_groups[0]["lr"] = "fast"
+    with pytest.raises(Exception, match=r"fast|str|not supported"):
+        planned(x).backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+@pytest.mark.parametrize("make, options, reason", [
+    (lambda p: "adam", {}, "itself was not given"),
+    (lambda p: None, {}, "itself was not given"),
+    (lambda p: torch.optim.LBFGS(p), {}, "not known to treat each element"),
+    (lambda p: torch.optim.SGD(list(p)[1:], 0.1), {}, "are not the optimizer's"),
+    (torch.optim.Adam, dict(precision="fp16"), "GradScaler"),
+    (torch.optim.Adam, dict(mode="inductor"), "executor"),
+    (torch.optim.Adam, dict(cuda_graph=True), "cuda_graph"),
+], ids=str)
+def test_what_cannot_be_is_refused(make, options, reason):
+    model = built(Layers)
+    with pytest.raises(lowtide.InputError, match=reason):
+        wrapped(model, make(model.parameters()), **options)
+
+
+def test_frozen_parameters_stay():
+    model, _, x = layers_of(torch.optim.Adam)
+    for parameter in model.layers[0].parameters():
+        parameter.requires_grad_(False)
+    before = model.layers[0].weight.clone()
+    optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad])
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    assert torch.equal(model.layers[0].weight, before)
+    assert model.layers[2].weight.grad is None and optimizer.state
+
+
+def test_a_plain_copy_trains_as_ever():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    wrapped(model, optimizer, None, x)
+    F.mse_loss(model(x), torch.zeros((), device=DEVICE)).backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    optimizer.step()
