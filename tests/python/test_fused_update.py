@@ -231,9 +231,39 @@ def test_a_gradient_from_outside_is_an_error():
     model, optimizer, x = layers_of(torch.optim.Adam)
     planned = wrapped(model, optimizer, None, x)
     planned(x).backward()
+    with pytest.raises(RuntimeError):
+        model.layers[0].weight.sum().backward()
+    model.layers[0].weight.grad = None
     model.layers[0].weight.sum().backward()
-    with pytest.raises(lowtide.Error, match="outside of the planned graph"):
+    with pytest.raises(lowtide.Error, match="had updated it"):
         optimizer.step()
+
+
+@pytest.mark.parametrize("use", [
+    lambda model, optimizer: nn.utils.clip_grad_norm_(model.parameters(), 1.0),
+    lambda model, optimizer: nn.utils.clip_grad_value_(model.parameters(), 1.0),
+    lambda model, optimizer: [p.grad.mul_(0.5) for p in model.parameters()],
+    lambda model, optimizer: sum(p.grad.norm() for p in model.parameters()),
+], ids=["clip the norm", "clip values", "scale", "look"])
+def test_what_needs_gradients_is_told_that_they_are_spent(use):
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    with pytest.raises(lowtide.Error, match="fused_update=True of lowtide.wrap has used"):
+        use(model, optimizer)
+    assert model.layers[0].weight.grad.shape == (128, 128)
+    assert "SpentGradient" in repr(model.layers[0].weight.grad)
+    optimizer.step()
+    assert all(parameter.grad is None for parameter in model.parameters())
+
+
+def test_spent_gradients_are_no_memory_that_is_kept():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    existing = planned.memory.existing
+    planned(x)  # as to look at a loss before the step
+    assert planned.memory.existing == existing
 
 
 def test_an_error_of_the_optimizer_is_the_backward_passes():
@@ -257,7 +287,16 @@ def test_an_error_of_the_optimizer_is_the_backward_passes():
 def test_what_cannot_be_is_refused(make, options, reason):
     model = built(Layers)
     with pytest.raises(lowtide.InputError, match=reason):
-        wrapped(model, make(model.parameters()), **options)
+        wrapped(model, make(model.parameters()), None, torch.randn(4, 128), **options)
+
+
+def test_parameters_of_another_optimizer_are_an_error():
+    model, _, x = layers_of(torch.optim.Adam)
+    optimizer = torch.optim.Adam(built(Layers).to(DEVICE).parameters())
+    compiled = torch.compile(model, backend="lowtide",
+                             options={"optimizer": optimizer, "fused_update": True})
+    with pytest.raises(lowtide.Error, match="is not the optimizer's"):
+        compiled(x).backward()
 
 
 def test_frozen_parameters_stay():
@@ -269,7 +308,7 @@ def test_frozen_parameters_stay():
     planned = wrapped(model, optimizer, None, x)
     planned(x).backward()
     assert torch.equal(model.layers[0].weight, before)
-    assert model.layers[2].weight.grad is None and optimizer.state
+    assert model.layers[0].weight.grad is None and optimizer.state
 
 
 def test_a_plain_copy_trains_as_ever():

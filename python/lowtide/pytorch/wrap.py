@@ -128,11 +128,10 @@ def wrap(
     plan, else the first of 2, 4, 8, ... that has one.
     ``fused_update``: the backward pass updates each parameter by the step of ``optimizer``, an
     object, as soon as its gradient is complete, and the gradient is gone then; so gradients never
-    exist all at once. ``.grad`` stays None. ``optimizer.step()`` is still to be called after each
-    ``backward()``: schedulers and hooks work, and what the graph does not update is updated.
-    Results are the same bits. It is not for what looks at gradients between the two: clipping by
-    their norm and a GradScaler find none, adding up several backward passes is an Error, and so is
-    DistributedDataParallel.
+    exist all at once. ``optimizer.step()`` is still to be called after each ``backward()``:
+    schedulers and hooks work, and what the graph does not update is updated. Results are the same
+    bits. It is not for what needs gradients between the two, which is an Error: clipping by their
+    norm, a GradScaler, several backward passes, DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from ..common.spent_gradient import SpentGradient
+
 
 class KeptGradients:
     """Moves what ``.grad`` still holds out of the blocks where it was made.
@@ -59,4 +61,5 @@ class KeptGradients:
     def _with_gradients(self) -> list[torch.Tensor]:
         leaves = [reference() for reference in list(self._tracked.values())]
         return [leaf for leaf in leaves
-                if leaf is not None and leaf.is_leaf and leaf.grad is not None]
+                if leaf is not None and leaf.is_leaf and leaf.grad is not None
+                and not isinstance(leaf.grad, SpentGradient)]

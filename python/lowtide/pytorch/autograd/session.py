@@ -72,8 +72,6 @@ class Session:
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
         self._updates = FusedUpdates(settings.optimizer) if settings.fused_update else None
-        if self._updates is not None:
-            self._updates.require_all(parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
 
@@ -87,6 +85,8 @@ class Session:
             return self._add(captured, trained)
 
     def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+        if self._updates is not None:
+            self._updates.require_all(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
         region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,

@@ -7,14 +7,15 @@ from collections.abc import Callable
 import torch
 
 from ... import Error, InputError
+from ..common.spent_gradient import SpentGradient
 from .elementwise import why_not_by_element
 from .stand_in import plain_step, stand_in
 
 
 class FusedUpdates:
     """Updates each parameter by the optimizer's own step as soon as a graph has its gradient, which
-    is gone afterwards. ``optimizer.step()`` then ends the step: its hooks run, and parameters that
-    no graph updated are updated.
+    is gone afterwards: a SpentGradient stands in its place until ``optimizer.step()`` ends the
+    step. Then hooks run, and parameters that no graph updated are updated.
 
     Raises InputError for an optimizer that does not treat each element of a parameter alone.
     """
@@ -54,6 +55,9 @@ class FusedUpdates:
                       for parameter in group["params"]}
 
         def update(gradient: torch.Tensor, data: torch.Tensor) -> None:
+            if _place(data) not in parameters:
+                raise Error(f"fused_update=True: a parameter of shape {tuple(data.shape)} is not "
+                            f"the optimizer's: give it all that are trained")
             self._update(parameters[_place(data)], gradient)
 
         return update
@@ -78,17 +82,21 @@ class FusedUpdates:
             plain_step(self._optimizer)(stand_in(self._optimizer, groups, state))
         finally:
             parameter.grad = None
+        parameter.grad = SpentGradient.of(parameter)
         if is_new:
             self._made_bytes += sum(value.nbytes for value in state.get(parameter, {}).values()
                                     if isinstance(value, torch.Tensor))
 
     def _before_step(self, *_) -> None:
+        for parameter in self._updated:
+            if isinstance(parameter.grad, SpentGradient):
+                parameter.grad = None
         twice = [parameter for parameter in self._updated if parameter.grad is not None]
         self._updated.clear()
         if twice:
-            raise Error(f"a parameter of shape {tuple(twice[0].shape)} got a gradient outside of "
-                        f"the planned graph, and fused_update=True had updated it before. Use it "
-                        f"within the model only, or leave fused_update out")
+            raise Error(f"a parameter of shape {tuple(twice[0].shape)} got a gradient after "
+                        f"fused_update=True had updated it. Use it within the model only, or leave "
+                        f"fused_update out")
 
 
 def _place(tensor: torch.Tensor) -> tuple:
