@@ -1,5 +1,6 @@
 """What code beside a wrapped model takes during a step counts too."""
 
+import gc
 import warnings
 
 import lowtide
@@ -48,6 +49,12 @@ def steps(model, count, dtype=torch.float32):
 def wrapped_within(budget):
     return lowtide.wrap(built(Classifier), inputs(), budget=budget, optimizer="none",
                         time_limit=1)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_of_other_tests():
+    """What they left would be taken off where it goes within a step."""
+    gc.collect()
 
 
 @pytest.fixture(scope="module")

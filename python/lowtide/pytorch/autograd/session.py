@@ -306,11 +306,11 @@ class Session:
         were measured then; nor is one whose plan was for results that turned out to be held or
         dropped."""
         step = self._steps.of(region)
-        seen = outside_room(self._meter.unforeseen_bytes)
-        before = self._account.outside_bytes
+        unforeseen = self._meter.unforeseen_bytes
         is_typical, self._step_is_typical = self._step_is_typical, True
-        if not is_typical or not self._leaves_room or seen <= before or self.budget_bytes is None:
+        if not is_typical or not self._leaves_room or unforeseen <= self._account.left_outside:
             return
+        seen, before = outside_room(unforeseen), self._account.outside_bytes
         self._account.reserve_outside(seen)
         try:
             for other in step:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
@@ -231,6 +232,12 @@ class BudgetAccount(Generic[Region]):
             self._optimizer_step = step_bytes(self._settings.optimizer, self._trained(),
                                               self._device)
         return self._optimizer_step
+
+    @property
+    def left_outside(self) -> float:
+        """What the budget leaves to other code during a step."""
+        total = self.budget_bytes
+        return math.inf if total is None else self._outside(total)
 
     def existing_bytes(self, region: Region) -> int:
         """What every step holds beside residents, with buffers for copies where values move."""
