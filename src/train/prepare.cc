@@ -139,8 +139,10 @@ Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listen
     }
     throw planner::DoesNotFit(step.graph, fitted.planned);
   }
+  Division& parts = fitted.division;
+  parts.executor_bytes = fitted.planned.reserved_bytes;
   if (!planning.budget.is_limited()) {
-    fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;
+    parts.budget_bytes = fitted.plan().layout->arena_bytes + parts.executor_bytes;
   }
   return fitted;
 }
