@@ -116,6 +116,8 @@ class Builder {
     Builder& builder_;
     std::int64_t before_;
   };
+  /// How many parts the batch has, of which one is built.
+  std::int64_t micro_batches() const { return micro_batches_; }
 
   /// While it lives, functions compute in the types that torch.autocast("cpu", dtype) gives them
   /// (builder/autocast.h). f32: no casts. Throws InputError for types other than f32, bf16 and f16.

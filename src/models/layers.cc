@@ -18,8 +18,9 @@ void require_variance(Value x, Value weight) {
   const auto& tensors = x.builder().data().tensors;
   throw InputError(fmt::format(
       "the batch normalization by \"{}\" would get one value per channel, which has no variance: "
-      "use a larger batch or larger images",
-      tensors[static_cast<std::size_t>(weight.id())].name));
+      "use a larger batch{}or larger images",
+      tensors[static_cast<std::size_t>(weight.id())].name,
+      x.builder().micro_batches() > 1 ? ", fewer micro-batches " : " "));
 }
 
 ConvOptions conv_options(const ConvSpec& spec) {

@@ -47,6 +47,7 @@ std::optional<Plan> plan_by_rule(const Graph& graph, Bytes budget, const Lanes& 
 Planned none_by_rule(const Graph& graph, Bytes budget, Ways ways, const Control& control,
                      Bytes reserved) {
   Planned planned = planner::nothing_planned(graph, budget);
+  planned.reserved_bytes = reserved;
   const Bytes floor = structural_floor(graph).bytes;
   const std::string within = planner::in_full(budget + reserved);
   if (control.should_stop() && budget >= floor) {
@@ -79,6 +80,7 @@ Planned by_rule(const Graph& graph, Bytes budget, const Slower& slower, Ways way
   plan.budget_bytes = std::max(budget, needed);
   planner::require_valid(graph, plan);
   Planned planned = planner::nothing_planned(graph, budget);
+  planned.reserved_bytes = reserved;
   const Bytes moved = plan.slower ? plan.slower->bytes : 0;
   if (needed <= budget && slower.has_room(moved)) {
     planned.outcome = Outcome::feasible;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,6 +15,7 @@
 #include "offload/joint_search.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide::offload {
 namespace {
@@ -23,11 +23,9 @@ namespace {
 using planner::Planned;
 using strategy::Outcome;
 
-/// Everything kept: the answer where it fits.
+/// All that is needed, kept: the answer where it fits.
 Planned all_kept(const Graph& graph, Bytes budget) {
-  std::vector<OpId> order(graph.ops().size());
-  std::iota(order.begin(), order.end(), 0);
-  return planner::plan_of(graph, order, "keep-all", budget);
+  return planner::plan_of(graph, remat::stage_order(remat::StageGraph(graph)), "keep-all", budget);
 }
 
 /// Of a whole limit, in addition to those of the searches.
@@ -40,36 +38,40 @@ void search_with_residents(JointSearch& search, Ways ways, const Control& contro
   if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
 }
 
-/// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan.
+Planned only_rerun(const Graph& graph, Bytes budget, const Control& control, Bytes reserved) {
+  Control whole = control.renewed();
+  return planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole, reserved);
+}
+
+/// The best plan of the ways. Each has the whole limit, so that more ways give no worse plan. The
+/// buffers of copies are reserved, but for plans that do not move.
 Planned searched(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                  const Control& control, Bytes reserved) {
   if (is_rule(ways)) return by_rule(graph, budget, slower, ways, control, reserved);
   JointSearch search(graph, budget, slower, ways, reserved);
+  const Bytes floor = structural_floor(graph).bytes;
   const bool may_move_residents = slower.residents && ways != Ways::rerun;
-  const bool must_move_residents = may_move_residents && structural_floor(graph).bytes > budget;
-  if (must_move_residents) {
-    search_with_residents(search, ways, control);
-    return search.take();
+  const bool may_keep_residents = !may_move_residents || floor <= budget;
+  if (ways != Ways::rerun && may_keep_residents) search.run(/*reruns=*/false, control.renewed());
+  const bool may_only_rerun = !may_move_residents || floor <= budget + slower.buffers;
+  if (ways != Ways::move && may_only_rerun && !search.is_good_enough()) {
+    search.offer(only_rerun(graph, budget + slower.buffers, control, reserved - slower.buffers));
   }
-  if (ways != Ways::rerun) search.run(/*reruns=*/false, control.renewed());
-  if (ways != Ways::move && !search.is_good_enough()) {
-    Control whole = control.renewed();
-    search.offer(
-        planner::plan_within(graph, strategy::default_strategy(), budget, {}, whole, reserved));
-  }
-  if (ways == Ways::both) search.run(/*reruns=*/true, control.renewed());
+  if (ways == Ways::both && may_keep_residents) search.run(/*reruns=*/true, control.renewed());
   if (may_move_residents) search_with_residents(search, ways, control);
   return search.take();
 }
 
-/// In place of a bound for plans that only rerun. Without a plan there is none.
-void add_bound(const Graph& graph, const Lanes& lanes, Planned& planned, const Control& control) {
+/// In place of a bound for plans that only rerun. Without a plan there is none. `budget`: with the
+/// buffers, which are memory of a plan that does not move.
+void add_bound(const Graph& graph, const Lanes& lanes, Planned& planned, Bytes budget,
+               const Control& control) {
   planned.certificate.reset();
   if (!planned.plan) return;
   Plan& plan = *planned.plan;
   const Control whole = control.renewed();
   Control part = share_of_time(whole, kShareOfBound);
-  planned.certificate = lower_bound(graph, planned.budget_bytes, lanes, plan, part);
+  planned.certificate = lower_bound(graph, budget, lanes, plan, part);
   plan.lower_bound = planned.certificate->lower_bound;
   plan.model = planned.certificate->chain ? "any-order" : "fixed-order";
   constexpr double kSame = 1 + 1e-9;
@@ -82,9 +84,12 @@ Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways w
                   Control& control, Bytes reserved_bytes) {
   const Control clock;
   Planned best = all_kept(graph, budget);
-  if (!best.plan) best = searched(graph, budget, slower, ways, control, reserved_bytes);
-  if (ways != Ways::rerun) add_bound(graph, slower.lanes, best, control);
   best.reserved_bytes = reserved_bytes;
+  if (!best.plan) {
+    const Bytes buffers = slower.buffers;
+    best = searched(graph, budget - buffers, slower, ways, control, reserved_bytes + buffers);
+  }
+  if (ways != Ways::rerun) add_bound(graph, slower.lanes, best, budget, control);
   best.seconds = clock.elapsed_seconds();
   if (best.plan) best.plan->seconds = best.seconds;
   return best;

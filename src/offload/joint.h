@@ -12,7 +12,8 @@ namespace lowtide::offload {
 /// later than with either way alone: each way has the whole limit of `control`, so that the call
 /// may take three of them, and two more where residents may move too: those that are the best to
 /// move, in several amounts. Then the plan ends no later than without that. Where all fits,
-/// nothing moves. The bound of the answer is for plans that may move what it moves
+/// nothing moves. The budget contains the buffers of copies; a plan that does not move has their
+/// bytes too. The bound of the answer is for plans that may move what it moves
 /// (offload/bound.h), but with Ways::rerun.
 planner::Planned plan_with(const Graph& graph, Bytes budget, const Slower& slower, Ways ways,
                            Control& control, Bytes reserved_bytes = 0);

@@ -15,6 +15,7 @@
 #include "offload/waits.h"
 #include "plan/replay.h"
 #include "planner/realize.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide::offload {
 namespace {
@@ -42,7 +43,7 @@ constexpr double kPackingShare = 0.15;
 constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
 /// Of a slice, to try each share.
 constexpr double kShareOfTry = 0.12;
-/// A plan is good enough when it costs no more than this times what keeping everything costs.
+/// A plan is good enough when it costs no more than this times what each needed op costs once.
 constexpr double kGoodEnough = 1.0001;
 
 }  // namespace
@@ -60,7 +61,8 @@ JointSearch::JointSearch(const Graph& graph, Bytes budget, const Slower& slower,
       slower_(slower),
       ways_(ways),
       reserved_(reserved),
-      first_prices_(graph, slower.lanes, slower.bytes) {}
+      first_prices_(graph, slower.lanes, slower.bytes),
+      least_cost_(remat::StageGraph(graph).required_cost()) {}
 
 void JointSearch::offer(Planned planned) {
   repeatable_ = repeatable_ && planned.repeatable;
@@ -131,7 +133,7 @@ void JointSearch::choose_residents(std::span<const TensorId> all) {
 }
 
 bool JointSearch::is_good_enough() const {
-  return best_.plan && best_.plan->cost <= kGoodEnough * best_.keep_all_cost;
+  return best_.plan && best_.plan->cost <= kGoodEnough * least_cost_;
 }
 
 Planned JointSearch::take() {
@@ -264,19 +266,27 @@ void JointSearch::keep_if_better(Plan plan) {
   plan.strategy = name(ways_);
   plan.budget_bytes = budget_;
   planner::require_valid(graph_, plan);
-  Planned planned = planner::nothing_planned(graph_, budget_);
+  Planned planned = nothing_planned();
   planned.outcome = Outcome::feasible;
   planned.plan = std::move(plan);
   best_ = std::move(planned);
   control_.report(fmt::format("with slower memory: overhead {:.2f} %", 100 * best_.overhead()));
 }
 
+Planned JointSearch::nothing_planned() const {
+  Planned planned = planner::nothing_planned(graph_, budget_);
+  planned.reserved_bytes = reserved_;
+  return planned;
+}
+
 /// Says why no plan was found. `reruns`: the refusal of reruns alone, where they were tried.
 Planned JointSearch::refusal(Planned reruns) const {
-  Planned planned = planner::nothing_planned(graph_, budget_);
-  planned.smallest_budget = reruns.smallest_budget;
+  Planned planned = nothing_planned();
+  if (reruns.smallest_budget) {
+    planned.smallest_budget = *reruns.smallest_budget + reruns.reserved_bytes - reserved_;
+  }
   planned.smallest_plan = std::move(reruns.smallest_plan);
-  const Bytes floor = floor_of_moves(graph_, slower_);
+  const Bytes floor = floor_of_moves(graph_, slower_) - slower_.buffers;
   planned.floor_bytes = floor;
   const std::string within = planner::in_full(budget_ + reserved_);
   if (Control::stop_requested() || (control_.should_stop() && budget_ >= floor)) {
@@ -287,9 +297,16 @@ Planned JointSearch::refusal(Planned reruns) const {
   }
   planned.why_not_less =
       fmt::format("Every plan needs {} at least.", planner::in_full(floor + reserved_));
-  planned.message = fmt::format("infeasible: no plan that moves values is found within {}.{} {}",
-                                within, reached_by_reruns(planned), planned.why_not_less);
+  planned.message = fmt::format("infeasible: no plan that moves values is found within {}{}.{} {}",
+                                within, taken_by_buffers(), reached_by_reruns(planned),
+                                planned.why_not_less);
   return planned;
+}
+
+std::string JointSearch::taken_by_buffers() const {
+  if (slower_.buffers == 0) return "";
+  return fmt::format(", of which copies need {} for their buffers",
+                     planner::in_full(slower_.buffers));
 }
 
 std::string JointSearch::reached_by_reruns(const Planned& planned) const {

@@ -21,7 +21,7 @@ namespace lowtide::offload {
 /// other values.
 class JointSearch {
  public:
-  /// `reserved`: of the budget of the user: see planner::plan_within().
+  /// `reserved`: of the budget of the user: see planner::plan_within(). Buffers are in it.
   JointSearch(const Graph& graph, Bytes budget, const Slower& slower, Ways ways, Bytes reserved);
 
   /// A plan that was found elsewhere.
@@ -56,7 +56,9 @@ class JointSearch {
   LoadGraph graph_with_loads(std::span<const std::optional<double>> prices, bool reruns) const;
   Bytes budget_of(double room) const;
   void keep_if_better(Plan plan);
+  planner::Planned nothing_planned() const;
   planner::Planned refusal(planner::Planned reruns) const;
+  std::string taken_by_buffers() const;
   std::string reached_by_reruns(const planner::Planned& planned) const;
 
   const Graph& graph_;
@@ -65,6 +67,7 @@ class JointSearch {
   const Ways ways_;
   const Bytes reserved_;
   const FirstPrices first_prices_;
+  const double least_cost_;  ///< of any plan
   Control whole_;
   Control control_;                  ///< of a slice of it
   std::vector<TensorId> residents_;  ///< that move

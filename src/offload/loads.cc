@@ -5,6 +5,7 @@
 
 #include "graph/boundary.h"
 #include "plan/in_place.h"
+#include "remat/stage_graph.h"
 
 namespace lowtide::offload {
 namespace {
@@ -15,6 +16,7 @@ class LoadGraphMaker {
       : graph_(graph),
         prices_(prices),
         reruns_(reruns),
+        needed_(remat::needed_ops(graph)),
         data_(graph.data()),
         resident_tokens_(graph.tensors().size(), kNone) {}
 
@@ -36,7 +38,9 @@ class LoadGraphMaker {
 
   void add(OpId id) {
     Op op = graph_.op(id);
-    op.recomputable = op.recomputable && (reruns_ != Reruns::none || graph_.is_view_op(id));
+    // An op that may not run again runs once, also where nothing needs it.
+    const bool may_rerun = reruns_ != Reruns::none || graph_.is_view_op(id) || !needed_[id];
+    op.recomputable = op.recomputable && may_rerun;
     op.allocations.clear();  // they name outputs, and no plan for this graph is run
     for (TensorId in : graph_.op(id).inputs) load_resident(graph_.storage(in), op.phase);
     if (!graph_.is_view_op(id)) use_resident_tokens(id, op);
@@ -139,6 +143,7 @@ class LoadGraphMaker {
   const Graph& graph_;
   std::span<const std::optional<double>> prices_;
   const Reruns reruns_;
+  const std::vector<bool> needed_;  ///< by op
   GraphData data_;
   std::vector<OpId> original_;
   std::vector<TensorId> loaded_;
@@ -150,11 +155,12 @@ class LoadGraphMaker {
 
 std::vector<bool> movable(const Graph& graph) {
   const std::vector<bool> counted = counted_results(graph);
+  const std::vector<bool> needed = remat::needed_ops(graph);
   std::vector<bool> result(graph.tensors().size());
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
     const Tensor& tensor = graph.tensor(id);
-    result[id] =
-        tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes > 0 && !counted[id];
+    result[id] = tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes > 0 &&
+                 !counted[id] && needed[graph.producer(id)];
   }
   for (TensorId id : graph.outputs()) result[graph.storage(id)] = false;
   for (OpId id = 0; id < graph.num_ops(); ++id) {

@@ -27,8 +27,8 @@ struct LoadGraph {
 /// The residents that it loads.
 std::vector<TensorId> loaded_residents(const Graph& graph, const LoadGraph& loads);
 
-/// Whether a plan may move the storage: a value with bytes that only one op makes, no output of the
-/// graph and nothing in the caller's memory.
+/// Whether a plan may move the storage: a value with bytes that only one needed op makes, no output
+/// of the graph and nothing in the caller's memory.
 std::vector<bool> movable(const Graph& graph);
 
 /// Which ops may run again in a graph with loads.

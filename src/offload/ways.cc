@@ -47,8 +47,10 @@ std::string_view name(Ways ways) {
 }
 
 Bytes floor_of_moves(const Graph& graph, const Slower& slower) {
-  if (!slower.residents) return structural_floor(graph).bytes;
-  return structural_floor(graph, movable_residents(graph)).bytes;
+  const Bytes unmoved = structural_floor(graph).bytes;
+  if (!slower.residents) return unmoved;
+  const Bytes moved = structural_floor(graph, movable_residents(graph)).bytes;
+  return std::min(unmoved, moved + slower.buffers);
 }
 
 Lanes lanes_of(const slower::LaneSpeed& speed) {

@@ -34,12 +34,14 @@ struct Slower {
   /// Whether residents may lie there between steps (offload/residents.h). For a program that keeps
   /// none of them itself.
   bool residents = false;
+  /// Of the budget, what copies need: a plan that moves has so much less memory.
+  Bytes buffers = 0;
 
   bool has_room(Bytes wanted) const { return !bytes || wanted <= *bytes; }
 };
 
-/// The bytes that every plan needs that may move all it likes: structural_floor(), where residents
-/// count only while their ops run, if they may move.
+/// The bytes that every plan needs that may move all it likes: structural_floor(), or with buffers
+/// and residents that count only while their ops run, if they may move and that is less.
 Bytes floor_of_moves(const Graph& graph, const Slower& slower);
 
 /// As measured, for a graph whose costs are in microseconds.

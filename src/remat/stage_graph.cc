@@ -6,9 +6,7 @@
 #include "plan/in_place.h"
 
 namespace lowtide::remat {
-namespace {
 
-/// Ops that a graph output or an effect depends on.
 std::vector<bool> needed_ops(const Graph& graph) {
   std::vector<bool> needed(graph.num_ops());
   const auto need = [&](TensorId id) {
@@ -24,6 +22,8 @@ std::vector<bool> needed_ops(const Graph& graph) {
   }
   return needed;
 }
+
+namespace {
 
 /// A view op that may run again wherever its storage is: plan/lower.h inserts it on demand. Other
 /// ops that make views become stages that run once and pin the storages they view.

@@ -6,6 +6,9 @@
 
 namespace lowtide::remat {
 
+/// By op, whether a graph output or an effect depends on it.
+std::vector<bool> needed_ops(const Graph& graph);
+
 /// The graph as strategies see it: without views, which cost almost nothing and own no bytes, and
 /// without ops that nothing needs.
 ///

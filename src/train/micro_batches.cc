@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "graph/io.h"
 #include "models/micro_batches.h"
+#include "planner/resolve.h"
 
 namespace lowtide::train {
 namespace {
@@ -84,7 +85,7 @@ void fix_budget(TrainOptions& options, const Control::Listener& listener) {
   whole.memory = {};
   whole.memory.planning.strategy = strategy::default_strategy().name;  // it need not keep all
   const Step step = prepare_step(whole, Control(0, listener));
-  budget.value = budget.resolve(step.keep_all.peak_bytes);
+  budget.value = planner::resolve(budget, step.graph);
 }
 
 /// A micro-batch may be too small for a model, as one image is for batch normalization.

@@ -19,12 +19,12 @@ namespace {
 
 Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
   const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
-  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0) +
-         (options.disk.empty() ? 0 : slower::Disk::kReservedBytes);
+  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0);
 }
 
 /// All that may move does, at no matter what speed.
-const offload::Slower kAllMoves{.lanes = {}, .residents = true};
+const offload::Slower kAllMoves{
+    .lanes = {}, .residents = true, .buffers = slower::Disk::kReservedBytes};
 
 void require_keep_all_fits(const Graph& graph) {
   const Bytes peak = keep_all_reference(graph).peak_bytes;
@@ -73,7 +73,10 @@ offload::Slower slower_on(const slower::Disk& disk, std::optional<Bytes> limit) 
   const auto usable = static_cast<Bytes>(kUsableShare * static_cast<double>(disk.free_bytes()));
   const auto known = known_speed(disk);
   const slower::LaneSpeed speed = known ? *known : measure_and_keep(disk);
-  return {.lanes = offload::lanes_of(speed), .bytes = limit.value_or(usable), .residents = true};
+  return {.lanes = offload::lanes_of(speed),
+          .bytes = limit.value_or(usable),
+          .residents = true,
+          .buffers = slower::Disk::kReservedBytes};
 }
 
 planner::Planned planned_within(const Step& step, const MemoryOptions& options,
@@ -136,8 +139,10 @@ Fitted fit(const Step& step, const MemoryOptions& options, const Control::Listen
     }
     throw planner::DoesNotFit(step.graph, fitted.planned);
   }
+  Division& parts = fitted.division;
+  parts.executor_bytes = fitted.planned.reserved_bytes;
   if (!planning.budget.is_limited()) {
-    fitted.division.budget_bytes = fitted.plan().layout->arena_bytes + division.executor_bytes;
+    parts.budget_bytes = fitted.plan().layout->arena_bytes + parts.executor_bytes;
   }
   return fitted;
 }

@@ -28,7 +28,7 @@ Step prepare_pass(const TrainOptions& options, const Control& control);
 /// The parts of a budget.
 struct Division {
   Bytes budget_bytes = 0;    ///< everything
-  Bytes executor_bytes = 0;  ///< generator states and the declared reserve
+  Bytes executor_bytes = 0;  ///< generator states, the declared reserve, buffers of copies
   Bytes plan_bytes() const { return budget_bytes - executor_bytes; }
 };
 

@@ -32,6 +32,19 @@ def test_a_run_with_a_disk_has_the_bits_of_keep_all(lowtide, disk):
     assert sum(action[0] == "wait" for action in plan["actions"]) >= len(plan["copies"])
 
 
+@pytest.mark.parametrize("way", [[], ["--strategy", "search"]])
+def test_a_budget_without_room_for_copies_is_met_by_reruns(lowtide, disk, way):
+    small = [*GPT, "--width", "32", "--sequence", "32"]
+    done = lowtide("train", *small, "--budget", "70%", "--disk", disk, "--time-limit", "1",
+                   "--check", "--json", *way)
+    assert done.code == 0, done.err
+    result = done.json
+    assert result["bit_identical"] is True and result["bytes_out"] == 0
+    assert result["measured_peak_bytes"] <= result["budget_bytes"] < 8 * 2**20
+    moved = lowtide("train", *small, "--budget", "70%", "--disk", disk, "--strategy", "offload")
+    moved.fails(3, "buffers", "8.00 MiB")
+
+
 def test_a_disk_is_measured_once_and_listed(lowtide, disk):
     run = ["train", *GPT, "--budget", "80%", "--disk", disk, "--time-limit", "0.5"]
     assert lowtide(*run, "--measure-again").code == 0
@@ -182,14 +195,14 @@ FORWARD = ["run", *ADAM[:-2], "--time-limit", "2", "--json"]
 
 
 def test_a_forward_pass_streams_the_weights_of_a_model_larger_than_the_budget(lowtide, disk):
-    done = lowtide(*FORWARD, "--budget", "18MiB", "--disk", disk, "--check", "--batches", "2",
+    done = lowtide(*FORWARD, "--budget", "12MiB", "--disk", disk, "--check", "--batches", "2",
                    "--graph-out", "g.json")
     assert done.code == 0, done.err
     result = done.json
     assert result["bit_identical"] is True
     assert result["output"]["shape"] == [2, 32, 256]
     assert result["measured_peak_bytes"] <= result["budget_bytes"]
-    assert resident_bytes(lowtide.folder / "g.json") + 8 * 2**20 > result["budget_bytes"]
+    assert resident_bytes(lowtide.folder / "g.json") > result["budget_bytes"]
     assert result["bytes_in"] > 0
     whole = lowtide(*FORWARD, "--batches", "2").json
     assert whole["output"] == result["output"] and whole["bytes_in"] == 0
@@ -199,7 +212,7 @@ def test_a_forward_pass_takes_the_weights_of_a_checkpoint(lowtide, disk):
     train = ["train", *ADAM, "--steps", "2", "--save", "run.ckpt"]
     assert lowtide(*train).code == 0
     passes = [lowtide(*FORWARD, "--weights", "run.ckpt", *where).json["output"]["hash"]
-              for where in ([], ["--budget", "18MiB", "--disk", disk])]
+              for where in ([], ["--budget", "12MiB", "--disk", disk])]
     assert passes[0] == passes[1]
     assert passes[0] != lowtide(*FORWARD).json["output"]["hash"]
     lowtide("run", "--model", "mlp", "--weights", "run.ckpt").fails(2, "another model")

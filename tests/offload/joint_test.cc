@@ -62,6 +62,69 @@ TEST(PlanWith, NothingMovesWhereAllFits) {
   }
 }
 
+/// A chain, and an op that reads its end for nobody.
+Graph chain_with_an_unneeded_op(int layers) {
+  GraphData data = chain_graph(layers).data();
+  const auto unneeded = static_cast<TensorId>(data.tensors.size());
+  data.tensors.push_back(testing::value("unneeded", 64));
+  data.ops.push_back(testing::op("unneeded", {data.outputs.front()}, {unneeded}, 1000));
+  return Graph(std::move(data));
+}
+
+TEST(PlanWith, WhatNothingNeedsDoesNotRunInAnyWay) {
+  const Graph graph = chain_with_an_unneeded_op(12);
+  const double needed = keep_all_reference(graph).cost - 1000;
+  for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+    const Planned all = plan(graph, share_of_peak(graph, 1), {kFast, {}}, ways);
+    ASSERT_TRUE(all.plan);
+    EXPECT_NEAR(all.plan->cost, needed, 1e-6);
+  }
+  for (Ways ways : {Ways::move, Ways::both}) {
+    const Planned moved = plan(graph, share_of_peak(graph, 0.6), {kFast, {}}, ways);
+    ASSERT_TRUE(moved.plan);
+    EXPECT_LT(moved.plan->cost, needed * 1.01);
+  }
+}
+
+TEST(PlanWith, OnlyPlansThatMoveNeedBuffers) {
+  const Graph graph = chain_graph(12);
+  const Slower slower{.lanes = kFast, .buffers = share_of_peak(graph, 1)};
+  for (Ways ways : {Ways::rerun, Ways::move, Ways::both}) {
+    const Planned all = plan(graph, share_of_peak(graph, 1), slower, ways);
+    ASSERT_TRUE(all.plan);
+    EXPECT_EQ(all.plan->cost, all.keep_all_cost);
+  }
+  for (Ways ways : {Ways::rerun, Ways::both}) {
+    Control control = Control::by_work(0.05);
+    const Bytes budget = share_of_peak(graph, 0.6);
+    const Planned some = plan_with(graph, budget, slower, ways, control, 512);
+    ASSERT_TRUE(some.plan) << some.message;
+    EXPECT_FALSE(moves(*some.plan));
+    EXPECT_LE(some.plan->layout->arena_bytes, budget);
+    EXPECT_EQ(some.reserved_bytes, 512);
+  }
+}
+
+TEST(PlanWith, PlansThatMoveLeaveRoomForBuffers) {
+  const Graph graph = chain_graph(12);
+  const Bytes budget = share_of_peak(graph, 0.6);
+  const Slower slower{.lanes = kFast, .buffers = 512};
+  const Planned planned = plan(graph, budget + 512, slower, Ways::move);
+  ASSERT_TRUE(planned.plan) << planned.message;
+  EXPECT_TRUE(moves(*planned.plan));
+  EXPECT_LE(planned.plan->layout->arena_bytes, budget);
+  EXPECT_EQ(planned.reserved_bytes, 512);
+}
+
+TEST(PlanWith, ARefusalNamesTheBuffers) {
+  const Graph graph = chain_graph(12);
+  const Slower slower{.lanes = kFast, .buffers = share_of_peak(graph, 1)};
+  const Planned planned = plan(graph, share_of_peak(graph, 0.6), slower, Ways::move);
+  EXPECT_FALSE(planned.plan);
+  EXPECT_THAT(planned.message, HasSubstr(fmt::format("({} bytes) for their buffers",
+                                                     slower.buffers)));
+}
+
 TEST(PlanWith, FastLanesCostNothingOnAChain) {
   const Graph graph = chain_graph(12);
   const Bytes budget = share_of_peak(graph, 0.6);

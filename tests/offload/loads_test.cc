@@ -7,6 +7,7 @@
 
 #include "graph/boundary.h"
 #include "graph/validate.h"
+#include "remat/stage_graph.h"
 #include "support/random_moves.h"
 
 namespace lowtide::offload {
@@ -27,6 +28,15 @@ TEST(Movable, LeavesOutOutputsResidentsViewsAndWhatHasNoBytes) {
               op("make y", {1, 3}, {4}), op("view y", {4}, {5}, 0), op("view x", {0}, {6}, 0)};
   data.outputs = {5};
   const std::vector<bool> only_a{false, true, false, false, false, false, false};
+  EXPECT_EQ(movable(Graph(std::move(data))), only_a);
+}
+
+TEST(Movable, LeavesOutValuesOfOpsThatNothingNeeds) {
+  GraphData data;
+  data.tensors = {resident("x", 8), value("a", 8), value("unneeded", 8), value("y", 8)};
+  data.ops = {op("make a", {0}, {1}), op("make unneeded", {1}, {2}), op("make y", {1}, {3})};
+  data.outputs = {3};
+  const std::vector<bool> only_a{false, true, false, false};
   EXPECT_EQ(movable(Graph(std::move(data))), only_a);
 }
 
@@ -52,17 +62,18 @@ TEST(Movable, LeavesOutWhatTheBoundaryReads) {
   EXPECT_EQ(movable(Graph(std::move(data))), only_a);
 }
 
-TEST(MovableProperty, OnlyValuesWithBytesThatAreNoOutputs) {
+TEST(MovableProperty, OnlyNeededValuesWithBytesThatAreNoOutputs) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);
     const Graph graph = random_graph(seed);
     const std::vector<bool> found = movable(graph);
+    const std::vector<bool> needed = remat::needed_ops(graph);
     for (TensorId id = 0; id < graph.num_tensors(); ++id) {
       const Tensor& tensor = graph.tensor(id);
       const bool is_output = std::ranges::any_of(
           graph.outputs(), [&](TensorId out) { return graph.storage(out) == id; });
-      const bool may =
-          tensor.kind == Kind::value && tensor.alias_of == kNone && tensor.bytes > 0 && !is_output;
+      const bool may = tensor.kind == Kind::value && tensor.alias_of == kNone &&
+                       tensor.bytes > 0 && !is_output && needed[graph.producer(id)];
       EXPECT_EQ(found[id], may) << tensor.name;
     }
   }
@@ -80,8 +91,10 @@ TEST(WithLoads, WithoutPricesIsTheGraphItself) {
 TEST(WithLoads, WithoutRerunsOnlyLoadsAndViewsMayRunAgain) {
   const Graph graph = random_graph(5);
   const LoadGraph loads = with_loads(graph, some_prices(graph, 5), Reruns::none);
+  const std::vector<bool> needed = remat::needed_ops(graph);
   for (OpId id = 0; id < loads.graph.num_ops(); ++id) {
-    const bool may = loads.loaded[id] != kNone || loads.graph.is_view_op(id);
+    const bool may = loads.loaded[id] != kNone || loads.graph.is_view_op(id) ||
+                     !needed[loads.original[id]];  // it may be left out
     EXPECT_TRUE(may || !loads.graph.op(id).recomputable) << loads.graph.op(id).name;
   }
 }

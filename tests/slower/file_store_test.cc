@@ -18,6 +18,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "slower/disk.h"
 #include "slower/faulty_calls.h"
 #include "slower/some_values.h"
 #include "support/temp_folder.h"
@@ -252,6 +253,18 @@ TEST_F(FileStoreTest, TakesAllItsRoomFromASmallDisk) {
       EXPECT_TRUE(returns(store, 100, value));
     }
     make(3 * kMiB);  // the first has given back its room
+    return HasFailure() ? 1 : 0;
+  });
+  if (end == kNotAllowed) GTEST_SKIP() << "this process may not mount a file system";
+  EXPECT_EQ(end, 0);
+}
+
+TEST_F(FileStoreTest, MeasuresASmallDiskByWhatIsFree) {
+  const int end = with_small_disk(folder_.path(), [&] {
+    const LaneSpeed speed = Disk(folder_.path()).measured();
+    EXPECT_GT(speed.out.latency_seconds + speed.out.bytes_per_second, 0);
+    const FileStore rest = make(7 * kMiB);
+    EXPECT_NO_THROW(Disk(folder_.path()).measured());
     return HasFailure() ? 1 : 0;
   });
   if (end == kNotAllowed) GTEST_SKIP() << "this process may not mount a file system";

@@ -53,6 +53,14 @@ TEST_F(MicroBatchesTest, OneIsTheFastestWhereAllFits) {
   EXPECT_EQ(run(options).micro_batches, 1);
 }
 
+TEST_F(MicroBatchesTest, AShareIsTheSameNumberOfBytesAsForAWholeBatch) {
+  TrainOptions options = deep_gpt(1);
+  options.memory.planning.budget = parse_budget("100%");
+  const Bytes whole = run(options).budget_bytes;
+  options.recipe.micro_batches = models::kAutomatic;
+  EXPECT_EQ(run(options).budget_bytes, whole);
+}
+
 TEST_F(MicroBatchesTest, MoreAreChosenWhereFewerDoNotFit) {
   TrainOptions options = deep_gpt(1);
   const Bytes least = floor_of(options);

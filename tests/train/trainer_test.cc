@@ -23,15 +23,23 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-TEST_F(TrainerTest, TheBudgetHoldsAllThatADiskTakesForCopies) {
+TEST_F(TrainerTest, TheBudgetHoldsAllThatADiskTakesForCopiesWhereAPlanMoves) {
   TrainOptions options = mlp(1);
-  options.memory.planning.budget = parse_budget("1GiB");
+  options.recipe.sizes.batch = 1 << 15;
   options.profile = folder_.path() / "profile.json";
   const Step step = prepare_step(options, Control());
-  const Bytes without = fit(step, options.memory, {}).division.executor_bytes;
+  const Bytes peak = step.keep_all.peak_bytes;
+  const Bytes buffers = slower::Disk(folder_.path()).buffer_bytes();
+  ASSERT_GT(peak, 3 * buffers);
+  const auto reserved = [&](Bytes budget) {
+    options.memory.planning.budget.value = budget;
+    return fit(step, options.memory, {}).division.executor_bytes;
+  };
+  const Bytes without = reserved(2 * peak);
   options.memory.disk = folder_.path();
-  EXPECT_EQ(fit(step, options.memory, {}).division.executor_bytes - without,
-            slower::Disk(folder_.path()).buffer_bytes());
+  options.memory.planning.strategy = "offload";
+  EXPECT_EQ(reserved(2 * peak), without);
+  EXPECT_EQ(reserved(peak * 3 / 4), without + buffers);
 }
 
 TEST_F(TrainerTest, AResumedRunEqualsAnUninterruptedOne) {
