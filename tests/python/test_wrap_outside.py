@@ -51,7 +51,7 @@ def wrapped_within(budget):
                         time_limit=1)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(autouse=True)
 def nothing_of_other_tests():
     """What they left would be taken off where it goes within a step."""
     gc.collect()
@@ -121,3 +121,31 @@ def test_a_small_loss_has_room_from_the_first_step(unlimited):
     memory = wrapped.memory
     assert 0 < memory.outside
     assert memory.measured_peak <= budget
+
+
+class Rows(nn.Module):
+    """A loss of a batch that is large beside what it holds of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*[layer for _ in range(4) for layer in (
+            nn.Linear(64, 64), nn.GELU())])
+
+    def forward(self, x):
+        return self.layers(x).float().square().mean()
+
+
+@pytest.mark.parametrize("budget", ["90%", "70%"])
+@pytest.mark.parametrize("precision", [None, "bf16"])
+def test_the_next_batch_is_made_before_the_last_one_is_dropped(budget, precision):
+    """As every loop over a data loader does."""
+    model = built(Rows)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    wrapped = lowtide.wrap(model, budget=budget, optimizer=optimizer, time_limit=0.5,
+                           precision=precision)
+    for step in range(5):
+        x = torch.randn(256, 16, 64)
+        wrapped(x).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        assert step == 0 or wrapped.memory.measured_peak <= wrapped.memory.budget

@@ -175,7 +175,7 @@ class PlaceOfState:
             self._account.move_state(wanted.kept_bytes, wanted.step_bytes)
             slower.reserve(wanted.moved_bytes)
         for region in regions:
-            region.leave_afterwards(self._account.optimizer_step_bytes)
+            region.leave_afterwards(self._account.afterwards)
 
 
 def _cost(wanted: Needs, region: Region, slower: Slower) -> float:

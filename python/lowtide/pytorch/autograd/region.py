@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import torch
 
 from ... import Error, Plan, _runtime
+from ..budget.account import Afterwards
 from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
@@ -28,6 +29,8 @@ from .saved_tensors import tensors_to_save
 #: The executor serves the framework's allocator for the whole process, so one runs at a time.
 _ONE_AT_A_TIME = threading.RLock()
 
+_NOTHING = Afterwards()
+
 
 class Region:
     """Runs a captured graph: ``forward`` with the primals, and ``backward`` in the executor that
@@ -36,18 +39,17 @@ class Region:
     The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
     pass was run already, or whose block was freed to have the memory for something else.
 
-    ``after_bytes``: what the optimizer takes for a while in its own step. ``slower``: where values
-    may move. ``updates``: what updates parameters in a backward pass, taking ``update_bytes`` for a
-    while.
+    ``afterwards``: what follows its passes. ``slower``: where values may move. ``updates``: what
+    updates parameters in a backward pass, taking ``update_bytes`` for a while.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
-                 after_bytes: int = 0, slower: Slower | None = None,
+                 afterwards: Afterwards = _NOTHING, slower: Slower | None = None,
                  updates: FusedUpdates | None = None, update_bytes: int = 0):
         self.captured = captured
         self._updates, self._update_bytes = updates, update_bytes
         self._slower = slower
-        self._settings, self._relatives, self._after_bytes = settings, relatives, after_bytes
+        self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
         if settings.cuda_graph:
             require_recordable(captured)
         measured = measure(captured.graph, captured.device, settings)
@@ -89,10 +91,10 @@ class Region:
     def plans(self) -> SectionedGraphPlans:
         return self._now()[1]
 
-    def leave_afterwards(self, after_bytes: int) -> None:
-        """The optimizer's step takes so many bytes, by which plans are made from now on."""
-        if after_bytes != self._after_bytes:
-            self._after_bytes = after_bytes
+    def leave_afterwards(self, afterwards: Afterwards) -> None:
+        """Plans are made by this from now on."""
+        if afterwards != self._afterwards:
+            self._afterwards = afterwards
             self._known.clear()
 
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
@@ -112,8 +114,9 @@ class Region:
         return self._results.observe(executor.held_results)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
-        """What no plan counts is gone when the optimizer steps."""
-        return max(0, self._after_bytes - known.uncounted_bytes)
+        """What no plan counts is gone by then."""
+        return max(0, self._afterwards.bytes_beside_gradients(known.input_bytes)
+                   - known.uncounted_bytes)
 
     @property
     def _recording_bytes(self) -> int:

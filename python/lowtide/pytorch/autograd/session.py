@@ -89,8 +89,8 @@ class Session:
             self._updates.require_all(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
-        region = Region(captured, self.settings, self._plans, self._account.optimizer_step_bytes,
-                        slower, self._updates, self._account.update_bytes)
+        region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
+                        self._updates, self._account.update_bytes)
         self.regions.append(region)
         self._steps.observe(region)
         self._step_is_typical = False
@@ -311,18 +311,23 @@ class Session:
         if not is_typical or not self._leaves_room or unforeseen <= self._account.left_outside:
             return
         seen, before = outside_room(unforeseen), self._account.outside_bytes
-        self._account.reserve_outside(seen)
+        self._leave_outside(seen)
         try:
             for other in step:
                 self._plan_within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
             reason = self._explained(region, error)
-            self._account.reserve_outside(before)
+            self._leave_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
                  f"which the budget of {self._account.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
+
+    def _leave_outside(self, outside_bytes: int) -> None:
+        self._account.reserve_outside(outside_bytes)
+        for region in self.regions:
+            region.leave_afterwards(self._account.afterwards)
 
     def _clear_blocks(self, region: Region) -> None:
         """Moves gradients out of the blocks before a pass of this region. Where somebody keeps

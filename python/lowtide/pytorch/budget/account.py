@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
@@ -22,6 +23,23 @@ _SHARE_OUTSIDE = 0.001
 _MOST_OUTSIDE = 1 << 16
 #: And when the optimizer steps.
 _LOSS_BYTES = 4096
+
+
+@dataclasses.dataclass(frozen=True)
+class Afterwards:
+    """What a step takes when its passes are over, while gradients are still there. ``step_bytes``:
+    for a while, in the optimizer's own step. ``batches_ahead``: that are there before. ``free``:
+    what the budget leaves to other code; of that little is there then, such as the loss.
+    """
+
+    step_bytes: int = 0
+    batches_ahead: int = 0
+    free: int = 0
+
+    def bytes_beside_gradients(self, batch_bytes: int) -> int:
+        """What no other room is left for. A loop makes the next batch before it drops this one."""
+        next_batch = 0 if self.batches_ahead else batch_bytes
+        return max(0, max(self.step_bytes, next_batch) - self.free)
 
 
 class GraphBytes(Protocol):
@@ -215,14 +233,11 @@ class BudgetAccount(Generic[Region]):
         return self._update
 
     @property
-    def optimizer_step_bytes(self) -> int:
-        """What the optimizer takes for a while in its own step beside what is left to other code:
-        of that little is there then, such as the loss. Nothing where parameters are updated
-        before."""
-        if self._settings.fused_update:
-            return 0
+    def afterwards(self) -> Afterwards:
+        """What follows a pass. Nothing of the optimizer where parameters are updated before."""
         free = max(0, self._outside(self.budget_bytes or 0) - _LOSS_BYTES)
-        return max(0, self._all_step_bytes - free)
+        return Afterwards(0 if self._settings.fused_update else self._all_step_bytes,
+                          self._settings.batches_ahead, free)
 
     @property
     def _all_step_bytes(self) -> int:
@@ -301,7 +316,7 @@ class BudgetAccount(Generic[Region]):
         residents = max(need.resident_bytes for need in needs.values())
         values = sum(passes * (needs[other].keep_all_bytes - needs[other].resident_bytes)
                      for other, passes in self._steps.of(region).items())
-        keep_all = residents + values + self.optimizer_step_bytes
+        keep_all = residents + values + self.afterwards.bytes_beside_gradients(0)
         return 0 if keep_all <= self._without_buffers(region, total) else self.buffer_bytes
 
     def _outside(self, total: int) -> int:
