@@ -675,12 +675,15 @@ TEST(VerifyProperty, AgreesWithThePythonCheckerOnCorruptedPlans) {
   EXPECT_GE(expect_same_verdicts(cases).size(), 12u) << "the corruptions reach too few rules";
 }
 
+/// So many that each rule is reached.
+constexpr std::size_t kCorruptedMoves = 2500;
+
 /// The verdicts on corrupted plans that move something.
 Seen verdicts_on_corrupted_moves(testing::Movers movers) {
   std::deque<testing::RandomMoves> moves;
   std::deque<Plan> plans;
   std::vector<testing::PlanCase> cases;
-  for (std::uint64_t seed = 0; cases.size() < 1500; ++seed) {
+  for (std::uint64_t seed = 0; cases.size() < kCorruptedMoves; ++seed) {
     const testing::RandomMoves& one =
         moves.emplace_back(seed, testing::RandomGraphOptions{.ops = 12}, movers);
     Plan plan = one.scheduled(testing::some_lanes(seed), one.instant().peak_bytes, 1.2);
