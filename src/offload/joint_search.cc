@@ -26,9 +26,9 @@ using strategy::Outcome;
 /// Of the waits that a value's copies have a part in: what its price grows by.
 constexpr double kPriceOfWaits = 0.7;
 constexpr int kRoundsWithoutGain = 3;
-/// Seconds of the first slice of a search, and how much longer each next one is.
-constexpr double kFirstSlice = 0.3, kSliceGrowth = 4;
-/// Of a slice: a search that uses less ends by itself, and a longer one finds nothing else.
+/// Seconds of the first round of a search, and how much longer each next one is.
+constexpr double kFirstRound = 0.3, kRoundGrowth = 4;
+/// Of a round: a search that uses less ends by itself, and a longer one finds nothing else.
 constexpr double kUnlimited = 0.1;
 /// Of what is left: for one search.
 constexpr double kSearchShare = 0.06;
@@ -41,7 +41,7 @@ constexpr int kLayoutTries = 4;
 constexpr double kPackingShare = 0.15;
 /// Of the bytes of the residents that may move: how many of them do.
 constexpr std::array kResidentShares{0.5, 1.0, 0.25, 0.75};
-/// Of a slice, to try each share.
+/// Of a round, to try each share.
 constexpr double kShareOfTry = 0.12;
 /// A plan is good enough when it costs no more than this times what each needed op costs once.
 constexpr double kGoodEnough = 1.0001;
@@ -71,24 +71,24 @@ void JointSearch::offer(Planned planned) {
 }
 
 void JointSearch::run(bool reruns, const Control& control) {
-  in_slices(control, [&] { try_choices(reruns); });
+  in_rounds(control, [&] { try_choices(reruns); });
 }
 
 void JointSearch::run_with_residents(const Control& control) {
   early_order_ = order_of_early_writes(graph_);
   early_.emplace(permuted(graph_, early_order_));
   const std::vector<TensorId> all = residents_by_worth(graph_, slower_.lanes);
-  in_slices(control, [&] {
+  in_rounds(control, [&] {
     choose_residents(all);
     if (!residents_.empty()) try_choices(/*reruns=*/false);
   });
 }
 
-/// Searches for the limit of `control` in slices of 0.3 s, 1.2 s, 4.8 s and so on. A longer limit
+/// Searches for the limit of `control` in rounds of 0.3 s, 1.2 s, 4.8 s and so on. A longer limit
 /// goes on where a shorter one ends, so its answer is no worse.
-void JointSearch::in_slices(const Control& control, const std::function<void()>& search) {
+void JointSearch::in_rounds(const Control& control, const std::function<void()>& search) {
   whole_ = control;
-  for (double seconds = kFirstSlice;; seconds *= kSliceGrowth) {
+  for (double seconds = kFirstRound;; seconds *= kRoundGrowth) {
     control_ = whole_.limit_seconds() > 0 ? part_of_time(whole_, seconds) : whole_;
     search();
     const bool has_limited = control_.used_share() > kUnlimited;
@@ -113,7 +113,7 @@ void JointSearch::try_choices(bool reruns) {
 void JointSearch::choose_residents(std::span<const TensorId> all) {
   constexpr Choice kTrial{0.3, 0.97};
   constexpr double kNoPlan = std::numeric_limits<double>::infinity();
-  const Control slice = control_;
+  const Control round = control_;
   std::vector<TensorId> best;
   std::size_t tried = 0;  // residents
   double least = kNoPlan;
@@ -122,14 +122,14 @@ void JointSearch::choose_residents(std::span<const TensorId> all) {
     if (some.size() == tried || floor_without(some) > budget_) continue;
     tried = some.size();
     residents_ = some;
-    control_ = share_of_time(slice, kShareOfTry);
+    control_ = share_of_time(round, kShareOfTry);
     const double cost = improve_prices(kTrial, /*reruns=*/false);
     // Where no share has found a plan, the most that may move leaves the most memory.
     if (cost < least || (least == kNoPlan && some.size() > best.size())) best = std::move(some);
     least = std::min(least, cost);
   }
   residents_ = std::move(best);
-  control_ = slice;
+  control_ = round;
 }
 
 bool JointSearch::is_good_enough() const {

@@ -42,7 +42,7 @@ class JointSearch {
   bool is_over() const {
     return is_good_enough() || control_.should_stop() || whole_.should_stop();
   }
-  void in_slices(const Control& control, const std::function<void()>& search);
+  void in_rounds(const Control& control, const std::function<void()>& search);
   void try_choices(bool reruns);
   void choose_residents(std::span<const TensorId> all);
   std::vector<TensorId> first_bytes(std::span<const TensorId> all, double share) const;
@@ -69,7 +69,7 @@ class JointSearch {
   const FirstPrices first_prices_;
   const double least_cost_;  ///< of any plan
   Control whole_;
-  Control control_;                  ///< of a slice of it
+  Control control_;                  ///< of a round of it
   std::vector<TensorId> residents_;  ///< that move
   std::vector<OpId> early_order_;    ///< of the graph's ops, where residents move
   std::optional<Graph> early_;       ///< in that order

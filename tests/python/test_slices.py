@@ -89,7 +89,7 @@ def test_every_rule_is_used_by_a_case():
 
 
 #: Their slices are calls of other ops, or they are written as sums.
-SHOWN_AS_OTHERS = {"aten::_native_batch_norm_legit_functional", "aten::_unsafe_view", "aten::mean",
+SHOWN_AS_OTHERS = {"aten::_native_batch_norm_legit_functional", "aten::_unsafe_view",
                    "aten::squeeze", "aten::squeeze.dim"}
 
 

@@ -1,4 +1,4 @@
-"""KnownRows norm in training by sums over the rows, so that it runs in slices.
+"""Batch norm in training by sums over the rows, so that it runs in slices.
 
 The statistics stay those of the whole batch: each slice adds its part to a sum, and once all have,
 each slice is normalized by itself.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,12 +49,11 @@ class Cut:
     """One op in slices.
 
     ``reads``: of which inputs a slice reads its rows, or its part of a sum; it reads the others
-    whole. ``made``: of each
-    result; one for an op with one result, a sequence otherwise. ``arguments(rows)``: positional
-    arguments of a slice of so many rows, where shapes are among them; inputs are those of the whole
-    op. ``call(run, target, args, kwargs)``: what a slice computes, if that is not the op itself.
-    ``finish(run, totals)``: the results of the whole op from those of the slices, added up, where
-    a sum is not yet the result.
+    whole. ``made``: of each result; one for an op with one result, a sequence otherwise.
+    ``arguments(rows)``: positional arguments of a slice of so many rows, where shapes are among
+    them; inputs are those of the whole op. ``call(run, target, args, kwargs)``: what a slice
+    computes, if that is not the op itself. ``finish(run, totals)``: the results of the whole op
+    from those of the slices, added up, where a sum is not yet the result.
     """
 
     reads: Mapping[fx.Node, Rows | Slicewise]
@@ -109,6 +109,16 @@ def dimension(node: fx.Node, position: int, rank: int, default: int = 0) -> int:
 def with_argument(node: fx.Node, position: int, value: object) -> tuple:
     """The positional arguments with another one there."""
     return (*node.args[:position], value, *node.args[position + 1:])
+
+
+def share_of_mean(source: fx.Node, position: int = 0) -> Callable:
+    """Of a cut: a mean over the elements of an argument, times the share of ``source`` that a slice
+    has. Sums of the elements themselves may be too large for half precision."""
+    def call(run: Run, target, args, kwargs):
+        share = math.prod(shape(args[position])) / math.prod(shape(source))
+        return run(torch.ops.aten.mul.Tensor, run(target, *args, **kwargs), share)
+
+    return call
 
 
 def resized(sizes: Sequence[int], rows: Rows, count: int) -> list[int]:

@@ -1,13 +1,11 @@
-"""Losses: a slice makes its part of the sum; a mean is divided at the end."""
+"""Losses: a slice makes its part of the sum, or of the mean."""
 
 from __future__ import annotations
-
-import math
 
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, shape, with_argument
+from .cut import Cut, KnownRows, Rows, Slicewise, shape, share_of_mean, with_argument
 
 _aten = torch.ops.aten
 _NONE, _MEAN, _SUM = 0, 1, 2
@@ -48,34 +46,22 @@ def _elementwise_loss(node: fx.Node, known: KnownRows) -> Cut | None:
     """(input, target, reduction, ...)"""
     source, target = node.args[:2]
     rows = _rows_of_same_shape(known, source, target)
-    reduction = _reduction(node, 2)
+    reduction = node.args[2] if len(node.args) > 2 else _MEAN
     if rows is None:
         return None
-    reads = {source: rows, target: rows}
-    if reduction == _NONE:
-        return Cut(reads, rows)
-    count = math.prod(shape(source)) if reduction == _MEAN else 1
-    return Cut(reads, Slicewise.TOTAL, arguments=lambda _: with_argument(node, 2, _SUM),
-               finish=lambda run, total: run(_aten.div.Tensor, total, count))
+    return Cut({source: rows, target: rows}, rows if reduction == _NONE else Slicewise.TOTAL,
+               call=share_of_mean(source) if reduction == _MEAN else None)
 
 
 def _elementwise_loss_backward(node: fx.Node, known: KnownRows) -> Cut | None:
-    """(gradient, input, target, reduction, ...): a mean's divides by the number of elements."""
+    """(gradient, input, target, reduction, ...)"""
     gradient, source, target, reduction = node.args[:4]
     rows = _rows_of_same_shape(known, source, target)
     if rows is None:
         return None
     reads = {source: rows, target: rows}
-    if reduction == _NONE:
-        return Cut({**reads, gradient: rows}, rows)
-    if reduction == _SUM:
-        return Cut(reads, rows)
-    count = math.prod(shape(source))
-
-    def call(run, op, args, kwargs):
-        return run(_aten.div.Tensor, run(op, *args, **kwargs), count)
-
-    return Cut(reads, rows, arguments=lambda _: with_argument(node, 3, _SUM), call=call)
+    return Cut({**reads, gradient: rows} if reduction == _NONE else reads, rows,
+               call=share_of_mean(source, 1) if reduction == _MEAN else None)
 
 
 def _first_rows(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | None:
@@ -87,10 +73,6 @@ def _first_rows(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | No
 def _rows_of_same_shape(known: KnownRows, source: fx.Node, target: fx.Node) -> Rows | None:
     same = shape(source) == shape(target) and source is not target
     return (known.rows(source) or known.rows(target)) if same else None
-
-
-def _reduction(node: fx.Node, position: int) -> int:
-    return node.args[position] if position < len(node.args) else _MEAN
 
 
 RULES = {

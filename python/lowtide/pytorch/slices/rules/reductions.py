@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, shape
+from .cut import Cut, KnownRows, Rows, Slicewise, shape, share_of_mean
 
 _aten = torch.ops.aten
 
@@ -36,16 +34,10 @@ def _sum(node: fx.Node, known: KnownRows) -> Cut | None:
 
 
 def _mean(node: fx.Node, known: KnownRows) -> Cut | None:
-    """Over rows, the sum of all, divided at the end."""
     found = _sum(node, known)
     if found is None or found.made is not Slicewise.TOTAL:
         return found
-    source = node.args[0]
-    count = math.prod(shape(source)[dim] for dim in _dimensions(node, len(shape(source))))
-    target = (_aten.sum.dim_IntList if node.target is _aten.mean.dim else _aten.sum.default)
-    return Cut(found.reads, Slicewise.TOTAL,
-               call=lambda run, _, args, kwargs: run(target, *args, **kwargs),
-               finish=lambda run, total: run(_aten.div.Tensor, total, count))
+    return Cut(found.reads, Slicewise.TOTAL, call=share_of_mean(node.args[0]))
 
 
 def _other(node: fx.Node, known: KnownRows) -> Cut | None:
