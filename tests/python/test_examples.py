@@ -16,8 +16,9 @@ EXAMPLES = ROOT / "examples" / "pytorch"
 NEEDS = {"bert_config": "transformers", "timm_model": "timm"}
 BRIEFLY = ("--steps", "1", "--planning-seconds", "0.3")
 PLANNED_ONLY = "larger_than_this_machine"
+LEAST_MEMORY = "large_vocabulary"
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py")
-               if path.stem not in ("comparison", PLANNED_ONLY, "gpt"))
+               if path.stem not in ("comparison", PLANNED_ONLY, LEAST_MEMORY, "gpt"))
 LONG = ("resnet50", "unet")
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
@@ -72,3 +73,12 @@ def test_a_model_without_memory_is_planned(output_of):
     assert "GiB" in begin and len(plans) == 4
     costs = [float(cost) for cost in re.findall(r"\+([\d.]+)% time", printed)]
     assert costs and costs == sorted(costs)
+
+
+def test_logits_need_not_exist_all_at_once(output_of):
+    printed = output_of(LEAST_MEMORY, "--vocabulary", "8000", "--width", "16", "--tokens", "128",
+                        "--steps", "2", "--budget", "85%")
+    losses = re.findall(r"losses ([\d., ]+);", printed)
+    eager, slices, updates = (float(size) for size in re.findall(r"([\d.]+) MiB", printed))
+    assert len(losses) == 3 and len(set(losses)) == 1
+    assert updates < slices < eager - 2 * 128 * 8000 * 4 / 2**20

@@ -283,7 +283,7 @@ def test_an_error_of_the_optimizer_is_the_backward_passes():
     (torch.optim.Adam, dict(precision="fp16"), "GradScaler"),
     (torch.optim.Adam, dict(mode="inductor"), "executor"),
     (torch.optim.Adam, dict(cuda_graph=True), "cuda_graph"),
-], ids=str)
+])
 def test_what_cannot_be_is_refused(make, options, reason):
     model = built(Layers)
     with pytest.raises(lowtide.InputError, match=reason):

@@ -25,10 +25,13 @@ _ALIGNMENT = 64
 
 _NO_ROOM_AFTERWARDS = (
     "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
-    "it takes beside the gradients: up to {} beyond the budget, while optimizer.step() runs.")
+    "it takes beside the gradients, or the next batch its room: up to {} beyond the budget, while "
+    "optimizer.step() runs or the next batch is made.")
 
-#: Of the bytes that the optimizer takes in its own step; the first that a plan leaves it counts.
-_SHARES_LEFT = (1.0, 0.75, 0.5, 0.25)
+#: Of the bytes that are taken after a step, where no plan leaves all of them; the first that a plan
+#: leaves counts. Shares of a small part of the budget are not worth a search each.
+_SHARES_LEFT = (0.75, 0.5, 0.25)
+_SMALL_SHARE = 0.01
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
 _BRIEF_SECONDS = 1.0
@@ -222,8 +225,8 @@ class GraphPlans:
 
 class SectionedGraphPlans(GraphPlans):
     """Those whose block may be given back in part after the backward pass, so that the budget has
-    room for the optimizer's ``after_bytes`` beside the gradients, or for the largest share of them
-    that a plan is found for."""
+    room for the ``after_bytes`` of what follows beside the gradients, or for the largest share of
+    them that a plan is found for."""
 
     def __init__(self, priced: PricedGraph, settings: Settings,
                  relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
@@ -240,18 +243,28 @@ class SectionedGraphPlans(GraphPlans):
         if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
             raise InfeasibleError("the optimizer's step alone takes more beside the gradients")
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
-        for after_bytes in (int(share * wanted) for share in _SHARES_LEFT if wanted):
-            try:
-                plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
-            except InfeasibleError:
-                if leaving_all:
-                    raise
-                continue
-            if after_bytes < self._after_bytes:
-                self._warn_of(self._after_bytes - after_bytes)
-            return plan
-        if wanted:
-            self._warn_of(self._after_bytes)
+        if not wanted:
+            return self._leaving_nothing(budget_bytes, soon)
+        plan = self._leaving(wanted, budget_bytes, soon)
+        if plan is None and leaving_all:
+            raise InfeasibleError("no plan leaves the optimizer's step what it takes")
+        if plan is None:
+            # Where nothing fits at all this is the error, and less to leave is not looked for.
+            nothing_left = self._leaving_nothing(budget_bytes, soon)
+            shares = _SHARES_LEFT if wanted > _SMALL_SHARE * budget_bytes else ()
+            found = (self._leaving(int(share * wanted), budget_bytes, soon) for share in shares)
+            plan = next(filter(None, found), None) or self._warned(0, nothing_left)
+        return plan
+
+    def _leaving(self, after_bytes: int, budget_bytes: int, soon: bool) -> Plan | None:
+        """The plan that leaves so many bytes; None where there is none."""
+        try:
+            plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
+        except InfeasibleError:
+            return None
+        return self._warned(after_bytes, plan)
+
+    def _leaving_nothing(self, budget_bytes: int, soon: bool) -> Plan:
         try:
             return super().within(budget_bytes, soon=soon)
         except NoPlan:
@@ -259,6 +272,11 @@ class SectionedGraphPlans(GraphPlans):
             if least.arena_bytes > budget_bytes:
                 raise
             return self._found.setdefault(budget_bytes, least)
+
+    def _warned(self, after_bytes: int, plan: Plan) -> Plan:
+        if after_bytes < self._after_bytes:
+            self._warn_of(self._after_bytes - after_bytes)
+        return plan
 
     def _warn_of(self, excess_bytes: int) -> None:
         self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
