@@ -81,4 +81,4 @@ def test_logits_need_not_exist_all_at_once(output_of):
     losses = re.findall(r"losses ([\d., ]+);", printed)
     eager, slices, updates = (float(size) for size in re.findall(r"([\d.]+) MiB", printed))
     assert len(losses) == 3 and len(set(losses)) == 1
-    assert updates < slices < eager - 2 * 128 * 8000 * 4 / 2**20
+    assert updates < slices < eager - 1.5 * 128 * 8000 * 4 / 2**20  # most of twice the logits
