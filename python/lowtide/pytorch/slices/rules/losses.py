@@ -7,7 +7,16 @@ import math
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, shape, with_argument
+from .cut import (
+    Cut,
+    KnownRows,
+    Rows,
+    Slicewise,
+    accumulated,
+    divided,
+    shape,
+    with_argument,
+)
 
 _aten = torch.ops.aten
 _NONE, _MEAN, _SUM = 0, 1, 2
@@ -22,9 +31,10 @@ def _nll_forward(node: fx.Node, known: KnownRows) -> Cut | None:
     reads = {source: rows, target: rows}
     if reduction == _NONE:
         return Cut(reads, [rows, Slicewise.TOTAL])
-    return Cut(reads, [Slicewise.TOTAL, Slicewise.TOTAL],
-               arguments=lambda _: with_argument(node, 3, _SUM),
-               finish=_weighted_mean if reduction == _MEAN else None)
+    loss, finish = ((Slicewise.UNFINISHED, _weighted_mean) if reduction == _MEAN
+                    else (Slicewise.TOTAL, None))
+    return Cut(reads, [loss, Slicewise.TOTAL], arguments=lambda _: with_argument(node, 3, _SUM),
+               finish=finish)
 
 
 def _weighted_mean(run, totals):
@@ -54,9 +64,18 @@ def _elementwise_loss(node: fx.Node, known: KnownRows) -> Cut | None:
     reads = {source: rows, target: rows}
     if reduction == _NONE:
         return Cut(reads, rows)
-    count = math.prod(shape(source)) if reduction == _MEAN else 1
-    return Cut(reads, Slicewise.TOTAL, arguments=lambda _: with_argument(node, 2, _SUM),
-               finish=lambda run, total: run(_aten.div.Tensor, total, count))
+    if reduction == _SUM:
+        return Cut(reads, Slicewise.TOTAL)
+    count, dtype = math.prod(shape(source)), node.meta["val"].dtype
+    if dtype == accumulated(dtype):
+        return Cut(reads, Slicewise.UNFINISHED, arguments=lambda _: with_argument(node, 2, _SUM),
+                   finish=lambda run, total: divided(run, total, count, dtype))
+
+    def call(run, op, args, kwargs):
+        return run(_aten.sum.default, run(op, *args, **kwargs), dtype=accumulated(dtype))
+
+    return Cut(reads, Slicewise.UNFINISHED, arguments=lambda _: with_argument(node, 2, _NONE),
+               call=call, finish=lambda run, total: divided(run, total, count, dtype))
 
 
 def _elementwise_loss_backward(node: fx.Node, known: KnownRows) -> Cut | None:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, shape
+from .cut import Cut, KnownRows, Rows, Slicewise, accumulated, divided, shape
 
 _aten = torch.ops.aten
 
@@ -43,9 +43,10 @@ def _mean(node: fx.Node, known: KnownRows) -> Cut | None:
     source = node.args[0]
     count = math.prod(shape(source)[dim] for dim in _dimensions(node, len(shape(source))))
     target = (_aten.sum.dim_IntList if node.target is _aten.mean.dim else _aten.sum.default)
-    return Cut(found.reads, Slicewise.TOTAL,
-               call=lambda run, _, args, kwargs: run(target, *args, **kwargs),
-               finish=lambda run, total: run(_aten.div.Tensor, total, count))
+    dtype = node.meta["val"].dtype
+    return Cut(found.reads, Slicewise.UNFINISHED,
+               call=lambda run, _, args, kwargs: run(target, *args, dtype=accumulated(dtype)),
+               finish=lambda run, total: divided(run, total, count, dtype))
 
 
 def _other(node: fx.Node, known: KnownRows) -> Cut | None:
