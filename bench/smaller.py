@@ -54,10 +54,10 @@ def main():
         rows = {Job(row.model, row.tool, row.setting): row for row in bench.rows()}
     for job, row in rows.items():
         eager = rows[Job(job.model, "eager")]
-        planned = getattr(row, "planned_above_bytes", None)
+        planned = row.planned_above_bytes
         table.add(job.model, job.tool, job.setting, row.peak_above_bytes / 2**20,
                   row.peak_above_bytes / eager.peak_above_bytes, row.time_x_eager,
-                  "" if planned is None else planned / 2**20, row.gradients,
+                  "" if planned == "" else planned / 2**20, row.gradients,
                   row.gradient_error, row.device)
     table.close()
 

@@ -155,6 +155,26 @@ CASES = {
     "over the batch": lambda: (Calls(
         lambda linear, x: (linear(x) - linear(x).mean(0)).std(0) + linear(x).softmax(0).sum(),
         nn.Linear(4, 4)), (floats(4),)),
+    "sums of means": lambda: (Calls(
+        lambda linear, x, t: (linear(x).mean() + x.sum() - x.mean(), linear(x).mean(0) + x.mean(0),
+                              F.mse_loss(linear(x), x) + F.mse_loss(x, linear(x)),
+                              F.cross_entropy(linear(x), t) + F.cross_entropy(x, t)),
+        nn.Linear(4, 4)), (floats(4), classes(4))),
+    "no elements": lambda: (Calls(
+        lambda linear, x: linear(x).sum() + linear(x)[:, :0].reshape(0, 7).sum(),
+        nn.Linear(4, 4)), (floats(4),)),
+    "in another order": lambda: (Calls(
+        lambda linear, x: linear(x).transpose(0, 1).exp().flip(1).transpose(0, 1).flatten(1).exp(),
+        nn.Linear(4, 4)), (floats(3, 4),)),
+    "by place": lambda: (Calls(
+        lambda linear, x: (linear(x).transpose(0, 1).exp().as_strided((30,), (1,), 3).cumsum(0),
+                           linear(x).exp()[1:4].as_strided((30,), (1,), 3).cumsum(0)),
+        nn.Linear(4, 4)), (floats(3, 4),)),
+    "factorized": lambda: (Calls(
+        lambda linear, x: (torch.linalg.det(linear(x)[:, :3, :3])
+                           + torch.linalg.slogdet(linear(x)[:, :3, :3])[1],
+                           torch.linalg.solve(linear(x)[:, :3, :3], x)),
+        nn.Linear(4, 4)), (floats(3, 4),)),
     "gated": lambda: (Calls(lambda linear, x: F.glu(linear(x)).sum(-1), nn.Linear(4, 4)),
                       (floats(4),)),
     "several results": lambda: (Calls(lambda linear, x: (linear(x), x.sum(), linear.weight * 2),

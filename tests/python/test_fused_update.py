@@ -2,6 +2,7 @@
 
 import copy
 import itertools
+import sys
 
 import lowtide
 import pytest
@@ -219,6 +220,16 @@ def test_a_second_backward_pass_before_the_step_is_an_error():
         planned(x).backward()
 
 
+def test_a_forward_pass_from_before_the_update_is_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    losses = planned(x), planned(2 * x)
+    losses[0].backward()
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        losses[1].backward()
+
+
 def test_a_gradient_from_before_is_an_error():
     model, optimizer, x = layers_of(torch.optim.Adam)
     planned = wrapped(model, optimizer, None, x)
@@ -275,6 +286,99 @@ def test_an_error_of_the_optimizer_is_the_backward_passes():
     assert all(parameter.grad is None for parameter in model.parameters())
 
 
+def test_an_interrupt_within_an_update_is_raised_as_it_is(monkeypatch):
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sys.modules["torch.optim.adam"], "adam", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            planned(x).backward()
+    optimizer.step()
+    planned(x).backward()
+    optimizer.step()
+
+
+def test_a_closure_has_the_bits_of_a_plain_loop():
+    def train(run, optimizer):
+        def closure():
+            optimizer.zero_grad()
+            loss = run(x)
+            loss.backward()
+            return loss
+
+        return [optimizer.step(closure).detach() for _ in range(3)]
+
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    plain = copy.deepcopy(model)
+    found = train(wrapped(model, optimizer, None, x), optimizer)
+    assert same(found, train(plain, torch.optim.Adam(plain.parameters())))
+    assert same(list(model.parameters()), list(plain.parameters()))
+
+
+def test_gradients_of_others_update_nothing():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned, before = wrapped(model, optimizer, None, x), copy.deepcopy(model)
+    x.requires_grad_()
+    found, wanted = (torch.autograd.grad(run(x), x)[0] for run in (planned, before))
+    assert torch.equal(found, wanted)
+    assert same(list(model.parameters()), list(before.parameters()))
+    planned(x).backward(inputs=[model.layers[0].bias])
+    changed = [not torch.equal(ours, theirs) for ours, theirs
+               in zip(model.parameters(), before.parameters())]
+    assert changed == [False, True] + [False] * (len(changed) - 2)
+
+
+def test_gradients_that_are_asked_for_are_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned, before = wrapped(model, optimizer, None, x), copy.deepcopy(model)
+    with pytest.raises(lowtide.Error, match="call backward"):
+        torch.autograd.grad(planned(x), list(model.parameters()))
+    assert same(list(model.parameters()), list(before.parameters()))
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_hook_for_a_gradient_is_an_error_before_any_update(register):
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned, before = wrapped(model, optimizer, None, x), copy.deepcopy(model)
+    handle = getattr(model.layers[0].weight, register)(lambda _: None)
+    with pytest.raises(lowtide.Error, match="remove the hook"):
+        planned(x).backward()
+    assert same(list(model.parameters()), list(before.parameters()))
+    handle.remove()
+    planned(x).backward()
+    optimizer.step()
+
+
+def test_options_that_change_after_the_update_are_an_error():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    optimizer.param_groups[0]["lr"] *= 0.5
+    with pytest.raises(lowtide.Error, match="changed after the backward pass"):
+        optimizer.step()
+    planned(x).backward()
+    optimizer.step()
+
+
+def test_parameters_without_elements():
+    class Empty(Layers):
+        def __init__(self):
+            super().__init__(layers=1)
+            self.first, self.second = (nn.Parameter(torch.zeros(0, 8)) for _ in range(2))
+
+        def forward(self, x):
+            return super().forward(x) + self.first.sum() + self.second.sum()
+
+    model = built(Empty).to(DEVICE)
+    optimizer = torch.optim.Adam(model.parameters())
+    wrapped(model, optimizer)(torch.randn(4, 128, device=DEVICE)).backward()
+    optimizer.step()
+
+
 @pytest.mark.parametrize("make, options, reason", [
     (lambda p: "adam", {}, "itself was not given"),
     (lambda p: None, {}, "itself was not given"),
@@ -309,6 +413,14 @@ def test_frozen_parameters_stay():
     planned(x).backward()
     assert torch.equal(model.layers[0].weight, before)
     assert model.layers[0].weight.grad is None and optimizer.state
+
+
+def test_a_model_that_is_gone_before_the_step_leaves_nothing_to_update():
+    model, optimizer, x = layers_of(torch.optim.Adam)
+    wrapped(model, optimizer)(x).backward()
+    after_backward = copy.deepcopy(model)
+    optimizer.step()
+    assert same(list(model.parameters()), list(after_backward.parameters()))
 
 
 def test_a_plain_copy_trains_as_ever():

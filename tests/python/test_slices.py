@@ -232,6 +232,26 @@ def test_sums_of_half_precision_round_once_more_at_most():
     assert errors[1] < 1.5 * errors[0]
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: x.mean(), lambda x: x.mean(0), lambda x: F.mse_loss(x, 0.9 * x.detach()) * 50,
+], ids=["mean", "mean of each", "squares"])
+def test_a_mean_is_finite_where_its_sum_is_not(function):
+    model, x = Calls(function), torch.full((16384, 4), 9.0, dtype=torch.float16, device=DEVICE)
+    wrapped = lowtide.wrap(model, None, slices=2, time_limit=0.3)
+    found, wanted = (after_a_step(run, [x]) for run in (wrapped, model))
+    assert all(distance(a, b) < 1e-3 for a, b in zip(found, wanted, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_batch_norm_of_half_precision(dtype):
+    torch.manual_seed(0)
+    model = nn.BatchNorm2d(4).to(DEVICE, dtype)
+    x = torch.randn(ROWS, 4, 8, 8, dtype=dtype, device=DEVICE)
+    wrapped = lowtide.wrap(copy.deepcopy(model), None, slices=3, time_limit=0.3)
+    found, wanted = (after_a_step(run, [x]) for run in (wrapped, model))
+    assert all(distance(a, b) < 0.02 for a, b in zip(found, wanted, strict=True))
+
+
 @pytest.mark.parametrize("slices", [0, -1, 1.5, True, "many", None])
 def test_what_is_no_number_of_slices_is_refused(slices):
     with pytest.raises(lowtide.InputError, match="slices"):

@@ -32,13 +32,26 @@ _library.impl("update", _update, "CompositeExplicitAutograd")
 @contextlib.contextmanager
 def updating(update: Update | None) -> Iterator[None]:
     """While it lasts, ``update(gradient, parameter)`` is what the op does; of one graph at a
-    time."""
+    time. What it raises is raised as it is, not as the text that an executor makes of it."""
     if update is None:
         yield
         return
-    _running.append(update)
+    raised: list[BaseException] = []
+
+    def run(gradient: torch.Tensor, parameter: torch.Tensor) -> None:
+        try:
+            update(gradient, parameter)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    _running.append(run)
     try:
         yield
+    except Exception:
+        if raised:
+            raise raised[0] from None
+        raise
     finally:
         _running.pop()
 
@@ -54,6 +67,8 @@ def add_updates(document: Document, boundary: int, parameters: Sequence[int | No
     counts = [gradient.tensor for gradient in gradients]
     for position, (parameter, gradient) in enumerate(zip(parameters, gradients)):
         if parameter is None or gradient.tensor is None or counts.count(gradient.tensor) > 1:
+            continue
+        if 0 in document.records[parameter]["shape"]:  # all such are at one address
             continue
         place = _place(document, parameter, gradient.tensor)
         if place > boundary:

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 
 import torch
+from torch import fx
 
 from ... import Error, _runtime
 from ..autograd.region import Region
@@ -60,11 +61,17 @@ class Variants:
             backward=functools.partial(self._backward, used),
             saved_primals=saved.primals, saved_results=saved.results,
             written=self._full.metadata.mutated_inp_runtime_indices,
-            with_gradients=[position for position, output
-                            in enumerate(self._full.captured.gradients)
-                            if output.tensor is not None],
+            with_gradients=self._with_gradients(),
             derived=[(position, value.stride())
                      for position, value in zip(self._results, self._values())])
+
+    def _with_gradients(self) -> list[int]:
+        """The primals that have gradients, those that the graph uses for updates too: so autograd
+        knows whether they are wanted."""
+        gradients = self._full.joint.graph.output_node().args[0]
+        return [position for position, gradient
+                in enumerate(gradients[len(self._full.captured.forward_outputs):])
+                if isinstance(gradient, fx.Node)]
 
     def _region(self, used: Used) -> Region:
         if used not in self._regions:

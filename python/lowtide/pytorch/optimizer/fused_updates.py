@@ -27,11 +27,17 @@ class FusedUpdates:
         assert isinstance(optimizer, torch.optim.Optimizer)  # or there was a reason
         self._optimizer = optimizer
         self._updated: set[torch.Tensor] = set()
+        self._used_options: list[dict] = []
         self._made_bytes = 0
+        self._is_let_go = False
         self._hook = optimizer.register_step_pre_hook(self._before_step)
 
     def let_go(self) -> None:
+        """Backward passes may follow, of results that outlive the wrapped model."""
         self._hook.remove()
+        self._is_let_go = True
+        self._drop_spent()
+        self._updated.clear()
 
     def require_all(self, parameters) -> None:
         """Raises InputError where one that is trained is not the optimizer's."""
@@ -50,17 +56,30 @@ class FusedUpdates:
         return made
 
     def of_backward(self) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        """What updates parameters in one backward pass, by their gradients and their data."""
+        """What updates parameters in one backward pass, by their gradients and their data. Raises
+        Error where gradients are for something else than updates."""
+        self._require_no_hooks()
         parameters = {_place(parameter): parameter for group in self._optimizer.param_groups
                       for parameter in group["params"]}
+        left_alone = {place for place, parameter in parameters.items()
+                      if parameter.requires_grad and not _accumulates(parameter)}
 
         def update(gradient: torch.Tensor, data: torch.Tensor) -> None:
             if _place(data) not in parameters:
                 raise Error(f"fused_update=True: a parameter of shape {tuple(data.shape)} is not "
                             f"the optimizer's: give it all that are trained")
-            self._update(parameters[_place(data)], gradient)
+            if _place(data) not in left_alone:
+                self._update(parameters[_place(data)], gradient)
 
         return update
+
+    def _require_no_hooks(self) -> None:
+        for group in self._optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+                    raise Error(f"a parameter of shape {tuple(parameter.shape)} has a hook for its "
+                                f"gradient, which fused_update=True would pass by: remove the hook "
+                                f"(nothing was updated), or leave fused_update out")
 
     def _update(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
         if parameter in self._updated:
@@ -72,6 +91,8 @@ class FusedUpdates:
             raise Error(f"a parameter of shape {tuple(parameter.shape)} has a gradient before the "
                         f"backward pass, to which fused_update=True does not add: call "
                         f"optimizer.zero_grad() before, or leave fused_update out")
+        if not self._updated:
+            self._used_options = self._options()
         self._updated.add(parameter)
         groups = [[parameter] if any(parameter is own for own in group["params"]) else []
                   for group in self._optimizer.param_groups]
@@ -82,21 +103,69 @@ class FusedUpdates:
             plain_step(self._optimizer)(stand_in(self._optimizer, groups, state))
         finally:
             parameter.grad = None
-        parameter.grad = SpentGradient.of(parameter)
+        if self._is_let_go:  # nothing is told when the step ends
+            self._updated.discard(parameter)
+        else:
+            parameter.grad = SpentGradient.of(parameter)
         if is_new:
             self._made_bytes += sum(value.nbytes for value in state.get(parameter, {}).values()
                                     if isinstance(value, torch.Tensor))
 
-    def _before_step(self, *_) -> None:
+    def _options(self) -> list[dict]:
+        """By group; tensors among them are of the step's own."""
+        return [{key: value for key, value in group.items()
+                 if key != "params" and not isinstance(value, torch.Tensor)}
+                for group in self._optimizer.param_groups]
+
+    def _before_step(self, _, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+        """A closure runs backward passes within the step, which then has nothing left to update."""
+        self._end_step()
+        closure = kwargs.get("closure", args[1] if len(args) > 1 else None)
+        if closure is None:
+            return None
+
+        def run_and_end():
+            loss = closure()
+            self._end_step()
+            return loss
+
+        others = {key: value for key, value in kwargs.items() if key != "closure"}
+        return (args[0], run_and_end, *args[2:]), others
+
+    def _drop_spent(self) -> None:
         for parameter in self._updated:
             if isinstance(parameter.grad, SpentGradient):
                 parameter.grad = None
+            # Ops within a graph do not count as writes, and forward passes from before are stale.
+            torch.autograd.graph.increment_version(parameter)
+
+    def _end_step(self) -> None:
+        self._drop_spent()
         twice = [parameter for parameter in self._updated if parameter.grad is not None]
+        were_changed = self._updated and any(
+            used != now for used, now in zip(self._used_options, self._options()))
         self._updated.clear()
+        if were_changed:
+            raise Error("options of the optimizer, such as lr, changed after the backward pass, "
+                        "which with fused_update=True has updated parameters by the ones before. "
+                        "Change them after optimizer.step(), or leave fused_update out")
         if twice:
             raise Error(f"a parameter of shape {tuple(twice[0].shape)} got a gradient after "
                         f"fused_update=True had updated it. Use it within the model only, or leave "
                         f"fused_update out")
+
+
+def _accumulates(parameter: torch.Tensor) -> bool:
+    """Whether this backward pass is to add to ``.grad``: not where it is for other tensors, as
+    ``torch.autograd.grad`` is, or does not come by the parameter."""
+    if torch._C._current_graph_task_id() == -1:
+        return True
+    node = torch.autograd.graph.get_gradient_edge(parameter).node
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:
+        raise Error("torch.autograd.grad of a parameter gets nothing where fused_update=True "
+                    "updates it instead: call backward(), or leave fused_update out") from None
 
 
 def _place(tensor: torch.Tensor) -> tuple:

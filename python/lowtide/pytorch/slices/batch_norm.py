@@ -16,7 +16,7 @@ from torch import fx
 
 from .calls import Calls
 from .marks import Marks
-from .rules.cut import Run, shape
+from .rules.cut import Run, accumulated, in_type, shape
 
 _aten = torch.ops.aten
 _FUNCTIONAL = _aten._native_batch_norm_legit_functional.default
@@ -44,13 +44,14 @@ def by_sums(joint: fx.GraphModule, marks: Marks) -> fx.GraphModule:
 def _forward(run: Run, x: fx.Node, weight, bias, running_mean, running_variance, _, momentum: float,
              epsilon: float) -> list:
     others = [dim for dim in range(len(shape(x))) if dim != 1]
-    precise = _accumulated(x.meta["val"].dtype)
+    precise = accumulated(x.meta["val"].dtype)
     mean = run(_aten.mean.dim, x, others, False, dtype=precise)
     centered = run(_aten.sub.Tensor, x, _per_channel(run, mean, x))
     variance = run(_aten.mean.dim, run(_aten.mul.Tensor, centered, centered), others, False,
                    dtype=precise)
-    y = run(_aten._native_batch_norm_legit_no_training.default, x, weight, bias, mean, variance,
-            momentum, epsilon)[0]
+    kept = running_mean.meta["val"].dtype
+    y = run(_aten._native_batch_norm_legit_no_training.default, x, weight, bias,
+            in_type(run, mean, kept), in_type(run, variance, kept), momentum, epsilon)[0]
     inverse = run(_aten.rsqrt.default, run(_aten.add.Scalar, variance, epsilon))
     count = _count(x)
     unbiased = run(_aten.mul.Scalar, variance, count / max(count - 1, 1))
@@ -60,28 +61,31 @@ def _forward(run: Run, x: fx.Node, weight, bias, running_mean, running_variance,
 
 def _moved(run: Run, running: fx.Node, value: fx.Node, momentum: float) -> fx.Node:
     kept = run(_aten.mul.Scalar, running, 1 - momentum)
-    return run(_aten.add.Tensor, kept, value, alpha=momentum)
+    moved = run(_aten.add.Tensor, kept, value, alpha=momentum)
+    return in_type(run, moved, running.meta["val"].dtype)
 
 
-def _backward(run: Run, gradient: fx.Node, x: fx.Node, weight, _mean, _variance, mean: fx.Node,
+def _backward(run: Run, gradient: fx.Node, x: fx.Node, weight, running, _, mean: fx.Node,
               inverse: fx.Node, _training, epsilon: float, mask: list[bool]) -> list:
-    """The gradient of the input is a sum of multiples of the gradient, of the input and of one. The
-    factors, by channel, come from sums over the whole batch."""
+    """The gradient of the input is a sum of multiples of the gradient, of the input less its mean,
+    which may be far larger than what is left, and of one. The factors, by channel, come from sums
+    over the whole batch."""
     variance = run(_aten.sub.Scalar, run(_aten.pow.Tensor_Scalar, inverse, -2), epsilon)
-    of_weight, of_bias = run(_BACKWARD, gradient, x, weight, mean, variance, None, None, False,
-                             epsilon, [False, True, True])[1:]
+    kept = mean.meta["val"].dtype if running is None else running.meta["val"].dtype
+    of_weight, of_bias = run(_BACKWARD, gradient, x, weight, in_type(run, mean, kept),
+                             in_type(run, variance, kept), None, None, False, epsilon,
+                             [False, True, True])[1:]
     if not mask[0]:
         return [None, of_weight, of_bias]
     scale = inverse if weight is None else run(_aten.mul.Tensor, inverse, weight)
     of_x = run(_aten.mul.Scalar, run(_aten.mul.Tensor, run(_aten.mul.Tensor, scale, inverse),
                                      of_weight), -1 / _count(x))
     of_one = run(_aten.mul.Scalar, run(_aten.mul.Tensor, scale, of_bias), -1 / _count(x))
-    of_one = run(_aten.sub.Tensor, of_one, run(_aten.mul.Tensor, of_x, mean))
     found = run(_aten.mul.Tensor, gradient, _per_channel(run, scale, x))
-    found = run(_aten.addcmul.default, found, x, _per_channel(run, of_x, x))
+    centered = run(_aten.sub.Tensor, x, _per_channel(run, mean, x))
+    found = run(_aten.addcmul.default, found, centered, _per_channel(run, of_x, x))
     found = run(_aten.add.Tensor, found, _per_channel(run, of_one, x))
-    if found.meta["val"].dtype != x.meta["val"].dtype:
-        found = run(_aten._to_copy.default, found, dtype=x.meta["val"].dtype)
+    found = in_type(run, found, x.meta["val"].dtype)
     return [found, of_weight if mask[1] else None, of_bias if mask[2] else None]
 
 
@@ -92,10 +96,6 @@ def _per_channel(run: Run, value: fx.Node, x: fx.Node) -> fx.Node:
 def _count(x: fx.Node) -> int:
     """Elements of a channel."""
     return math.prod(shape(x)) // shape(x)[1]
-
-
-def _accumulated(dtype: torch.dtype) -> torch.dtype:
-    return torch.promote_types(dtype, torch.float32)
 
 
 _WRITTEN: dict[object, Callable] = {_FUNCTIONAL: _forward, _BACKWARD: _backward}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,7 +16,13 @@ from ..joint_graph.phases import split
 from ..joint_graph.primals import placeholders
 from .rules import cut_of, is_of_no_use_alone
 from .rules.cut import Cut, KnownRows, Made, Rows, Slicewise, Whole, shape
-from .segments import segments
+from .segments import segments, storages
+
+_aten = torch.ops.aten
+#: Their results depend on where in memory the elements of their first argument lie. A factorization
+#: is of the matrix or of its transpose, and its derivative was traced for one of them.
+_BY_PLACE = (_aten.as_strided.default, _aten.as_strided_scatter.default, _aten._linalg_det.default,
+             _aten._linalg_slogdet.default, _aten._linalg_solve_ex.default)
 
 #: Of the inputs, that slices may be along: the batch, or the time of one sequence.
 _DIMENSIONS = (0, 1)
@@ -112,19 +118,28 @@ def _rows_of(made: Made) -> Rows | None:
     return made if isinstance(made, Rows) else None
 
 
-def _mark(marks: Marks, nodes: Iterable[fx.Node]) -> None:
+def _mark(marks: Marks, nodes: Sequence[fx.Node]) -> None:
     known = KnownRows(marks.size, marks.made)
+    left_whole = _read_by_place(nodes)
     for node in nodes:
         if node.target is operator.getitem:
             marks.made[node] = _picked(marks.made.get(node.args[0]), node.args[1])
             continue
-        found = cut_of(node, known) if isinstance(node.target, torch._ops.OpOverload) else None
+        is_cut = (isinstance(node.target, torch._ops.OpOverload)
+                  and left_whole.isdisjoint(storages(node.meta.get("val"))))
+        found = cut_of(node, known) if is_cut else None
         if found is not None:
             marks.made[node] = found.made
         if isinstance(found, Cut):
             marks.cuts[node] = found
         if isinstance(found, Whole):
             marks.whole.add(node)
+
+
+def _read_by_place(nodes: Sequence[fx.Node]) -> set[int]:
+    """Storages that are to be as they are without slices."""
+    return {storage for node in nodes if node.target in _BY_PLACE
+            for storage in storages(node.args[0].meta["val"])}
 
 
 def _picked(made: Made | Sequence[Made], index: int) -> Made:

@@ -14,6 +14,7 @@ from .marks import Marks
 from .rules.cut import Cut, Made, Rows, Slicewise, reshaped, shape
 
 _aten = torch.ops.aten
+_VIEWS = (_aten.view.default, _aten._unsafe_view.default)
 
 
 def rewritten(joint: fx.GraphModule, num_fwd_outputs: int, marks: Marks,
@@ -95,7 +96,10 @@ class _Writer:
         if node.op == "get_attr" or not isinstance(node.target, torch._ops.OpOverload):
             return self._graph.node_copy(node, self.whole_of)
         args, kwargs = fx.map_arg((node.args, node.kwargs), self.whole_of)
-        return self._calls.instead_of(node, node.name)(node.target, *args, **kwargs)
+        run = self._calls.instead_of(node, node.name)
+        if node.target in _VIEWS:  # elements of what was joined may lie otherwise
+            return reshaped(run, *args)
+        return run(node.target, *args, **kwargs)
 
     def _add_slice(self, node: fx.Node, index: int) -> None:
         slices = self._slices.setdefault(node, [None] * len(self._borders))
@@ -146,7 +150,7 @@ class _Writer:
                   part: fx.Node | None) -> fx.Node | None:
         if before is None or part is None:
             return None if isinstance(kind, Rows) else part
-        return run(_aten.add.Tensor, before, part) if kind is Slicewise.TOTAL else before
+        return before if kind is Slicewise.SAME else run(_aten.add.Tensor, before, part)
 
     def _finish(self, node: fx.Node) -> None:
         cut = self._marks.cuts.get(node)
@@ -156,7 +160,7 @@ class _Writer:
 
     def _joined(self, node: fx.Node) -> fx.Node:
         return _joined(self._calls.instead_of(node, f"{node.name}_joined"), self._slices[node],
-                       self._marks.made[node])
+                       self._marks.made[node], node.meta["val"])
 
 
 def _rows_of(run: Callable, whole: fx.Node, rows: Rows, size: int, first: int, end: int) -> fx.Node:
@@ -168,9 +172,15 @@ def _rows_of(run: Callable, whole: fx.Node, rows: Rows, size: int, first: int, e
     return _together(run, apart, rows.dim)
 
 
-def _joined(run: Callable, slices: Sequence[fx.Node], rows: Rows) -> fx.Node:
+def _joined(run: Callable, slices: Sequence[fx.Node], rows: Rows, whole: torch.Tensor) -> fx.Node:
+    """``whole``: what it is like, whose elements are to lie in the same order."""
     if rows.outer == 1:
-        return run(_aten.cat.default, slices, rows.dim)
+        order = sorted(range(whole.dim()), key=whole.stride, reverse=True)
+        if order == list(range(whole.dim())):
+            return run(_aten.cat.default, slices, rows.dim)
+        permuted = [run(_aten.permute.default, part, order) for part in slices]
+        joined = run(_aten.cat.default, permuted, order.index(rows.dim))
+        return run(_aten.permute.default, joined, [order.index(dim) for dim in range(whole.dim())])
     sizes = [shape(part)[rows.dim] // (rows.outer * rows.unit) for part in slices]
     apart = [_apart(run, part, rows, size) for part, size in zip(slices, sizes)]
     return _together(run, run(_aten.cat.default, apart, rows.dim + 1), rows.dim)

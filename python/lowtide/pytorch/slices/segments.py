@@ -33,9 +33,9 @@ def _alive_behind(nodes: Sequence[fx.Node]) -> list[int]:
     own = {node: index for index, node in enumerate(nodes)}
     for index, node in enumerate(nodes):
         for read in node.all_input_nodes:
-            for storage in _storages(read.meta.get("val")) if read in own else ():
+            for storage in storages(read.meta.get("val")) if read in own else ():
                 last[storage] = index
-        for storage, count in _storages(node.meta.get("val")).items():
+        for storage, count in storages(node.meta.get("val")).items():
             first.setdefault(storage, index)
             size[storage] = count
     change = [0] * (len(nodes) + 1)
@@ -49,10 +49,10 @@ def _alive_behind(nodes: Sequence[fx.Node]) -> list[int]:
     return alive
 
 
-def _storages(value: object) -> dict[int, int]:
+def storages(value: object) -> dict[int, int]:
     """By storage of what a node makes: its bytes."""
     if isinstance(value, (list, tuple)):
-        return {key: size for part in value for key, size in _storages(part).items()}
+        return {key: size for part in value for key, size in storages(part).items()}
     if not isinstance(value, torch.Tensor):
         return {}
     storage = value.untyped_storage()

@@ -34,6 +34,7 @@ class Slicewise(enum.Enum):
     """What a slice makes that is no rows."""
 
     TOTAL = "of a sum over all slices"
+    UNFINISHED = "of a sum of which the op's result is yet to be made"
     SAME = "what each slice makes"
 
 
@@ -124,6 +125,18 @@ def share_of_mean(source: fx.Node, position: int = 0) -> Callable:
 def resized(sizes: Sequence[int], rows: Rows, count: int) -> list[int]:
     """The sizes of so many rows."""
     return [rows.length(count) if dim == rows.dim else size for dim, size in enumerate(sizes)]
+
+
+def accumulated(dtype: torch.dtype) -> torch.dtype:
+    """In which sums of such numbers are added up: that of half precision overflows, where their
+    mean does not."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def in_type(run: Run, tensor: fx.Node, dtype: torch.dtype) -> fx.Node:
+    if tensor.meta["val"].dtype == dtype:
+        return tensor
+    return run(torch.ops.aten._to_copy.default, tensor, dtype=dtype)
 
 
 def reshaped(run: Run, tensor: fx.Node, sizes: Sequence[int]) -> fx.Node:

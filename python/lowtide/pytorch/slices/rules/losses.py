@@ -20,9 +20,10 @@ def _nll_forward(node: fx.Node, known: KnownRows) -> Cut | None:
     reads = {source: rows, target: rows}
     if reduction == _NONE:
         return Cut(reads, [rows, Slicewise.TOTAL])
-    return Cut(reads, [Slicewise.TOTAL, Slicewise.TOTAL],
-               arguments=lambda _: with_argument(node, 3, _SUM),
-               finish=_weighted_mean if reduction == _MEAN else None)
+    loss, finish = ((Slicewise.UNFINISHED, _weighted_mean) if reduction == _MEAN
+                    else (Slicewise.TOTAL, None))
+    return Cut(reads, [loss, Slicewise.TOTAL], arguments=lambda _: with_argument(node, 3, _SUM),
+               finish=finish)
 
 
 def _weighted_mean(run, totals):

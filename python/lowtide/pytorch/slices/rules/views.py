@@ -27,6 +27,8 @@ def _view(node: fx.Node, known: KnownRows) -> Cut | None:
 def _rows_of_view(source: Sequence[int], rows: Rows, target: Sequence[int],
                   size: int) -> Rows | None:
     """Where the rows lie in a view: behind as many elements as before."""
+    if not math.prod(target):
+        return None
     before = math.prod(source[:rows.dim]) * rows.outer
     for dim, length in enumerate(target):
         outer, cut_off = divmod(before, math.prod(target[:dim]))
