@@ -89,7 +89,7 @@ TEST_P(StoreTest, GivesBackWhatItGot) {
   EXPECT_EQ(store.counters().bytes_out, 5 * kMiB);
   EXPECT_EQ(store.counters().bytes_in, 5 * kMiB);
   EXPECT_GE(store.counters().wait_seconds, 0);
-  EXPECT_GE(store.counters().copy_seconds, store.counters().wait_seconds / 2);
+  EXPECT_GT(store.counters().copy_seconds, 0);
 }
 
 TEST_P(StoreTest, ReadsAWriteThatIsUnderWayAndAPartOfIt) {

@@ -33,10 +33,10 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
 def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
     """In the first number of slices for which there is a plan. Raises InfeasibleError where there
     is none, of the number that needs the least."""
-    source = _Source(graph, inputs, session, session.next_name())
+    source = _Source(graph, session, session.next_name())
     refusals: list[InfeasibleError] = []
     for slices in _numbers_of_slices(session.settings.slices):
-        trace = source.trace(slices)
+        trace = source.trace(inputs, slices)
         if not isinstance(trace, JointTrace):
             return trace
         if trace.slices == 1 < slices:
@@ -44,7 +44,7 @@ def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> C
         if refusals and trace.slices < slices:  # than there are rows
             break
         try:
-            return source.planned(trace)
+            return source.planned(trace, inputs)
         except InfeasibleError as error:
             refusals.append(error)
     raise min(refusals, key=_needed_bytes)
@@ -62,27 +62,26 @@ def _needed_bytes(error: InfeasibleError) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A graph of Dynamo, with inputs to trace it with."""
+    """A graph of Dynamo. It outlives the inputs that it is traced with, and holds none."""
 
     graph: fx.GraphModule
-    inputs: Sequence
     session: Session
     name: str
 
-    def trace(self, slices: int) -> JointTrace | Callable:
-        return trace_joint(self.graph, self.inputs, self.name, self._evaluate, slices,
+    def trace(self, inputs: Sequence, slices: int) -> JointTrace | Callable:
+        return trace_joint(self.graph, inputs, self.name, self._evaluate, slices,
                            self.session.settings.fused_update)
 
-    def planned(self, full: JointTrace) -> Callable:
+    def planned(self, full: JointTrace, inputs: Sequence) -> Callable:
         """Raises InfeasibleError."""
         self.session.begin_capture(full.captured.device)
         # Under no_grad, what needs gradients is connected within the graph.
-        results = (differentiable_results(self.graph, self.inputs, full)
+        results = (differentiable_results(self.graph, inputs, full)
                    if torch.is_grad_enabled() else None)
         if results is None:
             return behind_aot_wrappers(full, self.session)
         variants = Variants(full, results, self.session, self._trace_again(full, results))
-        variants.prepare(self.inputs)
+        variants.prepare(inputs)
         return variants
 
     def _trace_again(self, full: JointTrace, results: Sequence[int]) -> Callable:
