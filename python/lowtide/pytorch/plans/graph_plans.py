@@ -89,6 +89,10 @@ class GraphPlans:
             self._smallest = self._search_smallest()
         return self._smallest
 
+    def found(self) -> list[Plan]:
+        """All that were found, for whatever budgets."""
+        return list(tuple(self._found.values()))
+
     @property
     def _hopeless_bytes(self) -> int:
         """A budget that no plan fits. Which one is asked for matters to a search: below the floor,
@@ -186,7 +190,7 @@ class GraphPlans:
         others = [relative for relative in self._relatives if relative is not self]
         for relative in sorted(others, key=distance):
             plans = [transfer(self.priced, relative.priced, plan, budget_bytes)
-                     for plan in tuple(relative._found.values())]
+                     for plan in relative.found()]
             fitting = [plan for plan in plans if plan is not None]
             if fitting:
                 return fitting
@@ -277,6 +281,10 @@ class SectionedGraphPlans(GraphPlans):
         if after_bytes < self._after_bytes:
             self._warn_of(self._after_bytes - after_bytes)
         return plan
+
+    def found(self) -> list[Plan]:
+        return super().found() + [plan for plans in tuple(self._sectioned.values())
+                                  for plan in plans.found()]
 
     def _warn_of(self, excess_bytes: int) -> None:
         self._notices.warn_once("after", _NO_ROOM_AFTERWARDS.format(format_bytes(excess_bytes)))
