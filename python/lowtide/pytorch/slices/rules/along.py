@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, dimension, shape
+from .cut import Cut, KnownRows, dimension, of_each_result, shape
 
 _aten = torch.ops.aten
 
@@ -23,9 +23,7 @@ def _line(position: int, tensors: int = 1):
         has_rows = all(known.has(tensor, rows) for tensor in given)
         if not has_rows or dimension(node, position, len(sizes), -1) == rows.dim:
             return None
-        value = node.meta["val"]
-        return Cut(dict.fromkeys(given, rows),
-                   [rows] * len(value) if isinstance(value, (list, tuple)) else rows)
+        return Cut(dict.fromkeys(given, rows), of_each_result(node, rows))
 
     return rule
 

@@ -107,6 +107,12 @@ def dimension(node: fx.Node, position: int, rank: int, default: int = 0) -> int:
     return given % rank if rank else 0
 
 
+def of_each_result(node: fx.Node, rows: Rows) -> Made | Sequence[Made]:
+    """The same rows in all that an op makes."""
+    value = node.meta["val"]
+    return [rows] * len(value) if isinstance(value, (list, tuple)) else rows
+
+
 def with_argument(node: fx.Node, position: int, value: object) -> tuple:
     """The positional arguments with another one there."""
     return (*node.args[:position], value, *node.args[position + 1:])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, shape
+from .cut import Cut, KnownRows, Rows, of_each_result, shape
 
 _aten = torch.ops.aten
 
@@ -37,8 +37,7 @@ def cut(node: fx.Node, known: KnownRows) -> Cut | None:
     rows = found.pop()
     reads = {read: own for read in node.all_input_nodes
              if known.has(read, own := rows.at(rows.dim - rank + len(shape(read))))}
-    value = node.meta["val"]
-    return Cut(reads, [rows] * len(value) if isinstance(value, (list, tuple)) else rows)
+    return Cut(reads, of_each_result(node, rows))
 
 
 def _aligned(rows: Rows, read: fx.Node, rank: int) -> Rows:

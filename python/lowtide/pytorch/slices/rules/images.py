@@ -5,7 +5,16 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, resized, shape, with_argument
+from .cut import (
+    Cut,
+    KnownRows,
+    Rows,
+    Slicewise,
+    of_each_result,
+    resized,
+    shape,
+    with_argument,
+)
 
 _aten = torch.ops.aten
 _BATCHED_CONVOLUTION = 3  # dimensions at least
@@ -31,8 +40,8 @@ def _is_batched(source: fx.Node) -> bool:
 
 
 def _planes(within: int, tensors: int = 1, sizes: int | None = None):
-    """Computes in the last ``within`` dimensions. ``tensors``: how many of the first arguments, or
-    at which positions, have the rows; ``sizes``: the position of the input's sizes."""
+    """Computes in the last ``within`` dimensions. ``tensors``: how many of the first arguments
+    have the rows; ``sizes``: the position of the input's sizes."""
     def rule(node: fx.Node, known: KnownRows) -> Cut | None:
         read = node.args[:tensors]
         rows = next((known.rows(tensor) for tensor in read if known.rows(tensor)), None)
@@ -40,10 +49,9 @@ def _planes(within: int, tensors: int = 1, sizes: int | None = None):
             return None
         if not all(known.has(tensor, rows) for tensor in read):
             return None
-        value = node.meta["val"]
-        made = [rows] * len(value) if isinstance(value, (list, tuple)) else rows
-        return Cut(dict.fromkeys(read, rows), made, None if sizes is None else (
-            lambda count: with_argument(node, sizes, resized(node.args[sizes], rows, count))))
+        arguments = None if sizes is None else (
+            lambda count: with_argument(node, sizes, resized(node.args[sizes], rows, count)))
+        return Cut(dict.fromkeys(read, rows), of_each_result(node, rows), arguments)
 
     return rule
 

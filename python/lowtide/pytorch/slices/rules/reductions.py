@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import fx
 
-from .cut import Cut, KnownRows, Rows, Slicewise, shape, share_of_mean
+from .cut import Cut, KnownRows, Rows, Slicewise, of_each_result, shape, share_of_mean
 
 _aten = torch.ops.aten
 
@@ -42,17 +42,10 @@ def _mean(node: fx.Node, known: KnownRows) -> Cut | None:
 
 def _other(node: fx.Node, known: KnownRows) -> Cut | None:
     """A reduction that is no sum, over other dimensions than the rows'."""
-    source = node.args[0]
-    rows = known.rows(source)
-    if rows is None:
+    found = _sum(node, known)
+    if found is None or not isinstance(found.made, Rows):
         return None
-    reduced = _dimensions(node, len(shape(source)))
-    if rows.dim in reduced:
-        return None
-    keeps = len(node.args) > 2 and node.args[2]
-    made = rows_left(rows, reduced, keeps)
-    value = node.meta["val"]
-    return Cut({source: rows}, [made] * len(value) if isinstance(value, (list, tuple)) else made)
+    return Cut(found.reads, of_each_result(node, found.made))
 
 
 RULES = {
