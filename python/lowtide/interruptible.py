@@ -26,6 +26,35 @@ def uninterrupted() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
+@contextlib.contextmanager
+def no_interrupt_lost() -> Iterator[None]:
+    """An interrupt within this block ends it, at its end at the latest. Python drops one that comes
+    while it runs a weak reference's callback or a finalizer: PyTorch's tracers run many of them.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    before = signal.getsignal(signal.SIGINT)
+    if not in_main_thread or not callable(before):
+        yield
+        return
+    raised: list[BaseException] = []
+
+    def handle(*of):
+        try:
+            before(*of)
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    signal.signal(signal.SIGINT, handle)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is handle:
+            signal.signal(signal.SIGINT, before)
+    if raised:
+        raise raised[0].with_traceback(None)
+
+
 def interruptible(work, compiled):
     """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it.
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 import xml.etree.ElementTree
 
 import lowtide
@@ -19,6 +20,7 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lowtide.interruptible import no_interrupt_lost
 from random_graphs import graphs
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -212,6 +214,33 @@ def test_ctrl_c_ends_the_search_and_the_next_one_runs(heard_interrupts):
     with pytest.raises(KeyboardInterrupt):
         lowtide.plan(graph, "60%", options={"moves": 1e9}, time_limit=60)
     assert lowtide.plan(graph, "100%", time_limit=20).plan is not None
+
+
+def interrupted_in_a_finalizer():
+    """Python drops what is raised there."""
+    class Dropped:
+        pass
+
+    dropped = Dropped()
+    reference = weakref.ref(dropped, lambda _: signal.raise_signal(signal.SIGINT))
+    del dropped
+    return reference
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_no_interrupt_is_lost(heard_interrupts):
+    interrupted_in_a_finalizer()
+    with pytest.raises(KeyboardInterrupt), no_interrupt_lost():
+        interrupted_in_a_finalizer()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_is_heard_once_by_handlers_that_raise_nothing(heard_interrupts):
+    heard = []
+    signal.signal(signal.SIGINT, lambda *of: heard.append(of))
+    with no_interrupt_lost():
+        signal.raise_signal(signal.SIGINT)
+    assert len(heard) == 1
 
 
 def test_ctrl_c_waits_for_the_import_of_torch():

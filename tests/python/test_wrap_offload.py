@@ -295,11 +295,17 @@ def test_a_wrapped_module_is_what_it_is_without(tmp_path):
 
 def test_ctrl_c_ends_the_planning(tmp_path):
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
-    timer = threading.Timer(3.0, lambda: os.kill(os.getpid(), signal.SIGINT))
+    interrupted = threading.Event()
+
+    def interrupt():
+        os.kill(os.getpid(), signal.SIGINT)
+        interrupted.set()
+
+    timer = threading.Timer(3.0, interrupt)
     timer.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            while True:
+            while not interrupted.is_set():
                 wrapped(drawn(11), tmp_path, "50%", time_limit=60, cache=False)
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     finally:

@@ -12,6 +12,7 @@ from torch._dynamo.backends.common import aot_autograd
 
 from ... import Graph, InputError, _core
 from ...arguments import checked_count
+from ...interruptible import no_interrupt_lost
 from ..common.inputs import arguments_of
 from ..joint_graph.primals import mutated_primals
 from ..slices import in_slices
@@ -105,7 +106,7 @@ class _Recorder:
 def _trace(model, args, kwargs, name, slices):
     compiled = torch.compile(model, backend=_Recorder(name, slices), fullgraph=True, dynamic=False)
     try:
-        with torch.enable_grad(), tracing_settings(), each_warning_once():
+        with no_interrupt_lost(), torch.enable_grad(), tracing_settings(), each_warning_once():
             compiled(*args, **kwargs)
     except exc.BackendCompilerFailed as error:
         return _recorded(error.inner_exception, name)

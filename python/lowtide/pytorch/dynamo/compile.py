@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ... import InfeasibleError
+from ...interruptible import no_interrupt_lost
 from ..autograd.session import Session
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
@@ -90,8 +91,9 @@ class _Source:
             unused = [position - written for position, is_used in zip(results, used)
                       if not is_used]
             which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
-            found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
-                                full.slices, self.session.settings.fused_update)
+            with no_interrupt_lost():
+                found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
+                                    full.slices, self.session.settings.fused_update)
             assert isinstance(found, JointTrace), "some result is differentiated"
             return found
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import torch
 from torch._dynamo.guards import DeletedGuardManagerWrapper
 
+from ...interruptible import no_interrupt_lost
 from ..capture.tracing import logging_functions
 from .backend_errors import with_own_errors
 from .retrace_warning import RetraceWarning
@@ -63,7 +64,8 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
         codes[id(frame.f_code)] = frame.f_code
-        with tracing_patiently(), _shapes(fixed_shapes), _quietly(), _tracing_here():
+        with (no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes), _quietly(),
+              _tracing_here()):
             found = trace(frame, *arguments, **named)
         retrace_warning.see_trace(frame.f_code)
         return found
