@@ -135,6 +135,15 @@ std::vector<OpId> checkpointed_order(const remat::StageGraph& graph, int forward
   return OnDemand(graph, forward_end, std::move(chosen)).order();
 }
 
+std::vector<OpId> order_without_outputs(const remat::StageGraph& graph, int forward_end,
+                                        std::span<const int> stages) {
+  Checkpoints chosen{std::vector<bool>(graph.num_values(), true), lone_groups(graph)};
+  for (int stage : stages) {
+    for (int v : graph.stage(stage).outputs) chosen.kept[v] = false;
+  }
+  return checkpointed_order(graph, forward_end, std::move(chosen));
+}
+
 std::vector<Bytes> late_bytes(const remat::StageGraph& graph, int forward_end) {
   std::vector<Bytes> live(graph.num_stages() + 1);  // first as differences
   for (const remat::StageValue& value : graph.values()) {

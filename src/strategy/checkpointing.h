@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,10 @@ std::vector<bool> kept_in_any_case(const remat::StageGraph& graph, int forward_e
 /// The order of executions with these checkpoints.
 std::vector<OpId> checkpointed_order(const remat::StageGraph& graph, int forward_end,
                                      Checkpoints chosen);
+
+/// The order that keeps all forward values but the outputs of these stages, made one by one.
+std::vector<OpId> order_without_outputs(const remat::StageGraph& graph, int forward_end,
+                                        std::span<const int> stages);
 
 /// Per stage: bytes of values made after the forward pass that are live while it runs, its own
 /// outputs included.

@@ -20,6 +20,7 @@
   USE(chen_sqrt)                \
   USE(chen_greedy)              \
   USE(selective)                \
+  USE(greedy)                   \
   USE(revolve)                  \
   USE(dtr)                      \
   USE(rotor)                    \

@@ -1,5 +1,6 @@
 #include "strategy/checkpointing.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -133,6 +134,64 @@ TEST(Selective, RunsOnlyCheapOpsAgain) {
       EXPECT_EQ(count, 1) << graph.op(id).name;
     }
   }
+}
+
+/// The forward ops that run more than once, in a plan within the share of the peak.
+std::vector<OpId> run_again(const Graph& graph, const char* rule, double share) {
+  const Decision decision =
+      ask("greedy", graph, testing::share_of_peak(graph, share), {{"rule", rule}});
+  EXPECT_FALSE(decision.executions.empty()) << decision.message;
+  std::map<OpId, int> runs;
+  for (OpId id : decision.executions) ++runs[id];
+  std::vector<OpId> again;
+  for (const auto& [id, count] : runs) {
+    if (count > 1) again.push_back(id);
+  }
+  return again;
+}
+
+TEST(Greedy, RunsAgainThoseThatFreeMostBytesPerCostFirst) {
+  GraphData data = chain_graph(40).data();
+  for (int i = 0; i < 40; ++i) data.ops[i].cost = i % 2 == 0 ? 50 : 1;
+  const Graph graph(std::move(data));
+  for (OpId id : run_again(graph, "benefit", 0.7)) EXPECT_EQ(id % 2, 1) << graph.op(id).name;
+}
+
+TEST(Greedy, RunsAgainThoseThatLieIdleUnderMostPressureFirst) {
+  const Graph graph = chain_graph(40);
+  const std::vector<OpId> again = run_again(graph, "pressure", 0.7);
+  ASSERT_FALSE(again.empty());
+  // In a chain the first values lie idle longest.
+  for (std::size_t i = 0; i < again.size(); ++i) EXPECT_EQ(again[i], static_cast<OpId>(i));
+}
+
+TEST(Greedy, RunsAgainThoseOffTheLongestPathFirst) {
+  // Ten values on the long path, each with a cheap one beside it; all are read again at the end.
+  GraphData data;
+  data.tensors.push_back(testing::resident("x", 8));
+  std::vector<TensorId> made;
+  for (int i = 0; i < 10; ++i) {
+    const TensorId before = i == 0 ? 0 : made[made.size() - 2];
+    for (const bool is_long : {true, false}) {
+      made.push_back(static_cast<TensorId>(data.tensors.size()));
+      data.tensors.push_back(testing::value(fmt::format("v{}", made.back()), 8));
+      data.ops.push_back(testing::op(fmt::format("f{}", made.back()), {before}, {made.back()},
+                                     is_long ? 10 : 1));
+    }
+  }
+  TensorId last = made[made.size() - 2];
+  for (auto v = made.rbegin(); v != made.rend(); ++v) {
+    const auto next = static_cast<TensorId>(data.tensors.size());
+    data.tensors.push_back(testing::value(fmt::format("g{}", *v), 8));
+    data.ops.push_back(testing::op(fmt::format("b{}", *v), {*v, last}, {next}));
+    data.ops.back().phase = Phase::backward;
+    last = next;
+  }
+  data.outputs = {last};
+  const Graph graph(std::move(data));
+  const std::vector<OpId> again = run_again(graph, "slack", 0.8);
+  ASSERT_FALSE(again.empty());
+  for (OpId id : again) EXPECT_EQ(graph.op(id).cost, 1) << graph.op(id).name;
 }
 
 TEST(ArticulationCuts, AreWhereOneValueCrosses) {

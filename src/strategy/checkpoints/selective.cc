@@ -18,16 +18,6 @@ std::vector<int> by_price(const remat::StageGraph& graph, const std::vector<bool
   return order;
 }
 
-/// Drops the outputs of the first `count` cheap stages.
-std::vector<OpId> order_without(const remat::StageGraph& graph, int end,
-                                const std::vector<int>& cheap, std::size_t count) {
-  Checkpoints chosen{std::vector<bool>(graph.num_values(), true), lone_groups(graph)};
-  for (std::size_t k = 0; k < count; ++k) {
-    for (int v : graph.stage(cheap[k]).outputs) chosen.kept[v] = false;
-  }
-  return checkpointed_order(graph, end, std::move(chosen));
-}
-
 Decision decide_by_selective(const PlanRequest& request) {
   const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
@@ -36,7 +26,8 @@ Decision decide_by_selective(const PlanRequest& request) {
   Trials trials(request);
   for (std::size_t step = 0; step <= kSteps; ++step) {
     if (request.control.should_stop()) return trials.stopped();
-    trials.offer(order_without(graph, end, cheap, cheap.size() * step / kSteps));
+    const std::span first(cheap.data(), cheap.size() * step / kSteps);
+    trials.offer(order_without_outputs(graph, end, first));
   }
   return trials.decision("running cheap ops again");
 }
