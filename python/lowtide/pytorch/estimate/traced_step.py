@@ -8,53 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedOperatorException,
+)
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import InputError
+from .fake_step import FakeStep
 from .ledger import Ledger, Peak, sum_by
 from .op_peaks import OpPeaks
 
 #: By the phase of a step: the part of its memory that tensors made in it are, unless they turn out
 #: to be something that lasts.
 _PART_OF = {"forward": "activations", "backward": "gradients of activations", "optimizer": "update"}
-
-
-@dataclasses.dataclass(frozen=True)
-class FakeStep:
-    """A training step as a program would run it: the model and what it is called with, all fake.
-
-    ``context``: in which the model is called, as under ``torch.autocast``.
-    """
-
-    model: Callable
-    arguments: Sequence
-    named: Mapping
-    optimizer: torch.optim.Optimizer | None
-    context: Callable[[], contextlib.AbstractContextManager]
-
-    def modules(self) -> Mapping[str, torch.nn.Module]:
-        return dict(self.model.named_modules()) if self._is_module else {}
-
-    def parameters(self) -> list[torch.nn.Parameter]:
-        own = list(self.model.parameters()) if self._is_module else []
-        groups = self.optimizer.param_groups if self.optimizer else []
-        others = [parameter for group in groups for parameter in group["params"]]
-        return list({id(parameter): parameter for parameter in (*own, *others)}.values())
-
-    def buffers(self) -> list[torch.Tensor]:
-        return list(self.model.buffers()) if self._is_module else []
-
-    def batch(self) -> list[torch.Tensor]:
-        return [leaf for leaf in pytree.tree_leaves((tuple(self.arguments), dict(self.named)))
-                if isinstance(leaf, torch.Tensor)]
-
-    @property
-    def _is_module(self) -> bool:
-        return isinstance(self.model, torch.nn.Module)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,23 +70,23 @@ class _Watch(TorchDispatchMode):
 def trace_step(step: FakeStep, op_peaks: OpPeaks | None) -> TracedStep:
     """The memory of a step that finds the optimizer's state there, as all but the first do.
 
-    ``op_peaks``: measures workspaces; None leaves them out. Called within the mode of the step's
-    fake tensors. Raises InputError for a step that depends on the values of tensors.
+    ``op_peaks``: measures workspaces; None leaves them out. Raises InputError for a step that
+    depends on the values of tensors.
     """
     ledger = Ledger()
     watch = _Watch(ledger, op_peaks)
     _add_what_is_there(ledger, step)
-    with _refusals(), watch, _following_layers(step, watch):
+    with _refusals(), step.mode, watch, _following_layers(step, watch):
         if step.optimizer is not None:
             _run(step, watch)
             ledger.rename(_state_tensors(step.optimizer), "optimizer state")
         ledger.forget_peak()
         ledger.note(ledger.bytes, "", "forward")
-        loss, activations = _forward(step, watch), None
+        loss = _forward(step, watch)
         activations = [held for held in ledger.live() if held.part == "activations"]
         _backward(loss, watch)
         del loss
-        gradients = [parameter.grad for parameter in step.parameters()
+        gradients = [parameter.grad for parameter in step.parameters
                      if parameter.grad is not None]
         ledger.rename(gradients, "gradients")
         whole = sum_by(lambda held: held.part, ledger.live())
@@ -125,8 +97,8 @@ def trace_step(step: FakeStep, op_peaks: OpPeaks | None) -> TracedStep:
 
 
 def _add_what_is_there(ledger: Ledger, step: FakeStep) -> None:
-    for part, tensors in (("parameters", step.parameters()), ("buffers", step.buffers()),
-                          ("batch", step.batch())):
+    for part, tensors in (("parameters", step.parameters), ("buffers", step.buffers),
+                          ("batch", step.batch)):
         for tensor in tensors:
             ledger.add(tensor, part)
 
@@ -180,7 +152,7 @@ def _state_tensors(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
 def _following_layers(step: FakeStep, watch: _Watch) -> Iterator[None]:
     """Tells the watch which module runs."""
     handles = []
-    for path, module in step.modules().items():
+    for path, module in step.modules.items():
         if isinstance(module, torch.jit.ScriptModule):
             continue
         handles += [
@@ -201,11 +173,6 @@ def _left(watch: _Watch) -> None:
 @contextlib.contextmanager
 def _refusals() -> Iterator[None]:
     """Errors of fake tensors, in words for the user."""
-    from torch._subclasses.fake_tensor import (
-        DataDependentOutputException,
-        DynamicOutputShapeException,
-        UnsupportedOperatorException,
-    )
     try:
         yield
     except (DataDependentOutputException, DynamicOutputShapeException,

@@ -1,0 +1,262 @@
+#include "estimate/transformer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace lowtide::estimate {
+namespace {
+
+constexpr Bytes kFloat = 4;
+constexpr Bytes kIndex = 8;  // of a token
+
+/// Bytes of an element, by its use.
+struct Elements {
+  Bytes compute;   ///< in products
+  Bytes residual;  ///< of the stream that blocks add to
+  Bytes parameter;
+  Bytes state;        ///< of the optimizer, for each parameter, a master copy included
+  Bytes weight_copy;  ///< of weights in the lower precision, while the step runs
+};
+
+Elements elements_of(const TransformerTraining& training) {
+  const Bytes compute = element_bytes(training.compute);
+  const bool lower = training.compute != DType::f32;
+  const bool masters = lower && training.master_copy;
+  const Bytes lasting = masters ? compute : kFloat;
+  return {.compute = compute,
+          .residual = lasting,
+          .parameter = lasting,
+          .state = kFloat * (training.states + (masters ? 1 : 0)),
+          .weight_copy = lower && !masters ? compute : 0};
+}
+
+Bytes tokens_of(const TransformerSizes& sizes) { return sizes.batch * sizes.sequence; }
+
+/// Elements of the matrices of scores of one block.
+Bytes scores_of(const TransformerSizes& sizes) {
+  return sizes.batch * sizes.heads * sizes.sequence * sizes.sequence;
+}
+
+Bytes block_weights(const TransformerSizes& sizes) { return 12 * sizes.width * sizes.width; }
+
+Bytes embedding_weights(const TransformerSizes& sizes) { return sizes.vocabulary * sizes.width; }
+
+/// Divided among the ranks, rounded up, where the shard says so.
+Bytes divided(Bytes bytes, const TransformerTraining& training, Shard from) {
+  if (training.shard < from) return bytes;
+  return (bytes + training.ranks - 1) / training.ranks;
+}
+
+Bytes attention_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Bytes e = element_bytes(training.compute);
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  const Bytes operands = stream * 5 * e;  // the normalized input, q, k, v, and the mixed values
+  const Bytes mask = training.drops_out ? stream : 0;
+  if (training.fused_attention) {
+    return operands + mask + kFloat * tokens_of(sizes) * sizes.heads;  // logarithms of sums
+  }
+  return operands + mask + scores_of(sizes) * (training.drops_out ? 2 * e + 1 : e);
+}
+
+Bytes mlp_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Bytes e = element_bytes(training.compute);
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  return stream * (1 + 4 + 4) * e + (training.drops_out ? stream : 0);
+}
+
+/// The inputs of both normalizations, and their means and deviations.
+Bytes norm_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  return 2 * (stream * elements_of(training).residual + 2 * kFloat * tokens_of(sizes));
+}
+
+/// Before the blocks: the sum of the embeddings, its mask of dropout, and the causal mask.
+Bytes embedding_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  const Bytes causal = training.fused_attention ? 0 : sizes.sequence * sizes.sequence;
+  return stream * elements_of(training).residual + (training.drops_out ? stream : 0) + causal;
+}
+
+/// After the blocks: the normalized stream, the logarithms of the probabilities, and the loss.
+Bytes head_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Elements element = elements_of(training);
+  const Bytes tokens = tokens_of(sizes);
+  return tokens * sizes.width * element.compute + 2 * kFloat * tokens +
+         embedding_weights(sizes) * element.weight_copy + kFloat * tokens * sizes.vocabulary +
+         2 * kFloat;
+}
+
+/// The most that the backward pass of one block needs beside what the forward pass kept.
+Bytes block_transients(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Elements element = elements_of(training);
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  const Bytes mlp = 8 * stream * element.compute;  // of the hidden layer, before and after gelu
+  const Bytes scores = training.fused_attention ? 0 : 2 * scores_of(sizes) * element.compute;
+  return stream * element.residual + std::max(mlp, scores + stream * element.compute);
+}
+
+void add_activations(Estimate& estimate, const TransformerSizes& sizes,
+                     const TransformerTraining& training) {
+  const Elements element = elements_of(training);
+  const Bytes stream = tokens_of(sizes) * sizes.width;
+  auto& layers = estimate.by_layer;
+  if (training.checkpoints) {
+    add_to(layers, "inputs of the blocks", sizes.layers * stream * element.residual);
+    add_to(layers, "one block", block_activations(sizes, training));
+  } else {
+    add_to(layers, "embedding", embedding_activations(sizes, training));
+    add_to(layers, "blocks, attention", sizes.layers * attention_activations(sizes, training));
+    add_to(layers, "blocks, mlp", sizes.layers * mlp_activations(sizes, training));
+    add_to(layers, "blocks, normalization", sizes.layers * norm_activations(sizes, training));
+    add_to(layers, "blocks, copies of weights",
+           sizes.layers * block_weights(sizes) * element.weight_copy);
+  }
+  add_to(layers, "head", head_activations(sizes, training));
+  add_to(estimate.whole, "activations", sum(layers));
+}
+
+void add_held(Estimate& estimate, const TransformerSizes& sizes,
+              const TransformerTraining& training) {
+  const Elements element = elements_of(training);
+  const Bytes count = count_parameters(sizes);
+  auto& whole = estimate.whole;
+  add_to(whole, "parameters", divided(count * element.parameter, training, Shard::parameters));
+  add_to(whole, "optimizer state", divided(count * element.state, training, Shard::optimizer));
+  add_to(whole, "batch", 2 * kIndex * tokens_of(sizes));
+  if (!training.fused_attention) {
+    add_to(whole, "constants", sizes.sequence * sizes.sequence);  // the causal mask
+  }
+}
+
+/// Parameters of a block, which a rank has for a while where they are sharded.
+Bytes gathered(const TransformerSizes& sizes, const TransformerTraining& training) {
+  if (training.shard != Shard::parameters || training.ranks == 1) return 0;
+  return (block_weights(sizes) + 13 * sizes.width) * elements_of(training).parameter;
+}
+
+struct Moment {
+  std::string_view op, phase;
+  Bytes activations, gradients, transients;
+};
+
+/// The moments of a step at which a peak may be. Between them, bytes change in one direction.
+std::vector<Moment> moments(const Estimate& estimate, const TransformerSizes& sizes,
+                            const TransformerTraining& training) {
+  const Bytes activations = bytes_of(estimate.whole, "activations");
+  const Bytes gradients = bytes_of(estimate.whole, "gradients");
+  const Bytes head = head_activations(sizes, training);
+  const Bytes block = block_activations(sizes, training);
+  const Bytes table = embedding_weights(sizes) * elements_of(training).parameter;
+  const Bytes of_table = divided(table, training, Shard::gradients);
+  const Bytes transients = block_transients(sizes, training);
+  const Bytes logits = kFloat * tokens_of(sizes) * sizes.vocabulary;
+  return {{"loss", "backward", activations, 0, logits},
+          {"last block", "backward", activations - head, of_table, transients},
+          {"first block", "backward", block, gradients, transients},
+          // The table of the tokens is used twice, and has a gradient of each use before they add.
+          {"embedding", "backward", 0, gradients, table},
+          {"update", "optimizer", 0, gradients, 0}};
+}
+
+void add_peak(Estimate& estimate, const TransformerSizes& sizes,
+              const TransformerTraining& training) {
+  const std::vector<Moment> all = moments(estimate, sizes, training);
+  const Moment most = *std::ranges::max_element(all, {}, [](const Moment& moment) {
+    return moment.activations + moment.gradients + moment.transients;
+  });
+  add_to(estimate.at_peak, "gradients", most.gradients);
+  add_to(estimate.at_peak, "activations", most.activations);
+  add_to(estimate.at_peak, "gradients of activations", most.transients);
+  add_to(estimate.at_peak, "gathered parameters", gathered(sizes, training));
+  estimate.peak_bytes = sum(estimate.at_peak);
+  estimate.peak_op = most.op;
+  estimate.peak_phase = most.phase;
+}
+
+/// Far from the largest number of bytes, whatever is added to it.
+constexpr double kMostBytes = 1e17;
+
+/// More bytes than any part has, as a rough number that cannot overflow.
+double upper_bound(const TransformerSizes& sizes) {
+  const auto real = [](std::int64_t size) { return static_cast<double>(size); };
+  const double stream = real(sizes.batch) * real(sizes.sequence) * real(sizes.width);
+  const double scores =
+      real(sizes.batch) * real(sizes.heads) * real(sizes.sequence) * real(sizes.sequence);
+  const double logits = real(sizes.batch) * real(sizes.sequence) * real(sizes.vocabulary);
+  const double weights = (real(sizes.vocabulary) + real(sizes.sequence)) * real(sizes.width) +
+                         real(sizes.layers) * 25 * real(sizes.width) * real(sizes.width);
+  return real(sizes.layers) * (100 * stream + 9 * scores) + 32 * weights + 16 * logits;
+}
+
+void require(bool holds, std::string_view message) {
+  if (!holds) throw InputError(std::string(message));
+}
+
+void check(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const bool complete = std::min({sizes.layers, sizes.width, sizes.heads, sizes.vocabulary,
+                                  sizes.sequence, sizes.batch}) >= 1;
+  require(complete, "a transformer by its sizes needs --layers, --width, --heads, --vocabulary and "
+                    "--sequence, each at least 1.");
+  require(sizes.width % sizes.heads == 0,
+          fmt::format("width {} is not divisible by {} heads: choose heads that divide it",
+                      sizes.width, sizes.heads));
+  require(upper_bound(sizes) < kMostBytes,
+          "these sizes make more bytes than can be counted: are they what was meant?");
+  require(!training.master_copy || training.compute != DType::f32,
+          "a master copy is for a lower precision: give --precision bf16 or fp16, or leave "
+          "--master-copy out.");
+  require(training.ranks >= 1, "there must be at least one rank: give --ranks 1 or more.");
+  require(training.shard != Shard::nothing || training.ranks == 1,
+          "ranks that share nothing need what one alone needs: say what they divide by --shard "
+          "optimizer, gradients or parameters.");
+}
+
+std::vector<std::string> notes_of(const TransformerTraining& training) {
+  std::vector<std::string> notes = {
+      "By formulas, for a decoder like GPT-3. Workspaces of ops are not counted."};
+  if (training.shard != Shard::nothing) {
+    notes.push_back(fmt::format("Of one of {} ranks; buffers for communication are not counted.",
+                                training.ranks));
+  }
+  return notes;
+}
+
+}  // namespace
+
+Shard parse_shard(std::string_view text) {
+  if (text == "optimizer") return Shard::optimizer;
+  if (text == "gradients") return Shard::gradients;
+  if (text == "parameters") return Shard::parameters;
+  throw InputError(fmt::format(
+      "\"{}\" is nothing that ranks divide: write optimizer, gradients or parameters.", text));
+}
+
+std::int64_t count_parameters(const TransformerSizes& sizes) {
+  const std::int64_t block = block_weights(sizes) + 13 * sizes.width;
+  return embedding_weights(sizes) + sizes.sequence * sizes.width + sizes.layers * block +
+         2 * sizes.width;
+}
+
+Bytes block_activations(const TransformerSizes& sizes, const TransformerTraining& training) {
+  return attention_activations(sizes, training) + mlp_activations(sizes, training) +
+         norm_activations(sizes, training) +
+         block_weights(sizes) * elements_of(training).weight_copy;
+}
+
+Estimate from_sizes(const TransformerSizes& sizes, const TransformerTraining& training) {
+  check(sizes, training);
+  Estimate estimate{.name = "transformer", .parameters = count_parameters(sizes)};
+  add_held(estimate, sizes, training);
+  estimate.at_peak = estimate.whole;
+  const Bytes gradients = estimate.parameters * elements_of(training).parameter;
+  add_to(estimate.whole, "gradients", divided(gradients, training, Shard::gradients));
+  add_activations(estimate, sizes, training);
+  add_peak(estimate, sizes, training);
+  estimate.notes = notes_of(training);
+  return estimate;
+}
+
+}  // namespace lowtide::estimate
