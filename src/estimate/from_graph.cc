@@ -78,9 +78,17 @@ void add_activations(Estimate& estimate, const Graph& graph, const Plan& plan) {
   sort_by_bytes(estimate.by_kind);
 }
 
+/// By tensor: whether it is the storage of a parameter's gradient, which may be a view of it.
+std::vector<bool> gradient_storages(const Graph& graph) {
+  std::vector<bool> is_gradient(graph.tensors().size());
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    if (graph.tensor(id).role != Role::gradient || graph.is_resident(id)) continue;
+    is_gradient[static_cast<std::size_t>(graph.storage(id))] = true;
+  }
+  return is_gradient;
+}
+
 std::string_view part_of(const Graph& graph, TensorId storage) {
-  const Tensor& tensor = graph.tensor(storage);
-  if (tensor.role == Role::gradient) return kGradients;
   switch (graph.op(graph.producer(storage)).phase) {
     case Phase::forward: return kActivations;
     case Phase::backward: return "gradients of activations";
@@ -90,8 +98,11 @@ std::string_view part_of(const Graph& graph, TensorId storage) {
 }
 
 void add_gradients(Estimate& estimate, const Graph& graph) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.role == Role::gradient) add_to(estimate.whole, kGradients, tensor.bytes);
+  const std::vector<bool> is_gradient = gradient_storages(graph);
+  for (TensorId id = 0; id < graph.num_tensors(); ++id) {
+    if (is_gradient[static_cast<std::size_t>(id)]) {
+      add_to(estimate.whole, kGradients, graph.tensor(id).bytes);
+    }
   }
 }
 
@@ -106,8 +117,11 @@ std::int64_t count_parameters(const Graph& graph) {
 
 void add_peak(Estimate& estimate, const Graph& graph, const Plan& plan) {
   const Replay replayed = replay(graph, plan);
+  const std::vector<bool> is_gradient = gradient_storages(graph);
   for (const TensorId storage : replayed.live_at_peak) {
-    add_to(estimate.at_peak, part_of(graph, storage), graph.tensor(storage).bytes);
+    const bool lasts = is_gradient[static_cast<std::size_t>(storage)];
+    add_to(estimate.at_peak, lasts ? kGradients : part_of(graph, storage),
+           graph.tensor(storage).bytes);
   }
   add_to(estimate.at_peak, "workspace", replayed.workspace_at_peak);
   add_to(estimate.at_peak, kInCallersMemory, foreign_bytes(graph));

@@ -89,13 +89,21 @@ Bytes head_activations(const TransformerSizes& sizes, const TransformerTraining&
          2 * kFloat;
 }
 
-/// The most that the backward pass of one block needs beside what the forward pass kept.
-Bytes block_transients(const TransformerSizes& sizes, const TransformerTraining& training) {
+/// What the backward pass of an MLP makes for a while: the gradients of the hidden layer, before
+/// and after gelu, beside that of the residual stream.
+Bytes mlp_transients(const TransformerSizes& sizes, const TransformerTraining& training) {
+  const Elements element = elements_of(training);
+  return tokens_of(sizes) * sizes.width * (element.residual + 8 * element.compute);
+}
+
+/// The same of attention. The gradient of the scores before dropout takes the place of the scores
+/// after dropout, which are not needed any more.
+Bytes attention_transients(const TransformerSizes& sizes, const TransformerTraining& training) {
   const Elements element = elements_of(training);
   const Bytes stream = tokens_of(sizes) * sizes.width;
-  const Bytes mlp = 8 * stream * element.compute;  // of the hidden layer, before and after gelu
-  const Bytes scores = training.fused_attention ? 0 : 2 * scores_of(sizes) * element.compute;
-  return stream * element.residual + std::max(mlp, scores + stream * element.compute);
+  const Bytes operands = stream * (element.residual + element.compute);
+  if (training.fused_attention) return operands + 3 * stream * element.compute;
+  return operands + scores_of(sizes) * element.compute * (training.drops_out ? 1 : 2);
 }
 
 void add_activations(Estimate& estimate, const TransformerSizes& sizes,
@@ -142,28 +150,44 @@ struct Moment {
   Bytes activations, gradients, transients;
 };
 
+/// Gradients of so many weights, as far as a rank holds them.
+Bytes gradients_of(Bytes weights, const TransformerTraining& training) {
+  return divided(weights * elements_of(training).parameter, training, Shard::gradients);
+}
+
 /// The moments of a step at which a peak may be. Between them, bytes change in one direction.
-std::vector<Moment> moments(const Estimate& estimate, const TransformerSizes& sizes,
-                            const TransformerTraining& training) {
-  const Bytes activations = bytes_of(estimate.whole, "activations");
-  const Bytes gradients = bytes_of(estimate.whole, "gradients");
-  const Bytes head = head_activations(sizes, training);
+std::vector<Moment> moments(const TransformerSizes& sizes, const TransformerTraining& training,
+                            Bytes activations) {
+  const Bytes before_head = activations - head_activations(sizes, training);
   const Bytes block = block_activations(sizes, training);
-  const Bytes table = embedding_weights(sizes) * elements_of(training).parameter;
-  const Bytes of_table = divided(table, training, Shard::gradients);
-  const Bytes transients = block_transients(sizes, training);
+  const Bytes half_norm = norm_activations(sizes, training) / 2;
+  const Bytes mlp = mlp_activations(sizes, training) + half_norm;
+  const Bytes embedding = embedding_activations(sizes, training);
   const Bytes logits = kFloat * tokens_of(sizes) * sizes.vocabulary;
-  return {{"loss", "backward", activations, 0, logits},
-          {"last block", "backward", activations - head, of_table, transients},
-          {"first block", "backward", block, gradients, transients},
-          // The table of the tokens is used twice, and has a gradient of each use before they add.
-          {"embedding", "backward", 0, gradients, table},
-          {"update", "optimizer", 0, gradients, 0}};
+  const Bytes square = sizes.width * sizes.width;
+  const Bytes table = embedding_weights(sizes);
+  // All but those of the first block and of the positions, which come last.
+  const Bytes others =
+      count_parameters(sizes) - block_weights(sizes) - sizes.sequence * sizes.width;
+  const Bytes all = gradients_of(count_parameters(sizes), training);
+  const Bytes of_mlp = mlp_transients(sizes, training);
+  const Bytes of_attention = attention_transients(sizes, training);
+  return {{"loss", "backward", activations, 0, 2 * logits},
+          {"mlp of the last block", "backward", before_head, gradients_of(table, training), of_mlp},
+          {"attention of the last block", "backward", before_head - mlp,
+           gradients_of(table + 8 * square, training), of_attention},
+          {"mlp of the first block", "backward", embedding + block, gradients_of(others, training),
+           of_mlp},
+          {"attention of the first block", "backward", embedding + block - mlp,
+           gradients_of(others + 8 * square, training), of_attention},
+          // The table of the tokens is used twice: its two gradients are added to a third tensor.
+          {"embedding", "backward", 0, all, 2 * table * elements_of(training).parameter},
+          {"update", "optimizer", 0, all, 0}};
 }
 
 void add_peak(Estimate& estimate, const TransformerSizes& sizes,
               const TransformerTraining& training) {
-  const std::vector<Moment> all = moments(estimate, sizes, training);
+  const std::vector<Moment> all = moments(sizes, training, bytes_of(estimate.whole, "activations"));
   const Moment most = *std::ranges::max_element(all, {}, [](const Moment& moment) {
     return moment.activations + moment.gradients + moment.transients;
   });

@@ -85,12 +85,20 @@ std::string parts_table(const Estimate& estimate) {
   return table.text();
 }
 
+/// "174.6 billion parameters"
+std::string parameters_text(std::int64_t count) {
+  constexpr double kMillion = 1e6, kBillion = 1e9;
+  const auto real = static_cast<double>(count);
+  if (real >= kBillion) return fmt::format("{:.4g} billion parameters", real / kBillion);
+  if (real >= kMillion) return fmt::format("{:.4g} million parameters", real / kMillion);
+  return fmt::format("{} parameters", count);
+}
+
 std::string headline(const Estimate& estimate) {
   const std::string where = estimate.peak_op.empty()
                                 ? std::string()
                                 : fmt::format(" in {} ({})", estimate.peak_op, estimate.peak_phase);
-  return fmt::format("{}: {:.4g} million parameters, peak {}{}\n\n", estimate.name,
-                     static_cast<double>(estimate.parameters) / 1e6,
+  return fmt::format("{}: {}, peak {}{}\n\n", estimate.name, parameters_text(estimate.parameters),
                      format_bytes(estimate.peak_bytes), where);
 }
 

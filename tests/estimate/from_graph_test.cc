@@ -93,7 +93,7 @@ TEST(EstimateFromGraph, OfNothingIsNothing) {
 }
 
 TEST(EstimateFromGraph, PartsAddUpInRandomSteps) {
-  for (std::uint64_t seed = 0; seed < sweep(2000, 200); ++seed) {
+  for (std::uint64_t seed = 0; seed < sweep(2000U, 200U); ++seed) {
     SCOPED_TRACE(seed);
     expect_sums(random_step(seed, 3 + static_cast<int>(seed % 20), 3 + static_cast<int>(seed % 9)));
   }
