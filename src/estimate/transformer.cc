@@ -89,11 +89,12 @@ Bytes head_activations(const TransformerSizes& sizes, const TransformerTraining&
          2 * kFloat;
 }
 
-/// What the backward pass of an MLP makes for a while: the gradients of the hidden layer, before
-/// and after gelu, beside that of the residual stream.
+/// What the backward pass of an MLP makes for a while: the gradients of its result and of the
+/// hidden layer, beside that of the residual stream. The gradient before gelu takes the place of
+/// what gelu gave, which is not needed any more.
 Bytes mlp_transients(const TransformerSizes& sizes, const TransformerTraining& training) {
   const Elements element = elements_of(training);
-  return tokens_of(sizes) * sizes.width * (element.residual + 8 * element.compute);
+  return tokens_of(sizes) * sizes.width * (element.residual + 5 * element.compute);
 }
 
 /// The same of attention. The gradient of the scores before dropout takes the place of the scores
@@ -158,31 +159,36 @@ Bytes gradients_of(Bytes weights, const TransformerTraining& training) {
 /// The moments of a step at which a peak may be. Between them, bytes change in one direction.
 std::vector<Moment> moments(const TransformerSizes& sizes, const TransformerTraining& training,
                             Bytes activations) {
-  const Bytes before_head = activations - head_activations(sizes, training);
+  const Elements element = elements_of(training);
+  const Bytes tokens = tokens_of(sizes), square = sizes.width * sizes.width;
   const Bytes block = block_activations(sizes, training);
-  const Bytes half_norm = norm_activations(sizes, training) / 2;
-  const Bytes mlp = mlp_activations(sizes, training) + half_norm;
-  const Bytes embedding = embedding_activations(sizes, training);
-  const Bytes logits = kFloat * tokens_of(sizes) * sizes.vocabulary;
-  const Bytes square = sizes.width * sizes.width;
+  // Nothing reads the result of a block, and its mask of dropout, once its backward pass began.
+  const Bytes result = tokens * sizes.width * (element.residual + (training.drops_out ? 1 : 0));
+  const Bytes second_half =
+      mlp_activations(sizes, training) + norm_activations(sizes, training) - 2 * kFloat * tokens;
+  const Bytes last = activations - head_activations(sizes, training);
+  const Bytes first = embedding_activations(sizes, training) + block;
   const Bytes table = embedding_weights(sizes);
   // All but those of the first block and of the positions, which come last.
   const Bytes others =
       count_parameters(sizes) - block_weights(sizes) - sizes.sequence * sizes.width;
-  const Bytes all = gradients_of(count_parameters(sizes), training);
+  const auto gradients = [&](Bytes weights) { return gradients_of(weights, training); };
+  const Bytes all = gradients(count_parameters(sizes));
   const Bytes of_mlp = mlp_transients(sizes, training);
   const Bytes of_attention = attention_transients(sizes, training);
-  return {{"loss", "backward", activations, 0, 2 * logits},
-          {"mlp of the last block", "backward", before_head, gradients_of(table, training), of_mlp},
-          {"attention of the last block", "backward", before_head - mlp,
-           gradients_of(table + 8 * square, training), of_attention},
-          {"mlp of the first block", "backward", embedding + block, gradients_of(others, training),
-           of_mlp},
-          {"attention of the first block", "backward", embedding + block - mlp,
-           gradients_of(others + 8 * square, training), of_attention},
-          // The table of the tokens is used twice: its two gradients are added to a third tensor.
-          {"embedding", "backward", 0, all, 2 * table * elements_of(training).parameter},
-          {"update", "optimizer", 0, all, 0}};
+  const Bytes logits = kFloat * tokens * sizes.vocabulary;
+  return {
+      {"loss", "backward", activations, 0, 2 * logits},
+      {"mlp of the last block", "backward", last - result, gradients(table + 4 * square), of_mlp},
+      {"attention of the last block", "backward", last - second_half, gradients(table + 8 * square),
+       of_attention},
+      {"mlp of the first block", "backward", first - result, gradients(others + 4 * square),
+       of_mlp},
+      {"attention of the first block", "backward", first - second_half,
+       gradients(others + 8 * square), of_attention},
+      // The table of the tokens is used twice: its two gradients are added to a third tensor.
+      {"embedding", "backward", 0, all, 2 * table * element.parameter},
+      {"update", "optimizer", 0, all, 0}};
 }
 
 void add_peak(Estimate& estimate, const TransformerSizes& sizes,

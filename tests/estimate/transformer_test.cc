@@ -111,7 +111,7 @@ TEST(EstimateTransformer, PeaksAgreeWithGraphsOfTheZoo) {
     const auto graph = static_cast<double>(of_zoo(sizes, training).peak_bytes);
     const auto formula =
         static_cast<double>(estimate::from_sizes(sizes, training).peak_bytes);
-    EXPECT_NEAR(formula / graph, 1, 0.05);
+    EXPECT_NEAR(formula / graph, 1, 0.03);
   }
 }
 
