@@ -38,6 +38,9 @@ struct Estimate {
   std::vector<Part> by_layer = {}, by_kind = {};
   std::vector<Part> at_peak = {};  ///< adds up to peak_bytes
   Bytes peak_bytes = 0;
+  /// The peak where results are written over inputs that are not needed any more, as `lowtide
+  /// train` does; of graphs alone.
+  std::optional<Bytes> in_place_peak_bytes = {};
   std::string peak_op = {};             ///< that runs at the peak; "" for none
   std::string peak_phase = {};          ///< forward, backward, optimizer
   std::vector<std::string> notes = {};  ///< what is not counted, and on what the numbers rest

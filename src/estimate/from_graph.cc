@@ -6,6 +6,7 @@
 
 #include "graph/boundary.h"
 #include "graph/residents.h"
+#include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
 
@@ -162,6 +163,8 @@ Estimate from_graph(const Graph& graph) {
   add_activations(estimate, graph, plan);
   add_to(estimate.whole, kInCallersMemory, foreign_bytes(graph));
   add_peak(estimate, graph, plan);
+  estimate.in_place_peak_bytes =
+      replay(graph, with_in_place(graph, plan)).peak_bytes + foreign_bytes(graph);
   add_notes(estimate, graph);
   return estimate;
 }

@@ -177,8 +177,9 @@ std::vector<Moment> moments(const TransformerSizes& sizes, const TransformerTrai
   const Bytes of_mlp = mlp_transients(sizes, training);
   const Bytes of_attention = attention_transients(sizes, training);
   const Bytes logits = kFloat * tokens * sizes.vocabulary;
+  const Bytes at_loss = training.checkpoints ? activations - block : activations;
   return {
-      {"loss", "backward", activations, 0, 2 * logits},
+      {"loss", "backward", at_loss, 0, 2 * logits},
       {"mlp of the last block", "backward", last - result, gradients(table + 4 * square), of_mlp},
       {"attention of the last block", "backward", last - second_half, gradients(table + 8 * square),
        of_attention},

@@ -102,6 +102,12 @@ std::string headline(const Estimate& estimate) {
                      format_bytes(estimate.peak_bytes), where);
 }
 
+std::string in_place_text(const Estimate& estimate) {
+  if (!estimate.in_place_peak_bytes) return "";
+  return fmt::format("\nWith results written in place, as `lowtide train` does: a peak of {}.\n",
+                     format_bytes(*estimate.in_place_peak_bytes));
+}
+
 std::string planned_text(const Estimate& estimate) {
   if (!estimate.planned) return "";
   const estimate::PlannedPeak& planned = *estimate.planned;
@@ -114,6 +120,10 @@ nlohmann::ordered_json by_name(const std::vector<Part>& parts) {
   auto object = nlohmann::ordered_json::object();
   for (const Part& part : parts) object[part.name] = part.bytes;
   return object;
+}
+
+nlohmann::ordered_json or_null(std::optional<Bytes> bytes) {
+  return bytes ? nlohmann::ordered_json(*bytes) : nlohmann::ordered_json(nullptr);
 }
 
 nlohmann::ordered_json planned_json(const Estimate& estimate) {
@@ -130,7 +140,7 @@ std::string format_estimate(const Estimate& estimate, int most) {
   std::string text = headline(estimate) + parts_table(estimate) +
                      activations_table(estimate.by_layer, "activations by layer", "layers", most) +
                      activations_table(estimate.by_kind, "activations by kind of op", "", most) +
-                     planned_text(estimate);
+                     in_place_text(estimate) + planned_text(estimate);
   for (const std::string& note : estimate.notes) text += "\n" + note;
   return text + "\n";
 }
@@ -139,6 +149,7 @@ nlohmann::ordered_json estimate_json(const Estimate& estimate) {
   return {{"name", estimate.name},
           {"parameters", estimate.parameters},
           {"peak_bytes", estimate.peak_bytes},
+          {"in_place_peak_bytes", or_null(estimate.in_place_peak_bytes)},
           {"peak_op", estimate.peak_op},
           {"peak_phase", estimate.peak_phase},
           {"whole", by_name(estimate.whole)},

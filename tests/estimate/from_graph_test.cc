@@ -48,10 +48,14 @@ void expect_sums(const Graph& graph) {
   const Estimate found = estimate::from_graph(graph);
   EXPECT_EQ(estimate::sum(found.at_peak), found.peak_bytes);
   EXPECT_EQ(found.peak_bytes, keep_all_reference(graph).peak_bytes + foreign_bytes(graph));
+  ASSERT_TRUE(found.in_place_peak_bytes);
+  EXPECT_LE(*found.in_place_peak_bytes, found.peak_bytes);
   const Bytes activations = estimate::bytes_of(found.whole, "activations");
   EXPECT_EQ(activations, activations_by_readers(graph));
   EXPECT_EQ(estimate::sum(found.by_kind), activations);
-  if (!found.by_layer.empty()) EXPECT_EQ(estimate::sum(found.by_layer), activations);
+  if (!found.by_layer.empty()) {
+    EXPECT_EQ(estimate::sum(found.by_layer), activations);
+  }
   for (const auto* parts : {&found.whole, &found.at_peak, &found.by_kind, &found.by_layer}) {
     std::set<std::string> names;
     for (const Part& part : *parts) {
@@ -86,7 +90,9 @@ TEST(EstimateFromGraph, TellsAStepByHand) {
 }
 
 TEST(EstimateFromGraph, OfNothingIsNothing) {
-  const Estimate found = estimate::from_graph(Graph(GraphData{.name = "empty"}));
+  GraphData data;
+  data.name = "empty";
+  const Estimate found = estimate::from_graph(Graph(data));
   EXPECT_EQ(found.peak_bytes, 0);
   EXPECT_THAT(found.whole, IsEmpty());
   EXPECT_EQ(found.peak_op, "");

@@ -111,7 +111,7 @@ TEST(EstimateTransformer, PeaksAgreeWithGraphsOfTheZoo) {
     const auto graph = static_cast<double>(of_zoo(sizes, training).peak_bytes);
     const auto formula =
         static_cast<double>(estimate::from_sizes(sizes, training).peak_bytes);
-    EXPECT_NEAR(formula / graph, 1, 0.03);
+    EXPECT_NEAR(formula / graph, 1, 0.05);
   }
 }
 
@@ -152,10 +152,15 @@ TEST(EstimateTransformer, KeepsTheInputsOfBlocksAsTheTextbookSays) {
   sizes.batch = 500;
   sizes.sequence = 2000;
   const Estimate found = estimate::from_sizes(
-      sizes, {.compute = DType::bf16, .master_copy = true, .checkpoints = true});
+      sizes,
+      {.compute = DType::bf16, .master_copy = true, .fused_attention = true, .checkpoints = true});
   const Bytes inputs = estimate::bytes_of(found.by_layer, "inputs of the blocks");
   EXPECT_EQ(inputs, Bytes{32} * 1'000'000 * 2560 * 2);
   EXPECT_NEAR(static_cast<double>(inputs) / kGiB, 152.59, 0.005);
+  // At the loss no block was computed again yet.
+  EXPECT_EQ(found.peak_op, "loss");
+  EXPECT_EQ(estimate::bytes_of(found.at_peak, "activations"),
+            inputs + estimate::bytes_of(found.by_layer, "head"));
 }
 
 TEST(EstimateTransformer, DividesTheStateAsZeroDoes) {

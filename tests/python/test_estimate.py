@@ -12,6 +12,7 @@ from torch.utils.checkpoint import checkpoint
 
 import lowtide
 from lowtide import _runtime
+from lowtide.__main__ import main
 
 #: Numbers of a program's own: learning rates, a loss that it holds.
 SMALL = 256
@@ -272,3 +273,24 @@ def test_configurations_of_transformers(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(lowtide.InputError, match="model_type"):
         lowtide.estimate(tmp_path)
+
+
+def test_the_command_takes_a_configuration_and_a_function(tmp_path, monkeypatch, capsys):
+    transformers = pytest.importorskip("transformers")
+    configuration = transformers.GPT2Config(vocab_size=50, n_embd=16, n_layer=1, n_head=2,
+                                            n_positions=32, bos_token_id=1, eos_token_id=2)
+    configuration.save_pretrained(tmp_path)
+    (tmp_path / "estimated_module.py").write_text(
+        "import torch\n"
+        "def make():\n"
+        "    return torch.nn.Linear(4, 3), torch.ones(2, 4)\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["estimate", "config.json", "--batch", "2", "--optimizer", "sgd", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["name"] == "GPT2LMHeadModel"
+    assert document["whole"]["batch"] == 2 * 2 * 32 * 8  # as many tokens as it reads at most
+    assert main(["estimate", "estimated_module:make"]) == 0
+    assert "Linear: 15 parameters" in capsys.readouterr().out
+    assert main(["estimate", "nothing.json"]) == 2
+    assert "config.json" in capsys.readouterr().err

@@ -13,7 +13,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Estimate sample() {
+Estimate estimate_of_a_net() {
   return {.name = "net",
           .parameters = 25,
           .whole = {{"parameters", 100}, {"activations", 1200}},
@@ -27,7 +27,7 @@ Estimate sample() {
 }
 
 TEST(EstimateText, IsATableOfPartsLayersAndKinds) {
-  EXPECT_THAT(report::format_estimate(sample()),
+  EXPECT_THAT(report::format_estimate(estimate_of_a_net()),
               AllOf(HasSubstr("net: 25 parameters, peak 1.20 KiB in last (backward)"),
                     HasSubstr("parameters      100 B        100 B"),
                     HasSubstr("workspace           -         30 B"),
@@ -37,22 +37,30 @@ TEST(EstimateText, IsATableOfPartsLayersAndKinds) {
 }
 
 TEST(EstimateText, LeavesOutRowsAndSaysSo) {
-  EXPECT_THAT(report::format_estimate(sample(), 1),
+  EXPECT_THAT(report::format_estimate(estimate_of_a_net(), 1),
               AllOf(HasSubstr("and 1 more"), Not(HasSubstr("gelu"))));
 }
 
 TEST(EstimateText, TellsAPlan) {
-  Estimate planned = sample();
+  Estimate planned = estimate_of_a_net();
   planned.planned = {.budget_bytes = 1024, .strategy = "search", .peak_bytes = 1000,
                      .overhead = 0.25};
   EXPECT_THAT(report::format_estimate(planned),
               HasSubstr("Within 1.00 KiB, search plans a peak of 1000 B, and 25.0% more time"));
   EXPECT_EQ(report::estimate_json(planned)["planned"]["peak_bytes"], 1000);
-  EXPECT_TRUE(report::estimate_json(sample())["planned"].is_null());
+  EXPECT_TRUE(report::estimate_json(estimate_of_a_net())["planned"].is_null());
+}
+
+TEST(EstimateText, TellsAPeakInPlace) {
+  Estimate in_place = estimate_of_a_net();
+  in_place.in_place_peak_bytes = 1100;
+  EXPECT_THAT(report::format_estimate(in_place), HasSubstr("a peak of 1.07 KiB"));
+  EXPECT_EQ(report::estimate_json(in_place)["in_place_peak_bytes"], 1100);
+  EXPECT_TRUE(report::estimate_json(estimate_of_a_net())["in_place_peak_bytes"].is_null());
 }
 
 TEST(EstimateText, LargeNumbersHaveWords) {
-  Estimate large = sample();
+  Estimate large = estimate_of_a_net();
   large.parameters = 174'604'259'328;
   EXPECT_THAT(report::format_estimate(large), HasSubstr("net: 174.6 billion parameters"));
   large.parameters = 124'439'808;
@@ -60,7 +68,7 @@ TEST(EstimateText, LargeNumbersHaveWords) {
 }
 
 TEST(EstimateText, JsonHasEveryPartInBytes) {
-  const nlohmann::ordered_json document = report::estimate_json(sample());
+  const nlohmann::ordered_json document = report::estimate_json(estimate_of_a_net());
   EXPECT_EQ(document["whole"]["activations"], 1200);
   EXPECT_EQ(document["at_peak"]["workspace"], 30);
   EXPECT_EQ(document["by_layer"]["blocks.11.mlp"], 500);

@@ -74,6 +74,7 @@ void bind_estimate(py::module_& module) {
       .def_property_readonly("by_kind", property(&Estimate::by_kind))
       .def_property_readonly("at_peak", property(&Estimate::at_peak))
       .def_readonly("peak_bytes", &Estimate::peak_bytes)
+      .def_readonly("in_place_peak_bytes", &Estimate::in_place_peak_bytes)
       .def_readonly("peak_op", &Estimate::peak_op)
       .def_readonly("peak_phase", &Estimate::peak_phase)
       .def_readonly("notes", &Estimate::notes)

@@ -13,6 +13,7 @@ from ..budget.budget import Budget
 from ..capture import capture
 from ..common.inputs import arguments_of
 from ..common.precision import require_precision
+from ..dynamo.transformers_masks import known_masks_of_fake_call
 from .configuration import inputs_for, is_configuration, model_of
 from .fake_step import FakeStep, fake_step
 from .op_peaks import OpPeaks
@@ -45,7 +46,9 @@ def estimate_model(
     arguments, named = arguments_of(example_inputs)
     step = fake_step(model, arguments, named, optimizer, precision)
     op_peaks = _op_peaks(model, arguments, named, measure)
-    traced = trace_step(step, op_peaks)
+    forward = model.forward if isinstance(model, torch.nn.Module) else model
+    with known_masks_of_fake_call(forward, arguments, named):
+        traced = trace_step(step, op_peaks)
     found = _told(_name_of(model), step, traced, op_peaks)
     if limit is None or limit.is_unlimited:
         return found
