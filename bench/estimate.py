@@ -21,11 +21,11 @@ sys.path[:0] = [str(HERE.parent / "python"), str(HERE / "pytorch"), str(HERE)]
 from counter import Counter  # noqa: E402
 
 COUNTER = Counter()  # before lowtide is imported
+import estimate_models  # noqa: E402
 import lowtide  # noqa: E402
 from accelerate.commands.estimate import estimate_training_usage  # noqa: E402
 from accelerate.utils import calculate_maximum_sizes  # noqa: E402
 
-import estimate_models  # noqa: E402
 from report import Table  # noqa: E402
 
 COLUMNS = ("model", "size", "measured_bytes", "estimate_bytes", "estimate", "without_workspaces",

@@ -6,31 +6,31 @@ with them the module returns its loss, or what has it as `loss`.
 
 import functools
 
-import models
 import timm
 import torch
 import torch.nn.functional as F
-import torch_models
 import transformers
+
+import models
 
 VOCABULARY = 2000
 
 
 def _zoo_images(name, image, size, **sizes):
     images = torch.randn(2 + 4 * size, 3, image, image)
-    return (models.WithLoss(torch_models.build(name, **sizes)),
+    return (models.WithLoss(models.torch_models.build(name, **sizes)),
             (images, torch.randint(0, 10, (len(images),))))
 
 
 def _zoo_maps(name, size):
     images = torch.randn(1 + size, 3, 64 + 32 * size, 64 + 32 * size)
-    return (models.WithLoss(torch_models.build(name)),
+    return (models.WithLoss(models.torch_models.build(name)),
             (images, torch.randint(0, 4, (len(images), *images.shape[2:]))))
 
 
 def _zoo_tokens(name, size, **sizes):
     tokens = torch.randint(0, 256, (2 + 2 * size, 64 + 64 * size))
-    return models.WithLoss(torch_models.build(name, vocabulary=256, **sizes)), (tokens, tokens)
+    return models.WithLoss(models.torch_models.build(name, vocabulary=256, **sizes)), (tokens, tokens)
 
 
 def _gpt(size):

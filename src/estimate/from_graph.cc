@@ -63,7 +63,7 @@ void sort_by_bytes(std::vector<Part>& parts) {
   std::ranges::stable_sort(parts, std::greater<>(), &Part::bytes);
 }
 
-void add_activations(Estimate& estimate, const Graph& graph, const Plan& plan) {
+void add_held_activations(Estimate& estimate, const Graph& graph, const Plan& plan) {
   bool has_layers = false;
   for (const auto& [storage, maker] : held_after_forward(graph, plan)) {
     const Bytes bytes = graph.tensor(storage).bytes;
@@ -107,7 +107,7 @@ void add_gradients(Estimate& estimate, const Graph& graph) {
   }
 }
 
-std::int64_t count_parameters(const Graph& graph) {
+std::int64_t parameters_of(const Graph& graph) {
   std::int64_t count = 0;
   for (const Tensor& tensor : graph.tensors()) {
     if (tensor.role != Role::parameter || tensor.kind != Kind::resident || !tensor.dtype) continue;
@@ -116,7 +116,7 @@ std::int64_t count_parameters(const Graph& graph) {
   return count;
 }
 
-void add_peak(Estimate& estimate, const Graph& graph, const Plan& plan) {
+void add_replayed_peak(Estimate& estimate, const Graph& graph, const Plan& plan) {
   const Replay replayed = replay(graph, plan);
   const std::vector<bool> is_gradient = gradient_storages(graph);
   for (const TensorId storage : replayed.live_at_peak) {
@@ -154,15 +154,15 @@ void add_notes(Estimate& estimate, const Graph& graph) {
 
 Estimate from_graph(const Graph& graph) {
   const Plan plan = keep_all(graph);
-  Estimate estimate{.name = graph.name(), .parameters = count_parameters(graph)};
+  Estimate estimate{.name = graph.name(), .parameters = parameters_of(graph)};
   for (const ResidentBytes& resident : residents_by_kind(graph)) {
     add_to(estimate.whole, resident.what, resident.bytes);
   }
   estimate.at_peak = estimate.whole;
   add_gradients(estimate, graph);
-  add_activations(estimate, graph, plan);
+  add_held_activations(estimate, graph, plan);
   add_to(estimate.whole, kInCallersMemory, foreign_bytes(graph));
-  add_peak(estimate, graph, plan);
+  add_replayed_peak(estimate, graph, plan);
   estimate.in_place_peak_bytes =
       replay(graph, with_in_place(graph, plan)).peak_bytes + foreign_bytes(graph);
   add_notes(estimate, graph);

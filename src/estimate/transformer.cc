@@ -107,8 +107,8 @@ Bytes attention_transients(const TransformerSizes& sizes, const TransformerTrain
   return operands + scores_of(sizes) * element.compute * (training.drops_out ? 1 : 2);
 }
 
-void add_activations(Estimate& estimate, const TransformerSizes& sizes,
-                     const TransformerTraining& training) {
+void add_all_activations(Estimate& estimate, const TransformerSizes& sizes,
+                         const TransformerTraining& training) {
   const Elements element = elements_of(training);
   const Bytes stream = tokens_of(sizes) * sizes.width;
   auto& layers = estimate.by_layer;
@@ -192,8 +192,8 @@ std::vector<Moment> moments(const TransformerSizes& sizes, const TransformerTrai
       {"update", "optimizer", 0, all, 0}};
 }
 
-void add_peak(Estimate& estimate, const TransformerSizes& sizes,
-              const TransformerTraining& training) {
+void add_highest_moment(Estimate& estimate, const TransformerSizes& sizes,
+                        const TransformerTraining& training) {
   const std::vector<Moment> all = moments(sizes, training, bytes_of(estimate.whole, "activations"));
   const Moment most = *std::ranges::max_element(all, {}, [](const Moment& moment) {
     return moment.activations + moment.gradients + moment.transients;
@@ -284,8 +284,8 @@ Estimate from_sizes(const TransformerSizes& sizes, const TransformerTraining& tr
   estimate.at_peak = estimate.whole;
   const Bytes gradients = estimate.parameters * elements_of(training).parameter;
   add_to(estimate.whole, "gradients", divided(gradients, training, Shard::gradients));
-  add_activations(estimate, sizes, training);
-  add_peak(estimate, sizes, training);
+  add_all_activations(estimate, sizes, training);
+  add_highest_moment(estimate, sizes, training);
   estimate.notes = notes_of(training);
   return estimate;
 }

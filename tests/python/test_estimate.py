@@ -3,16 +3,15 @@
 import gc
 import json
 
+import lowtide
 import pytest
 import torch
 import torch_models
+from lowtide import _runtime
+from lowtide.__main__ import main
 from sweep import sweep
 from torch import nn
 from torch.utils.checkpoint import checkpoint
-
-import lowtide
-from lowtide import _runtime
-from lowtide.__main__ import main
 
 #: Numbers of a program's own: learning rates, a loss that it holds.
 SMALL = 256
@@ -168,7 +167,7 @@ def test_textbook_sizes_of_layers():
 
 
 def test_activations_of_a_transformer_layer_are_those_of_the_paper():
-    """Korthikanti et al., 2022: with e bytes for each number, t h (16 e + 2) + b a s^2 (2 e + 1)."""
+    """Korthikanti et al., 2022: of e bytes for each number, t h (16 e + 2) + b a s^2 (2 e + 1)."""
     def kept(layers):
         model = WithLoss(torch_models.build("gpt", layers=layers, width=32, heads=4, sequence=16,
                                             vocabulary=50, dropout=0.1))
@@ -232,12 +231,15 @@ def test_plans_within_a_budget():
     assert "search plans a peak of" in str(found)
 
 
+ROWS = {"example_inputs": torch.ones(2, 3)}
+
+
 @pytest.mark.parametrize("subject, options, words", [
     (nn.Linear(3, 3), {}, "example_inputs"),
-    (nn.Linear(3, 3), {"example_inputs": torch.ones(2, 3), "optimizer": "sdg"}, "unknown optimizer"),
-    (nn.Linear(3, 3), {"example_inputs": torch.ones(2, 3), "optimizer": "lion"}, "its class"),
-    (nn.Linear(3, 3), {"example_inputs": torch.ones(2, 3), "precision": "int8"}, "bf16"),
-    (nn.Linear(3, 3).requires_grad_(False), {"example_inputs": torch.ones(2, 3)}, "gradient"),
+    (nn.Linear(3, 3), ROWS | {"optimizer": "sdg"}, "unknown optimizer"),
+    (nn.Linear(3, 3), ROWS | {"optimizer": "lion"}, "its class"),
+    (nn.Linear(3, 3), ROWS | {"precision": "int8"}, "bf16"),
+    (nn.Linear(3, 3).requires_grad_(False), ROWS, "gradient"),
     ("no/such/config.json", {}, "config.json"),
 ])
 def test_refusals_say_what_to_do(subject, options, words):

@@ -7,6 +7,7 @@ import os
 import pathlib
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
@@ -30,7 +31,7 @@ def is_configuration(subject: object) -> bool:
     return transformers is not None and isinstance(subject, transformers.PretrainedConfig)
 
 
-def model_of(configuration: object) -> torch.nn.Module:
+def model_of(configuration: Any) -> torch.nn.Module:
     """The model, in training mode on the device ``meta``, in the configuration's dtype.
 
     ``configuration``: an object of transformers, the path of a ``config.json``, or that of a folder
@@ -89,7 +90,7 @@ def _read(transformers, path: pathlib.Path):
         raise InputError(f"{path}: transformers refuses this configuration ({error})") from None
 
 
-def _class_of(transformers, configuration) -> type:
+def _class_of(transformers, configuration) -> Any:
     for name in configuration.architectures or ():
         named = getattr(transformers, name, None)
         if named is not None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -21,7 +21,7 @@ from .traced_step import TracedStep, trace_step
 
 
 def estimate_model(
-    subject: Callable | str | os.PathLike[str] | object,
+    subject: Any,
     example_inputs: object = None,
     *,
     optimizer: object = None,
@@ -57,7 +57,8 @@ def estimate_model(
     return _with_plan(found, graph, limit, seconds)
 
 
-def _made(configuration, example_inputs, batch: int, length: int | None):
+def _made(configuration: Any, example_inputs: object, batch: int,
+          length: int | None) -> tuple[torch.nn.Module, object]:
     model = model_of(configuration)
     return model, inputs_for(model, batch, length) if example_inputs is None else example_inputs
 

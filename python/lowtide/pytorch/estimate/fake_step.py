@@ -34,27 +34,28 @@ class FakeStep:
 
     @property
     def modules(self) -> Mapping[str, torch.nn.Module]:
-        return dict(self.model.named_modules()) if self._is_module else {}
+        return dict(self._module.named_modules())
 
     @property
     def parameters(self) -> list[torch.Tensor]:
         """Of the model and of the optimizer, each once."""
-        own = list(self.model.parameters()) if self._is_module else []
         groups = self.optimizer.param_groups if self.optimizer else []
         others = [parameter for group in groups for parameter in group["params"]]
-        return list({id(parameter): parameter for parameter in (*own, *others)}.values())
+        both = (*self._module.parameters(), *others)
+        return list({id(parameter): parameter for parameter in both}.values())
 
     @property
     def buffers(self) -> list[torch.Tensor]:
-        return list(self.model.buffers()) if self._is_module else []
+        return list(self._module.buffers())
 
     @property
     def batch(self) -> list[torch.Tensor]:
         return _tensors(self.arguments, self.named)
 
     @property
-    def _is_module(self) -> bool:
-        return isinstance(self.model, torch.nn.Module)
+    def _module(self) -> torch.nn.Module:
+        """An empty one for a function."""
+        return self.model if isinstance(self.model, torch.nn.Module) else torch.nn.Module()
 
 
 def fake_step(model: Callable, arguments: Sequence, named: Mapping, optimizer,
