@@ -8,7 +8,6 @@ import functools
 
 import timm
 import torch
-import torch.nn.functional as F
 import transformers
 
 import models
@@ -16,39 +15,32 @@ import models
 VOCABULARY = 2000
 
 
+def _built(name, **sizes):
+    return models.WithLoss(models.torch_models.build(name, **sizes))
+
+
 def _zoo_images(name, image, size, **sizes):
     images = torch.randn(2 + 4 * size, 3, image, image)
-    return (models.WithLoss(models.torch_models.build(name, **sizes)),
-            (images, torch.randint(0, 10, (len(images),))))
+    return _built(name, **sizes), (images, torch.randint(0, 10, (len(images),)))
 
 
 def _zoo_maps(name, size):
     images = torch.randn(1 + size, 3, 64 + 32 * size, 64 + 32 * size)
-    return (models.WithLoss(models.torch_models.build(name)),
-            (images, torch.randint(0, 4, (len(images), *images.shape[2:]))))
+    return _built(name), (images, torch.randint(0, 4, (len(images), *images.shape[2:])))
 
 
 def _zoo_tokens(name, size, **sizes):
     tokens = torch.randint(0, 256, (2 + 2 * size, 64 + 64 * size))
-    return models.WithLoss(models.torch_models.build(name, vocabulary=256, **sizes)), (tokens, tokens)
+    return _built(name, vocabulary=256, **sizes), (tokens, tokens)
 
 
 def _gpt(size):
     return _zoo_tokens("gpt", size, layers=3, width=192, sequence=64 + 64 * size, dropout=0.1)
 
 
-class _TimmWithLoss(torch.nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x, target):
-        return F.cross_entropy(self.net(x), target)
-
-
 def _timm(name, image, size, **options):
     images = torch.randn(2 + 4 * size, 3, image, image)
-    return (_TimmWithLoss(timm.create_model(name, num_classes=100, **options)),
+    return (models.WithLoss(timm.create_model(name, num_classes=100, **options)),
             (images, torch.randint(0, 100, (len(images),))))
 
 

@@ -126,6 +126,16 @@ def test_autocast_is_followed():
     assert abs(found.peak_bytes - peak) <= SMALL
 
 
+def test_sparse_gradients_are_followed():
+    def make():
+        return nn.Sequential(nn.Embedding(500, 16, sparse=True), nn.Flatten(), nn.Linear(64, 1),
+                             _Mean()), (torch.randint(0, 500, (8, 4)),)
+
+    found = lowtide.estimate(*make(), optimizer="sgd")
+    peak, _ = measured(make, OPTIMIZERS["sgd"])
+    assert abs(found.peak_bytes - peak) <= SMALL
+
+
 def test_checkpoints_of_pytorch_are_followed():
     class Checkpointed(nn.Module):
         def __init__(self):

@@ -43,7 +43,10 @@ class Ledger:
         self._dead: list[Holding] = []
 
     def add(self, tensor: torch.Tensor, part: str, layer: str = "", kind: str = "") -> None:
-        """Does nothing for a storage that is known already."""
+        """Does nothing for a storage that is known already. Sparse tensors have none: their indices
+        and values are tensors of their own."""
+        if tensor.layout != torch.strided:
+            return
         storage = tensor.untyped_storage()
         key = storage._cdata
         if key in self._live:
@@ -62,7 +65,9 @@ class Ledger:
     def rename(self, tensors: Iterable[torch.Tensor], part: str) -> None:
         """What these tensors hold is of another part than it seemed when it was made."""
         for tensor in tensors:
-            self._live[tensor.untyped_storage()._cdata].part = part
+            if tensor.layout == torch.strided:
+                self.add(tensor, part)
+                self._live[tensor.untyped_storage()._cdata].part = part
 
     def note(self, bytes: int, op: str, phase: str) -> None:
         """That so many bytes are there at this time."""
