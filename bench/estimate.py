@@ -89,13 +89,14 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(arguments.threads)
     table = Table("estimate", COLUMNS, key=2)
-    for name in estimate_models.CASES:
-        if arguments.only not in name:
-            continue
-        for size in (0, 1):
+    cases = [(name, size) for name in estimate_models.CASES if arguments.only in name
+             for size in (0, 1)]
+    try:
+        for name, size in cases:
             table.add(*row_of(name, size))
-    summary(table.rows)
-    table.close()
+        summary(table.rows)
+    finally:  # rows stay when it is stopped
+        table.close()
 
 
 if __name__ == "__main__":

@@ -13,6 +13,8 @@ from sweep import sweep
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+pytestmark = pytest.mark.cpu_only("steps are measured by the CPU's allocator")
+
 #: Numbers of a program's own: learning rates, a loss that it holds.
 SMALL = 256
 
