@@ -29,6 +29,7 @@ from collections.abc import Mapping
 from . import _core
 from ._core import (
     Error,
+    Estimate,
     Frontier,
     Graph,
     InfeasibleError,
@@ -64,10 +65,11 @@ from .interruptible import interruptible
 from .lazy import lazily
 
 __all__ = [
-    "Error", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan", "Planned",
-    "Replay", "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation",
-    "default_strategy", "explain", "format_bytes", "frontier", "keep_all", "memory_plot", "plan",
-    "replay", "strategies", "structural_floor_bytes", "verify", "wrap", "write_trace",
+    "Error", "Estimate", "Frontier", "Graph", "InfeasibleError", "InputError", "Op", "Plan",
+    "Planned", "Replay", "StoppedError", "Strategy", "StrategyOption", "Tensor", "Violation",
+    "default_strategy", "estimate", "explain", "format_bytes", "frontier", "keep_all",
+    "memory_plot", "plan", "replay", "strategies", "structural_floor_bytes", "verify", "wrap",
+    "write_trace",
 ]
 
 #: What needs torch, by the module that has it: loaded when it is first asked for.
@@ -149,3 +151,46 @@ def explain(subject, plan: Plan | None = None, most: int = 10) -> str:
         return _core.explain(subject, plan, most)
     with_torch = importlib.import_module(".pytorch.explanation", __name__)  # torch is optional
     return with_torch.explanation(subject, most)
+
+
+def estimate(
+    subject,
+    example_inputs: object = None,
+    *,
+    optimizer: object = None,
+    precision: str | None = None,
+    budget: int | str | None = None,
+    measure: bool | None = None,
+    batch: int = 1,
+    length: int | None = None,
+    time_limit: float = 30.0,
+) -> Estimate:
+    """The memory of a training step before it runs, when every value is kept.
+
+    ``subject``: a graph; a PyTorch module or function, with its ``example_inputs`` (as of
+    ``capture``); or a configuration of Hugging Face's transformers, as an object or the path of a
+    ``config.json``, with ``batch`` sequences of ``length`` tokens, or images. Of these, a step of
+    eager PyTorch is traced, forward, backward and update, on tensors without memory; a model on the
+    device ``meta`` stays there. ``print()`` shows the result, ``to_json()`` is for programs.
+
+    ``optimizer``: the optimizer, its class, a name such as ``"adamw"``, ``"none"``; None for Adam.
+    ``precision``: "bf16" or "fp16" for ``torch.autocast``. ``measure``: whether each different op
+    runs once on this machine to measure its workspaces; None: for models that are not on ``meta``.
+    ``budget``: also plans within so many bytes, or a share of the peak, for at most ``time_limit``
+    seconds. Raises InputError for what cannot be traced, InfeasibleError where no plan fits.
+    """
+    if isinstance(subject, Graph):
+        found = _core.estimate_graph(subject)
+        return found if budget is None else _with_plan(found, subject, budget, time_limit)
+    with_torch = importlib.import_module(".pytorch.estimate", __name__)  # torch is optional
+    return with_torch.estimate_model(
+        subject, example_inputs, optimizer=optimizer, precision=precision, budget=budget,
+        measure=measure, batch=batch, length=length, time_limit=time_limit)
+
+
+def _with_plan(found: Estimate, graph: Graph, budget: int | str, time_limit: float) -> Estimate:
+    planned = plan(graph, budget, time_limit=time_limit)
+    if planned.plan is None:
+        raise InfeasibleError(planned.message)
+    return found.with_plan(budget=planned.plan.budget_bytes, strategy=planned.plan.strategy,
+                           peak=planned.plan.peak_bytes, overhead=planned.overhead)

@@ -35,6 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser():
     parser = argparse.ArgumentParser(prog="python -m lowtide", description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_capture(commands)
+    _add_estimate(commands)
+    return parser
+
+
+def _add_capture(commands):
     capture = commands.add_parser(
         "capture",
         help="write the training step of a PyTorch model as a graph",
@@ -68,7 +74,40 @@ def _parser():
                               "them, one after the other [1]")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)
-    return parser
+
+
+def _add_estimate(commands):
+    estimate = commands.add_parser(
+        "estimate",
+        help="tell the memory of a training step before it runs",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Tells the memory of a training step of eager PyTorch: parameters, gradients, "
+                    "optimizer\nstate, activations by layer and by kind of op, and the peak. "
+                    "Nothing of the model's size is\nallocated. `lowtide estimate` does this for "
+                    "graphs, models of the zoo, and sizes as numbers.",
+        epilog="Examples:\n"
+               "  python -m lowtide estimate config.json --batch 4 --length 512\n"
+               "  python -m lowtide estimate my_module:make --optimizer adamw --precision bf16\n\n"
+               "Exit codes: 0 success; 1 failure; 2 bad input.")
+    estimate.add_argument("source", metavar="SOURCE",
+                          help="MODULE:FUNCTION, which returns (model, example inputs); or the "
+                               "config.json of a model of Hugging Face's transformers, or its "
+                               "folder")
+    estimate.add_argument("--optimizer", metavar="NAME", help="such as sgd-momentum or none [adam]")
+    estimate.add_argument("--precision", metavar="TYPE", help="of autocast: bf16 or fp16")
+    estimate.add_argument("--budget", metavar="BUDGET",
+                          help="also plan within these bytes (1.5GiB), or this share of the peak "
+                               "(60%%)")
+    estimate.add_argument("--batch", metavar="N", type=int, default=1,
+                          help="sequences or images, with a config.json [1]")
+    estimate.add_argument("--length", metavar="N", type=int,
+                          help="tokens of a sequence, with a config.json [512]")
+    estimate.add_argument("--measure", action="store_true", default=None,
+                          help="run each different op once to measure its workspaces [for models "
+                               "that MODULE:FUNCTION makes]")
+    estimate.add_argument("--json", action="store_true",
+                          help="print one JSON document instead of a table")
+    estimate.set_defaults(run=_estimate)
 
 
 def _capture(options):
@@ -93,6 +132,18 @@ def _capture(options):
           f"{_core.cost_origin(graph)}.")
 
 
+def _estimate(options):
+    _torch_part("lowtide.pytorch.estimate")
+    if os.path.exists(options.source) or ":" not in options.source:
+        subject, inputs = pathlib.Path(options.source), None
+    else:
+        subject, inputs = _made_by(options.source)
+    found = lowtide.estimate(
+        subject, inputs, optimizer=options.optimizer, precision=options.precision,
+        budget=options.budget, measure=options.measure, batch=options.batch, length=options.length)
+    print(found.to_json() if options.json else found, end="\n" if options.json else "")
+
+
 def _put_in_place_of_cuda(like):
     if like is None:
         raise lowtide.InputError(f"This PyTorch has no CUDA. Say which GPU is to stand for it: "
@@ -108,7 +159,7 @@ def _torch_part(name):
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise lowtide.InputError("Capturing needs PyTorch: pip install torch.") from None
+        raise lowtide.InputError("This needs PyTorch: pip install torch.") from None
 
 
 def _made_by(source):

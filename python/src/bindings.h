@@ -19,6 +19,7 @@ void bind_cost(py::module_& module);
 void bind_plan(py::module_& module);
 void bind_planner(py::module_& module);
 void bind_report(py::module_& module);
+void bind_estimate(py::module_& module);
 
 /// None for an index that is not there.
 inline std::optional<int> optional_index(int index) {

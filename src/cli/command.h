@@ -39,5 +39,6 @@ Action define_models(CLI::App& app);
 Action define_devices(CLI::App& app);
 Action define_order(CLI::App& app);
 Action define_layout(CLI::App& app);
+Action define_estimate(CLI::App& app);
 
 }  // namespace lowtide::cli

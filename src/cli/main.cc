@@ -38,6 +38,7 @@ constexpr Command kCommands[] = {
     {"train", "Train a model within a budget of bytes", define_train},
     {"run", "Compute the forward pass of a model within a budget of bytes", define_run},
     {"graph", "Write the training step of a model as a graph", define_graph},
+    {"estimate", "Tell the memory of a training step before it runs", define_estimate},
     {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide which values to keep and which to recompute", define_plan},
     {"verify", "Check a plan against its graph", define_verify},

@@ -50,4 +50,5 @@ PYBIND11_MODULE(_core, module) {
   lowtide::python::bind_plan(module);
   lowtide::python::bind_planner(module);
   lowtide::python::bind_report(module);
+  lowtide::python::bind_estimate(module);
 }

@@ -26,7 +26,7 @@ def step_bytes(optimizer, parameters: Iterable[torch.Tensor], device: str) -> in
     parameters = list(parameters)
     if optimizer == "none":
         return 0
-    return temporary_bytes(*_as_groups(optimizer, parameters), device)
+    return temporary_bytes(*as_groups(optimizer, parameters), device)
 
 
 def update_bytes(optimizer: torch.optim.Optimizer, device: str) -> int:
@@ -45,7 +45,9 @@ def temporary_bytes(kind: type, groups: Sequence[Group], device: str) -> int:
         return trial(torch.optim.Adam, [(parameters, {})], device, _SMALLER_BY).step_bytes
 
 
-def _as_groups(optimizer, parameters: Sequence[torch.Tensor]) -> tuple[type, list[Group]]:
+def as_groups(optimizer, parameters: Sequence[torch.Tensor]) -> tuple[type, list[Group]]:
+    """The class of an optimizer, as it is given to ``optimizer_state_bytes``, and its parameters in
+    groups: its own, or ``parameters``."""
     if isinstance(optimizer, torch.optim.Optimizer):
         return type(optimizer), groups_of(optimizer)
     kind, options = (optimizer, {}) if isinstance(optimizer, type) else _of_name(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -22,7 +22,7 @@ def as_on(device: torch.device | None, model: Callable, arguments: tuple,
     """Model and arguments; where one of their tensors is not on the device, a copy of them all, of
     shapes and dtypes there. Without a device that is the CPU, for tensors on ``meta``. Raises
     InputError for a model that cannot be copied."""
-    held = _held_by(model)
+    held = held_by(model)
     given = [leaf for leaf in pytree.tree_leaves((arguments, dict(named)))
              if isinstance(leaf, torch.Tensor)]
     elsewhere = [tensor.device for tensor in (*held, *given)
@@ -30,20 +30,36 @@ def as_on(device: torch.device | None, model: Callable, arguments: tuple,
     if not elsewhere:
         return model, arguments, named
     device = device or torch.device("cpu")
-    with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-        copies = {id(tensor): _shape_of(tensor, device) for tensor in (*held, *given)}
-    with mode:
-        model = _copied(model, copies, elsewhere[0], device)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    copies = fake_copies(mode, (*held, *given), device)
+    model = fake_module(mode, model, copies, elsewhere[0], device)
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (arguments, dict(named)))
     return model, arguments, named
+
+
+def fake_copies(mode: FakeTensorMode, tensors: Iterable[torch.Tensor],
+                device: torch.device) -> dict[int, torch.Tensor]:
+    """By ``id`` of a tensor: one without memory of its shape, strides and dtype on the device."""
+    with mode:
+        return {id(tensor): _shape_of(tensor, device) for tensor in tensors}
+
+
+def fake_module(mode: FakeTensorMode, model: Callable, copies: Mapping[int, torch.Tensor],
+                where: torch.device, device: torch.device) -> Callable:
+    """The module, which is on the device ``where``, with these copies of its tensors; shared ones
+    stay shared. What is no module is returned as it is. Raises InputError where it cannot be
+    copied."""
+    with mode:
+        return _copied(model, dict(copies), where, device)
 
 
 def _is_elsewhere(of_tensor, device):
     return of_tensor.type == "meta" if device is None else of_tensor != device
 
 
-def _held_by(model):
+def held_by(model: Callable) -> list[torch.Tensor]:
+    """Parameters and buffers of a module; of what is no module, none."""
     if not isinstance(model, torch.nn.Module):
         return []
     return list(itertools.chain(model.parameters(), model.buffers()))
@@ -58,7 +74,6 @@ def _shape_of(tensor, device):
 
 
 def _copied(model, copies, where, device):
-    """The module with these copies of its tensors, by identity; shared ones stay shared."""
     if not isinstance(model, torch.nn.Module):
         return model
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
@@ -27,17 +28,23 @@ def in_precision(precision: str | None, model: torch.nn.Module, function: Callab
     """
     if precision is None:
         return function
-    dtype = _DTYPES[precision]
-
     def run(*arguments, **named):
         device_type = _device_type(model, arguments, named)
         # Within another trace the device is known to be one that plans run on.
         if not torch.compiler.is_compiling():
             _require_autocast(device_type, precision)
-        with torch.autocast(device_type, dtype):
+        with autocast_in(precision, device_type):
             return function(*arguments, **named)
 
     return run
+
+
+def autocast_in(precision: str | None,
+                device_type: str) -> contextlib.AbstractContextManager[object]:
+    """The context in which a model is called in that precision; None is the caller's own."""
+    if precision is None:
+        return contextlib.nullcontext()
+    return torch.autocast(device_type, _DTYPES[precision])
 
 
 def _device_type(model: torch.nn.Module, arguments: Sequence, named: Mapping) -> str:

@@ -62,19 +62,36 @@ def _names(forward: Callable) -> list[str]:
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD]
 
 
+@contextlib.contextmanager
+def known_masks_of_fake_call(forward: Callable, arguments: Sequence, named: Mapping):
+    """The same for a call with fake tensors that no Dynamo traces: the arguments here are those
+    that the fake ones stand for."""
+    with known_masks(forward, arguments, named), contextlib.ExitStack() as changes:
+        for name, original, replacement in _replacements():
+            masks = sys.modules["transformers.masking_utils"]
+            setattr(masks, name, replacement)
+            changes.callback(setattr, masks, name, original)
+        yield
+
+
 @functools.cache
 def _substitute() -> None:
     """Has Dynamo trace these functions in place of transformers' own: the same where no call is
     known. Eager code runs transformers' as ever."""
-    masks = sys.modules["transformers.masking_utils"]
-    for name, wrapped in (("find_packed_sequence_indices", _packed),
-                          ("_ignore_causal_mask_sdpa", _ignoring),
-                          ("_ignore_bidirectional_mask_sdpa", _ignoring),
-                          ("is_torchdynamo_exporting", _exporting)):
-        original = getattr(masks, name, None)
-        if original is not None:  # of a version that has it
-            torch._dynamo.decorators.substitute_in_graph(original, skip_signature_check=True)(
-                wrapped(_copy(original)))
+    for _, original, replacement in _replacements():
+        torch._dynamo.decorators.substitute_in_graph(original, skip_signature_check=True)(
+            replacement)
+
+
+def _replacements() -> list[tuple[str, Callable, Callable]]:
+    """Names of functions of transformers, with each the function and what stands in its place; none
+    where transformers is not in use."""
+    masks = sys.modules.get("transformers.masking_utils")
+    wrappers = {"find_packed_sequence_indices": _packed, "_ignore_causal_mask_sdpa": _ignoring,
+                "_ignore_bidirectional_mask_sdpa": _ignoring,
+                "is_torchdynamo_exporting": _exporting}
+    return [(name, getattr(masks, name), wrap(_copy(getattr(masks, name))))
+            for name, wrap in wrappers.items() if hasattr(masks, name)]  # of a version that has it
 
 
 def _packed(plain: Callable) -> Callable:

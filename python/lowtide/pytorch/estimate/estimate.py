@@ -1,0 +1,114 @@
+"""``estimate`` for what needs PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ... import Estimate, Graph, InfeasibleError, InputError, _runtime, plan
+from ...arguments import checked_count, checked_seconds
+from ..budget.budget import Budget
+from ..capture import capture
+from ..common.inputs import arguments_of
+from ..common.precision import require_precision
+from ..dynamo.transformers_masks import known_masks_of_fake_call
+from .configuration import inputs_for, is_configuration, model_of
+from .fake_step import FakeStep, fake_step
+from .op_peaks import OpPeaks
+from .traced_step import TracedStep, trace_step
+
+
+def estimate_model(
+    subject: Any,
+    example_inputs: object = None,
+    *,
+    optimizer: object = None,
+    precision: str | None = None,
+    budget: int | str | None = None,
+    measure: bool | None = None,
+    batch: int = 1,
+    length: int | None = None,
+    time_limit: float = 30.0,
+) -> Estimate:
+    """As ``lowtide.estimate``, for a module, a function or a configuration of transformers."""
+    require_precision(precision)
+    limit = None if budget is None else Budget.parse(budget)
+    seconds = checked_seconds(time_limit, zero_is_none=True)
+    if is_configuration(subject):
+        subject, example_inputs = _made(subject, example_inputs, checked_count("batch", batch, 1),
+                                        length)
+    elif example_inputs is None:
+        raise InputError("an estimate of a model needs example_inputs: a tuple, a dict by name, or "
+                         "one tensor; on the device meta they take no memory")
+    model = getattr(subject, "_orig_mod", subject)  # what torch.compile wrapped
+    arguments, named = arguments_of(example_inputs)
+    step = fake_step(model, arguments, named, optimizer, precision)
+    op_peaks = _op_peaks(model, arguments, named, measure)
+    forward = model.forward if isinstance(model, torch.nn.Module) else model
+    with known_masks_of_fake_call(forward, arguments, named):
+        traced = trace_step(step, op_peaks)
+    found = _told(_name_of(model), step, traced, op_peaks)
+    if limit is None or limit.is_unlimited:
+        return found
+    with step.context():
+        graph = capture(model, example_inputs)
+    return _with_plan(found, graph, limit, seconds)
+
+
+def _made(configuration: Any, example_inputs: object, batch: int,
+          length: int | None) -> tuple[torch.nn.Module, object]:
+    model = model_of(configuration)
+    return model, inputs_for(model, batch, length) if example_inputs is None else example_inputs
+
+
+def _op_peaks(model: Callable, arguments, named, measure: bool | None) -> OpPeaks | None:
+    """By default ops are measured where the model has memory: then there is enough for one op."""
+    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((arguments, named))
+               if isinstance(leaf, torch.Tensor)]
+    if isinstance(model, torch.nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+    is_there = all(tensor.device.type != "meta" for tensor in tensors)
+    if not (is_there if measure is None else measure):
+        return None
+    return OpPeaks(next((str(tensor.device) for tensor in tensors
+                         if tensor.device.type != "meta"), "cpu"))
+
+
+def _told(name: str, step: FakeStep, traced: TracedStep, op_peaks: OpPeaks | None) -> Estimate:
+    return Estimate(
+        name=name, parameters=sum(parameter.numel() for parameter in step.parameters),
+        whole=traced.whole, by_layer=traced.by_layer, by_kind=traced.by_kind,
+        at_peak=traced.at_peak, peak_op=traced.peak.op, peak_phase=traced.peak.phase,
+        notes=_notes(op_peaks))
+
+
+def _notes(op_peaks: OpPeaks | None) -> list[str]:
+    notes = ["A step of eager PyTorch, traced on tensors without memory."]
+    if op_peaks is None:
+        return [*notes, "Workspaces of ops are not counted: measure=True measures them on this "
+                        "machine."]
+    notes.append("Workspaces were measured op by op.")
+    if op_peaks.not_measured:
+        notes.append(f"Without those of {', '.join(sorted(op_peaks.not_measured))}, which are too "
+                     f"large here or refuse a batch of zeros.")
+    return notes
+
+
+def _with_plan(found: Estimate, graph: Graph, limit: Budget, seconds: float) -> Estimate:
+    """With the peak of a plan of the captured step. The optimizer's state and results in the
+    caller's memory are beside the plan."""
+    budget = limit.resolve(found.peak_bytes)
+    beside = found.whole.get("optimizer state", 0) + _runtime.foreign_bytes(graph)
+    planned = plan(graph, max(1, budget - beside), time_limit=seconds)
+    if planned.plan is None:
+        raise InfeasibleError(planned.message)
+    return found.with_plan(budget=budget, strategy=planned.plan.strategy,
+                           peak=planned.plan.peak_bytes + beside, overhead=planned.overhead)
+
+
+def _name_of(model: Callable) -> str:
+    if isinstance(model, torch.nn.Module):
+        return type(model).__name__
+    return getattr(model, "__name__", type(model).__name__)
