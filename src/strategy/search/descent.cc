@@ -48,6 +48,12 @@ Descent descent_of(const remat::EventPlan& plan) {
   return {plan.events(), plan.cost(), plan.memory().peak()};
 }
 
+Descent descent_of(const remat::StageGraph& graph, const std::vector<remat::Event>& events) {
+  remat::EventPlan plan(graph, 0);
+  remat::change_to(plan, events);
+  return descent_of(plan);
+}
+
 Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Event>& start,
                      Bytes limit, const Control& control) {
   constexpr double kDear = 1e4;  // a step down is small, and worth many reruns
@@ -58,40 +64,41 @@ Descent descend_from(const remat::StageGraph& graph, const std::vector<remat::Ev
   return descent_of(annealer.plan());
 }
 
-/// Continues with the cheapest drops for the bytes above a limit. Lowers the limit in steps as long
+/// Goes on with the cheapest drops for the bytes above a limit. Lowers the limit in steps as long
 /// as drops succeed: such drops change several stages at once.
-void relieve(Descent& lowest, const remat::StageGraph& graph, Bytes limit, const Control& control) {
+Descent relieved(const remat::StageGraph& graph, Descent lowest, Bytes limit,
+                 const Control& control, int patience) {
   for (double step : {0.03, 0.01, 0.003}) {
     while (lowest.peak > limit) {
       const auto above = static_cast<double>(lowest.peak - graph.resident_bytes());
       const Bytes asked = lowest.peak - 1 - static_cast<Bytes>(step * above);
       const auto smaller =
-          Relief(graph, asked).run(lowest.events, std::numeric_limits<double>::infinity(), control);
+          Relief(graph, asked)
+              .run(lowest.events, std::numeric_limits<double>::infinity(), control, patience);
       if (!smaller) break;
-      remat::EventPlan plan(graph, asked);
-      remat::change_to(plan, *smaller);
-      lowest = descent_of(plan);
+      lowest = descent_of(graph, *smaller);
     }
   }
+  return lowest;
 }
 
 }  // namespace
 
 Descent descend(const remat::StageGraph& graph, Bytes limit, const Control& control) {
-  const std::vector<remat::Event> evicting =
-      smallest(graph, smaller_evictions(graph, share_of_time(control, 0.2)), control);
-  Descent lowest = descend_from(graph, evicting, limit, share_of_time(control, 0.5));
+  Descent lowest =
+      relieved(graph, descent_of(graph, smallest(graph, segmentations(graph), control)), limit,
+               share_of_time(control, 0.6), Relief::kHasty);
   const auto try_from = [&](std::vector<std::vector<remat::Event>> plans, double share) {
     Descent other = descend_from(graph, smallest(graph, std::move(plans), control), limit,
                                  share_of_time(control, share));
     if (other.peak < lowest.peak) lowest = std::move(other);
   };
+  if (lowest.peak > limit) try_from(smaller_evictions(graph, share_of_time(control, 0.2)), 0.5);
   if (lowest.peak > limit) try_from(segmentations(graph), 0.4);
   if (lowest.peak > limit) {
     try_from(thinned(graph, segmentations(graph), share_of_time(control, 0.5)), 0.6);
   }
-  relieve(lowest, graph, limit, control);
-  return lowest;
+  return relieved(graph, std::move(lowest), limit, control, Relief::kThorough);
 }
 
 }  // namespace lowtide::strategy::search
