@@ -20,6 +20,7 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from ..plans.slower import Slower
+from ..stash import Stash
 from .dropped_results import DroppedResults
 from .executors import Executors
 from .recordable import explained, require_recordable
@@ -40,13 +41,15 @@ class Region:
     pass was run already, or whose block was freed to have the memory for something else.
 
     ``afterwards``: what follows its passes. ``slower``: where values may move. ``updates``: what
-    updates parameters in a backward pass, taking ``update_bytes`` for a while.
+    updates parameters in a backward pass, taking ``update_bytes`` for a while. ``stashes``: what
+    the graph holds in fewer bits; ``plain``: the region of the same step that holds it as it is.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
                  afterwards: Afterwards = _NOTHING, slower: Slower | None = None,
-                 updates: FusedUpdates | None = None, update_bytes: int = 0):
-        self.captured = captured
+                 updates: FusedUpdates | None = None, update_bytes: int = 0,
+                 stashes: Sequence[Stash] = (), plain: Region | None = None):
+        self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
         self._updates, self._update_bytes = updates, update_bytes
         self._slower = slower
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
@@ -61,8 +64,9 @@ class Region:
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
-                            + self._recording_bytes + update_bytes)
+        self._kept_bytes = plain._kept_bytes if plain else (
+            self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+            + self._recording_bytes + update_bytes)
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)

@@ -20,6 +20,7 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
+from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
@@ -28,6 +29,7 @@ from .meter import Meter
 from .place_of_state import PlaceOfState
 from .recordable import refuse_recording_from_outside
 from .region import Region
+from .stash_choice import Attempt, cheapest_region
 from .steps import Steps
 
 
@@ -75,26 +77,31 @@ class Session:
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
 
-    def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+    def add(self, captured: Captured, trained: Sequence[torch.Tensor],
+            stashes: Stashes[Captured]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
+        ``stashes``: what it may hold in fewer bits.
         """
         with self._between_passes.lock:
-            return self._add(captured, trained)
+            return self._add(captured, trained, stashes)
 
-    def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+    def _add(self, captured: Captured, trained: Sequence[torch.Tensor],
+             stashes: Stashes[Captured]) -> Region:
         if self._updates is not None:
             self._updates.require_all(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
-        region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
-                        self._updates, self._account.update_bytes)
-        self.regions.append(region)
-        self._steps.observe(region)
         self._step_is_typical = False
-        self._account.invalidate()
+
+        def make(graph: Captured, settings: Settings, *stashed) -> Region:
+            return Region(graph, settings, self._plans, self._account.afterwards, slower,
+                          self._updates, self._account.update_bytes, *stashed)
+
+        region = cheapest_region(captured, stashes, self.settings, make, self._attempt)
+        self._take_in(region)
         try:
             self._choose_place_of_state(region)
             plan = self.plan_for(region)
@@ -104,13 +111,35 @@ class Session:
             self._state.settle(captured.device, slower)
             self._state.bring_back()
         except BaseException:
-            self.regions.remove(region)
-            self._state.give_up(self.regions, slower)
-            self._steps.forget(region)
-            self._account.invalidate()
+            self._take_out(region)
             raise
         self._plans.append(region.plans)
         return region
+
+    def _take_in(self, region: Region) -> None:
+        self.regions.append(region)
+        self._steps.observe(region)
+        self._account.invalidate()
+
+    def _take_out(self, region: Region) -> None:
+        self.regions.remove(region)
+        self._state.give_up(self.regions, self._slower_for(region.captured.device))
+        self._steps.forget(region)
+        self._account.invalidate()
+
+    def _attempt(self, region: Region) -> Attempt:
+        """What planning the region would come to, were it there."""
+        self._take_in(region)
+        try:
+            self._choose_place_of_state(region)
+            share, plan = self._account.share(region), self._plan_within_share(region)
+            slower = self._slower_for(region.captured.device)
+            return Attempt(region, share, plan,
+                           plan.cost + self._state.chosen_cost(region, slower))
+        except InfeasibleError:
+            return Attempt(region)
+        finally:
+            self._take_out(region)
 
     def _choose_place_of_state(self, region: Region) -> None:
         slower = self._slower_for(region.captured.device)
