@@ -96,24 +96,15 @@ at::Tensor pack_where(const at::Tensor& values, const Passes& passes) {
   return bits;
 }
 
-at::Tensor passing_on_host(const at::Tensor& values, const at::Scalar& low,
-                           const std::optional<at::Scalar>& high) {
+at::Tensor passing_on_host(const at::Tensor& values, const at::Scalar& low) {
   at::Tensor bits;
   AT_DISPATCH_FLOATING_TYPES_AND2(
       at::kHalf, at::kBFloat16, values.scalar_type(), "lowtide::pack_passing", [&] {
         using Compared = at::opmath_type<scalar_t>;
         const auto from = low.to<Compared>();
-        if (high) {
-          const auto to = high->to<Compared>();
-          bits = pack_where<scalar_t>(values, [=](scalar_t value) {
-            const auto x = static_cast<Compared>(value);
-            return static_cast<std::uint8_t>(!((x <= from) | (x >= to)));
-          });
-        } else {
-          bits = pack_where<scalar_t>(values, [=](scalar_t value) {
-            return static_cast<std::uint8_t>(!(static_cast<Compared>(value) <= from));
-          });
-        }
+        bits = pack_where<scalar_t>(values, [=](scalar_t value) {
+          return static_cast<std::uint8_t>(!(static_cast<Compared>(value) <= from));
+        });
       });
   return bits;
 }
@@ -173,12 +164,9 @@ at::Tensor unpack_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArra
   return mask;
 }
 
-at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low,
-                        const std::optional<at::Scalar>& high) {
+at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low) {
   const at::Tensor flat = in_memory_order(values);
-  if (on_host(values)) return passing_on_host(flat, low, high);
-  const at::Tensor stopped = high ? flat.le(low).logical_or_(flat.ge(*high)) : flat.le(low);
-  return pack_by_ops(stopped.logical_not());
+  return on_host(values) ? passing_on_host(flat, low) : pack_by_ops(flat.le(low).logical_not());
 }
 
 at::Tensor pass_by_bits(const at::Tensor& gradient, const at::Tensor& bits) {

@@ -2,8 +2,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <optional>
-
 /// Values of a step in fewer bits, losslessly: masks as one bit for each element, in the order of
 /// the addresses (Gist, Jain et al. 2018). On the CPU by loops of our own, on other devices by
 /// ATen's ops, with the same bits.
@@ -17,11 +15,9 @@ at::Tensor pack_bits(const at::Tensor& mask);
 /// The booleans of such bits, laid out by `size` and `stride`.
 at::Tensor unpack_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArrayRef stride);
 
-/// Bits of !(x <= low || x >= high), without the second where there is no `high`: of the elements
-/// whose gradient a ReLU or a clamped one passes on, NaN among them. `values` is dense and
-/// floating.
-at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low,
-                        const std::optional<at::Scalar>& high);
+/// Bits of !(x <= low), which holds for NaN: of the elements whose gradient
+/// `aten::threshold_backward` passes on. `values` is dense and floating.
+at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low);
 
 /// The gradient where the bit is set, else zero. The bits are those of a tensor that is laid out as
 /// `gradient` is, which is dense; so is the result, and it may lie over the gradient.

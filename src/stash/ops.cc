@@ -18,7 +18,7 @@ torch::Library* defined() {
   };
   define("pack_bits(Tensor mask) -> Tensor", TORCH_FN(pack_bits));
   define("unpack_bits(Tensor bits, int[] size, int[] stride) -> Tensor", TORCH_FN(unpack_bits));
-  define("pack_passing(Tensor values, Scalar low, Scalar? high) -> Tensor", TORCH_FN(pack_passing));
+  define("pack_passing(Tensor values, Scalar low) -> Tensor", TORCH_FN(pack_passing));
   define("pass_by_bits(Tensor gradient, Tensor bits) -> Tensor", TORCH_FN(pass_by_bits));
   define("window_places(Tensor indices, int first, int[] step, int[] unit, int[] sizes) -> Tensor",
          TORCH_FN(window_places));

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -79,6 +79,8 @@ class Region:
         self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
         #: What the last pass moved to slower memory, whose backward half has run.
         self.moved = Moved()
+        #: Of gradients, where stashes change them, when it is measured.
+        self.gradient_error: object | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
@@ -217,6 +219,26 @@ class Region:
             self.moved = Moved(*executor.moved)
         return self._gradients(found, True)
 
+    def visit_gradients(self, plan: Plan, primals: Sequence, tangents: Sequence[torch.Tensor],
+                        visit: Callable[[int, torch.Tensor], None]) -> None:
+        """Calls ``visit(position, gradient)`` for each parameter of a pass that updates nothing and
+        leaves the primals as they are. A gradient holds until the call returns."""
+        parameters = {position for position, index in enumerate(self.captured.primals)
+                      if index is not None
+                      and self.captured.graph.tensors[index].role == "parameter"}
+        positions = {primals[position].data_ptr(): position for position in parameters}
+        given = _with_copies(primals, _written_in_place(self.captured))
+        with _ONE_AT_A_TIME:
+            executor = self._idle(plan)
+            with explained(executor, self.captured), updating(
+                    lambda gradient, parameter: visit(positions[parameter.data_ptr()], gradient)):
+                pending = executor.forward(self._given(given), self._forward_wanted)
+                found = executor.backward(tangents, self._backward_wanted)
+                del pending  # without its ticket the pass would be over
+            for position, gradient in enumerate(_filled(self._backward_results, found)):
+                if position in parameters and gradient is not None:
+                    visit(position, gradient)
+
     def _updating(self) -> contextlib.AbstractContextManager[None]:
         return updating(None if self._updates is None else self._updates.of_backward())
 
@@ -270,6 +292,19 @@ def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
     tensors = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
     return tensors, [output if output.tensor is None else tensors.index(output.tensor)
                      for output in outputs]
+
+
+def _written_in_place(captured: Captured) -> set[int]:
+    """Positions of the primals, but for parameters, that ops write where they are."""
+    written = {op.inputs[position] for op in captured.graph.ops if op.type != BOUNDARY
+               for position in op.mutates}
+    return {position for position, index in enumerate(captured.primals)
+            if index in written and captured.graph.tensors[index].role != "parameter"}
+
+
+def _with_copies(primals: Sequence, positions: set[int]) -> list:
+    return [primal.clone() if position in positions else primal
+            for position, primal in enumerate(primals)]
 
 
 def _inputs(captured: Captured) -> list[int]:

@@ -20,10 +20,11 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
-from ..stash import Stashes
+from ..stash import Stashes, describe
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
+from .gradient_error import measured_error
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
@@ -238,6 +239,7 @@ class Session:
         refuse_recording_from_outside(region.captured.device)
         self.runs += 1
         if self.preparing:
+            self._measure_error(region, primals)
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
@@ -247,6 +249,7 @@ class Session:
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
+            self._measure_error(region, primals)
             self._begin_step(region)
         self._gradients.track(primals)
         if self._steps.observe(region):
@@ -254,6 +257,18 @@ class Session:
         result = region.forward(self._plan_that_fits(region), primals)
         self._ran = True
         return result
+
+    def _measure_error(self, region: Region, primals: Sequence) -> None:
+        """Of the gradients, once, where stashes change them."""
+        if region.gradient_error is None and not all(stash.is_exact for stash in region.stashes):
+            plan = self.plan_for(region)
+            try:
+                share = self._account.share(region)
+            except InfeasibleError:  # it runs all the same
+                share = plan.arena_bytes
+            region.gradient_error = measured_error(region, plan, primals, share)
+            warn(f"{region.name} holds activations with loss between the passes, as "
+                 f"stash=\"{self.settings.stash}\" allows: {region.gradient_error}")
 
     def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
@@ -519,5 +534,9 @@ class Session:
             graph, plan = region.priced.graph, self._known_plan(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
                          + _core.explain(graph, plan, most).rstrip("\n"))
+            kept_all = (region.plain or region).priced.keep_all_cost
+            parts.append(describe(region.stashes, plan.cost / kept_all - 1 if kept_all else 0.0))
+            if region.gradient_error is not None:
+                parts.append(str(region.gradient_error))
             parts.append(by_module(graph, region.captured.nodes, plan, most))
         return "\n\n".join(filter(None, parts))

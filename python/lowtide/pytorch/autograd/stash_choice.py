@@ -1,9 +1,9 @@
 """Which values of a graph are held in fewer bits: those by which its plan takes the least time.
 
-A plan makes each value in one way, so each choice is a graph of its own, which is planned. First comes the
-graph without any; only where that has no plan, or one that costs time, come others: with all stashes, with
-those that this plan really holds, and with the cheapest ones that save as much as is lacking. What loses
-nothing is tried before what changes the gradients.
+A plan makes each value in one way, so each choice is a graph of its own, which is planned. First
+comes the graph without any; only where that has no plan, or one that costs time, come others: with
+all stashes, with those that this plan really holds, and with the cheapest ones that save as much as
+is lacking. What loses nothing is tried before what changes the gradients.
 """
 
 from __future__ import annotations

@@ -55,7 +55,8 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
                 evaluate: Callable[[Callable, Sequence], object], slices: int,
                 settings: Settings) -> JointTrace | Callable:
     """The joint graph of ``graph`` for these inputs, in so many slices, with updates and what may
-    be stashed as in the settings; or, where nothing needs a gradient, a callable that runs it: by ``evaluate(run, arguments)``.
+    be stashed as in the settings; or, where nothing needs a gradient, a callable that runs it: by
+    ``evaluate(run, arguments)``.
 
     Raises InputError for what cannot be captured, with the line of the user's code.
     """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -29,9 +28,8 @@ _SHAPED = {target: 1 for target in (
     _aten.avg_pool2d_backward.default, _aten.avg_pool3d_backward.default,
     _aten._adaptive_avg_pool2d_backward.default, _aten._adaptive_avg_pool3d_backward.default)}
 
-#: Ops that pass the gradient on where argument 1 is none of: at most the lower bound, and at least
-#: the upper one, by the positions of these.
-_PASSING = {_aten.threshold_backward.default: (2, None), _aten.hardtanh_backward.default: (2, 3)}
+#: Passes the gradient on where argument 1 is not at most argument 2.
+_PASSING = _aten.threshold_backward.default
 
 #: They read logarithms, whose error is the relative error of what is meant.
 _OF_LOGARITHMS = (_aten._log_softmax_backward_data.default,)
@@ -81,7 +79,7 @@ def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash |
     form = _form(group[0], read, kind) if read else None
     if read and form is None:
         return None
-    stash = Stash(group[0], form, tuple(read), tuple(_passing(*pair) for pair in passing),
+    stash = Stash(group[0], form, tuple(read), tuple(Passing(reader, reader.args[2]) for reader, _ in passing),
                   tuple(shaped))
     return stash if stash.held_bytes < stash.whole_bytes else None
 
@@ -137,27 +135,15 @@ def _reads_at(reader: fx.Node, view: fx.Node, position: int) -> bool:
 def _passes(reader: fx.Node, view: fx.Node) -> bool:
     """Whether bits of the value serve: they are in the order of its addresses, in which the
     gradient and the result have to lie, too."""
-    if reader.target not in _PASSING or not _reads_at(reader, view, 1):
+    if reader.target is not _PASSING or not _reads_at(reader, view, 1):
         return False
     value, gradient = view.meta["val"], reader.args[0].meta["val"]
-    bounds = _bounds(reader)
-    return (_fills_its_storage(value) and _is_exact_in(value.dtype, bounds)
+    return (_fills_its_storage(value) and _is_exact_in(value.dtype, reader.args[2])
             and all(tensor.dtype == value.dtype and tensor.shape == value.shape
                     and tensor.stride() == value.stride()
                     for tensor in (gradient, reader.meta["val"])))
 
 
-def _bounds(reader: fx.Node) -> tuple[float, float | None]:
-    low, high = _PASSING[reader.target]
-    return reader.args[low], None if high is None else reader.args[high]
-
-
-def _is_exact_in(dtype: torch.dtype, bounds: Sequence[float | None]) -> bool:
-    """Whether kernels compare with the same bounds, whether or not they round them to the type."""
-    return dtype in _FLOATS and all(
-        bound is None or math.isinf(bound) or torch.tensor(bound, dtype=dtype).item() == bound
-        for bound in bounds)
-
-
-def _passing(reader: fx.Node, view: fx.Node) -> Passing:
-    return Passing(reader, *_bounds(reader))
+def _is_exact_in(dtype: torch.dtype, bound: float) -> bool:
+    """Whether kernels compare with the same bound, whether or not they round it to the type."""
+    return dtype in _FLOATS and torch.tensor(bound, dtype=dtype).item() == bound

@@ -32,7 +32,7 @@ BITS = Form("bits", True, _hold_bits, _widen_bits, bits_bytes)
 def drawn(divisor: float | None) -> Form:
     """Of zeros and ones that were drawn, divided by that number afterwards."""
     def hold(run, value):
-        return [run(torch.ops.lowtide.pack_passing.default, value, 0, None)]
+        return [run(torch.ops.lowtide.pack_passing.default, value, 0)]
 
     def widen(run, held, like):
         ones = run(_aten._to_copy.default, _widen_bits(run, held, like), dtype=like.dtype)

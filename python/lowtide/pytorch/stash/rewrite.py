@@ -35,13 +35,12 @@ class _Writer:
         value = self._copies[stash.value]
         with self._graph.inserting_before(value.next):
             held = stash.form.hold(self._run(stash, "hold"), value) if stash.form else ()
-            bits = {bounds: self._run(stash, "bits")(torch.ops.lowtide.pack_passing.default, value,
-                                                     *bounds)
-                    for bounds in dict.fromkeys((passing.low, passing.high)
-                                                for passing in stash.passing)}
+            bits = {low: self._run(stash, "bits")(torch.ops.lowtide.pack_passing.default, value,
+                                                  low)
+                    for low in dict.fromkeys(passing.low for passing in stash.passing)}
         self._read_widened(stash, held)
         for passing in stash.passing:
-            self._pass_by_bits(stash, passing.reader, bits[passing.low, passing.high])
+            self._pass_by_bits(stash, passing.reader, bits[passing.low])
         for reader, view in stash.shaped:
             self._read_shape(stash, reader, view)
 

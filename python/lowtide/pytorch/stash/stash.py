@@ -29,12 +29,11 @@ class Form:
 
 @dataclasses.dataclass(frozen=True)
 class Passing:
-    """An op of the backward pass that reads of the value only whether it lies between two bounds,
-    and passes the gradient on there."""
+    """An op of the backward pass that reads of the value only whether it is at most ``low``, and
+    passes the gradient on where it is not."""
 
     reader: fx.Node
     low: float
-    high: float | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Stash:
     @property
     def held_bytes(self) -> int:
         value = self.value.meta["val"]
-        bounds = {(passing.low, passing.high) for passing in self.passing}
+        bounds = {passing.low for passing in self.passing}
         return (self.form.held_bytes(value) if self.form else 0) + len(bounds) * bits_bytes(value)
 
 
