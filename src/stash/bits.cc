@@ -52,7 +52,7 @@ void for_each_byte(at::Tensor& bits, std::int64_t elements, const Group& group) 
   });
 }
 
-at::Tensor pack_on_host(const at::Tensor& mask) {
+at::Tensor bits_on_host(const at::Tensor& mask) {
   at::Tensor bits = new_bits(mask);
   const auto* const in = reinterpret_cast<const std::uint8_t*>(mask.const_data_ptr<bool>());
   for_each_byte(bits, mask.numel(), [in](std::int64_t first, std::int64_t count) {
@@ -63,7 +63,7 @@ at::Tensor pack_on_host(const at::Tensor& mask) {
   return bits;
 }
 
-at::Tensor pack_by_ops(const at::Tensor& flat) {
+at::Tensor bits_by_ops(const at::Tensor& flat) {
   const std::int64_t bytes = (flat.numel() + kBits - 1) / kBits;
   const at::Tensor groups =
       at::constant_pad_nd(flat.to(at::kByte), {0, kBits * bytes - flat.numel()}, 0)
@@ -77,7 +77,7 @@ at::Tensor pack_by_ops(const at::Tensor& flat) {
 
 /// Bits of where `passes(value)` is 1 and not 0.
 template <typename Value, typename Passes>
-at::Tensor pack_where(const at::Tensor& values, const Passes& passes) {
+at::Tensor bits_where(const at::Tensor& values, const Passes& passes) {
   at::Tensor bits = new_bits(values);
   const auto* const in = values.const_data_ptr<Value>();
   for_each_byte(bits, values.numel(), [in, &passes](std::int64_t first, std::int64_t count) {
@@ -96,13 +96,13 @@ at::Tensor pack_where(const at::Tensor& values, const Passes& passes) {
   return bits;
 }
 
-at::Tensor passing_on_host(const at::Tensor& values, const at::Scalar& low) {
+at::Tensor passing_bits_on_host(const at::Tensor& values, const at::Scalar& low) {
   at::Tensor bits;
   AT_DISPATCH_FLOATING_TYPES_AND2(
-      at::kHalf, at::kBFloat16, values.scalar_type(), "lowtide::pack_passing", [&] {
+      at::kHalf, at::kBFloat16, values.scalar_type(), "lowtide::passing_bits", [&] {
         using Compared = at::opmath_type<scalar_t>;
         const auto from = low.to<Compared>();
-        bits = pack_where<scalar_t>(values, [=](scalar_t value) {
+        bits = bits_where<scalar_t>(values, [=](scalar_t value) {
           return static_cast<std::uint8_t>(!(static_cast<Compared>(value) <= from));
         });
       });
@@ -133,14 +133,13 @@ void keep_elements(std::int64_t bytes_each, const std::uint8_t* bits, const std:
 
 }  // namespace
 
-at::Tensor pack_bits(const at::Tensor& mask) {
-  TORCH_CHECK(mask.scalar_type() == at::kBool, "pack_bits wants booleans, not ",
-              mask.scalar_type());
+at::Tensor to_bits(const at::Tensor& mask) {
+  TORCH_CHECK(mask.scalar_type() == at::kBool, "to_bits wants booleans, not ", mask.scalar_type());
   const at::Tensor flat = in_memory_order(mask);
-  return on_host(mask) ? pack_on_host(flat) : pack_by_ops(flat);
+  return on_host(mask) ? bits_on_host(flat) : bits_by_ops(flat);
 }
 
-at::Tensor unpack_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArrayRef stride) {
+at::Tensor from_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArrayRef stride) {
   at::Tensor mask = at::empty_strided(size, stride, bits.options().dtype(at::kBool));
   at::Tensor flat = in_memory_order(mask);
   const std::int64_t elements = flat.numel();
@@ -164,14 +163,15 @@ at::Tensor unpack_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArra
   return mask;
 }
 
-at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low) {
+at::Tensor passing_bits(const at::Tensor& values, const at::Scalar& low) {
   const at::Tensor flat = in_memory_order(values);
-  return on_host(values) ? passing_on_host(flat, low) : pack_by_ops(flat.le(low).logical_not());
+  return on_host(values) ? passing_bits_on_host(flat, low)
+                         : bits_by_ops(flat.le(low).logical_not());
 }
 
 at::Tensor pass_by_bits(const at::Tensor& gradient, const at::Tensor& bits) {
   if (!on_host(gradient)) {
-    const at::Tensor mask = unpack_bits(bits, gradient.sizes(), gradient.strides());
+    const at::Tensor mask = from_bits(bits, gradient.sizes(), gradient.strides());
     return at::where(mask, gradient, at::Scalar(0));
   }
   const at::Tensor flat = in_memory_order(gradient);

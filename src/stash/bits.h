@@ -10,14 +10,14 @@ namespace lowtide::stash {
 /// Bits of a dense tensor of booleans: uint8 [ceil(n / 8)], the first element in the lowest bit.
 /// Throws c10::Error for another dtype, and for a tensor whose elements do not fill one stretch of
 /// memory.
-at::Tensor pack_bits(const at::Tensor& mask);
+at::Tensor to_bits(const at::Tensor& mask);
 
 /// The booleans of such bits, laid out by `size` and `stride`.
-at::Tensor unpack_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArrayRef stride);
+at::Tensor from_bits(const at::Tensor& bits, at::IntArrayRef size, at::IntArrayRef stride);
 
 /// Bits of !(x <= low), which holds for NaN: of the elements whose gradient
 /// `aten::threshold_backward` passes on. `values` is dense and floating.
-at::Tensor pack_passing(const at::Tensor& values, const at::Scalar& low);
+at::Tensor passing_bits(const at::Tensor& values, const at::Scalar& low);
 
 /// The gradient where the bit is set, else zero. The bits are those of a tensor that is laid out as
 /// `gradient` is, which is dense; so is the result, and it may lie over the gradient.

@@ -16,9 +16,9 @@ torch::Library* defined() {
     ops->def(schema, torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd,
                                      torch::CppFunction(kernel)));
   };
-  define("pack_bits(Tensor mask) -> Tensor", TORCH_FN(pack_bits));
-  define("unpack_bits(Tensor bits, int[] size, int[] stride) -> Tensor", TORCH_FN(unpack_bits));
-  define("pack_passing(Tensor values, Scalar low) -> Tensor", TORCH_FN(pack_passing));
+  define("to_bits(Tensor mask) -> Tensor", TORCH_FN(to_bits));
+  define("from_bits(Tensor bits, int[] size, int[] stride) -> Tensor", TORCH_FN(from_bits));
+  define("passing_bits(Tensor values, Scalar low) -> Tensor", TORCH_FN(passing_bits));
   define("pass_by_bits(Tensor gradient, Tensor bits) -> Tensor", TORCH_FN(pass_by_bits));
   define("window_places(Tensor indices, int first, int[] step, int[] unit, int[] sizes) -> Tensor",
          TORCH_FN(window_places));

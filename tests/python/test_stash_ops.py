@@ -45,20 +45,20 @@ def same_bits(a, b):
 @pytest.mark.parametrize("seed", range(12))
 def test_masks_come_back_from_an_eighth_of_their_bytes(seed):
     mask = random_floats(seed, torch.float32) > 0
-    bits = OPS.pack_bits(mask)
-    widened = OPS.unpack_bits(bits, mask.shape, mask.stride())
+    bits = OPS.to_bits(mask)
+    widened = OPS.from_bits(bits, mask.shape, mask.stride())
     assert bits.nbytes == -(-mask.numel() // 8)
     assert torch.equal(widened, mask) and widened.stride() == mask.stride()
 
 
 def test_the_first_element_is_the_lowest_bit():
     mask = torch.tensor([True, False, False, True, False, False, False, True, True], device=DEVICE)
-    assert OPS.pack_bits(mask).tolist() == [0b10001001, 1]
+    assert OPS.to_bits(mask).tolist() == [0b10001001, 1]
 
 
 def test_a_mask_with_gaps_is_refused():
     with pytest.raises(RuntimeError, match="one stretch of memory"):
-        OPS.pack_bits(torch.ones(4, 4, dtype=torch.bool, device=DEVICE)[:, ::2])
+        OPS.to_bits(torch.ones(4, 4, dtype=torch.bool, device=DEVICE)[:, ::2])
 
 
 @pytest.mark.parametrize("seed, dtype", list(itertools.product(range(6), FLOATS)))
@@ -66,7 +66,7 @@ def test_gradients_pass_as_through_a_relu(seed, dtype):
     values = random_floats(seed, dtype)
     gradient = torch.empty_like(values).copy_(random_floats(seed, dtype).flip(0))
     for low in (0, 3):
-        passed = OPS.pass_by_bits(gradient, OPS.pack_passing(values, low))
+        passed = OPS.pass_by_bits(gradient, OPS.passing_bits(values, low))
         assert same_bits(passed, ATEN.threshold_backward(gradient, values, low))
 
 

@@ -133,7 +133,8 @@ class Session:
         self._take_in(region)
         try:
             self._choose_place_of_state(region)
-            share, plan = self._account.share(region), self._plan_within_share(region)
+            share = self._account.share(region)
+            plan = self._plan_within_share(region, silent=True)
             slower = self._slower_for(region.captured.device)
             return Attempt(region, share, plan,
                            plan.cost + self._state.chosen_cost(region, slower))
@@ -195,9 +196,10 @@ class Session:
                 return self.plan_for(region)  # its share may have grown
             return self._smallest_plan(region, error)
 
-    def _plan_within_share(self, region: Region, leaving_all: bool = False) -> Plan:
+    def _plan_within_share(self, region: Region, leaving_all: bool = False,
+                           silent: bool = False) -> Plan:
         return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
-                                   leaving_all=leaving_all)
+                                   leaving_all=leaving_all, silent=silent)
 
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""

@@ -8,11 +8,12 @@ from ... import InputError
 _KINDS = (None, "exact", "bf16", "fp16", "int8")
 
 
-def require_stash_kind(kind: str | None) -> None:
-    """Raises InputError for what is no such kind."""
+def require_stash_kind(kind: str | None) -> str | None:
+    """The kind. Raises InputError for what is none."""
     if not any(kind is known or (isinstance(kind, str) and kind == known) for known in _KINDS):
         raise InputError(f"stash must be \"exact\", \"bf16\", \"fp16\", \"int8\" or None, not "
                          f"{kind!r}")
+    return kind
 
 
 def changes_gradients(kind: str | None) -> bool:

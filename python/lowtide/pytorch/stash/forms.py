@@ -17,11 +17,11 @@ _BLOCK, _SCALE_BYTES = 256, 4
 
 
 def _hold_bits(run, value: fx.Node) -> list[fx.Node]:
-    return [run(torch.ops.lowtide.pack_bits.default, value)]
+    return [run(torch.ops.lowtide.to_bits.default, value)]
 
 
 def _widen_bits(run, held: Sequence[fx.Node], like: torch.Tensor) -> fx.Node:
-    return run(torch.ops.lowtide.unpack_bits.default, held[0], list(like.shape),
+    return run(torch.ops.lowtide.from_bits.default, held[0], list(like.shape),
                list(like.stride()))
 
 
@@ -32,7 +32,7 @@ BITS = Form("bits", True, _hold_bits, _widen_bits, bits_bytes)
 def drawn(divisor: float | None) -> Form:
     """Of zeros and ones that were drawn, divided by that number afterwards."""
     def hold(run, value):
-        return [run(torch.ops.lowtide.pack_passing.default, value, 0)]
+        return [run(torch.ops.lowtide.passing_bits.default, value, 0)]
 
     def widen(run, held, like):
         ones = run(_aten._to_copy.default, _widen_bits(run, held, like), dtype=like.dtype)

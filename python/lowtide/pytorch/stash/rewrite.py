@@ -35,7 +35,7 @@ class _Writer:
         value = self._copies[stash.value]
         with self._graph.inserting_before(value.next):
             held = stash.form.hold(self._run(stash, "hold"), value) if stash.form else ()
-            bits = {low: self._run(stash, "bits")(torch.ops.lowtide.pack_passing.default, value,
+            bits = {low: self._run(stash, "bits")(torch.ops.lowtide.passing_bits.default, value,
                                                   low)
                     for low in dict.fromkeys(passing.low for passing in stash.passing)}
         self._read_widened(stash, held)
