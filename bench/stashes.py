@@ -1,8 +1,8 @@
 """The smallest budget of a step with values held in fewer bits, and what that costs in time.
 
-For each model and each kind of `stash=`: the smallest budget that lowtide.wrap names, the time of its
-plan and of a step by it, beside a step that keeps everything; and the plan within a share of what
-that takes. Budgets hold parameters and gradients, and no optimizer's state.
+For each model and each kind of `stash=`: the smallest budget that lowtide.wrap names, the time of
+its plan and of a step by it, beside a step that keeps everything; and the plan within a share of
+what that takes. Budgets hold parameters and gradients, and no optimizer's state.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import warnings
 import lowtide
 import torch
 from lowtide.pytorch.wrap import session_of
+from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
 import torch_models  # noqa: E402
@@ -26,7 +27,7 @@ KINDS = (None, "exact", "bf16", "int8")
 MIB = 2**20
 
 
-class WithLoss(torch.nn.Module):
+class WithLoss(nn.Module):
     def __init__(self, net):
         super().__init__()
         self.net = net
@@ -43,8 +44,19 @@ def made(name):
                                  vocabulary=1024, dropout=0.1)
         tokens = torch.randint(0, 1024, (2, 4, 256))
         return WithLoss(net), (tokens[0], tokens[1])
-    net = torch_models.build(name, width=256)  # of the head
-    return WithLoss(net), (torch.randn(8, 3, 64, 64), torch.randint(0, 1000, (8,)))
+    return WithLoss(pooled()), (torch.randn(16, 3, 64, 64), torch.randint(0, 10, (16,)))
+
+
+def pooled():
+    """As VGG, with fewer parameters: convolutions with ReLUs, and pooling between them."""
+    layers, channels = [], 3
+    for width, count in ((32, 1), (64, 1), (96, 2), (96, 2)):
+        for _ in range(count):
+            layers += [nn.Conv2d(channels, width, 3, padding=1), nn.ReLU(inplace=True)]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(96 * 16, 128), nn.ReLU(), nn.Dropout(),
+                         nn.Linear(128, 10))
 
 
 def wrapped(name, budget, stash, limit):
@@ -88,7 +100,7 @@ def row(name, budget, stash, arguments, kept_seconds):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--models", nargs="+", default=("vgg16", "gpt"))
+    parser.add_argument("--models", nargs="+", default=("pooled", "gpt"))
     parser.add_argument("--shares", nargs="+", default=("80%", "60%"))
     parser.add_argument("--steps", type=int, default=3)
     parser.add_argument("--limit", type=float, default=30, help="seconds of planning")

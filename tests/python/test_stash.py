@@ -37,7 +37,7 @@ def planned_cost(model):
 def costs_by_budget(make, inputs, stash):
     """By share of keep-all: the predicted time, None where nothing fits."""
     costs = {}
-    for percent in (95, 85, 75):
+    for percent in (95, 80):
         try:
             wrapped = lowtide.wrap(built(make).to(DEVICE), inputs, budget=f"{percent}%",
                                    stash=stash, **SGD)
@@ -120,7 +120,7 @@ def test_it_goes_with_other_options(monkeypatch, options):
 def test_it_goes_with_values_that_move(monkeypatch, tmp_path):
     made = all_stashed(monkeypatch)
     inputs = images()
-    wrapped = lowtide.wrap(built(Rectified), inputs, budget="60%", offload=str(tmp_path), **SGD)
+    wrapped = lowtide.wrap(built(Rectified), inputs, budget="90%", offload=str(tmp_path), **SGD)
     assert same(train(wrapped, lambda: inputs), train(built(Rectified), lambda: inputs))
     assert made[0].stashes
 
@@ -155,14 +155,13 @@ def test_somebody_else_counts_fewer_bytes(monkeypatch):
         train(wrapped, lambda: inputs, steps=1)
         session_of(wrapped).release()
         peak, *_ = profiled(lambda: wrapped(*inputs).backward())
-        return peak
+        return peak, wrapped.memory.planned_above
 
-    kept = counted(None)
-    made = all_stashed(monkeypatch)
-    stashed = counted("exact")
-    (region,) = made
-    saved = sum(stash.whole_bytes - stash.held_bytes for stash in region.stashes)
-    assert kept - stashed > 0.7 * saved > 0
+    kept, planned_kept = counted(None)
+    all_stashed(monkeypatch)
+    stashed, planned_stashed = counted("exact")
+    assert stashed < 0.7 * kept
+    assert kept - stashed == pytest.approx(planned_kept - planned_stashed, rel=0.05)
 
 
 def test_where_all_fits_nothing_is_stashed():

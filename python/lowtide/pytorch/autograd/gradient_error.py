@@ -23,7 +23,8 @@ _NEGLIGIBLE = 1e-5
 @dataclasses.dataclass(frozen=True)
 class GradientError:
     """Of one batch: the relative L2 error of all parameters' gradients together, and of the
-    parameter where it is largest, of those whose gradient is no rounding error. ``excess_bytes``: what measuring took beyond the budget."""
+    parameter where it is largest, of those whose gradient is no rounding error. ``excess_bytes``:
+    what measuring took beyond the budget."""
 
     relative: float
     worst: float

@@ -64,7 +64,7 @@ class Region:
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes = plain._kept_bytes if plain else (
+        self._kept_bytes: int = plain._kept_bytes if plain else (
             self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
             + self._recording_bytes + update_bytes)
         self.executors = Executors(captured.device, settings.cuda_graph, slower)

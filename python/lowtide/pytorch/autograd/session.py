@@ -20,7 +20,7 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
-from ..stash import Stashes, describe
+from ..stash import Stash, Stashes, describe
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
@@ -97,9 +97,10 @@ class Session:
         slower = self._slower_for(captured.device)
         self._step_is_typical = False
 
-        def make(graph: Captured, settings: Settings, *stashed) -> Region:
-            return Region(graph, settings, self._plans, self._account.afterwards, slower,
-                          self._updates, self._account.update_bytes, *stashed)
+        def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
+                 plain: Region | None = None) -> Region:
+            return Region(captured, settings, self._plans, self._account.afterwards, slower,
+                          self._updates, self._account.update_bytes, stashes, plain)
 
         region = cheapest_region(captured, stashes, self.settings, make, self._attempt)
         self._take_in(region)

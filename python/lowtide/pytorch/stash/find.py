@@ -79,8 +79,8 @@ def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash |
     form = _form(group[0], read, kind) if read else None
     if read and form is None:
         return None
-    stash = Stash(group[0], form, tuple(read), tuple(Passing(reader, reader.args[2]) for reader, _ in passing),
-                  tuple(shaped))
+    stash = Stash(group[0], form, tuple(read),
+                  tuple(Passing(reader, reader.args[2]) for reader, _ in passing), tuple(shaped))
     return stash if stash.held_bytes < stash.whole_bytes else None
 
 

@@ -16,13 +16,13 @@ _aten = torch.ops.aten
 def stashed(joint: fx.GraphModule, chosen: Iterable[Stash]) -> fx.GraphModule:
     """The same step with these stashes, of ``stashes_of(joint, ...)``. What they add says so by
     ``meta["stash"]``, the name of the value."""
-    writer = _Writer(joint)
+    writer = _StashWriter(joint)
     for stash in chosen:
         writer.add(stash)
     return writer.module()
 
 
-class _Writer:
+class _StashWriter:
     def __init__(self, joint: fx.GraphModule):
         self._joint, self._graph = joint, fx.Graph()
         self._copies: dict[fx.Node, fx.Node] = {}
