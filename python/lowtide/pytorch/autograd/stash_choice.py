@@ -23,10 +23,9 @@ from ..capture import Captured
 from ..stash import Stash, Stashes
 from .region import Region
 
-#: Of the time limit, for the graph without stashes.
-_SHARE_WITHOUT = 0.5
-#: Graphs with stashes that are planned at most: with those that lose nothing, and with all.
-_MOST_GRAPHS = 3
+#: Of the time limit: for the graph without stashes, and for each other one, of which there are
+#: three at most with stashes that lose nothing, and three with all. What is allowed changes neither.
+_SHARE_WITHOUT, _SHARE_WITH = 0.4, 0.1
 
 #: Costs that differ by less are the same.
 _SAME_COST = 1 + 1e-9
@@ -64,10 +63,10 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
         return make(captured, settings)
     sets = [stashes.exact] + [stashes.found] * (len(stashes.exact) < len(stashes.found))
     plain = attempt(make(captured, _for_a_while(settings, _SHARE_WITHOUT)))
-    rest = _for_a_while(settings, (1 - _SHARE_WITHOUT) / (_MOST_GRAPHS * len(sets)))
+    briefly = _for_a_while(settings, _SHARE_WITH)
 
     def tried(chosen: Sequence[Stash]) -> Attempt:
-        return attempt(make(stashes.captured_with(chosen), rest, chosen, plain.region))
+        return attempt(make(stashes.captured_with(chosen), briefly, chosen, plain.region))
 
     attempts = [plain]
     for allowed in filter(None, sets):
