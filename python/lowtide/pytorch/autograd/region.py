@@ -97,6 +97,12 @@ class Region:
     def plans(self) -> SectionedGraphPlans:
         return self._now()[1]
 
+    def search_by(self, settings: Settings) -> None:
+        """Plans that are not there yet are searched for by these settings from now on."""
+        self._settings = settings
+        for _, plans in self._known.values():
+            plans.search_by(settings)
+
     def leave_afterwards(self, afterwards: Afterwards) -> None:
         """Plans are made by this from now on."""
         if afterwards != self._afterwards:

@@ -23,9 +23,9 @@ from ..capture import Captured
 from ..stash import Stash, Stashes
 from .region import Region
 
-#: Of the time limit: for the graph without stashes, and for each other one, of which there are
-#: three at most with stashes that lose nothing, and three with all. What is allowed changes neither.
-_SHARE_WITHOUT, _SHARE_WITH = 0.4, 0.1
+#: Of the time limit, for each graph with stashes: three at most with those that lose nothing, and
+#: three with all. The graph without has the whole limit, so that no answer is worse than its.
+_SHARE_WITH = 0.1
 
 #: Costs that differ by less are the same.
 _SAME_COST = 1 + 1e-9
@@ -62,8 +62,8 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
     if not stashes.found or settings.budget.is_unlimited:
         return make(captured, settings)
     sets = [stashes.exact] + [stashes.found] * (len(stashes.exact) < len(stashes.found))
-    plain = attempt(make(captured, _for_a_while(settings, _SHARE_WITHOUT)))
-    briefly = _for_a_while(settings, _SHARE_WITH)
+    plain = attempt(make(captured, settings))
+    briefly = dataclasses.replace(settings, time_limit=_SHARE_WITH * settings.time_limit)
 
     def tried(chosen: Sequence[Stash]) -> Attempt:
         return attempt(make(stashes.captured_with(chosen), briefly, chosen, plain.region))
@@ -76,11 +76,8 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
     best = min(attempts, key=_cost)
     if best.plan is None:
         best = min(attempts, key=lambda attempt: attempt.region.plans.smallest().arena_bytes)
+    best.region.search_by(settings)
     return best.region
-
-
-def _for_a_while(settings: Settings, share: float) -> Settings:
-    return dataclasses.replace(settings, time_limit=share * settings.time_limit)
 
 
 def _cost(attempt: Attempt) -> float:

@@ -79,6 +79,10 @@ class GraphPlans:
                 raise
         return self._found[budget_bytes]
 
+    def search_by(self, settings: Settings) -> None:
+        """From now on, where a plan is not there yet."""
+        self._settings = settings
+
     def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included.
 
@@ -285,6 +289,11 @@ class SectionedGraphPlans(GraphPlans):
             if least.arena_bytes > budget_bytes:
                 raise
             return self._found.setdefault(budget_bytes, least)
+
+    def search_by(self, settings: Settings) -> None:
+        super().search_by(settings)
+        for plans in self._sectioned.values():
+            plans.search_by(settings)
 
     def found(self) -> list[Plan]:
         return super().found() + [plan for plans in tuple(self._sectioned.values())
