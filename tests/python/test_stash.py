@@ -193,6 +193,22 @@ def test_small_values_and_results_are_left_alone(monkeypatch):
     assert not made[0].stashes
 
 
+def test_a_captured_step_holds_all_that_may_be():
+    def captured(stash):
+        return lowtide.capture(built(Rectified), images(), stash=stash)
+
+    def peak(stash):
+        graph = captured(stash)
+        return lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
+
+    assert peak("int8") <= peak("exact") < 0.75 * peak(None)
+    types = {kind: {op.type for op in captured(kind).ops} for kind in (None, "exact", "int8")}
+    assert "lowtide::to_blocks" in types["int8"] - types["exact"]
+    assert "lowtide::to_bits" in types["exact"] - types[None]
+    with pytest.raises(lowtide.InputError, match="stash must be"):
+        captured("int4")
+
+
 # ---- With loss
 
 

@@ -30,7 +30,7 @@ _SHARE_WITH = 0.1
 #: Costs that differ by less are the same.
 _SAME_COST = 1 + 1e-9
 
-#: By which what is widened where it is read would be read anyway.
+#: It stands for an op that the step has anyway, so that its time is no cost of a stash.
 _IN_PLACE_OF = "lowtide::pass_by_bits"
 
 
