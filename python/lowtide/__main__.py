@@ -72,6 +72,9 @@ def _add_capture(commands):
     capture.add_argument("--slices", metavar="N", type=int, default=1,
                          help="run ops that treat the rows of a batch apart on so many slices of "
                               "them, one after the other [1]")
+    capture.add_argument("--stash", metavar="KIND", choices=("exact", "bf16", "fp16", "int8"),
+                         help="hold in fewer bits between the passes what loses nothing by that "
+                              "(exact), or activations too, as bf16, fp16 or int8 [none]")
     capture.add_argument("--name", help="of the graph [the model's class]")
     capture.set_defaults(run=_capture)
 
@@ -124,7 +127,8 @@ def _capture(options):
             where.enter_context(fake_cuda.on_host())
         model, inputs = _made_by(options.source)
     graph = part.capture(model, inputs, name=options.name, path=options.output,
-                         device=options.device, like=options.like, slices=options.slices)
+                         device=options.device, like=options.like, slices=options.slices,
+                         stash=options.stash)
     peak = lowtide.replay(graph, lowtide.keep_all(graph)).peak_bytes
     print(f"{graph.name}: {len(graph.ops)} ops, {len(graph.tensors)} tensors, "
           f"{lowtide.format_bytes(graph.resident_bytes)} held throughout, keep-all peak "

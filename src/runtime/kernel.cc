@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "device/dynamic_pool.h"
 #include "runtime/schema_value.h"
+#include "stash/ops.h"
 
 namespace lowtide::runtime {
 namespace {
@@ -29,6 +30,7 @@ struct ListSlot {
 };
 
 c10::OperatorHandle resolve(const std::string& type) {
+  stash::register_ops();
   const std::size_t dot = type.find('.');
   std::string overload = dot == std::string::npos ? "" : type.substr(dot + 1);
   if (overload == "default") overload.clear();  // PyTorch's text for an overload without a name

@@ -63,6 +63,7 @@ def wrap(
     precision: str | None = None,
     slices: int | str = 1,
     fused_update: bool = False,
+    stash: str | None = "exact",
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -132,6 +133,11 @@ def wrap(
     schedulers and hooks work, and what the graph does not update is updated. Results are the same
     bits. It is not for what needs gradients between the two, which is an Error: clipping by their
     norm, a GradScaler, several backward passes, DistributedDataParallel.
+    ``stash``: what may be held in fewer bits between the passes, where a step does not fit
+    otherwise or takes longer. ``"exact"``: what is the same bits when it is widened, such as masks
+    and indices of pooling; None: nothing; ``"bf16"``, ``"fp16"`` or ``"int8"`` (a scale for each
+    256 elements): also activations, which changes the gradients. How much is measured on the first
+    batch, told in a warning and by ``lowtide.explain``.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -147,14 +153,14 @@ def wrap(
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
                       cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
-                      precision=precision, slices=slices, fused_update=fused_update)
+                      precision=precision, slices=slices, fused_update=fused_update, stash=stash)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
-                        fused_update)
+                        fused_update, stash)
     run, session, let_go = _runner(model, settings)
     planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
     weakref.finalize(planned, let_go).atexit = False

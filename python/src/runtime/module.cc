@@ -4,6 +4,7 @@
 #include "bindings.h"
 #include "device/device.h"
 #include "profile/profiler.h"
+#include "stash/ops.h"
 #include "tensors.h"
 #include "train/profile_cache.h"
 
@@ -67,6 +68,7 @@ PYBIND11_MODULE(_runtime, module) {
   module.doc() = "The compiled part of lowtide that runs plans with LibTorch.";
   pybind11::module_::import("lowtide._core");
   pybind11::register_exception_translator(&lowtide::python::translate_out_of_memory);
+  lowtide::stash::register_ops();
   lowtide::python::bind_profile(module);
   lowtide::python::bind_memory(module);
   lowtide::python::bind_slower(module);

@@ -119,6 +119,10 @@ class PlaceOfState:
         if slower is not None and self._moving is not self._settled:
             self._set(self._settled, regions, slower)
 
+    def chosen_cost(self, region: Region, slower: Slower | None) -> float:
+        """What a step takes longer by what is chosen, in the unit of the region's costs."""
+        return _cost(self._moving, region, slower) if self._moving and slower else 0.0
+
     def let_go(self) -> None:
         """The optimizer steps as it did before."""
         if self._optimizer is not None:

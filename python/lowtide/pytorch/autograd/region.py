@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
@@ -20,6 +20,7 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
 from ..plans.slower import Slower
+from ..stash import Stash
 from .dropped_results import DroppedResults
 from .executors import Executors
 from .recordable import explained, require_recordable
@@ -40,13 +41,15 @@ class Region:
     pass was run already, or whose block was freed to have the memory for something else.
 
     ``afterwards``: what follows its passes. ``slower``: where values may move. ``updates``: what
-    updates parameters in a backward pass, taking ``update_bytes`` for a while.
+    updates parameters in a backward pass, taking ``update_bytes`` for a while. ``stashes``: what
+    the graph holds in fewer bits; ``plain``: the region of the same step that holds it as it is.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
                  afterwards: Afterwards = _NOTHING, slower: Slower | None = None,
-                 updates: FusedUpdates | None = None, update_bytes: int = 0):
-        self.captured = captured
+                 updates: FusedUpdates | None = None, update_bytes: int = 0,
+                 stashes: Sequence[Stash] = (), plain: Region | None = None):
+        self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
         self._updates, self._update_bytes = updates, update_bytes
         self._slower = slower
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
@@ -61,8 +64,9 @@ class Region:
         self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
-        self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
-                            + self._recording_bytes + update_bytes)
+        self._kept_bytes: int = plain._kept_bytes if plain else (
+            self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+            + self._recording_bytes + update_bytes)
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
@@ -75,6 +79,8 @@ class Region:
         self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
         #: What the last pass moved to slower memory, whose backward half has run.
         self.moved = Moved()
+        #: Of gradients, where stashes change them, when it is measured.
+        self.gradient_error: object | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
@@ -90,6 +96,12 @@ class Region:
     @property
     def plans(self) -> SectionedGraphPlans:
         return self._now()[1]
+
+    def search_by(self, settings: Settings) -> None:
+        """Plans that are not there yet are searched for by these settings from now on."""
+        self._settings = settings
+        for _, plans in self._known.values():
+            plans.search_by(settings)
 
     def leave_afterwards(self, afterwards: Afterwards) -> None:
         """Plans are made by this from now on."""
@@ -213,6 +225,26 @@ class Region:
             self.moved = Moved(*executor.moved)
         return self._gradients(found, True)
 
+    def visit_gradients(self, plan: Plan, primals: Sequence, tangents: Sequence[torch.Tensor],
+                        visit: Callable[[int, torch.Tensor], None]) -> None:
+        """Calls ``visit(position, gradient)`` for each parameter of a pass that updates nothing and
+        leaves the primals as they are. A gradient holds until the call returns."""
+        parameters = {position for position, index in enumerate(self.captured.primals)
+                      if index is not None
+                      and self.captured.graph.tensors[index].role == "parameter"}
+        positions = {primals[position].data_ptr(): position for position in parameters}
+        given = _with_copies(primals, _written_in_place(self.captured))
+        with _ONE_AT_A_TIME:
+            executor = self._idle(plan)
+            with explained(executor, self.captured), updating(
+                    lambda gradient, parameter: visit(positions[parameter.data_ptr()], gradient)):
+                pending = executor.forward(self._given(given), self._forward_wanted)
+                found = executor.backward(tangents, self._backward_wanted)
+                del pending  # without its ticket the pass would be over
+            for position, gradient in enumerate(_filled(self._backward_results, found)):
+                if position in parameters and gradient is not None:
+                    visit(position, gradient)
+
     def _updating(self) -> contextlib.AbstractContextManager[None]:
         return updating(None if self._updates is None else self._updates.of_backward())
 
@@ -266,6 +298,19 @@ def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
     tensors = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
     return tensors, [output if output.tensor is None else tensors.index(output.tensor)
                      for output in outputs]
+
+
+def _written_in_place(captured: Captured) -> set[int]:
+    """Positions of the primals, but for parameters, that ops write where they are."""
+    written = {op.inputs[position] for op in captured.graph.ops if op.type != BOUNDARY
+               for position in op.mutates}
+    return {position for position, index in enumerate(captured.primals)
+            if index in written and captured.graph.tensors[index].role != "parameter"}
+
+
+def _with_copies(primals: Sequence, positions: set[int]) -> list:
+    return [primal.clone() if position in positions else primal
+            for position, primal in enumerate(primals)]
 
 
 def _inputs(captured: Captured) -> list[int]:

@@ -20,14 +20,17 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
+from ..stash import Stash, Stashes, describe
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
+from .gradient_error import measured_error
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
 from .recordable import refuse_recording_from_outside
 from .region import Region
+from .stash_choice import Attempt, cheapest_region
 from .steps import Steps
 
 
@@ -75,26 +78,32 @@ class Session:
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
 
-    def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+    def add(self, captured: Captured, trained: Sequence[torch.Tensor],
+            stashes: Stashes[Captured]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
+        ``stashes``: what it may hold in fewer bits.
         """
         with self._between_passes.lock:
-            return self._add(captured, trained)
+            return self._add(captured, trained, stashes)
 
-    def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
+    def _add(self, captured: Captured, trained: Sequence[torch.Tensor],
+             stashes: Stashes[Captured]) -> Region:
         if self._updates is not None:
             self._updates.require_all(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
-        region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
-                        self._updates, self._account.update_bytes)
-        self.regions.append(region)
-        self._steps.observe(region)
         self._step_is_typical = False
-        self._account.invalidate()
+
+        def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
+                 plain: Region | None = None) -> Region:
+            return Region(captured, settings, self._plans, self._account.afterwards, slower,
+                          self._updates, self._account.update_bytes, stashes, plain)
+
+        region = cheapest_region(captured, stashes, self.settings, make, self._attempt)
+        self._take_in(region)
         try:
             self._choose_place_of_state(region)
             plan = self.plan_for(region)
@@ -104,13 +113,36 @@ class Session:
             self._state.settle(captured.device, slower)
             self._state.bring_back()
         except BaseException:
-            self.regions.remove(region)
-            self._state.give_up(self.regions, slower)
-            self._steps.forget(region)
-            self._account.invalidate()
+            self._take_out(region)
             raise
         self._plans.append(region.plans)
         return region
+
+    def _take_in(self, region: Region) -> None:
+        self.regions.append(region)
+        self._steps.observe(region)
+        self._account.invalidate()
+
+    def _take_out(self, region: Region) -> None:
+        self.regions.remove(region)
+        self._state.give_up(self.regions, self._slower_for(region.captured.device))
+        self._steps.forget(region)
+        self._account.invalidate()
+
+    def _attempt(self, region: Region) -> Attempt:
+        """What planning the region would come to, were it there."""
+        self._take_in(region)
+        try:
+            self._choose_place_of_state(region)
+            share = self._account.share(region)
+            plan = self._plan_within_share(region, silent=True)
+            slower = self._slower_for(region.captured.device)
+            return Attempt(region, share, plan,
+                           plan.cost + self._state.chosen_cost(region, slower))
+        except InfeasibleError:
+            return Attempt(region)
+        finally:
+            self._take_out(region)
 
     def _choose_place_of_state(self, region: Region) -> None:
         slower = self._slower_for(region.captured.device)
@@ -165,9 +197,10 @@ class Session:
                 return self.plan_for(region)  # its share may have grown
             return self._smallest_plan(region, error)
 
-    def _plan_within_share(self, region: Region, leaving_all: bool = False) -> Plan:
+    def _plan_within_share(self, region: Region, leaving_all: bool = False,
+                           silent: bool = False) -> Plan:
         return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
-                                   leaving_all=leaving_all)
+                                   leaving_all=leaving_all, silent=silent)
 
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -209,6 +242,7 @@ class Session:
         refuse_recording_from_outside(region.captured.device)
         self.runs += 1
         if self.preparing:
+            self._measure_error(region, primals)
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
@@ -218,6 +252,7 @@ class Session:
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
+            self._measure_error(region, primals)
             self._begin_step(region)
         self._gradients.track(primals)
         if self._steps.observe(region):
@@ -225,6 +260,18 @@ class Session:
         result = region.forward(self._plan_that_fits(region), primals)
         self._ran = True
         return result
+
+    def _measure_error(self, region: Region, primals: Sequence) -> None:
+        """Of the gradients, once, where stashes change them."""
+        if region.gradient_error is None and not all(stash.is_exact for stash in region.stashes):
+            plan = self.plan_for(region)
+            try:
+                share = self._account.share(region)
+            except InfeasibleError:  # it runs all the same
+                share = plan.arena_bytes
+            region.gradient_error = measured_error(region, plan, primals, share)
+            warn(f"{region.name} holds activations with loss between the passes, as "
+                 f"stash=\"{self.settings.stash}\" allows: {region.gradient_error}")
 
     def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
@@ -490,5 +537,9 @@ class Session:
             graph, plan = region.priced.graph, self._known_plan(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
                          + _core.explain(graph, plan, most).rstrip("\n"))
+            kept_all = (region.plain or region).priced.keep_all_cost
+            parts.append(describe(region.stashes, plan.cost / kept_all - 1 if kept_all else 0.0))
+            if region.gradient_error is not None:
+                parts.append(str(region.gradient_error))
             parts.append(by_module(graph, region.captured.nodes, plan, most))
         return "\n\n".join(filter(None, parts))

@@ -12,6 +12,7 @@ from ...arguments import checked_count, checked_options, checked_seconds, checke
 from ..common.module_state import aloud
 from ..common.precision import require_precision
 from ..common.progress import Progress
+from ..common.stash_kinds import changes_gradients, require_stash_kind
 from .budget import Budget
 from .offload import Offload, slower_limit
 from .optimizer_state import optimizer_state_bytes
@@ -48,7 +49,8 @@ class Settings:
     ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
     it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
     in one, or the first power of two for which there is a plan. ``fused_update``: whether the
-    backward pass updates each parameter as soon as its gradient is there.
+    backward pass updates each parameter as soon as its gradient is there. ``stash``: what
+    may be held in fewer bits between the passes, ``"exact"`` for what loses nothing.
     """
 
     budget: Budget = Budget("None")
@@ -68,6 +70,7 @@ class Settings:
     precision: str | None = None
     slices: int | str = 1
     fused_update: bool = False
+    stash: str | None = "exact"
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -85,6 +88,10 @@ class Settings:
             raise InputError("cuda_graph=True is for mode=\"executor\": leave it out, and have "
                              "Inductor make graphs by torch._inductor.config.triton.cudagraphs")
         require_precision(self.precision)
+        require_stash_kind(self.stash)
+        if self.mode == "inductor" and changes_gradients(self.stash):
+            raise InputError(f"stash={self.stash!r} is for mode=\"executor\": leave it out, as "
+                             f"Inductor's code holds values as they are")
         self._set("strategy", checked_strategy(self.strategy))
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))

@@ -13,8 +13,8 @@ from .in_place import pairs_of_call
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once. Those of
-#: transformers are the matrix products of experts.
-PURE_LIBRARIES = ("aten", "prims", "transformers")
+#: transformers are the matrix products of experts, those of lowtide hold values in fewer bits.
+PURE_LIBRARIES = ("aten", "prims", "transformers", "lowtide")
 #: They raise an error or do nothing, so they run once and make no tensor.
 _CHECKS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
+
+from ..joint_graph.dense import is_dense
 
 #: Element-by-element ops without a structured kernel: one pass all the same.
 _ONE_PASS = frozenset(f"aten::{name}" for name in (
     "add.Scalar", "sub.Scalar", "mul.Scalar", "div.Scalar", "rsub.Scalar", "relu", "abs",
     "logical_not", "hardtanh", "hardtanh_backward", "where.self", "native_dropout",
-    "native_dropout_backward"))
+    "native_dropout_backward")) | {"lowtide::pass_by_bits"}
 #: Products that are added to the first argument: the kernel copies that into the result and adds
 #: there. Over the same bytes nothing changes, as the others are read after that.
 _ADDED_TO_FIRST = frozenset(("aten::addmm", "aten::baddbmm"))
@@ -53,7 +54,8 @@ def permitted_pairs(op: dict, tensors: Sequence[dict]) -> list[list[int]]:
         return tensors[index].get("alias_of", index)
 
     result = tensors[op["outputs"][0]]
-    if "alias_of" in result or not result["bytes"] or not _is_dense(result):
+    is_in_order = "strides" not in result or is_dense(result["shape"], result["strides"])
+    if "alias_of" in result or not result["bytes"] or not is_in_order:
         return []
     pairs = []
     for position, index in enumerate(op["inputs"]):
@@ -85,16 +87,3 @@ def choose_pairs(ops: list[dict], tensors: list[dict], outputs: list[int]) -> No
 
 def _same_layout(a, b):
     return all(a.get(key) == b.get(key) for key in ("dtype", "shape", "strides"))
-
-
-def _is_dense(tensor):
-    """Whether the elements fill one stretch of memory, in some order of the dimensions."""
-    if "strides" not in tensor:
-        return True
-    expected = 1
-    for stride, size in sorted(zip(tensor["strides"], tensor["shape"])):
-        if size != 1:
-            if stride != expected:
-                return False
-            expected *= size
-    return expected == math.prod(tensor["shape"])

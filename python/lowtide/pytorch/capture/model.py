@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 from collections.abc import Callable
 
@@ -14,8 +15,10 @@ from ... import Graph, InputError, _core
 from ...arguments import checked_count
 from ...interruptible import no_interrupt_lost
 from ..common.inputs import arguments_of
+from ..common.stash_kinds import require_stash_kind
 from ..joint_graph.primals import mutated_primals
 from ..slices import in_slices
+from ..stash import stashed, stashes_of
 from .breaks import all_breaks, break_of
 from .captured import Captured
 from .eager_kernels import eager_kernels
@@ -36,6 +39,7 @@ def capture(
     device: str | torch.device | None = None,
     like: str | None = None,
     slices: int = 1,
+    stash: str | None = None,
 ) -> Graph:
     """The training step of a model, forward and backward, as a graph that can be planned.
 
@@ -51,6 +55,7 @@ def capture(
     sheet of this device, such as ``"h100"``; without it, by the rates of a few cores of a server.
     For a GPU that this machine lacks there is ``python -m lowtide capture --device cuda``.
     ``slices``: in how many the rows of a batch run, one after the other, as of ``wrap``.
+    ``stash``: of which kinds of ``wrap`` all values are held in fewer bits that may be; None: none.
 
     Raises InputError when the model cannot be traced as one graph, with the lines that break it,
     when nothing in it needs a gradient, for ops that cannot be planned, for a device that is not
@@ -60,9 +65,9 @@ def capture(
     name = name or _name_of(model)
     if like is not None:
         _core.device_rates(like)  # before the work
-    slices = checked_count("slices", slices, 1)
+    rewriting = _Rewriting(checked_count("slices", slices, 1), require_stash_kind(stash))
     to_device = None if device is None else present_device(device)
-    graph = priced(_trace(*as_on(to_device, model, *arguments_of(example_inputs)), name, slices),
+    graph = priced(_trace(*as_on(to_device, model, *arguments_of(example_inputs)), name, rewriting),
                    like)
     if path is not None:
         graph.save(path)
@@ -77,11 +82,29 @@ class _Recorded(Exception):
         self.captured = captured
 
 
+@dataclasses.dataclass(frozen=True)
+class _Rewriting:
+    """What becomes of the joint graph before it is written. Raises InputError where it cannot."""
+
+    slices: int
+    stash: str | None
+
+    def of(self, joint, num_fwd_outputs, roles, name):
+        joint, slices = in_slices(joint, num_fwd_outputs, roles, self.slices)
+        if slices < min(self.slices, 2):
+            raise InputError(f"Nothing in {name} can run in slices, as no op treats the rows "
+                             f"of the first or second dimension of its inputs apart: leave slices "
+                             f"out.")
+        if self.stash is None:
+            return joint
+        return stashed(joint, stashes_of(joint, num_fwd_outputs, self.stash))
+
+
 class _Recorder:
     """A backend for torch.compile that compiles nothing."""
 
-    def __init__(self, name, slices):
-        self.name, self.slices = name, slices
+    def __init__(self, name, rewriting):
+        self.name, self.rewriting = name, rewriting
 
     def __call__(self, module, inputs):
         self.inputs = describe_inputs(module, inputs)
@@ -91,11 +114,7 @@ class _Recorder:
 
     def _record(self, joint, joint_inputs, *, num_fwd_outputs, **_):
         roles, names = describe_primals(joint, self.inputs)
-        joint, slices = in_slices(joint, num_fwd_outputs, roles, self.slices)
-        if slices < min(self.slices, 2):
-            raise InputError(f"Nothing in {self.name} can run in slices, as no op treats the rows "
-                             f"of the first or second dimension of its inputs apart: leave slices "
-                             f"out.")
+        joint = self.rewriting.of(joint, num_fwd_outputs, roles, self.name)
         raise _Recorded(from_joint(joint, num_fwd_outputs, name=self.name, primal_roles=roles,
                                    primal_names=names, updated=mutated_primals(joint)))
 
@@ -103,8 +122,9 @@ class _Recorder:
         raise _Recorded(None)
 
 
-def _trace(model, args, kwargs, name, slices):
-    compiled = torch.compile(model, backend=_Recorder(name, slices), fullgraph=True, dynamic=False)
+def _trace(model, args, kwargs, name, rewriting):
+    compiled = torch.compile(model, backend=_Recorder(name, rewriting), fullgraph=True,
+                             dynamic=False)
     try:
         with no_interrupt_lost(), torch.enable_grad(), tracing_settings(), each_warning_once():
             compiled(*args, **kwargs)

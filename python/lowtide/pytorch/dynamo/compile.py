@@ -71,7 +71,7 @@ class _Source:
 
     def trace(self, inputs: Sequence, slices: int) -> JointTrace | Callable:
         return trace_joint(self.graph, inputs, self.name, self._evaluate, slices,
-                           self.session.settings.fused_update)
+                           self.session.settings)
 
     def planned(self, full: JointTrace, inputs: Sequence) -> Callable:
         """Raises InfeasibleError."""
@@ -93,7 +93,7 @@ class _Source:
             which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
             with no_interrupt_lost():
                 found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
-                                    full.slices, self.session.settings.fused_update)
+                                    full.slices, self.session.settings)
             assert isinstance(found, JointTrace), "some result is differentiated"
             return found
 

@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
 from ..autograd.saved_tensors import SavedTensors, tensors_to_save
+from ..budget.settings import Settings
 from ..capture import (
     Captured,
     describe_inputs,
@@ -24,6 +25,7 @@ from ..capture import (
 )
 from ..joint_graph.primals import mutated_primals, placeholders
 from ..slices import in_slices
+from ..stash import Stashes, stashed, stashes_of
 from .forward_backward_graphs import backward_graph, forward_graph
 
 
@@ -32,7 +34,7 @@ class JointTrace:
     """One joint graph, captured; ``metadata`` is what AOTAutograd found out about it.
 
     ``trained``: the parameters among the inputs, without their elements. ``slices``: in how many
-    it runs. ``function``: the wrapper
+    it runs. ``stashes``: what may be held in fewer bits. ``function``: the wrapper
     of AOTAutograd around both halves, which call ``run_forward(primals) -> (outputs, ticket)`` and
     ``run_backward(ticket, saved, tangents) -> gradients``: to be set before ``function`` is called.
     """
@@ -42,6 +44,7 @@ class JointTrace:
     saved: SavedTensors
     trained: list[torch.Tensor]
     slices: int
+    stashes: Stashes[Captured]
     metadata: ViewAndMutationMeta | None = None
     function: Callable | None = None
     run_forward: Callable | None = None
@@ -50,9 +53,10 @@ class JointTrace:
 
 def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
                 evaluate: Callable[[Callable, Sequence], object], slices: int,
-                fused_update: bool) -> JointTrace | Callable:
-    """The joint graph of ``graph`` for these inputs, in so many slices and with updates or without;
-    or, where nothing needs a gradient, a callable that runs it: by ``evaluate(run, arguments)``.
+                settings: Settings) -> JointTrace | Callable:
+    """The joint graph of ``graph`` for these inputs, in so many slices, with updates and what may
+    be stashed as in the settings; or, where nothing needs a gradient, a callable that runs it: by
+    ``evaluate(run, arguments)``.
 
     Raises InputError for what cannot be captured, with the line of the user's code.
     """
@@ -65,7 +69,7 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
         found = _captured(joint, num_fwd_outputs, described, trained, name, slices,
-                          fused_update)
+                          settings)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -97,13 +101,18 @@ def _tracing_context():
 
 def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
               trained: list[torch.Tensor], name: str, slices: int,
-              fused_update: bool) -> JointTrace:
+              settings: Settings) -> JointTrace:
     roles, names = describe_primals(joint, described)
     joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
-    captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
-                          primal_names=names, updated=mutated_primals(joint),
-                          fused_update=fused_update)
-    return JointTrace(joint, captured, tensors_to_save(captured), trained, slices)
+
+    def capture(step: fx.GraphModule) -> Captured:
+        return from_joint(step, num_fwd_outputs, name=name, primal_roles=roles, primal_names=names,
+                          updated=mutated_primals(step), fused_update=settings.fused_update)
+
+    captured = capture(joint)
+    found = () if settings.stash is None else stashes_of(joint, num_fwd_outputs, settings.stash)
+    stashes = Stashes(found, lambda chosen: capture(stashed(joint, chosen)))
+    return JointTrace(joint, captured, tensors_to_save(captured), trained, slices, stashes)
 
 
 def _without_elements(parameter: torch.Tensor) -> torch.Tensor:

@@ -76,7 +76,7 @@ class Variants:
     def _region(self, used: Used) -> Region:
         if used not in self._regions:
             trace = self._traces[used]
-            self._regions[used] = self._session.add(trace.captured, trace.trained)
+            self._regions[used] = self._session.add(trace.captured, trace.trained, trace.stashes)
         return self._regions[used]
 
     def _values(self) -> list[torch.Tensor]:

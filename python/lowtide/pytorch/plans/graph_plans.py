@@ -79,6 +79,10 @@ class GraphPlans:
                 raise
         return self._found[budget_bytes]
 
+    def search_by(self, settings: Settings) -> None:
+        """From now on, where a plan is not there yet."""
+        self._settings = settings
+
     def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included.
 
@@ -240,8 +244,9 @@ class SectionedGraphPlans(GraphPlans):
         self._sectioned: dict[int, GraphPlans] = {}
 
     def within(self, budget_bytes: int | None, *, soon: bool = False,
-               leaving_all: bool = False) -> Plan:
-        """With ``leaving_all``, also raises where no plan leaves all that is wanted."""
+               leaving_all: bool = False, silent: bool = False) -> Plan:
+        """With ``leaving_all``, also raises where no plan leaves all that is wanted. With
+        ``silent``, nothing is said of what is not left."""
         if budget_bytes is None:
             return super().within(budget_bytes, soon=soon)
         if leaving_all and self._handed_out + self._after_bytes > budget_bytes:
@@ -249,24 +254,32 @@ class SectionedGraphPlans(GraphPlans):
         wanted = max(0, min(self._after_bytes, budget_bytes - self._handed_out))
         if not wanted:
             return self._leaving_nothing(budget_bytes, soon)
-        plan = self._leaving(wanted, budget_bytes, soon)
+        plan, left = self._leaving(wanted, budget_bytes, soon), wanted
         if plan is None and leaving_all:
             raise InfeasibleError("no plan leaves the optimizer's step what it takes")
         if plan is None:
-            # Where nothing fits at all this is the error, and less to leave is not looked for.
-            nothing_left = self._leaving_nothing(budget_bytes, soon)
-            shares = _SHARES_LEFT if wanted > _SMALL_SHARE * budget_bytes else ()
-            found = (self._leaving(int(share * wanted), budget_bytes, soon) for share in shares)
-            plan = next(filter(None, found), None) or self._warned(0, nothing_left)
+            plan, left = self._leaving_less(wanted, budget_bytes, soon)
+        if left < self._after_bytes and not silent:
+            self._warn_of(self._after_bytes - left)
         return plan
 
     def _leaving(self, after_bytes: int, budget_bytes: int, soon: bool) -> Plan | None:
         """The plan that leaves so many bytes; None where there is none."""
         try:
-            plan = self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
+            return self._plans_leaving(after_bytes).within(budget_bytes, soon=soon)
         except InfeasibleError:
             return None
-        return self._warned(after_bytes, plan)
+
+    def _leaving_less(self, wanted: int, budget_bytes: int, soon: bool) -> tuple[Plan, int]:
+        """The plan that leaves the largest share of the bytes, and how many those are."""
+        # Where nothing fits at all this is the error, and less to leave is not looked for.
+        nothing_left = self._leaving_nothing(budget_bytes, soon)
+        shares = _SHARES_LEFT if wanted > _SMALL_SHARE * budget_bytes else ()
+        for left in (int(share * wanted) for share in shares):
+            plan = self._leaving(left, budget_bytes, soon)
+            if plan is not None:
+                return plan, left
+        return nothing_left, 0
 
     def _leaving_nothing(self, budget_bytes: int, soon: bool) -> Plan:
         try:
@@ -277,10 +290,10 @@ class SectionedGraphPlans(GraphPlans):
                 raise
             return self._found.setdefault(budget_bytes, least)
 
-    def _warned(self, after_bytes: int, plan: Plan) -> Plan:
-        if after_bytes < self._after_bytes:
-            self._warn_of(self._after_bytes - after_bytes)
-        return plan
+    def search_by(self, settings: Settings) -> None:
+        super().search_by(settings)
+        for plans in self._sectioned.values():
+            plans.search_by(settings)
 
     def found(self) -> list[Plan]:
         return super().found() + [plan for plans in tuple(self._sectioned.values())

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .calls import Calls
+from ..joint_graph.calls import Calls
 from .marks import Marks
 from .rules.cut import Run, accumulated, in_type, shape
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .calls import Calls
+from ..joint_graph.calls import Calls
 from .marks import Marks
 from .rules.cut import Cut, Made, Rows, Slicewise, reshaped, shape
 

@@ -1,0 +1,95 @@
+"""A value of a joint graph that can be held in fewer bits, and by which ops."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import torch
+from torch import fx
+
+#: Adds a call to a graph and returns its result, or results (``joint_graph.calls``).
+Run = Callable
+
+
+@dataclasses.dataclass(frozen=True)
+class Form:
+    """How a value is held. ``hold(run, value)`` adds the ops that make the tensors to hold;
+    ``widen(run, held, like)`` those that make the value of them, laid out as ``like``.
+    ``held_bytes``: what is held of a value. ``name``: of what is held, for reports.
+    """
+
+    name: str
+    is_exact: bool
+    hold: Callable[[Run, fx.Node], Sequence[fx.Node]]
+    widen: Callable[[Run, Sequence[fx.Node], torch.Tensor], fx.Node]
+    held_bytes: Callable[[torch.Tensor], int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Passing:
+    """An op of the backward pass that reads of the value only whether it is at most ``low``, and
+    passes the gradient on where it is not."""
+
+    reader: fx.Node
+    low: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Stash:
+    """``form``: of the value as ``read`` reads it, pairs of an op of the backward pass and the view
+    of the value, or itself, that it reads. ``passing`` reads bits instead, and ``shaped``, such
+    pairs too, nothing but the shape.
+    """
+
+    value: fx.Node
+    form: Form | None
+    read: tuple[tuple[fx.Node, fx.Node], ...]
+    passing: tuple[Passing, ...]
+    shaped: tuple[tuple[fx.Node, fx.Node], ...]
+
+    @property
+    def is_exact(self) -> bool:
+        return self.form is None or self.form.is_exact
+
+    @property
+    def name(self) -> str:
+        return self.value.name
+
+    @property
+    def form_name(self) -> str:
+        """Of what is held; bits say which elements pass a gradient on."""
+        names = [self.form.name] if self.form else []
+        return " and ".join([*names, "bits"] if self.passing and names != ["bits"] else names
+                            ) or "shape"
+
+    @property
+    def whole_bytes(self) -> int:
+        return self.value.meta["val"].untyped_storage().nbytes()
+
+    @property
+    def held_bytes(self) -> int:
+        value = self.value.meta["val"]
+        bounds = {passing.low for passing in self.passing}
+        return (self.form.held_bytes(value) if self.form else 0) + len(bounds) * bits_bytes(value)
+
+
+Captured = TypeVar("Captured")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stashes(Generic[Captured]):
+    """Those of a joint graph; ``captured_with``: the graph with some of them."""
+
+    found: tuple[Stash, ...]
+    captured_with: Callable[[Sequence[Stash]], Captured]
+
+    @property
+    def exact(self) -> tuple[Stash, ...]:
+        return tuple(stash for stash in self.found if stash.is_exact)
+
+
+def bits_bytes(value: torch.Tensor) -> int:
+    """One bit for each element."""
+    return -(-value.numel() // 8)
