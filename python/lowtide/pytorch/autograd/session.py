@@ -71,7 +71,8 @@ class Session:
         self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
-        self._updates = FusedUpdates(settings.optimizer) if settings.fused_update else None
+        self._updates = None if settings.fused_update is None else FusedUpdates(
+            settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
 
@@ -86,7 +87,7 @@ class Session:
 
     def _add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         if self._updates is not None:
-            self._updates.require_all(self._parameters())
+            self._updates.prepare(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
         slower = self._slower_for(captured.device)
         region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
@@ -450,6 +451,11 @@ class Session:
     @property
     def budget_bytes(self) -> int | None:
         return self._account.budget_bytes
+
+    @property
+    def gradient_norm(self) -> float | None:
+        """Of the last backward pass, where one was and gradients are clipped."""
+        return None if self._updates is None else self._updates.gradient_norm
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""

@@ -226,7 +226,7 @@ class BudgetAccount(Generic[Region]):
     @property
     def update_bytes(self) -> int:
         """What the optimizer takes for a while where the backward pass updates parameters."""
-        if not self._settings.fused_update:
+        if self._settings.fused_update is None:
             return 0
         if self._update is None:
             self._update = update_bytes(self._settings.optimizer, self._device)

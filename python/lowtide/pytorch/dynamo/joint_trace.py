@@ -22,6 +22,7 @@ from ..capture import (
     eager_kernels,
     from_joint,
 )
+from ..common.fused_update import FusedUpdate
 from ..joint_graph.primals import mutated_primals, placeholders
 from ..slices import in_slices
 from .forward_backward_graphs import backward_graph, forward_graph
@@ -50,7 +51,7 @@ class JointTrace:
 
 def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
                 evaluate: Callable[[Callable, Sequence], object], slices: int,
-                fused_update: bool) -> JointTrace | Callable:
+                fused_update: FusedUpdate | None) -> JointTrace | Callable:
     """The joint graph of ``graph`` for these inputs, in so many slices and with updates or without;
     or, where nothing needs a gradient, a callable that runs it: by ``evaluate(run, arguments)``.
 
@@ -97,7 +98,7 @@ def _tracing_context():
 
 def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
               trained: list[torch.Tensor], name: str, slices: int,
-              fused_update: bool) -> JointTrace:
+              fused_update: FusedUpdate | None) -> JointTrace:
     roles, names = describe_primals(joint, described)
     joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
     captured = from_joint(joint, num_fwd_outputs, name=name, primal_roles=roles,
