@@ -125,8 +125,9 @@ def wrap(
     a step may fit that has an op too large for the budget. Ops that mix the rows run as a whole;
     batch norm's statistics are those of the whole batch. Gradients of parameters are added up slice
     by slice and dropout draws by slice: results are those of the model but for the rounding of sums
-    and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that has a
-    plan, else the first of 2, 4, 8, ... that has one.
+    and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that keeps
+    all values, else the first of 1, 2, 4, ... that has a plan, doubled as long as the plan of more
+    slices takes less time by its prediction.
     ``fused_update``: the backward pass updates each parameter by the step of ``optimizer``, an
     object, as soon as its gradient is complete, and the gradient is gone then; so gradients never
     exist all at once. ``optimizer.step()`` is still to be called after each ``backward()``:

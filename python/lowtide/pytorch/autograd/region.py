@@ -78,6 +78,10 @@ class Region:
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
+    def count_shares_of(self, kept_bytes: int) -> None:
+        """A budget that is a share is one of so many bytes, whatever this graph takes."""
+        self._kept_bytes = kept_bytes - self.copied_gradient_bytes
+
     @property
     def name(self) -> str:
         return self.captured.graph.name

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -23,6 +25,7 @@ from ..plans.slower import Slower
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
+from .comparison import Comparison, TooSlow
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
@@ -75,6 +78,7 @@ class Session:
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
+        self._comparison: Comparison | None = None
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor]) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
@@ -89,9 +93,30 @@ class Session:
         if self._updates is not None:
             self._updates.prepare(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
-        slower = self._slower_for(captured.device)
-        region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
-                        self._updates, self._account.update_bytes)
+        region = self._new_region(captured)
+        self._admit(region)
+        return region
+
+    def _new_region(self, captured: Captured) -> Region:
+        """In a comparison, raises TooSlow where no plan can be of use."""
+        comparison, settings = self._comparison, self.settings
+        if comparison is not None:
+            settings = dataclasses.replace(settings, time_limit=comparison.seconds)
+        region = Region(captured, settings, self._plans, self._account.afterwards,
+                        self._slower_for(captured.device), self._updates,
+                        self._account.update_bytes)
+        if comparison is not None:
+            if comparison.kept_bytes is None:
+                comparison.kept_bytes = region.keep_all_bytes
+            region.count_shares_of(comparison.kept_bytes)
+            if region.priced.keep_all_cost >= comparison.below:
+                raise TooSlow
+        return region
+
+    def _admit(self, region: Region) -> None:
+        """Plans it together with those that are there, as ``add``."""
+        device = region.captured.device
+        slower = self._slower_for(device)
         self.regions.append(region)
         self._steps.observe(region)
         self._step_is_typical = False
@@ -100,9 +125,9 @@ class Session:
             self._choose_place_of_state(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
-            require_device_memory(needed_bytes, captured.device, self._account.budget)
+            require_device_memory(needed_bytes, device, self._account.budget)
             region.reserve(plan)
-            self._state.settle(captured.device, slower)
+            self._state.settle(device, slower)
             self._state.bring_back()
         except BaseException:
             self.regions.remove(region)
@@ -111,7 +136,33 @@ class Session:
             self._account.invalidate()
             raise
         self._plans.append(region.plans)
-        return region
+
+    @contextlib.contextmanager
+    def comparing(self, comparison: Comparison) -> Iterator[None]:
+        """Graphs that are added while it lasts may be taken back by ``withdraw``. They are added
+        only where a plan fits, whatever the settings say of others. ``add`` raises TooSlow where
+        none costs as little as the comparison wants."""
+        self._comparison = comparison
+        try:
+            yield
+        finally:
+            self._comparison = None
+
+    def withdraw(self, regions: Iterable[Region]) -> None:
+        """Has the session as though these had not been added. None has run."""
+        with self._between_passes.lock:
+            for region in regions:
+                self.regions.remove(region)
+                self._plans.remove(region.plans)
+                self._steps.forget(region)
+                region.executors.forget_all_but_pending()
+            self._account.invalidate()
+
+    def readmit(self, regions: Iterable[Region]) -> None:
+        """Those that were withdrawn, by the plans that they had."""
+        with self._between_passes.lock:
+            for region in regions:
+                self._admit(region)
 
     def _choose_place_of_state(self, region: Region) -> None:
         slower = self._slower_for(region.captured.device)
@@ -170,10 +221,15 @@ class Session:
         return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
                                    leaving_all=leaving_all)
 
+    @property
+    def may_exceed(self) -> bool:
+        """Whether the settings want that a step runs for which no plan fits."""
+        chosen = self.settings.when_infeasible
+        return chosen == "warn" or (chosen is None and self._trained)
+
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        chosen = self.settings.when_infeasible
-        if chosen == "error" or (chosen is None and not self._trained):
+        if self._comparison is not None or not self.may_exceed:
             raise self._explained(region, error) from None
         plan = region.plans.smallest()
         self._notices.warn_once(

@@ -48,8 +48,8 @@ class Settings:
     not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
     ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
     it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
-    in one, or the first power of two for which there is a plan. ``fused_update``: how the backward
-    pass updates each parameter; None: it does not.
+    in one, or the power of two whose plan is the fastest. ``fused_update``: how the backward pass
+    updates each parameter; None: it does not.
     """
 
     budget: Budget = Budget("None")

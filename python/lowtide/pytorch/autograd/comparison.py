@@ -1,0 +1,24 @@
+"""Several graphs of the same code, of which the fastest is to stay."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+
+@dataclasses.dataclass
+class Comparison:
+    """What holds for a graph that is added to a session for a comparison.
+
+    ``seconds``: of planning at most. ``below``: a plan is to cost less. ``kept_bytes``: what the
+    code takes when all values are kept, by the first of its graphs: a budget that is a share is one
+    of that.
+    """
+
+    seconds: float
+    below: float = math.inf
+    kept_bytes: int | None = None
+
+
+class TooSlow(Exception):
+    """No plan of the graph costs as little as it is to."""
