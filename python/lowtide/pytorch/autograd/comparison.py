@@ -10,14 +10,14 @@ import math
 class Comparison:
     """What holds for a graph that is added to a session for a comparison.
 
-    ``seconds``: of planning at most. ``below``: a plan is to cost less. ``kept_bytes``: what the
+    ``seconds``: of planning at most. ``below``: a plan is to cost less. ``whole_bytes``: what the
     code takes when all values are kept, by the first of its graphs: a budget that is a share is one
     of that.
     """
 
     seconds: float
     below: float = math.inf
-    kept_bytes: int | None = None
+    whole_bytes: int | None = None
 
 
 class TooSlow(Exception):

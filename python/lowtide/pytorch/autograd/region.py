@@ -63,6 +63,7 @@ class Region:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes = (self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
                             + self._recording_bytes + update_bytes)
+        self._whole_bytes = self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
@@ -78,9 +79,9 @@ class Region:
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
-    def count_shares_of(self, kept_bytes: int) -> None:
+    def count_shares_of(self, whole_bytes: int) -> None:
         """A budget that is a share is one of so many bytes, whatever this graph takes."""
-        self._kept_bytes = kept_bytes - self.copied_gradient_bytes
+        self._whole_bytes = whole_bytes
 
     @property
     def name(self) -> str:
@@ -148,6 +149,11 @@ class Region:
     def keep_all_bytes(self) -> int:
         """What a step takes when all values are kept, residents included."""
         return self._kept_bytes + self.copied_gradient_bytes
+
+    @property
+    def whole_bytes(self) -> int:
+        """Of a step, for a budget that is a share."""
+        return self._whole_bytes + self.copied_gradient_bytes
 
     def block_bytes(self, plan: Plan) -> int:
         """What a pass by the plan takes beside the residents."""

@@ -106,9 +106,9 @@ class Session:
                         self._slower_for(captured.device), self._updates,
                         self._account.update_bytes)
         if comparison is not None:
-            if comparison.kept_bytes is None:
-                comparison.kept_bytes = region.keep_all_bytes
-            region.count_shares_of(comparison.kept_bytes)
+            if comparison.whole_bytes is None:
+                comparison.whole_bytes = region.whole_bytes
+            region.count_shares_of(comparison.whole_bytes)
             if region.priced.keep_all_cost >= comparison.below:
                 raise TooSlow
         return region
