@@ -33,7 +33,8 @@ void NarrowState::store(Value resident, Value value) const {
   updates_.builder.call("aten::copy_", {resident, value});
 }
 
-/// Momentum has the kernel of the parameter's update as its only reader, which skips by itself.
+/// PyTorch's kernel updates the parameter by the new momentum in place of a gradient. It skips by
+/// itself.
 void NarrowState::append_sgd(Value parameter, Value gradient) const {
   constexpr double kNoDecay = 0, kNoMomentum = 0, kDampening = 0;
   constexpr bool kNesterov = false, kMaximize = false, kIsFirstStep = false;

@@ -36,8 +36,8 @@ class FusedUpdates:
         self._used_options: list[dict] = []
         self._made_bytes = 0
         self._is_let_go = False
-        self._norm = GradientNorm(how, lambda: list(parameters()) or self._own()) if how.clips \
-            else None
+        self._norm = None if not how.clips else GradientNorm(
+            how, lambda: list(parameters()) or self._own())
         self._hook = optimizer.register_step_pre_hook(self._before_step)
 
     def let_go(self) -> None:
