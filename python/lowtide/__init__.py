@@ -76,6 +76,8 @@ __all__ = [
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
     "compile_within": ".pytorch.inductor",
+    "FusedUpdate": ".pytorch.common.fused_update",
+    "gradient_norm": ".pytorch.wrap",
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",

@@ -64,6 +64,17 @@ std::string rates_read(std::string_view optimizer) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void add_stored_type(CLI::App& app, Edits<models::StepRecipe>& edits, const std::string& option,
+                     const std::string& help, std::string_view what,
+                     DType models::Precision::* field) {
+  add_edit<std::string>(app, edits, option, help,
+                        [what, field](models::StepRecipe& recipe, const std::string& text) {
+                          recipe.precision.*field = models::parse_stored_type(what, text);
+                        })
+      ->type_name("TYPE")
+      ->group("Optimizer");
+}
+
 /// "segments=8"
 void add_strategy_option(planner::PlanningOptions& planning, const std::string& text) {
   const std::size_t equals = text.find('=');
@@ -161,6 +172,11 @@ void add_recipe_options(CLI::App& app, Edits<models::StepRecipe>& edits) {
       [](models::StepRecipe& recipe, double scale) { recipe.precision.loss_scale = scale; })
       ->type_name("X")
       ->group("Optimizer");
+  add_stored_type(app, edits, "--gradient-type", "In which gradients are held: f32 or bf16 [f32]",
+                  models::kGradientType, &models::Precision::gradient_type);
+  add_stored_type(app, edits, "--state-type",
+                  "In which momentum and moments are held between steps: f32 or bf16 [f32]",
+                  models::kStateType, &models::Precision::state_type);
 }
 
 void apply_recipe(const Edits<models::StepRecipe>& edits, models::StepRecipe& recipe) {

@@ -98,10 +98,12 @@ Graph training_graph(const Model& model, const ModelOptions& options,
 Graph inference_graph(const Model& model, const ModelOptions& options,
                       const Precision& precision = {});
 
-/// Appends the update of each parameter by its gradient, phase optimizer. Where `found_inf` is
-/// given and 1, the step changes neither parameters nor state.
+/// Appends the update of each parameter by its gradient, phase optimizer. Gradients of a lower type
+/// are widened to f32 first. Momentum and moments are stored in `state_type`, f32 or bf16, and
+/// widened for the update; stored are the nearest numbers. Where `found_inf` is given and 1, the
+/// step changes neither parameters nor state.
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
                       std::span<const Value> gradients, const OptimizerOptions& options,
-                      Value found_inf = {});
+                      DType state_type = DType::f32, Value found_inf = {});
 
 }  // namespace lowtide::models

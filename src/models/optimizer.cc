@@ -1,78 +1,83 @@
 #include <fmt/format.h>
 
+#include <optional>
+
+#include "base/at.h"
 #include "base/error.h"
+#include "builder/functions.h"
 #include "models/model.h"
+#include "models/narrow_state.h"
+#include "models/parameter_update.h"
 
 namespace lowtide::models {
+
+Value ParameterUpdates::state(Value parameter, std::string_view what) const {
+  const Tensor& tensor = builder.data().tensors[at(parameter.id())];
+  return builder.resident(fmt::format("optimizer.{}.{}", tensor.name, what), parameter.shape(),
+                          state_type, Role::optimizer_state, init::zeros());
+}
+
 namespace {
-
-/// Helpers to append the update of one parameter.
-struct Update {
-  Builder& builder;
-  const OptimizerOptions& options;
-  Value learning_rate;
-  Value step;       ///< empty for sgd
-  Value found_inf;  ///< may be empty
-
-  Value state(Value parameter, std::string_view what) const {
-    const Tensor& tensor = builder.data().tensors[static_cast<std::size_t>(parameter.id())];
-    return builder.resident(fmt::format("optimizer.{}.{}", tensor.name, what), parameter.shape(),
-                            parameter.dtype(), Role::optimizer_state, init::zeros());
-  }
-};
 
 constexpr bool kMaximize = false;
 constexpr NoneArg kGradientScale;  // the kernels would write the gradients
 
 // A momentum of zeros gives the same first step as PyTorch: momentum * 0 + gradient.
-void append_sgd(const Update& update, Value parameter, Value gradient) {
+void append_sgd(const ParameterUpdates& updates, Value parameter, Value gradient) {
   constexpr double kDampening = 0;
   constexpr bool kNesterov = false, kIsFirstStep = false;
   std::vector<Value> momentum;
-  if (update.options.momentum > 0) momentum.push_back(update.state(parameter, "momentum"));
-  update.builder.call(
+  if (updates.options.momentum > 0) momentum.push_back(updates.state(parameter, "momentum"));
+  updates.builder.call(
       "aten::_fused_sgd_.tensor_lr",
-      {std::vector{parameter}, std::vector{gradient}, momentum, update.options.weight_decay,
-       update.options.momentum, update.learning_rate, kDampening, kNesterov, kMaximize,
-       kIsFirstStep, kGradientScale, update.found_inf});
+      {std::vector{parameter}, std::vector{gradient}, momentum, updates.options.weight_decay,
+       updates.options.momentum, updates.learning_rate, kDampening, kNesterov, kMaximize,
+       kIsFirstStep, kGradientScale, updates.found_inf});
 }
 
-void append_adam_like(std::string_view type, const Update& update, Value parameter,
+void append_adam_like(std::string_view type, const ParameterUpdates& updates, Value parameter,
                       Value gradient) {
   constexpr bool kAmsgrad = false;
-  const OptimizerOptions& options = update.options;
-  Value first_moment = update.state(parameter, "exp_avg");
-  Value second_moment = update.state(parameter, "exp_avg_sq");
-  update.builder.call(type,
-                      {std::vector{parameter}, std::vector{gradient}, std::vector{first_moment},
-                       std::vector{second_moment}, std::vector<Value>{}, std::vector{update.step},
-                       update.learning_rate, options.beta1, options.beta2, options.weight_decay,
-                       options.epsilon, kAmsgrad, kMaximize, kGradientScale, update.found_inf});
+  const OptimizerOptions& options = updates.options;
+  Value first_moment = updates.state(parameter, "exp_avg");
+  Value second_moment = updates.state(parameter, "exp_avg_sq");
+  updates.builder.call(type,
+                       {std::vector{parameter}, std::vector{gradient}, std::vector{first_moment},
+                        std::vector{second_moment}, std::vector<Value>{}, std::vector{updates.step},
+                        updates.learning_rate, options.beta1, options.beta2, options.weight_decay,
+                        options.epsilon, kAmsgrad, kMaximize, kGradientScale, updates.found_inf});
 }
 
-void append_adam(const Update& update, Value parameter, Value gradient) {
-  append_adam_like("aten::_fused_adam_.tensor_lr", update, parameter, gradient);
+void append_adam(const ParameterUpdates& updates, Value parameter, Value gradient) {
+  append_adam_like("aten::_fused_adam_.tensor_lr", updates, parameter, gradient);
 }
 
-void append_adamw(const Update& update, Value parameter, Value gradient) {
-  append_adam_like("aten::_fused_adamw_.tensor_lr", update, parameter, gradient);
+void append_adamw(const ParameterUpdates& updates, Value parameter, Value gradient) {
+  append_adam_like("aten::_fused_adamw_.tensor_lr", updates, parameter, gradient);
 }
 
 struct Optimizer {
   std::string_view name;
   double learning_rate;  ///< by default
   bool counts_steps;
-  void (*append)(const Update& update, Value parameter, Value gradient);
+  void (*append)(const ParameterUpdates& updates, Value parameter, Value gradient);
+  void (NarrowState::*append_narrow)(Value parameter, Value gradient) const;
 };
-constexpr Optimizer kOptimizers[] = {{"sgd", 0.1, false, append_sgd},
-                                     {"adam", 0.001, true, append_adam},
-                                     {"adamw", 0.001, true, append_adamw}};
+constexpr Optimizer kOptimizers[] = {
+    {"sgd", 0.1, false, append_sgd, &NarrowState::append_sgd},
+    {"adam", 0.001, true, append_adam, &NarrowState::append_adam},
+    {"adamw", 0.001, true, append_adamw, &NarrowState::append_adamw}};
 
 const Optimizer& find_optimizer(std::string_view name) {
   for (const Optimizer& optimizer : kOptimizers) {
     if (optimizer.name == name) return optimizer;
   }
   throw InputError(fmt::format("unknown optimizer \"{}\"; there are sgd, adam and adamw", name));
+}
+
+/// Whether a parameter has momentum or moments.
+bool holds_state(const OptimizerOptions& options) {
+  return find_optimizer(options.name).counts_steps || options.momentum > 0;
 }
 
 constexpr RateOption kRateOptions[] = {
@@ -117,7 +122,7 @@ OptimizerOptions with_defaults(const OptimizerOptions& given) {
 
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
                       std::span<const Value> gradients, const OptimizerOptions& given,
-                      Value found_inf) {
+                      DType state_type, Value found_inf) {
   const Optimizer& optimizer = find_optimizer(given.name);
   const OptimizerOptions options = with_defaults(given);
   check(options);
@@ -130,9 +135,16 @@ void append_optimizer(Builder& builder, std::span<const Value> parameters,
     step = builder.resident("optimizer.step", {}, DType::f32, Role::optimizer_state, init::zeros());
     builder.call("aten::add_.Scalar", {step, 1.0});
   }
-  const Update update = {builder, options, learning_rate, step, found_inf};
+  const ParameterUpdates updates = {builder, options, state_type, learning_rate, step, found_inf};
+  std::optional<NarrowState> narrow;
+  if (state_type != DType::f32 && holds_state(options)) narrow.emplace(updates);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    optimizer.append(update, parameters[i], gradients[i]);
+    const Value gradient = to(gradients[i], DType::f32);
+    if (narrow) {
+      ((*narrow).*optimizer.append_narrow)(parameters[i], gradient);
+    } else {
+      optimizer.append(updates, parameters[i], gradient);
+    }
   }
   if (step && found_inf) builder.call("aten::add_.Tensor", {step, found_inf, -1.0});
 }

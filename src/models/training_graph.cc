@@ -21,6 +21,17 @@ std::string graph_name(const Model& model, const ModelOptions& complete, const P
   return fmt::format("{}-{}", name, precision_name(precision.compute));
 }
 
+/// "-gradients-bf16-state-bf16"; nothing for a type that is f32.
+std::string stored_types(const Precision& precision) {
+  std::string name;
+  const auto add = [&](std::string_view what, DType dtype) {
+    if (dtype != DType::f32) name += fmt::format("-{}-{}", what, lowtide::name(dtype));
+  };
+  add("gradients", precision.gradient_type);
+  add("state", precision.state_type);
+  return name;
+}
+
 /// A model and its loss, before anything is derived from them.
 ModelParts built(Builder& builder, const Model& model, const ModelOptions& complete,
                  const Precision& precision) {
@@ -59,7 +70,7 @@ Graph training_graph(const Model& model, const ModelOptions& options,
                      std::int64_t micro_batches) {
   ModelOptions complete = with_defaults(model, options);
   check_micro_batches(micro_batches, complete.batch);
-  Builder builder(graph_name(model, complete, precision, micro_batches));
+  Builder builder(graph_name(model, complete, precision, micro_batches) + stored_types(precision));
   complete.batch /= micro_batches;
   const ModelParts parts = [&] {
     const Builder::MicroBatches first(builder, micro_batches);
@@ -73,6 +84,7 @@ Graph training_graph(const Model& model, const ModelOptions& options,
   std::vector<Value> seeds;
   if (scaler) seeds.push_back(scaler->seed());
   all.adjoints = autodiff::gradient(std::span(&all.loss, 1), parameters, seeds);
+  for (Value& adjoint : all.adjoints) adjoint = to(adjoint, precision.gradient_type);
   all = accumulated(parts, std::move(all), micro_batches);
   mark_loss(builder, all.loss);
   std::vector<Value> gradients;
@@ -81,7 +93,7 @@ Graph training_graph(const Model& model, const ModelOptions& options,
     gradients.push_back(own_gradient(builder, parameters[i], adjoint));
   }
   const Value found_inf = scaler ? scaler->found_inf() : Value();
-  append_optimizer(builder, parameters, gradients, optimizer, found_inf);
+  append_optimizer(builder, parameters, gradients, optimizer, precision.state_type, found_inf);
   if (scaler) scaler->append_update(found_inf);
   return builder.build({all.loss});
 }

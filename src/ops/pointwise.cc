@@ -53,6 +53,13 @@ Outputs promoted_number(const OpCall& call) {
   return elementwise(call, operands(call, 1), dtype_with_number(call));
 }
 
+/// The number is raised to the elements of the tensor, which is argument 1. The result is
+/// contiguous, whatever the tensor is.
+Outputs power_of_number(const OpCall& call) {
+  const TensorType types[] = {call.tensor(1)};
+  return {fresh(result_dtype(types, number_dtype(call, 0)), types[0].shape)};
+}
+
 Outputs floating_number(const OpCall& call) {
   return elementwise(call, operands(call, 1), as_floating(dtype_with_number(call)));
 }
@@ -131,6 +138,7 @@ std::span<const OpDef> pointwise_ops() {
       kernel("aten::div.Scalar", floating_number),
       kernel("aten::rsub.Scalar", promoted_number),
       kernel("aten::pow.Tensor_Scalar", promoted_number),
+      kernel("aten::lerp.Scalar", promoted<2>),
       kernel("aten::addcmul", promoted<3>),
       kernel("aten::addcdiv", promoted<3>),
 
@@ -182,6 +190,7 @@ std::span<const OpDef> pointwise_ops() {
       maker("aten::zeros_like", filled_like),
       maker("aten::ones_like", filled_like),
       maker("aten::full", full),
+      maker("aten::pow.Scalar", power_of_number),
   };
   return defs;
 }

@@ -63,6 +63,8 @@ json to_json(const Recipe& recipe) {
           {"optimizer", recipe.optimizer},
           {"precision", models::precision_name(recipe.precision.compute)},
           {"loss_scale", recipe.precision.loss_scale},
+          {"gradient_type", name(recipe.precision.gradient_type)},
+          {"state_type", name(recipe.precision.state_type)},
           {"micro_batches", recipe.micro_batches},
           {"data", name(recipe.data.kind)},
           {"data_path", path_to_json(recipe.data.path)},
@@ -82,6 +84,12 @@ models::Precision precision_from(const json& j) {
   if (!j.contains("precision")) return precision;
   precision.compute = models::parse_precision(j.at("precision").get<std::string>());
   j.at("loss_scale").get_to(precision.loss_scale);
+  const auto stored = [&j](std::string_view what, std::string_view key, DType otherwise) {
+    return j.contains(key) ? models::parse_stored_type(what, j.at(key).get<std::string>())
+                           : otherwise;
+  };
+  precision.gradient_type = stored(models::kGradientType, "gradient_type", precision.gradient_type);
+  precision.state_type = stored(models::kStateType, "state_type", precision.state_type);
   return precision;
 }
 
@@ -172,6 +180,8 @@ Typed typed(const Recipe& recipe) {
   }
   add("precision", models::precision_name(recipe.precision.compute));
   add("loss-scale", recipe.precision.loss_scale);
+  add("gradient-type", name(recipe.precision.gradient_type));
+  add("state-type", name(recipe.precision.state_type));
   add("micro-batches", recipe.micro_batches);
   add("data", name(recipe.data.kind));
   add("seed", recipe.seed);

@@ -326,6 +326,14 @@ def test_trains_in_mixed_precision(lowtide):
                                         2.0 ** 90).out
 
 
+def test_trains_with_gradients_and_state_in_bf16(lowtide):
+    done = lowtide("train", *TINY, "--batch", "128", "--steps", "3", "--budget", "80%", "--check",
+                   "--optimizer", "adam", "--gradient-type", "bf16", "--state-type", "bf16",
+                   "--json")
+    assert done.code == 0, done.err
+    assert done.json["bit_identical"]
+
+
 def test_computes_the_forward_pass_in_mixed_precision(lowtide):
     losses = [lowtide("run", *TINY, "--precision", precision, "--json").json["losses"][0]
               for precision in ("f32", "bf16", "fp16")]

@@ -70,6 +70,76 @@ TEST(MixedPrecision, KeepsParametersGradientsLossAndStateInF32) {
   }
 }
 
+Graph small_mlp(std::string_view optimizer, const Precision& precision,
+                std::int64_t micro_batches = 1) {
+  return training_graph(find_model("mlp"), {.batch = 4, .image = 4, .width = 5},
+                        {.name = std::string(optimizer)}, precision, micro_batches);
+}
+
+TEST(StoredTypes, HaveNames) {
+  EXPECT_EQ(parse_stored_type(kStateType, "f32"), DType::f32);
+  EXPECT_EQ(parse_stored_type(kStateType, "bf16"), DType::bf16);
+  EXPECT_THROWS_INPUT_ERROR(parse_stored_type(kGradientType, "fp16"),
+                            AllOf(HasSubstr("the type of gradients"), HasSubstr("\"fp16\"")));
+  EXPECT_THROWS_INPUT_ERROR(small_mlp("sgd", {.state_type = DType::f16}),
+                            HasSubstr("the optimizer's state is f32 or bf16, not f16"));
+  EXPECT_THROWS_INPUT_ERROR(small_mlp("sgd", {.gradient_type = DType::f64}),
+                            HasSubstr("gradients is f32 or bf16, not f64"));
+}
+
+TEST(StoredTypes, AreInTheNameOfTheGraph) {
+  EXPECT_EQ(small_mlp("sgd", {.gradient_type = DType::bf16}).name(), "mlp-b4-gradients-bf16");
+  EXPECT_EQ(small_mlp("sgd", {.compute = DType::bf16, .state_type = DType::bf16}).name(),
+            "mlp-b4-bf16-state-bf16");
+}
+
+TEST(StoredTypes, AreThoseOfGradientsAndState) {
+  for (DType compute : {DType::f32, DType::bf16, DType::f16}) {
+    for (std::int64_t micro_batches : {1, 2}) {
+      const Graph graph =
+          small_mlp("adam", {.compute = compute, .gradient_type = DType::bf16}, micro_batches);
+      EXPECT_EQ(types_of(graph, Role::gradient), std::set{DType::bf16});
+      EXPECT_EQ(types_of(graph, Role::parameter), std::set{DType::f32});
+    }
+  }
+}
+
+/// Bytes of a role's tensors, less those of scalars.
+Bytes bytes_of(const Graph& graph, Role role) {
+  Bytes bytes = 0;
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role == role && !tensor.shape.empty()) bytes += tensor.bytes;
+  }
+  return bytes;
+}
+
+TEST(StoredTypes, HalveTheState) {
+  for (const char* optimizer : {"sgd", "adam", "adamw"}) {
+    const Graph wide = small_mlp(optimizer, {});
+    const Graph narrow = small_mlp(optimizer, {.state_type = DType::bf16});
+    EXPECT_EQ(2 * bytes_of(narrow, Role::optimizer_state), bytes_of(wide, Role::optimizer_state));
+    EXPECT_EQ(bytes_of(narrow, Role::parameter), bytes_of(wide, Role::parameter));
+  }
+}
+
+TEST(StoredTypes, ChangeNothingWhereThereIsNoState) {
+  const OptimizerOptions plain = {.name = "sgd", .momentum = 0};
+  const auto counts = [&plain](const Precision& precision) {
+    return op_counts(training_graph(find_model("mlp"), {}, plain, precision));
+  };
+  EXPECT_EQ(counts({}), counts({.state_type = DType::bf16}));
+}
+
+/// Gradients that are held until the last one is known, as those of fp16 are.
+TEST(StoredTypes, LowerThePeakOfHeldGradients) {
+  const auto peak = [](DType gradients) {
+    const Precision precision = {.compute = DType::f16, .gradient_type = gradients};
+    const ModelOptions sizes = {.batch = 1, .image = 4, .layers = 8, .width = 256};
+    return keep_all_reference(training_graph(find_model("mlp"), sizes, {}, precision)).peak_bytes;
+  };
+  EXPECT_LT(peak(DType::bf16), peak(DType::f32));
+}
+
 TEST(MixedPrecision, TakesLessMemoryThanF32) {
   const auto peak = [](DType compute) {
     return keep_all_reference(training_graph(find_model("gpt"), {.layers = 2, .width = 128}, {},

@@ -61,6 +61,8 @@ inline void call_scalar(const Operands& x) {
   }
   for (double exponent : {0.0, 0.5, 1.0, 2.0, -1.0, 2.7}) {
     x.call("aten::pow.Tensor_Scalar", {x(kPlane), exponent});
+    x.call("aten::pow.Scalar", {exponent, x(kPlane)});
+    x.call("aten::lerp.Scalar", {x(kPlane), x(kPlane), exponent});
   }
 }
 

@@ -1,7 +1,10 @@
 """Models and inputs for training in slices: small ones that use an op each, and the zoo's."""
 
+import lowtide
+import pytest
 import torch
 import torch_models
+from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from torch import nn
 from torch.nn import functional as F
@@ -209,3 +212,30 @@ ZOO = {
     "vit-small": _zoo("vit-small", lambda: (floats(3, 32, 32), classes(10)), layers=1, image=32,
                       classes=10, dropout=0.0),
 }
+
+
+def needed_bytes(model, inputs, slices):
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        lowtide.wrap(model, inputs, 1000, slices=slices, optimizer="none", time_limit=0.5)
+    return refused.value.smallest_budget
+
+
+class Wide(nn.Module):
+    """A head that is wide beside the rest of the model."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Embedding(4000, 16), nn.Linear(16, 4000, bias=False)
+
+    def forward(self, tokens, target):
+        return F.cross_entropy(self.head(self.embed(tokens)).flatten(0, 1), target.flatten())
+
+
+def tokens(count, *shape):
+    return torch.randint(0, count, shape, device=DEVICE)
+
+
+def number_of_slices(wrapped):
+    names = [op.name for op in session_of(wrapped).regions[0].priced.graph.ops]
+    return 1 + max((int(name.rpartition("_slice")[2].partition("_")[0]) for name in names
+                    if "_slice" in name), default=0)

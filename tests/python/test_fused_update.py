@@ -13,66 +13,14 @@ from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
 from torch_memory import profiled
-from wrap_cases import (
-    Attention,
-    Convolutions,
-    Deep,
-    Halved,
-    InThreeGraphs,
-    Twice,
-    built,
-    loss_of,
-    same,
-)
+from update_cases import MODELS, OPTIMIZERS, Layers, layers_of, needed_bytes, trained
+from wrap_cases import InThreeGraphs, built, same
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
-
-OPTIMIZERS = {
-    "sgd": lambda p: torch.optim.SGD(p, 0.1),
-    "momentum": lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, weight_decay=0.1),
-    "adam": torch.optim.Adam,
-    "amsgrad of all at once": lambda p: torch.optim.Adam(p, foreach=True, amsgrad=True),
-    "fused adamw": lambda p: torch.optim.AdamW(p, fused=True),
-    "nadam": torch.optim.NAdam,
-    "rmsprop": torch.optim.RMSprop,
-    "adagrad": torch.optim.Adagrad,
-}
-MODELS = {
-    "convolutions": (Convolutions, lambda: torch.randn(4, 3, 16, 16)),
-    "tied": (Attention, lambda: torch.randint(0, 50, (4, 12))),
-    "twice": (Twice, lambda: torch.randn(16, 20)),
-    "autocast": (Halved, lambda: torch.randn(4, 3, 16, 16)),
-    "deep": (Deep, lambda: torch.randn(16, 32)),
-}
-
-
-def trained(model, optimizer, inputs_of, steps=3):
-    """All that steps leave behind."""
-    torch.manual_seed(3)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
-    losses = []
-    for _ in range(steps):
-        loss = loss_of(model(inputs_of().to(DEVICE)))
-        loss.backward()
-        losses.append(loss.detach().clone())
-        optimizer.step()
-        scheduler.step()
-        optimizer.zero_grad()
-    state = [value for parameter in model.parameters()
-             for value in optimizer.state.get(parameter, {}).values()
-             if isinstance(value, torch.Tensor)]
-    return [*losses, *(value.detach().clone() for value in model.state_dict().values()), *state]
-
 
 def wrapped(model, optimizer, budget=None, x=None, **options):
     return lowtide.wrap(model, x, budget, optimizer=optimizer, fused_update=True, time_limit=0.3,
                         **options)
-
-
-def needed_bytes(model, optimizer, x, **options):
-    with pytest.raises(lowtide.InfeasibleError) as refused:
-        lowtide.wrap(model, x, 1000, optimizer=optimizer, time_limit=0.3, **options)
-    return refused.value.smallest_budget
 
 
 @pytest.mark.filterwarnings("error")
@@ -91,23 +39,6 @@ def test_training_has_the_bits_of_a_plain_loop(case, kind, is_small):
     assert same(found, trained(plain, OPTIMIZERS[kind](plain.parameters()), inputs_of))
     assert all(parameter.grad is None for parameter in model.parameters())
     assert not is_small or planned.memory.measured_peak <= planned.memory.budget
-
-
-class Layers(nn.Module):
-    """A loss, with activations that are small beside the parameters."""
-
-    def __init__(self, width=128, layers=8):
-        super().__init__()
-        self.layers = nn.Sequential(*(layer for _ in range(layers)
-                                      for layer in (nn.Linear(width, width), nn.Tanh())))
-
-    def forward(self, x):
-        return self.layers(x).square().mean()
-
-
-def layers_of(optimizer):
-    model = built(Layers).to(DEVICE)
-    return model, optimizer(model.parameters()), torch.randn(4, 128, device=DEVICE)
 
 
 def test_gradients_never_exist_all_at_once():

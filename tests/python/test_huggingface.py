@@ -136,6 +136,28 @@ def test_the_state_of_the_trainers_optimizer_moves(huggingface, tmp_path):
     assert min(found) > 0
 
 
+def test_updates_within_the_backward_pass_are_for_a_loop_of_ones_own(huggingface):
+    how = lowtide.FusedUpdate(max_norm=0.1)
+    with pytest.raises(lowtide.InputError, match="norm of all gradients"):
+        huggingface.MemoryBudget("90%", fused_update=how)
+    batch = batch_of(examples(4))
+    norms, parameters = [], []
+    for is_planned in (True, False):
+        model = bert("eager").eval()
+        optimizer = torch.optim.AdamW(model.parameters())
+        budget = huggingface.enable_memory_budget(
+            model, None, optimizer=optimizer, fused_update=how) if is_planned else None
+        for _ in range(2):
+            model(**batch).loss.backward()
+            norms.append(budget.planned.gradient_norm if budget else
+                         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1).item())
+            optimizer.step()
+            optimizer.zero_grad()
+        parameters.append(list(model.parameters()))
+    assert norms[:2] == norms[2:]
+    assert all(map(torch.equal, *parameters))
+
+
 @pytest.mark.parametrize("make", sweep([bert, gpt2], usual=[gpt2]))
 def test_a_loop_of_ones_own(huggingface, make):
     batch = batch_of(examples(8))

@@ -6,9 +6,7 @@ the parameters after two steps must be equal to the last bit: the graph calls th
 autograd calls, and torch.optim(fused=True) calls the kernels of its optimizer ops.
 """
 
-import inspect
 import json
-import pathlib
 import subprocess
 
 import pytest
@@ -16,8 +14,8 @@ import torch
 import torch_models
 from interpreter import Interpreter
 from sweep import sweep
+from zoo_training import LOWTIDE, assert_equal, build_module, draw_batch, state_of, write_graph
 
-LOWTIDE = pathlib.Path(__file__).resolve().parents[2] / "build" / "lowtide"
 STEPS = 2
 
 OPTIMIZERS = {
@@ -71,35 +69,6 @@ LONG = ("inceptionv3", "resnet152", "vgg19")
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def write_graph(path, name, optimizer, sizes, **others):
-    options = [word for option, value in {**sizes, **others}.items()
-               for word in (f"--{option.replace('_', '-')}", str(value))]
-    command = [LOWTIDE, "graph", "--model", name, "--optimizer", optimizer, *options, "-o", path]
-    result = subprocess.run(command, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-
-
-def build_module(name, sizes):
-    """The PyTorch model; it reads the other sizes off its input."""
-    known = inspect.signature(torch_models.MODELS[name]).parameters
-    torch.manual_seed(0)
-    return torch_models.build(name, **{k: v for k, v in sizes.items() if k in known})
-
-
-def state_of(module):
-    """Parameters and buffers by name, less the counter that no computation reads."""
-    return {name: value for name, value in module.state_dict().items()
-            if not name.endswith("num_batches_tracked")}
-
-
-def draw_batch(interpreter, classes):
-    """Fills the graph's inputs: images are normal, tokens and labels uniform."""
-    inputs = interpreter.named("input", "target")
-    for value in inputs.values():
-        value.normal_() if value.is_floating_point() else value.random_(classes)
-    return inputs["input"], inputs["target"]
-
-
 def eager_step(module, optimizer, images, target, autocast=None, scaler=None, micro_batches=1):
     """One step in PyTorch: what there is to compare. The logits are of the first micro-batch."""
     optimizer.zero_grad()
@@ -117,21 +86,6 @@ def eager_step(module, optimizer, images, target, autocast=None, scaler=None, mi
     scaler.update()
     logits = outputs[0][0] if isinstance(outputs[0], tuple) else outputs[0]
     return {"logits": logits, "loss": sum(losses[1:], losses[0])}, gradients
-
-
-def is_equal(ours, theirs):
-    """In every bit, and where a gradient overflowed not a number in both."""
-    same_shape = ours.shape == theirs.shape
-    return same_shape and torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
-
-
-def assert_equal(ours, theirs, what):
-    assert ours.keys() == theirs.keys()
-    different = [f"{name}: largest difference {(ours[name] - theirs[name]).abs().max():.3g}"
-                 f" of {theirs[name].abs().max():.3g}"
-                 for name in theirs if not is_equal(ours[name], theirs[name])]
-    assert not different, f"{what}: {len(different)} of {len(theirs)} differ:\n" + "\n".join(
-        different[:10])
 
 
 def test_every_model_has_a_case():

@@ -6,9 +6,8 @@ import lowtide
 import pytest
 import torch
 from lowtide.pytorch.slices import rules
-from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
-from slices_cases import CASES, ROWS, ZOO, Calls
+from slices_cases import CASES, ROWS, ZOO, Calls, Wide, needed_bytes, number_of_slices, tokens
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -98,27 +97,6 @@ def types_in_slices(case):
     return {op.type for op in graph.ops if "_slice1" in op.name}
 
 
-def needed_bytes(model, inputs, slices):
-    with pytest.raises(lowtide.InfeasibleError) as refused:
-        lowtide.wrap(model, inputs, 1000, slices=slices, optimizer="none", time_limit=0.5)
-    return refused.value.smallest_budget
-
-
-class Wide(nn.Module):
-    """A head that is wide beside the rest of the model."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.head = nn.Embedding(4000, 16), nn.Linear(16, 4000, bias=False)
-
-    def forward(self, tokens, target):
-        return F.cross_entropy(self.head(self.embed(tokens)).flatten(0, 1), target.flatten())
-
-
-def tokens(count, *shape):
-    return torch.randint(0, count, shape, device=DEVICE)
-
-
 def test_the_largest_op_is_no_floor():
     inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)
     whole = needed_bytes(Wide().to(DEVICE), inputs, 1)
@@ -132,31 +110,6 @@ def test_one_sequence_runs_in_slices_of_its_time():
     inputs = tokens(4000, 1, 256), tokens(4000, 1, 256)
     assert (needed_bytes(Wide().to(DEVICE), inputs, 8)
             < 0.7 * needed_bytes(Wide().to(DEVICE), inputs, 1))
-
-
-def test_auto_takes_the_first_number_that_fits():
-    inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)
-    needed = {slices: needed_bytes(Wide().to(DEVICE), inputs, slices) for slices in (1, 2, 4)}
-    for budget, wanted in [(needed[1], 1), (needed[1] - 1, 2), (needed[2] - 1, 4)]:
-        wrapped = lowtide.wrap(Wide().to(DEVICE), inputs, budget, slices="auto", optimizer="none",
-                               time_limit=0.5)
-        assert number_of_slices(wrapped) == wanted
-        wrapped(*inputs).backward()
-        assert wrapped.memory.measured_peak <= budget
-
-
-def number_of_slices(wrapped):
-    names = [op.name for op in session_of(wrapped).regions[0].priced.graph.ops]
-    return 1 + max((int(name.rpartition("_slice")[2].partition("_")[0]) for name in names
-                    if "_slice" in name), default=0)
-
-
-def test_auto_says_what_the_smallest_needs_where_none_fits():
-    inputs = tokens(4000, 4, 16), tokens(4000, 4, 16)
-    with pytest.raises(lowtide.InfeasibleError) as refused:
-        lowtide.wrap(Wide().to(DEVICE), inputs, 1000, slices="auto", optimizer="none",
-                     time_limit=0.3)
-    assert refused.value.smallest_budget == needed_bytes(Wide().to(DEVICE), inputs, 4)
 
 
 def test_more_slices_than_rows_are_as_many_as_rows():

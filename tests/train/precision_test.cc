@@ -88,26 +88,69 @@ TEST_F(PrecisionTest, AnOtherOneIsAnotherRun) {
               ::testing::ThrowsMessage<InputError>(HasSubstr("--precision bf16, now fp16")));
 }
 
+TEST_F(PrecisionTest, StoredTypesKeepBudgetsAndChangeNoBit) {
+  for (DType compute : {DType::f32, DType::f16}) {
+    for (const char* optimizer : {"sgd", "adamw"}) {
+      TrainOptions options = in(compute, gpt(3));
+      options.recipe.optimizer.name = optimizer;
+      options.recipe.precision.gradient_type = DType::bf16;
+      options.recipe.precision.state_type = DType::bf16;
+      options.recipe.micro_batches = 2;
+      options.memory.planning.budget = parse_budget("75%");
+      options.check = true;
+      const TrainResult result = run(options);
+      EXPECT_EQ(result.bit_identical, true) << result.first_difference;
+      EXPECT_LE(result.measured_peak_bytes, result.budget_bytes);
+      EXPECT_EQ(result.outside_bytes, 0);
+    }
+  }
+}
+
+TEST_F(PrecisionTest, ARunWithStoredTypesResumes) {
+  TrainOptions options = gpt(6);
+  options.recipe.precision.gradient_type = DType::bf16;
+  options.recipe.precision.state_type = DType::bf16;
+  options.recipe.optimizer.name = "adam";
+  options.save = folder_ / "whole.ckpt";
+  run(options);
+  options.save = folder_ / "part.ckpt";
+  options.steps = 3;
+  run(options);
+  TrainOptions resumed = resumed_options(options.save);
+  EXPECT_EQ(resumed.recipe.precision.state_type, DType::bf16);
+  resumed.profile = options.profile;
+  resumed.steps = 6;
+  run(resumed);
+  EXPECT_EQ(tensors_in(folder_ / "whole.ckpt"), tensors_in(folder_ / "part.ckpt"));
+  resumed.recipe.precision.state_type = DType::f32;
+  EXPECT_THAT([&] { run(resumed); },
+              ::testing::ThrowsMessage<InputError>(HasSubstr("--state-type bf16, now f32")));
+}
+
 /// All but the scale, the running statistics and the generator stay as they were.
 TEST_F(PrecisionTest, AStepThatOverflowsIsSkippedAndHalvesTheScale) {
   for (const char* optimizer : {"sgd", "adam", "adamw"}) {
-    TrainOptions options = in(DType::f16, mlp(0));
-    options.recipe.optimizer.name = optimizer;
-    options.recipe.precision.loss_scale = 0x1p80;
-    options.save = folder_ / "before.ckpt";
-    run(options);
-    options.steps = 1;
-    options.save = folder_ / "after.ckpt";
-    const TrainResult result = run(options);
-    EXPECT_EQ(result.skipped_steps, 1);
-    EXPECT_EQ(result.loss_scale, 0x1p79);
-    auto before = tensors_in(folder_ / "before.ckpt");
-    auto after = tensors_in(folder_ / "after.ckpt");
-    for (const char* changes : {models::kLossScaleName, "lowtide.generator"}) {
-      before.erase(changes);
-      after.erase(changes);
+    for (DType state_type : {DType::f32, DType::bf16}) {
+      TrainOptions options = in(DType::f16, mlp(0));
+      options.recipe.optimizer.name = optimizer;
+      options.recipe.optimizer.weight_decay = 0.1;
+      options.recipe.precision.loss_scale = 0x1p80;
+      options.recipe.precision.state_type = state_type;
+      options.save = folder_ / "before.ckpt";
+      run(options);
+      options.steps = 1;
+      options.save = folder_ / "after.ckpt";
+      const TrainResult result = run(options);
+      EXPECT_EQ(result.skipped_steps, 1);
+      EXPECT_EQ(result.loss_scale, 0x1p79);
+      auto before = tensors_in(folder_ / "before.ckpt");
+      auto after = tensors_in(folder_ / "after.ckpt");
+      for (const char* changes : {models::kLossScaleName, "lowtide.generator"}) {
+        before.erase(changes);
+        after.erase(changes);
+      }
+      EXPECT_EQ(before, after) << optimizer << " with state in " << name(state_type);
     }
-    EXPECT_EQ(before, after) << optimizer;
   }
 }
 
@@ -140,6 +183,19 @@ TEST_F(PrecisionTest, ATransformerLearnsAsInF32) {
   for (DType compute : {DType::bf16, DType::f16}) {
     const double mixed = reached(run(in(compute, options)).losses);
     EXPECT_NEAR(mixed, reached(plain), 0.02 * reached(plain)) << models::precision_name(compute);
+  }
+}
+
+TEST_F(PrecisionTest, ATransformerLearnsWithStoredTypesAsInF32) {
+  TrainOptions options = gpt(some_steps());
+  options.recipe.sizes.dropout = 0;
+  for (const auto& [optimizer, rate] : std::map<std::string, double>{{"sgd", 0.03}, {"adamw", 1e-3}}) {
+    options.recipe.optimizer = {.name = optimizer, .learning_rate = rate};
+    options.recipe.precision = {};
+    const std::vector<double> plain = run(options).losses;
+    EXPECT_LT(reached(plain), 0.85 * plain.front());
+    options.recipe.precision.gradient_type = options.recipe.precision.state_type = DType::bf16;
+    EXPECT_NEAR(reached(run(options).losses), reached(plain), 0.02 * reached(plain)) << optimizer;
   }
 }
 

@@ -22,6 +22,7 @@ from .budget.budget import Budget
 from .budget.memory import Memory
 from .budget.offload import Offload, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
+from .common.fused_update import FusedUpdate
 from .common.inputs import arguments_of, require_one_device
 from .common.module_state import unchanged
 from .common.notices import warn
@@ -62,7 +63,7 @@ def wrap(
     offload_budget: int | str | None = None,
     precision: str | None = None,
     slices: int | str = 1,
-    fused_update: bool = False,
+    fused_update: FusedUpdate | bool = False,
     stash: str | None = "exact",
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
@@ -125,14 +126,19 @@ def wrap(
     a step may fit that has an op too large for the budget. Ops that mix the rows run as a whole;
     batch norm's statistics are those of the whole batch. Gradients of parameters are added up slice
     by slice and dropout draws by slice: results are those of the model but for the rounding of sums
-    and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that has a
-    plan, else the first of 2, 4, 8, ... that has one.
+    and for which elements are dropped, and no longer the same bits. ``"auto"``: 1 where that keeps
+    all values, else the first of 1, 2, 4, ... that has a plan, doubled as long as the plan of more
+    slices takes less time by its prediction.
     ``fused_update``: the backward pass updates each parameter by the step of ``optimizer``, an
     object, as soon as its gradient is complete, and the gradient is gone then; so gradients never
     exist all at once. ``optimizer.step()`` is still to be called after each ``backward()``:
     schedulers and hooks work, and what the graph does not update is updated. Results are the same
-    bits. It is not for what needs gradients between the two, which is an Error: clipping by their
-    norm, a GradScaler, several backward passes, DistributedDataParallel.
+    bits. ``lowtide.FusedUpdate(max_norm=1.0)`` clips by the norm of all gradients before, as
+    ``torch.nn.utils.clip_grad_norm_`` with the model's parameters does; gradients are then held
+    until the norm is known, or made again where the budget has no room for that.
+    ``.gradient_norm`` of the result is the norm of the last backward pass, before clipping. It is
+    not for what needs gradients between the two, which is an Error: other clipping, a GradScaler,
+    several backward passes, DistributedDataParallel.
     ``stash``: what may be held in fewer bits between the passes, where a step does not fit
     otherwise or takes longer. ``"exact"``: what is the same bits when it is widened, such as masks
     and indices of pooling; None: nothing; ``"bf16"``, ``"fp16"`` or ``"int8"`` (a scale for each
@@ -146,7 +152,7 @@ def wrap(
     model = _plain(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
-        if fused_update:
+        if FusedUpdate.parse(fused_update) is not None:
             raise InputError("fused_update updates before DistributedDataParallel has added up the "
                              "gradients of all processes: leave it out")
         module = wrap(model.module, example_inputs, budget, optimizer=optimizer, strategy=strategy,
@@ -160,9 +166,12 @@ def wrap(
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
-                        fused_update, stash)
+                        FusedUpdate.parse(fused_update), stash)
     run, session, let_go = _runner(model, settings)
-    planned = _in_class_of_its_own(model, session, {"forward": _forward_of(model, run)})
+    exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
+    if settings.clips and not hasattr(model, "gradient_norm"):
+        exchanged["gradient_norm"] = property(gradient_norm)
+    planned = _in_class_of_its_own(model, session, exchanged)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(model, planned, example_inputs)
@@ -176,6 +185,20 @@ def session_of(model: torch.nn.Module) -> Session | InductorMode:
         raise InputError(f"{type(model).__name__} is not wrapped: call lowtide.wrap(model, ...) "
                          f"and use what it returns")
     return session
+
+
+def gradient_norm(model: torch.nn.Module) -> float | None:
+    """Of all gradients of the last backward pass of a wrapped module, before they were clipped;
+    None before the first.
+
+    ``model.gradient_norm`` is the same where the model has nothing of that name. Raises InputError
+    for a module that is not wrapped with ``fused_update=lowtide.FusedUpdate(max_norm=...)``.
+    """
+    session = session_of(model)
+    if not isinstance(session, Session) or not session.settings.clips:
+        raise InputError(f"nothing computes the norm of the gradients of {type(model).__name__}: "
+                         f"lowtide.wrap(..., fused_update=lowtide.FusedUpdate(max_norm=...)) does")
+    return session.gradient_norm
 
 
 def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> None:

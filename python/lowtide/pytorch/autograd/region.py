@@ -67,6 +67,7 @@ class Region:
         self._kept_bytes: int = plain._kept_bytes if plain else (
             self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
             + self._recording_bytes + update_bytes)
+        self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
@@ -83,6 +84,10 @@ class Region:
         self.gradient_error: object | None = None
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
+
+    def count_shares_of(self, whole_bytes: int) -> None:
+        """A budget that is a share is one of so many bytes, whatever this graph takes."""
+        self._whole_bytes = whole_bytes
 
     @property
     def name(self) -> str:
@@ -156,6 +161,11 @@ class Region:
     def keep_all_bytes(self) -> int:
         """What a step takes when all values are kept, residents included."""
         return self._kept_bytes + self.copied_gradient_bytes
+
+    @property
+    def whole_bytes(self) -> int:
+        """Of a step, for a budget that is a share."""
+        return self._whole_bytes + self.copied_gradient_bytes
 
     def block_bytes(self, plan: Plan) -> int:
         """What a pass by the plan takes beside the residents."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -24,6 +26,7 @@ from ..stash import Stash, Stashes, describe
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
+from .comparison import Comparison
 from .gradient_error import measured_error
 from .kept_gradients import KeptGradients
 from .meter import Meter
@@ -74,9 +77,11 @@ class Session:
         self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
-        self._updates = FusedUpdates(settings.optimizer) if settings.fused_update else None
+        self._updates = None if settings.fused_update is None else FusedUpdates(
+            settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
+        self._comparison: Comparison | None = None
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
             stashes: Stashes[Captured]) -> Region:
@@ -92,31 +97,75 @@ class Session:
     def _add(self, captured: Captured, trained: Sequence[torch.Tensor],
              stashes: Stashes[Captured]) -> Region:
         if self._updates is not None:
-            self._updates.require_all(self._parameters())
+            self._updates.prepare(self._parameters())
         self._account.set_traced_parameters(trained, captured.device)
+        region = self._new_region(captured, stashes)
+        self._admit(region)
+        return region
+
+    def _new_region(self, captured: Captured, stashes: Stashes[Captured]) -> Region:
+        """By what it holds in fewer bits, the one whose plan takes the least time. In a comparison,
+        raises TooSlow where no plan can be of use."""
+        comparison, settings = self._comparison, self.settings
+        if comparison is not None:
+            settings = dataclasses.replace(settings, time_limit=comparison.seconds)
         slower = self._slower_for(captured.device)
-        self._step_is_typical = False
 
         def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
                  plain: Region | None = None) -> Region:
-            return Region(captured, settings, self._plans, self._account.afterwards, slower,
-                          self._updates, self._account.update_bytes, stashes, plain)
+            region = Region(captured, settings, self._plans, self._account.afterwards, slower,
+                            self._updates, self._account.update_bytes, stashes, plain)
+            if comparison is not None and plain is None:
+                comparison.require_use_of(region)
+            return region
 
-        region = cheapest_region(captured, stashes, self.settings, make, self._attempt)
+        return cheapest_region(captured, stashes, settings, make, self._attempt)
+
+    def _admit(self, region: Region) -> None:
+        """Plans it together with those that are there, as ``add``."""
+        device = region.captured.device
+        slower = self._slower_for(device)
+        self._step_is_typical = False
         self._take_in(region)
         try:
             self._choose_place_of_state(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
-            require_device_memory(needed_bytes, captured.device, self._account.budget)
+            require_device_memory(needed_bytes, device, self._account.budget)
             region.reserve(plan)
-            self._state.settle(captured.device, slower)
+            self._state.settle(device, slower)
             self._state.bring_back()
         except BaseException:
             self._take_out(region)
             raise
         self._plans.append(region.plans)
-        return region
+
+    @contextlib.contextmanager
+    def comparing(self, comparison: Comparison) -> Iterator[None]:
+        """Graphs that are added while it lasts may be taken back by ``withdraw``. They are added
+        only where a plan fits, whatever the settings say of others. ``add`` raises TooSlow where
+        none costs as little as the comparison wants."""
+        self._comparison = comparison
+        try:
+            yield
+        finally:
+            self._comparison = None
+
+    def withdraw(self, regions: Iterable[Region]) -> None:
+        """Has the session as though these had not been added. None has run."""
+        with self._between_passes.lock:
+            for region in regions:
+                self.regions.remove(region)
+                self._plans.remove(region.plans)
+                self._steps.forget(region)
+                region.executors.forget_all_but_pending()
+            self._account.invalidate()
+
+    def readmit(self, regions: Iterable[Region]) -> None:
+        """Those that were withdrawn, by the plans that they had."""
+        with self._between_passes.lock:
+            for region in regions:
+                self._admit(region)
 
     def _take_in(self, region: Region) -> None:
         self.regions.append(region)
@@ -202,10 +251,15 @@ class Session:
         return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
                                    leaving_all=leaving_all, silent=silent)
 
+    @property
+    def may_exceed(self) -> bool:
+        """Whether the settings want that a step runs for which no plan fits."""
+        chosen = self.settings.when_infeasible
+        return chosen == "warn" or (chosen is None and self._trained)
+
     def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        chosen = self.settings.when_infeasible
-        if chosen == "error" or (chosen is None and not self._trained):
+        if self._comparison is not None or not self.may_exceed:
             raise self._explained(region, error) from None
         plan = region.plans.smallest()
         self._notices.warn_once(
@@ -497,6 +551,11 @@ class Session:
     @property
     def budget_bytes(self) -> int | None:
         return self._account.budget_bytes
+
+    @property
+    def gradient_norm(self) -> float | None:
+        """Of the last backward pass, where one was and gradients are clipped."""
+        return None if self._updates is None else self._updates.gradient_norm
 
     def memory(self) -> Memory:
         """What a step was planned to take and took, in bytes."""

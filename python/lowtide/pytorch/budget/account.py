@@ -70,6 +70,8 @@ class BudgetedGraph(Protocol):
     def uncounted_bytes(self) -> int: ...
     @property
     def keep_all_bytes(self) -> int: ...
+    @property
+    def whole_bytes(self) -> int: ...
 
 
 Region = TypeVar("Region", bound=BudgetedGraph)
@@ -196,7 +198,7 @@ class BudgetAccount(Generic[Region]):
     def budget_bytes(self) -> int | None:
         """The budget; a share is one of what the largest step takes when all is kept."""
         steps = [self._steps.of(region) for region in self._regions]
-        largest = max((self._keep_all_bytes(step) for step in steps), default=0)
+        largest = max((self._whole_bytes(step) for step in steps), default=0)
         return self.budget.resolve(largest)
 
     @property
@@ -226,7 +228,7 @@ class BudgetAccount(Generic[Region]):
     @property
     def update_bytes(self) -> int:
         """What the optimizer takes for a while where the backward pass updates parameters."""
-        if not self._settings.fused_update:
+        if self._settings.fused_update is None:
             return 0
         if self._update is None:
             self._update = update_bytes(self._settings.optimizer, self._device)
@@ -328,10 +330,10 @@ class BudgetAccount(Generic[Region]):
         return sum((passes - 1) * other.priced.input_bytes
                    for other, passes in self._steps.of(region).items())
 
-    def _keep_all_bytes(self, step: Mapping[Region, int]) -> int:
+    def _whole_bytes(self, step: Mapping[Region, int]) -> int:
         """What a step takes when all values are kept, with the gradients that it is added to."""
         residents = max(region.priced.resident_bytes for region in step)
-        blocks = sum(passes * (region.keep_all_bytes - region.priced.resident_bytes)
+        blocks = sum(passes * (region.whole_bytes - region.priced.resident_bytes)
                      for region, passes in step.items())
         moved = self._all_state_bytes - self.state_bytes
         return self.fixed_bytes + moved + self.held_bytes + residents + blocks

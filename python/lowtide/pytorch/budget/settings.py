@@ -9,6 +9,7 @@ import torch
 
 from ... import InputError, _core
 from ...arguments import checked_count, checked_options, checked_seconds, checked_strategy
+from ..common.fused_update import FusedUpdate
 from ..common.module_state import aloud
 from ..common.precision import require_precision
 from ..common.progress import Progress
@@ -48,9 +49,9 @@ class Settings:
     not fit; ``offload_budget``: how many bytes may lie there, None for what is free.
     ``precision``: what the model computes in, ``"bf16"`` or ``"fp16"`` as ``torch.autocast`` has
     it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
-    in one, or the first power of two for which there is a plan. ``fused_update``: whether the
-    backward pass updates each parameter as soon as its gradient is there. ``stash``: what
-    may be held in fewer bits between the passes, ``"exact"`` for what loses nothing.
+    in one, or the power of two whose plan is the fastest. ``fused_update``: how the backward pass
+    updates each parameter; None: it does not. ``stash``: what may be held in fewer bits between the
+    passes, ``"exact"`` for what loses nothing.
     """
 
     budget: Budget = Budget("None")
@@ -69,7 +70,7 @@ class Settings:
     offload_budget: int | None = None
     precision: str | None = None
     slices: int | str = 1
-    fused_update: bool = False
+    fused_update: FusedUpdate | None = None
     stash: str | None = "exact"
 
     def __post_init__(self):
@@ -77,8 +78,7 @@ class Settings:
         _require_choice("when_infeasible", self.when_infeasible, (None, "error", "warn"))
         _require_choice("verbose", self.verbose, (True, False))
         _require_choice("cuda_graph", self.cuda_graph, (True, False))
-        _require_choice("fused_update", self.fused_update, (True, False))
-        if self.fused_update:
+        if self.fused_update is not None:
             self._require_updates_are_possible()
         _require_choice("cache", self.cache, (None, True, False, "refresh"))
         if self.mode == "inductor" and self.cache:
@@ -142,6 +142,10 @@ class Settings:
         object.__setattr__(self, name, value)  # as dataclasses say for frozen ones
 
     @property
+    def clips(self) -> bool:
+        return self.fused_update is not None and self.fused_update.clips
+
+    @property
     def keeps_plans(self) -> bool:
         """Whether plans are kept for later runs."""
         return self.cache is None or bool(self.cache)
@@ -181,4 +185,5 @@ def settings_from(options: Mapping | None) -> Settings:
     return Settings(**given | {
         "budget": Budget.parse(given.get("budget")),
         "offload": Offload.parse(given.get("offload")),
-        "offload_budget": slower_limit(given.get("offload_budget"))})
+        "offload_budget": slower_limit(given.get("offload_budget")),
+        "fused_update": FusedUpdate.parse(given.get("fused_update"))})

@@ -95,7 +95,7 @@ class _Reader:
         if isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
-            return value if math.isfinite(value) else {"float": _number(value)}
+            return float_argument(value)
         if isinstance(value, complex):
             return {"complex": [_number(value.real), _number(value.imag)]}
         if isinstance(value, torch.memory_format):
@@ -112,6 +112,10 @@ class _Reader:
         raise InputError(
             f"{self.node.target} is called with {argument.name} = {value!r}, which a graph file "
             f"cannot hold{at_user_line(self.node)}.{hint}")
+
+
+def float_argument(value: float) -> object:
+    return value if math.isfinite(value) else {"float": _number(value)}
 
 
 def _number(value):

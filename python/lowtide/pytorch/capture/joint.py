@@ -9,12 +9,14 @@ from collections.abc import Sequence
 import torch
 
 from ... import Graph
+from ..common.fused_update import FusedUpdate
 from ..joint_graph.phases import split
 from ..joint_graph.primals import placeholders
 from . import batch_norm
 from .boundary import add_boundary, hold_results_outside, refuse_stale_reads
 from .calls import add_call
 from .captured import Captured, Output
+from .clipped_updates import add_clipped_updates
 from .document import Document
 from .in_place import choose_pairs
 from .residents import Constants, add_primals
@@ -30,7 +32,7 @@ def from_joint(
     primal_roles: Sequence[str],
     primal_names: Sequence[str],
     updated: Sequence[int],
-    fused_update: bool = False,
+    fused_update: FusedUpdate | None = None,
 ) -> Captured:
     """The training step that AOTAutograd hands to a ``partition_fn``, as a lowtide graph.
 
@@ -63,10 +65,10 @@ def from_joint(
     _name_gradients(document, primals, gradients)
     refuse_stale_reads(document, boundary)
     hold_results_outside(document, boundary)
-    if fused_update:
-        gradients = tuple(add_updates(document, boundary.op, [
+    if fused_update is not None:
+        gradients = _updated_by(document, boundary.op, [
             primal if role == "parameter" else None
-            for primal, role in zip(primals, primal_roles)], gradients))
+            for primal, role in zip(primals, primal_roles)], gradients, fused_update)
     return Captured(
         graph=_graph(document, name, (*boundary.forward_outputs, *gradients)),
         joint=joint,
@@ -80,6 +82,13 @@ def from_joint(
         updated=updated,
         device=step_device(joint),
     )
+
+
+def _updated_by(document: Document, boundary: int, parameters: Sequence[int | None],
+                gradients: Sequence[Output], fused_update: FusedUpdate) -> tuple[Output, ...]:
+    if fused_update.clips:
+        return tuple(add_clipped_updates(document, boundary, parameters, gradients, fused_update))
+    return tuple(add_updates(document, boundary, parameters, gradients))
 
 
 def _visit(document: Document, constants: Constants, node: torch.fx.Node, phase: str,

@@ -51,11 +51,18 @@ class Tensors:
         self._owners[_storage(tensor)] = index
         return index
 
+    def add_made(self, name: str, tensor: torch.Tensor) -> int:
+        """A value that no node stands for, with the type and strides of ``tensor``."""
+        return self._described(name, tensor, kind="value", bytes=_storage_bytes(tensor))
+
     def _storage_of(self, index):
         return self.records[index].get("alias_of", index)
 
     def _add(self, node, tensor, name, **fields):
         self._require_one_device(node, tensor, name)
+        return self._described(name, tensor, **fields)
+
+    def _described(self, name, tensor, **fields):
         record = {"name": name, **fields, "dtype": NAMES[tensor.dtype],
                   "shape": list(tensor.shape)}
         strides = list(tensor.stride())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 import torch
 
@@ -16,44 +17,85 @@ UPDATE = "lowtide::update"
 _library = torch.library.Library("lowtide", "DEF")
 _library.define("update(Tensor gradient, Tensor(a!) parameter) -> ()")
 
-Update = Callable[[torch.Tensor, torch.Tensor], None]
-_running: list[Update] = []
+
+class Updates(Protocol):
+    """What ops of a graph do for one backward pass."""
+
+    def update(self, gradient: torch.Tensor, data: torch.Tensor) -> None:
+        """Updates the parameter with these data."""
+
+    def norms_to_clip_by(self, norms: Sequence[torch.Tensor],
+                         data: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Of the norms of gradients, those that count in the total norm, in the order in which
+        they do. Called before any update."""
+
+    def take_total_norm(self, norm: torch.Tensor) -> None:
+        """Called before any update, with a tensor that is gone after the pass."""
+
+
+_running: list[Updates] = []
+
+
+def running_updates() -> Updates | None:
+    """None where ops are measured: nothing is updated then."""
+    return _running[-1] if _running else None
 
 
 def _update(gradient: torch.Tensor, parameter: torch.Tensor) -> None:
-    """Where ops are measured, nothing is updated."""
-    if _running:
-        _running[-1](gradient, parameter)
+    updates = running_updates()
+    if updates is not None:
+        updates.update(gradient, parameter)
 
 
 _library.impl("update", _update, "CompositeExplicitAutograd")
 
 
 @contextlib.contextmanager
-def updating(update: Update | None) -> Iterator[None]:
-    """While it lasts, ``update(gradient, parameter)`` is what the op does; of one graph at a
-    time. What it raises is raised as it is, not as the text that an executor makes of it."""
-    if update is None:
+def updating(updates: Updates | None) -> Iterator[None]:
+    """While it lasts, ``updates`` says what the ops do; of one graph at a time. What it raises is
+    raised as it is, not as the text that an executor makes of it."""
+    if updates is None:
         yield
         return
-    raised: list[BaseException] = []
-
-    def run(gradient: torch.Tensor, parameter: torch.Tensor) -> None:
-        try:
-            update(gradient, parameter)
-        except BaseException as error:
-            raised.append(error)
-            raise
-
-    _running.append(run)
+    noting = _Noting(updates)
+    _running.append(noting)
     try:
         yield
     except Exception:
-        if raised:
-            raise raised[0] from None
+        if noting.raised is not None:
+            raise noting.raised from None
         raise
     finally:
         _running.pop()
+
+
+class _Noting:
+    """Keeps what is raised."""
+
+    def __init__(self, updates: Updates):
+        self._updates = updates
+        self.raised: BaseException | None = None
+
+    def update(self, gradient: torch.Tensor, data: torch.Tensor) -> None:
+        with self._noted():
+            self._updates.update(gradient, data)
+
+    def norms_to_clip_by(self, norms: Sequence[torch.Tensor],
+                         data: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        with self._noted():
+            return self._updates.norms_to_clip_by(norms, data)
+
+    def take_total_norm(self, norm: torch.Tensor) -> None:
+        with self._noted():
+            self._updates.take_total_norm(norm)
+
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException as error:
+            self.raised = error
+            raise
 
 
 def add_updates(document: Document, boundary: int, parameters: Sequence[int | None],
@@ -72,7 +114,7 @@ def add_updates(document: Document, boundary: int, parameters: Sequence[int | No
             continue
         place = _place(document, parameter, gradient.tensor)
         if place > boundary:
-            document.insert_op(place + 1, _op(document, parameter, gradient.tensor))
+            document.insert_op(place + 1, update_op(document, parameter, gradient.tensor))
             left[position] = Output()
     return left
 
@@ -88,7 +130,7 @@ def _place(document: Document, parameter: int, gradient: int) -> int:
                 or any(document.storage(read) in made for read in op["inputs"])), default=-1)
 
 
-def _op(document: Document, parameter: int, gradient: int) -> dict:
+def update_op(document: Document, parameter: int, gradient: int) -> dict:
     return {"name": f"update of {document.records[parameter]['name']}", "type": UPDATE,
             "inputs": [gradient, parameter], "outputs": [], "mutates": [1], "cost": 0,
             "phase": "optimizer", "recomputable": False, "args": [{"tensor": 0}, {"tensor": 1}]}

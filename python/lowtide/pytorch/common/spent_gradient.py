@@ -23,7 +23,8 @@ class SpentGradient(torch.Tensor):
         raise Error(f"{getattr(function, '__name__', function)} wants a gradient that "
                     f"fused_update=True of lowtide.wrap has used for an update already. Clipping "
                     f"and scaling of gradients need them all before the first update: leave them "
-                    f"out, or fused_update")
+                    f"out, or fused_update. For clipping by the norm of all gradients there is "
+                    f"fused_update=lowtide.FusedUpdate(max_norm=...)")
 
     def __repr__(self, **_) -> str:
         return f"SpentGradient(shape={tuple(self.shape)})"

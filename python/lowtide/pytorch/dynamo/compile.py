@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import fx
 
-from ... import InfeasibleError
 from ...interruptible import no_interrupt_lost
 from ..autograd.session import Session
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace, trace_joint
+from .number_of_slices import in_fastest_slices
 from .shapes import PerShape, is_symbolic, number_positions, with_numbers
 from .used_results import Used, detached
 from .variants import Variants
@@ -32,33 +31,18 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> 
 
 
 def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    """In the first number of slices for which there is a plan. Raises InfeasibleError where there
-    is none, of the number that needs the least."""
+    """Raises InfeasibleError where there is no plan."""
     source = _Source(graph, session, session.next_name())
-    refusals: list[InfeasibleError] = []
-    for slices in _numbers_of_slices(session.settings.slices):
-        trace = source.trace(inputs, slices)
-        if not isinstance(trace, JointTrace):
-            return trace
-        if trace.slices == 1 < slices:
-            session.note_no_slices(source.name)
-        if refusals and trace.slices < slices:  # than there are rows
-            break
-        try:
-            return source.planned(trace, inputs)
-        except InfeasibleError as error:
-            refusals.append(error)
-    raise min(refusals, key=_needed_bytes)
-
-
-def _numbers_of_slices(slices: int | str) -> Iterable[int]:
-    """Those to try."""
-    return (slices,) if isinstance(slices, int) else (1 << power for power in itertools.count())
-
-
-def _needed_bytes(error: InfeasibleError) -> float:
-    needed = getattr(error, "smallest_budget", None)
-    return float("inf") if needed is None else needed
+    slices = session.settings.slices
+    if not isinstance(slices, int):
+        return in_fastest_slices(session, source.name, lambda number: source.trace(inputs, number),
+                                 lambda trace: source.planned(trace, inputs))
+    trace = source.trace(inputs, slices)
+    if not isinstance(trace, JointTrace):
+        return trace
+    if trace.slices == 1 < slices:
+        session.note_no_slices(source.name)
+    return source.planned(trace, inputs)
 
 
 @dataclasses.dataclass(frozen=True)

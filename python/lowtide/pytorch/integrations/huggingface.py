@@ -43,10 +43,15 @@ class MemoryBudget(TrainerCallback):
     batch after the one in use, which Accelerate's data loader holds already. The
     first batch is planned for when it comes, so that the data are drawn as without a budget. Logs
     gain ``lowtide_planned_bytes`` and ``lowtide_peak_bytes``: what a step takes by its plan and
-    what the last one took, existing tensors included.
+    what the last one took, existing tensors included. Raises InputError for ``fused_update``: the
+    trainer asks for the norm of all gradients in every step, also where it clips nothing.
     """
 
     def __init__(self, budget: int | str | None, **settings):
+        if settings.get("fused_update"):
+            raise InputError("the Trainer computes the norm of all gradients after each backward "
+                             "pass, and with fused_update there are none left: leave it out, or "
+                             "train in a loop of your own with enable_memory_budget")
         self._budget, self._settings = budget, settings
         self._in_place: InPlace | None = None
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 import torch
 
 from ... import Error, InputError
+from ..common.fused_update import FusedUpdate
 from ..common.spent_gradient import SpentGradient
 from .elementwise import why_not_by_element
+from .gradient_norm import GradientNorm
 from .stand_in import plain_step, stand_in
 
 
@@ -17,10 +19,14 @@ class FusedUpdates:
     is gone afterwards: a SpentGradient stands in its place until ``optimizer.step()`` ends the
     step. Then hooks run, and parameters that no graph updated are updated.
 
+    ``parameters``: gives those of the whole model, as it is now; none where it is not known. By
+    their gradients is clipped, or by those of the optimizer's.
+
     Raises InputError for an optimizer that does not treat each element of a parameter alone.
     """
 
-    def __init__(self, optimizer: object):
+    def __init__(self, optimizer: object, how: FusedUpdate,
+                 parameters: Callable[[], Iterable[torch.Tensor]]):
         why_not = why_not_by_element(optimizer)
         if why_not:
             raise InputError(f"fused_update=True: {why_not}. Leave it out")
@@ -30,6 +36,8 @@ class FusedUpdates:
         self._used_options: list[dict] = []
         self._made_bytes = 0
         self._is_let_go = False
+        self._norm = None if not how.clips else GradientNorm(
+            how, lambda: list(parameters()) or self._own())
         self._hook = optimizer.register_step_pre_hook(self._before_step)
 
     def let_go(self) -> None:
@@ -39,11 +47,19 @@ class FusedUpdates:
         self._drop_spent()
         self._updated.clear()
 
-    def require_all(self, parameters) -> None:
-        """Raises InputError where one that is trained is not the optimizer's."""
-        own = {parameter for group in self._optimizer.param_groups for parameter in group["params"]}
+    @property
+    def gradient_norm(self) -> float | None:
+        """Of the last backward pass, where one was and gradients are clipped."""
+        return None if self._norm is None else self._norm.last
+
+    def prepare(self, parameters: Iterable[torch.Tensor]) -> None:
+        """For a graph that is to be planned. Raises InputError where a parameter that is trained is
+        not the optimizer's."""
+        own = set(self._own())
         missing = [parameter for parameter in parameters
                    if parameter.requires_grad and parameter not in own]
+        if self._norm is not None:
+            self._norm.make_room()
         if missing:
             raise InputError(f"fused_update=True: {len(missing)} of the model's parameters are not "
                              f"the optimizer's, such as one of shape {tuple(missing[0].shape)}: "
@@ -55,33 +71,28 @@ class FusedUpdates:
         made, self._made_bytes = self._made_bytes, 0
         return made
 
-    def of_backward(self) -> Callable[[torch.Tensor, torch.Tensor], None]:
-        """What updates parameters in one backward pass, by their gradients and their data. Raises
-        Error where gradients are for something else than updates."""
+    def of_backward(self) -> UpdatesOfPass:
+        """What updates parameters in one backward pass. Raises Error where gradients are for
+        something else than updates."""
         self._require_no_hooks()
-        parameters = {_place(parameter): parameter for group in self._optimizer.param_groups
-                      for parameter in group["params"]}
-        left_alone = {place for place, parameter in parameters.items()
+        own = {_place(parameter): parameter for parameter in self._own()}
+        left_alone = {place for place, parameter in own.items()
                       if parameter.requires_grad and not _accumulates(parameter)}
+        return UpdatesOfPass(own, left_alone, self._update, self._require_fresh, self._norm)
 
-        def update(gradient: torch.Tensor, data: torch.Tensor) -> None:
-            if _place(data) not in parameters:
-                raise Error(f"fused_update=True: a parameter of shape {tuple(data.shape)} is not "
-                            f"the optimizer's: give it all that are trained")
-            if _place(data) not in left_alone:
-                self._update(parameters[_place(data)], gradient)
-
-        return update
+    def _own(self) -> list[torch.Tensor]:
+        return [parameter for group in self._optimizer.param_groups
+                for parameter in group["params"]]
 
     def _require_no_hooks(self) -> None:
-        for group in self._optimizer.param_groups:
-            for parameter in group["params"]:
-                if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
-                    raise Error(f"a parameter of shape {tuple(parameter.shape)} has a hook for its "
-                                f"gradient, which fused_update=True would pass by: remove the hook "
-                                f"(nothing was updated), or leave fused_update out")
+        for parameter in self._own():
+            if parameter._backward_hooks or parameter._post_accumulate_grad_hooks:
+                raise Error(f"a parameter of shape {tuple(parameter.shape)} has a hook for its "
+                            f"gradient, which fused_update=True would pass by: remove the hook "
+                            f"(nothing was updated), or leave fused_update out")
 
-    def _update(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+    def _require_fresh(self, parameter: torch.Tensor) -> None:
+        """That it has no gradient in this step yet."""
         if parameter in self._updated:
             raise Error(f"a parameter of shape {tuple(parameter.shape)} gets a second gradient in "
                         f"one step, and with fused_update=True the first one has updated it. Call "
@@ -91,6 +102,9 @@ class FusedUpdates:
             raise Error(f"a parameter of shape {tuple(parameter.shape)} has a gradient before the "
                         f"backward pass, to which fused_update=True does not add: call "
                         f"optimizer.zero_grad() before, or leave fused_update out")
+
+    def _update(self, parameter: torch.Tensor, gradient: torch.Tensor) -> None:
+        self._require_fresh(parameter)
         if not self._updated:
             self._used_options = self._options()
         self._updated.add(parameter)
@@ -153,6 +167,53 @@ class FusedUpdates:
             raise Error(f"a parameter of shape {tuple(twice[0].shape)} got a gradient after "
                         f"fused_update=True had updated it. Use it within the model only, or leave "
                         f"fused_update out")
+
+
+class UpdatesOfPass:
+    """What the ops of a graph do in one backward pass, by the data of parameters.
+
+    ``own``: the optimizer's parameters, by place. ``left_alone``: the places of those that this
+    pass gives no gradient.
+    """
+
+    def __init__(self, own: Mapping[tuple, torch.Tensor], left_alone: Set[tuple],
+                 update: Callable[[torch.Tensor, torch.Tensor], None],
+                 require_fresh: Callable[[torch.Tensor], None], norm: GradientNorm | None):
+        self._own, self._left_alone = own, left_alone
+        self._update, self._require_fresh, self._norm = update, require_fresh, norm
+        self._counted = [] if norm is None else [
+            parameter for parameter in norm.counted()
+            if _accumulates(parameter) or parameter.grad is not None]
+
+    def update(self, gradient: torch.Tensor, data: torch.Tensor) -> None:
+        if _place(data) not in self._own:
+            raise Error(f"fused_update=True: a parameter of shape {tuple(data.shape)} is not "
+                        f"the optimizer's: give it all that are trained")
+        if _place(data) not in self._left_alone:
+            self._update(self._own[_place(data)], gradient)
+
+    def norms_to_clip_by(self, norms: Sequence[torch.Tensor],
+                         data: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """Raises Error where a gradient that counts is none of this graph's."""
+        by_place = {_place(one): norm for norm, one in zip(norms, data)}
+        found = []
+        for parameter in self._counted:
+            if not parameter.numel():
+                found.append(torch.zeros_like(norms[0]))
+            elif _place(parameter) in by_place:
+                self._require_fresh(parameter)
+                found.append(by_place[_place(parameter)])
+            else:
+                raise Error(f"the gradient of a parameter of shape {tuple(parameter.shape)} comes "
+                            f"from outside of the graph whose gradients fused_update="
+                            f"lowtide.FusedUpdate clips; nothing was updated. Clipping needs all "
+                            f"gradients in one graph: use the parameter within the model only, "
+                            f"remove graph breaks, or clip without fused_update")
+        return found
+
+    def take_total_norm(self, norm: torch.Tensor) -> None:
+        assert self._norm is not None, "the graph clips"
+        self._norm.take(norm)
 
 
 def _accumulates(parameter: torch.Tensor) -> bool:

@@ -1,0 +1,123 @@
+"""In how many slices a graph runs where the number is to be found: by the cost of its plans."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable
+
+from ... import InfeasibleError
+from ..autograd.comparison import Comparison, TooSlow
+from ..autograd.region import Region
+from ..autograd.session import Session
+from .joint_trace import JointTrace
+
+#: A plan that costs no more than this times what it costs to keep all runs nothing again.
+_KEEPS_ALL = 1.0001
+
+
+def in_fastest_slices(session: Session, name: str, trace: Callable[[int], JointTrace | Callable],
+                      planned: Callable[[JointTrace], Callable]) -> Callable:
+    """What runs the graph in 1, 2, 4, ... slices, in the number whose plan costs the least. Ends
+    where more slices cost more, and begins with one slice: where that keeps all values, results
+    keep the bits of the model. Raises InfeasibleError where no number has a plan, of the number
+    that needs the least.
+
+    ``trace``: the joint graph in so many slices, or in fewer where there are no more rows; or what
+    runs it without one. ``planned``: plans it in the session; raises InfeasibleError.
+    """
+    choice = _Choice(session, planned)
+    for slices in (1 << power for power in itertools.count()):
+        found = trace(slices)
+        if not isinstance(found, JointTrace):
+            return found
+        if found.slices < slices:
+            if found.slices == 1 and not choice.has_plan:
+                session.note_no_slices(name)
+            break
+        if not choice.consider(found):
+            break
+    return choice.take()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Candidate:
+    run: Callable
+    regions: tuple[Region, ...]
+    cost: float
+
+    @property
+    def keeps_all(self) -> bool:
+        return self.cost <= _KEEPS_ALL * sum(region.priced.keep_all_cost
+                                             for region in self.regions)
+
+
+class _Choice:
+    """The first number that has a plan is planned for the whole time limit, the next for half of
+    it, then a quarter and so on: all of them together take no more than twice the limit.
+
+    The session has the graphs of one candidate at a time, as they would share its budget.
+    """
+
+    def __init__(self, session: Session, planned: Callable[[JointTrace], Callable]):
+        self._session, self._planned = session, planned
+        self._comparison = Comparison(session.settings.time_limit)
+        self._best: _Candidate | None = None
+        self._refusals: list[tuple[InfeasibleError, JointTrace]] = []
+
+    @property
+    def has_plan(self) -> bool:
+        return self._best is not None
+
+    def consider(self, trace: JointTrace) -> bool:
+        """Whether more slices may be faster."""
+        best = self._best
+        if best is None:
+            self._best = self._tried(trace)
+            return self._best is None or trace.slices > 1 or not self._best.keeps_all
+        self._comparison.seconds /= 2
+        self._comparison.below = best.cost
+        self._session.withdraw(best.regions)
+        found = self._tried(trace)
+        if found is not None and found.cost < best.cost:
+            self._best = found
+            return True
+        if found is not None:
+            self._session.withdraw(found.regions)
+        self._session.readmit(best.regions)
+        return False
+
+    def take(self) -> Callable:
+        """Where no number has a plan, a step may exceed the budget if the settings want that."""
+        if self._best is not None:
+            return self._best.run
+        error, trace = min(self._refusals, key=lambda refusal: _needed_bytes(refusal[0]))
+        if not self._session.may_exceed:
+            raise error
+        return self._planned(trace)
+
+    def _tried(self, trace: JointTrace) -> _Candidate | None:
+        before = set(self._session.regions)
+        try:
+            with self._session.comparing(self._comparison):
+                run = self._planned(trace)
+                added = tuple(region for region in self._session.regions if region not in before)
+                cost = sum(self._session.plan_for(region).cost for region in added)
+        except InfeasibleError as error:
+            self._refusals.append((error, trace))
+            self._say(trace, "no plan within the budget")
+            return None
+        except TooSlow:
+            self._say(trace, "slower, whatever is kept")
+            return None
+        self._say(trace, f"{cost:.4g} {added[0].priced.graph.cost_unit}")
+        return _Candidate(run, added, cost)
+
+    def _say(self, trace: JointTrace, what: str) -> None:
+        number = f"{trace.slices} slice{'s' if trace.slices > 1 else ''}"
+        self._session.settings.say(f"{trace.captured.graph.name} in {number}: {what}")
+
+
+def _needed_bytes(error: InfeasibleError) -> float:
+    needed = getattr(error, "smallest_budget", None)
+    return float("inf") if needed is None else needed

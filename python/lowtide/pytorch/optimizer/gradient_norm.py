@@ -1,0 +1,59 @@
+"""The total norm of the gradients of a backward pass that clips them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+
+import torch
+from torch.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+from ... import Error
+from ..common.fused_update import FusedUpdate
+
+
+class GradientNorm:
+    """``parameters``: gives those whose gradients count, as one would give them to
+    ``torch.nn.utils.clip_grad_norm_``."""
+
+    def __init__(self, clip: FusedUpdate, parameters: Callable[[], Iterable[torch.Tensor]]):
+        self._clip, self._parameters = clip, parameters
+        self._last: torch.Tensor | None = None
+        self._is_known = False
+
+    @property
+    def last(self) -> float | None:
+        """Before clipping, of the last backward pass; None before the first."""
+        return self._last.item() if self._is_known and self._last is not None else None
+
+    def counted(self) -> list[torch.Tensor]:
+        """The parameters, in the order in which the norm adds up their gradients."""
+        ordered = list(dict.fromkeys(parameter for parameter in self._parameters()
+                                     if parameter.requires_grad))
+        if not ordered:
+            return []
+        groups = _group_tensors_by_device_and_dtype([ordered])  # type: ignore[list-item]
+        return [parameter for (lists, _) in groups.values() for parameter in lists[0]]
+
+    def make_room(self) -> None:
+        """For the norm, which outlives the block of a pass; before a step, as it is no part of
+        one."""
+        counted = self.counted()
+        if counted and (self._last is None or self._last.device != counted[0].device):
+            self._last = torch.zeros((), dtype=_real_type(counted), device=counted[0].device)
+            self._is_known = False
+
+    def take(self, norm: torch.Tensor) -> None:
+        assert self._last is not None, "there was room made"
+        self._last.copy_(norm)
+        self._is_known = True
+        if self._clip.error_if_nonfinite and not torch.isfinite(norm):
+            raise Error(f"the norm of the gradients is {norm.item()}, so they cannot be clipped; "
+                        f"no parameter was updated. error_if_nonfinite=False of "
+                        f"lowtide.FusedUpdate scales by such a norm all the same")
+
+
+def _real_type(tensors: Sequence[torch.Tensor]) -> torch.dtype:
+    """That of the norms of gradients, put together."""
+    return functools.reduce(torch.promote_types, {
+        tensor.dtype.to_real() if tensor.dtype.is_complex else tensor.dtype for tensor in tensors})
