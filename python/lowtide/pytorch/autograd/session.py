@@ -18,7 +18,6 @@ from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
-from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
 from .admission import Admission
 from .between_passes import BetweenPasses
@@ -26,8 +25,10 @@ from .by_module import by_module
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
+from .place_of_values import PlaceOfValues
 from .recordable import refuse_recording_from_outside
 from .region import Region
+from .step_plans import StepPlans
 from .steps import Steps
 
 
@@ -61,8 +62,6 @@ class Session:
         self._meter = Meter(self.regions)
         self._notices = Notices()
         self._kept_bytes = 0
-        self._ran = False
-        self._trained = False
         self._step_is_typical = True
         self._leaves_room = True
         self._last: Region | None = None
@@ -71,6 +70,9 @@ class Session:
         self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
+        self._values = PlaceOfValues(self._account, self.regions, settings.may_move)
+        self._step_plans = StepPlans(settings, self._account, self._steps, self._values,
+                                     self._notices, self._state.remark)
         self._updates = FusedUpdates(settings.optimizer) if settings.fused_update else None
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
@@ -92,11 +94,13 @@ class Session:
         region = Region(captured, self.settings, self._plans, self._account.afterwards, slower,
                         self._updates, self._account.update_bytes)
         self.regions.append(region)
+        self._step_plans.has_others = len(self.regions) > 1
         self._steps.observe(region)
         self._step_is_typical = False
         self._account.invalidate()
+        might_move = self._values.may_move
         try:
-            self._choose_place_of_state(region)
+            self._choose_what_moves(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, captured.device, self._account.budget)
@@ -105,17 +109,21 @@ class Session:
             self._state.bring_back()
         except BaseException:
             self.regions.remove(region)
+            self._step_plans.has_others = len(self.regions) > 1
             self._state.give_up(self.regions, slower)
+            self._values.set(might_move)
             self._steps.forget(region)
             self._account.invalidate()
             raise
         self._plans.append(region.plans)
         return region
 
-    def _choose_place_of_state(self, region: Region) -> None:
-        slower = self._slower_for(region.captured.device)
-        self._state.choose(region, self.regions, slower,
-                           lambda: self._plan_within_share(region, leaving_all=True))
+    def _choose_what_moves(self, region: Region) -> None:
+        """Values, the state of the optimizer, both or nothing, by the step that this region is of.
+        Where nothing fits, that is left to who asks for a plan."""
+        self._state.choose(region, self.regions, self._slower_for(region.captured.device),
+                           lambda: self._step_plans.leaving_all(region))
+        self._step_plans.choose_what_moves(region)
 
     def _slower_for(self, device: str) -> Slower | None:
         """Where values of the device may move. Raises InputError where they cannot."""
@@ -157,50 +165,8 @@ class Session:
         self._meter.capture(device)
 
     def plan_for(self, region: Region) -> Plan:
-        """The plan of a region as things are: how many graphs there are, which gradients live."""
-        try:
-            return self._plan_within_share(region)
-        except InfeasibleError as error:
-            if self._account.set_least(self._least_of_step(region)):
-                return self.plan_for(region)  # its share may have grown
-            return self._smallest_plan(region, error)
-
-    def _plan_within_share(self, region: Region, leaving_all: bool = False) -> Plan:
-        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
-                                   leaving_all=leaving_all)
-
-    def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
-        """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        chosen = self.settings.when_infeasible
-        if chosen == "error" or (chosen is None and not self._trained):
-            raise self._explained(region, error) from None
-        plan = region.plans.smallest()
-        self._notices.warn_once(
-            f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
-            f"so that steps exceed it: it runs by the plan that needs the least. "
-            f"{self._explained(region, error)}")
-        return plan
-
-    def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
-        """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
-        enough = self._account.smallest_sufficient(self._least_of_step(region))
-        why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
-        known = "" if self._trained else (
-            ", as far as the first step is known (graphs behind a break and further forward passes "
-            "may need more)")
-        message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}"
-                   f"{self._state.remark}")
-        return NoPlan(Refusal(message), enough)
-
-    def _least_of_step(self, region: Region) -> dict[Region, int]:
-        """The arenas of the smallest plans of the graphs that run in one step with this one."""
-        return {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
-
-    def _wants_plans_soon(self) -> bool:
-        """Whether a run waits for the plan, or a plan for other sizes is there already."""
-        return self._ran or len(self.regions) > 1
+        """The plan of a region as things are."""
+        return self._step_plans.of(region)
 
     # ---- Steps
 
@@ -222,9 +188,17 @@ class Session:
         self._gradients.track(primals)
         if self._steps.observe(region):
             self._account.invalidate()
-        result = region.forward(self._plan_that_fits(region), primals)
-        self._ran = True
+        plan = self._plan_that_fits(region)
+        self._bring_back()
+        result = region.forward(plan, primals)
+        self._meter.note_uncounted(region.uncounted_before)
+        self._step_plans.has_run = True
         return result
+
+    def _bring_back(self) -> None:
+        """A graph may use parameters that another pass has sent away."""
+        for region in self.regions:
+            region.bring_back()
 
     def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
@@ -234,7 +208,16 @@ class Session:
         """
         refuse_recording_from_outside(region.captured.device)
         with self._between_passes.one_pass(self._before_pass):
-            return self._backward(region, ticket, saved, tangents)
+            try:
+                gradients = self._backward(region, ticket, saved, tangents)
+            finally:
+                region.executors.release_unused()
+                region.end_pass()
+        self._moved = region.moved if self._begins_step else self._moved + region.moved
+        self._begins_step = False
+        self._last = region
+        self._step_plans.has_trained = True
+        return gradients
 
     def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                   tangents: Sequence[torch.Tensor]) -> list:
@@ -248,13 +231,9 @@ class Session:
             region.require_replayable()
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
+            self._bring_back()
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
-        self._moved = region.moved if self._begins_step else self._moved + region.moved
-        self._begins_step = False
-        region.executors.release_unused()
-        self._last = region
-        self._trained = True
         return gradients
 
     def evaluate(self) -> None:
@@ -263,6 +242,7 @@ class Session:
         if self.preparing:
             raise Prepared
         self.release()
+        self._bring_back()
 
     def forget(self) -> None:
         """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
@@ -287,17 +267,20 @@ class Session:
         try:
             return self._admission.plan_that_fits(region, plan, extra_bytes)
         except InfeasibleError as error:
-            return self._smallest_plan(region, error)
+            return self._step_plans.smallest(region, error)
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
         self._begins_step = True
         self._clear_blocks(region)
+        if not self._values.are_chosen_for(self._steps.of(region)):
+            self._step_plans.choose_what_moves(region)
         self._leave_room_outside(region)
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
-            other.executors.release_idle(but=self._known_plan(other) if other in step else None)
+            plan = self._step_plans.known(other) if other in step else None
+            other.executors.release_idle(but=plan)
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
@@ -314,10 +297,10 @@ class Session:
         self._leave_outside(seen)
         try:
             for other in step:
-                self._plan_within_share(other)
+                self._step_plans.within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
-            reason = self._explained(region, error)
+            reason = self._step_plans.explained(region, error)
             self._leave_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
                  f"which the budget of {self._account.budget} has no room for, so that steps "
@@ -411,21 +394,16 @@ class Session:
             return
         last = self._last or self.regions[0]
         slower = self._slower_for(last.captured.device)
+        might_move = self._values.may_move
         try:
-            self._choose_place_of_state(last)
+            self._choose_what_moves(last)
             for region in self._steps.of(last):
-                self._require_plan(region)
+                self._step_plans.require(region)
             self._state.settle(last.captured.device, slower)
         except BaseException:
             self._state.give_up(self.regions, slower)
+            self._values.set(might_move)
             raise
-
-    def _require_plan(self, region: Region) -> None:
-        try:
-            self._plan_within_share(region)
-        except InfeasibleError as error:
-            if self.settings.when_infeasible != "warn":
-                raise self._explained(region, error) from None
 
     def _adapt(self) -> None:
         """Gives back what the new budget has no room for. Gradients are left to the next pass by
@@ -458,27 +436,20 @@ class Session:
             return Memory(self._account.budget.bytes, fixed, fixed)
         last = self._last or self.regions[0]
         step = self._steps.of(last)
-        existing = self._account.existing_bytes(last) + self._kept_bytes + max(
+        existing = self._account.existing_bytes + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
-        blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
+        blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)
-
-    def _known_plan(self, region: Region) -> Plan:
-        """What runs, or what would where there is no plan within the budget."""
-        try:
-            return self._plan_within_share(region)
-        except InfeasibleError:
-            return region.plans.smallest()
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
-        return self._account.fixed_bytes + self._account.buffer_bytes + residents + blocks
+        return self._account.existing_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
@@ -487,7 +458,7 @@ class Session:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
         for region in self.regions:
-            graph, plan = region.priced.graph, self._known_plan(region)
+            graph, plan = region.priced.graph, self._step_plans.known(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
                          + _core.explain(graph, plan, most).rstrip("\n"))
             parts.append(by_module(graph, region.captured.nodes, plan, most))

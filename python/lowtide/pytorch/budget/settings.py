@@ -13,6 +13,7 @@ from ..common.module_state import aloud
 from ..common.precision import require_precision
 from ..common.progress import Progress
 from .budget import Budget
+from .may_move import MayMove
 from .offload import Offload, slower_limit
 from .optimizer_state import optimizer_state_bytes
 
@@ -24,6 +25,11 @@ AUTO = "auto"
 
 #: Seconds of planning for each graph at most, where no one asks for others; most end before.
 TIME_LIMIT = 30.0
+
+#: Strategies by which nothing moves: that of reruns, and the one by which every op runs once.
+_ONLY_RERUNS, _KEEP_ALL = "search", "keep-all"
+#: Those that decide about parameters too: both ways, and moves alone.
+_MOVE_PARAMETERS = (None, "offload")
 
 #: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
 #: time limit does, so that a plan is the same on every start and every machine with these costs.
@@ -127,6 +133,14 @@ class Settings:
         if self.budget.is_unlimited:
             raise InputError("offload needs a budget: without one all values stay in memory")
         _core.require_moving_strategy(self.strategy or "")
+        if self.offload.parameters and self.strategy not in _MOVE_PARAMETERS:
+            raise InputError(f"parameters=True of lowtide.Offload would do nothing with "
+                             f"strategy={self.strategy!r}, which does not move parameters: leave "
+                             f"one of them out")
+        if self.offload.parameters and self.fused_update:
+            raise InputError("fused_update writes parameters while the backward pass runs, and "
+                             "parameters=True of lowtide.Offload has them away then: leave one of "
+                             "them out")
         if self.options:
             raise InputError(f"no strategy that moves values has the option "
                              f"{next(iter(self.options))!r}: leave options out")
@@ -138,6 +152,19 @@ class Settings:
     def keeps_plans(self) -> bool:
         """Whether plans are kept for later runs."""
         return self.cache is None or bool(self.cache)
+
+    @property
+    def may_move(self) -> MayMove:
+        """What plans may move at most."""
+        if self.offload is None or self.strategy == _ONLY_RERUNS:
+            return MayMove.NOTHING
+        return MayMove.PARAMETERS if self.offload.parameters else MayMove.VALUES
+
+    @property
+    def unmoved_strategy(self) -> str | None:
+        """Of plans that move nothing: one that moves values has no other than to keep all."""
+        only_moves = self.may_move and self.strategy is not None
+        return _KEEP_ALL if only_moves else self.strategy
 
     @property
     def planning_options(self) -> dict[str, float | str]:

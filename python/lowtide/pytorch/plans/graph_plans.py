@@ -6,22 +6,20 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 
-from ... import Graph, InfeasibleError, Plan, format_bytes, keep_all
+from ... import InfeasibleError, Plan, format_bytes, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
 from .planning import (
     NoPlan,
     PricedGraph,
     Refusal,
+    handed_out_bytes,
     plan_keeping_all,
     plan_within,
     store_for,
     stored_plan,
     transfer,
 )
-
-#: Of addresses in a block, in bytes.
-_ALIGNMENT = 64
 
 _NO_ROOM_AFTERWARDS = (
     "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
@@ -236,7 +234,7 @@ class SectionedGraphPlans(GraphPlans):
                  relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
         super().__init__(priced, settings, relatives)
         self._after_bytes, self._notices = after_bytes, Notices()
-        self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
+        self._handed_out = handed_out_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
 
     def within(self, budget_bytes: int | None, *, soon: bool = False,
@@ -295,12 +293,3 @@ class SectionedGraphPlans(GraphPlans):
             priced = dataclasses.replace(self.priced, graph=graph)
             self._sectioned[after_bytes] = GraphPlans(priced, self._settings, self._relatives)
         return self._sectioned[after_bytes]
-
-
-def _output_bytes(graph: Graph) -> int:
-    """Of the values that are there at the end, at the addresses of a block."""
-    tensors = graph.tensors
-    storages = {output if tensors[output].alias_of is None else tensors[output].alias_of
-                for output in graph.outputs}
-    return sum(-(-tensors[storage].bytes // _ALIGNMENT) * _ALIGNMENT
-               for storage in storages if tensors[storage].kind != "resident")
