@@ -23,8 +23,8 @@ MIB = 1 << 20
 LAYERS = 6
 #: Four times as large as a parameter, which has 8 MiB, and cheap to compute with.
 X = torch.randn(4, ROWS, WIDTH, generator=torch.Generator().manual_seed(5))
-#: Of Scales: too small for it where its parameters do not move.
-TIGHT = 164 * MIB
+#: Of Scales, with the next batch: too small for it where its parameters do not move.
+TIGHT = 196 * MIB
 
 
 class Scale(nn.Module):
@@ -54,7 +54,7 @@ def inputs():
 
 def wrapped(folder, budget, make=Scales, *, parameters=True, **options):
     offload = lowtide.Offload(folder, bandwidth="2GB/s", latency=50, parameters=parameters)
-    options = {"optimizer": "none", "strategy": "offload", "time_limit": 0.5, **options}
+    options = {"optimizer": "none", "batches_ahead": 1, "time_limit": 0.5, **options}
     return lowtide.wrap(built(make), inputs(), budget, offload=offload, **options)
 
 
@@ -79,7 +79,7 @@ def test_a_model_trains_within_a_budget_that_only_moved_parameters_fit(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("seed", sweep(range(8), usual=[0]))
+@pytest.mark.parametrize("seed", sweep(range(8), usual=[]))
 def test_random_models_and_budgets_give_eager_bits(seed, tmp_path):
     choose = random.Random(seed)
     names = ["scale", *(choose.choice(["scale", "tanh", "dropout", "scale"]) for _ in range(8))]
@@ -88,10 +88,10 @@ def test_random_models_and_budgets_give_eager_bits(seed, tmp_path):
         return Scales(names)
 
     with pytest.raises(lowtide.InfeasibleError) as error:
-        wrapped(tmp_path, 4 * MIB, make, strategy=None)
+        wrapped(tmp_path, 4 * MIB, make)
     expected = train(built(make), inputs, steps=2)
     for factor in (1, choose.uniform(1, 1.6)):
-        model = wrapped(tmp_path, int(factor * error.value.smallest_budget), make, strategy=None)
+        model = wrapped(tmp_path, int(factor * error.value.smallest_budget), make)
         assert same(train(model, inputs, steps=2), expected)
         assert model.memory.measured_peak <= model.memory.budget
 
@@ -149,7 +149,7 @@ def test_changes_between_steps_are_those_of_eager_training(tmp_path):
                       torch.optim.SGD(list(model.parameters())[:1], 0.2, momentum=0.5)]
         average = [parameter.detach().clone() for parameter in model.parameters()]
         kept = copy.deepcopy(model.state_dict())
-        for step in range(4):
+        for step in range(3):
             loss_of(model(X)).backward()
             nn.utils.clip_grad_norm_(model.parameters(), 0.1)
             for optimizer in optimizers:
