@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <optional>
 #include <random>
 #include <vector>
 
@@ -94,9 +93,10 @@ TEST(AwayResidents, KeepTheirBytesAndGiveBackTheirMemory) {
 TEST(AwayResidents, OfTensorsThatNobodyHasAnyMoreNothingIsRead) {
   const auto store = std::make_shared<FailingStore>(kRoom);
   AwayResidents away(store);
-  std::optional<at::Tensor> tensor = at::rand({100});
-  away.send(places_for({*tensor}));
-  tensor.reset();
+  {
+    const at::Tensor tensor = at::rand({100});
+    away.send(places_for({tensor}));
+  }
   away.bring_back();
   EXPECT_EQ(away.bytes(), 0);
   EXPECT_EQ(store->counters().bytes_in, 0);
