@@ -72,7 +72,7 @@ def PLAIN():  # noqa: N802
     return Stack(6 * ["linear", "relu", "dropout"])
 
 
-X = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(5))
+X = torch.randn(ROWS, WIDTH, device="cpu", generator=torch.Generator("cpu").manual_seed(5))
 
 
 def inputs():
