@@ -104,8 +104,8 @@ def wrap(
     step. A copy that fails is an Error of the pass that waits for it, and names the value. The
     state of ``optimizer``, if that is an object of a class that treats each element alone, lies
     there too between its steps where a step does not fit otherwise, or takes longer;
-    ``optimizer.step()`` then brings it back in pieces, and ``optimizer.state_dict()`` as a whole. ``lowtide.Offload(..., optimizer_state=...)`` forces or
-    forbids that.
+    ``optimizer.step()`` then brings it back in pieces, and ``optimizer.state_dict()`` as a whole.
+    ``lowtide.Offload(..., optimizer_state=...)`` forces or forbids that.
     ``precision``: ``"bf16"`` or ``"fp16"`` captures and runs each call of the model as within
     ``torch.autocast(device, dtype)``, with the bits of eager PyTorch there; parameters, their
     gradients and the optimizer's state keep their types. It holds inside the model also where the
