@@ -19,14 +19,8 @@ from ..capture.updates import updating
 from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
-from ..plans.planning import (
-    PricedGraph,
-    as_cost,
-    handed_out_bytes,
-    keep_all_bytes,
-    measure,
-    price,
-)
+from ..plans.needed_bytes import needed_bytes
+from ..plans.planning import PricedGraph, as_cost, keep_all_bytes, measure, price
 from ..plans.slower import Slower
 from .dropped_results import DroppedResults
 from .executors import Executors
@@ -172,10 +166,8 @@ class Region:
         return self.needed_bytes(plan) - self.priced.resident_bytes + self.uncounted_bytes
 
     def needed_bytes(self, plan: Plan) -> int:
-        """What a step by the plan takes, residents included. Those that it moves are back when it
-        is over."""
-        back = handed_out_bytes(self.priced.graph) if plan.residents_away else 0
-        return max(plan.arena_bytes, back)
+        """What a step by the plan takes, residents included."""
+        return needed_bytes(self.priced.graph, plan)
 
     def cost(self, plan: Plan) -> float:
         """Of the plan, with the time that parameters take to leave before it and to come back

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from ... import InfeasibleError, Plan, format_bytes, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from .needed_bytes import needed_bytes
 from .planning import (
     NoPlan,
     PricedGraph,
@@ -112,9 +113,9 @@ class GraphPlans:
                                                                    self._settings.time_limit))
         low = self.priced.floor_bytes
         for _ in range(_STEPS_TO_SMALLEST):
-            if found.arena_bytes <= low:
+            if needed_bytes(self.priced.graph, found) <= low:
                 break
-            middle = (low + found.arena_bytes) // 2
+            middle = (low + needed_bytes(self.priced.graph, found)) // 2
             try:
                 found = self._search(middle, brief)
             except NoPlan:
@@ -157,7 +158,8 @@ class GraphPlans:
     def _fitting_plans(self, budget_bytes: int | None) -> list[Plan]:
         """The plans for other budgets that fit this one."""
         return [plan for plan in tuple(self._found.values())
-                if budget_bytes is None or plan.arena_bytes <= budget_bytes]
+                if budget_bytes is None
+                or needed_bytes(self.priced.graph, plan) <= budget_bytes]
 
     def _without_search(self, budget_bytes: int | None) -> Plan | None:
         """The best that fits of what needs no search: everything is kept, a plan for less memory,
@@ -271,7 +273,7 @@ class SectionedGraphPlans(GraphPlans):
             return super().within(budget_bytes, soon=soon)
         except NoPlan:
             least = self.smallest()
-            if least.arena_bytes > budget_bytes:
+            if needed_bytes(self.priced.graph, least) > budget_bytes:
                 raise
             return self._found.setdefault(budget_bytes, least)
 
