@@ -27,11 +27,19 @@ class Addresses {
     const std::vector<Bytes> offsets = packed(whole);
     Layout layout = whole.layout(offsets);
     const bool needs_border = whole.has_outputs() && goal_.capacity && fits(layout);
-    return needs_border ? divided(whole, whole.without_walls(offsets)) : layout;
+    if (!needs_border) return layout;
+    return divided(whole, whole.without_walls(offsets), capacity_after(layout));
   }
 
  private:
   Bytes most() const { return staying_bytes(graph_, plan_) + *goal_.capacity; }
+  /// Of the bytes that are left to what follows the step. A plan whose residents come back then is
+  /// also used within smaller budgets that its arena fits, so that these count.
+  Bytes capacity_after(const Layout& layout) const {
+    const Bytes staying = staying_bytes(graph_, plan_);
+    const bool come_back = staying < graph_.resident_bytes();
+    return come_back ? std::min(*goal_.capacity, layout.arena_bytes - staying) : *goal_.capacity;
+  }
   bool fits(const Layout& layout) const { return layout.arena_bytes <= most(); }
 
   std::vector<Bytes> packed(const SectionedBuffers& needed) const {
@@ -52,9 +60,10 @@ class Addresses {
 
   /// Adds a border to offsets that fit the arena: one that leaves the bytes after the step free if
   /// possible, else the closest one.
-  Layout divided(const SectionedBuffers& whole, const std::vector<Bytes>& offsets) const {
+  Layout divided(const SectionedBuffers& whole, const std::vector<Bytes>& offsets,
+                 Bytes capacity_after) const {
     const std::vector<Bytes> borders =
-        borders_by_promise(whole, offsets, goal_.alignment, whole.highest_border(*goal_.capacity));
+        borders_by_promise(whole, offsets, goal_.alignment, whole.highest_border(capacity_after));
     const auto items = static_cast<std::int64_t>(offsets.size());
     const packing::PackingGoal quick{goal_.alignment, goal_.capacity,
                                      std::min(goal_.work, kPatience * items)};

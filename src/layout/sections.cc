@@ -21,6 +21,12 @@ Bytes end_of_results(const Graph& graph, Bytes alignment) {
   return end;
 }
 
+Bytes bytes_after(const Graph& graph, const Plan& plan) {
+  const bool are_callers = find_boundary(graph) != kNone;
+  const Bytes away = are_callers ? graph.resident_bytes() - staying_bytes(graph, plan) : 0;
+  return graph.after_bytes() + away;
+}
+
 SectionedBuffers::SectionedBuffers(const Graph& graph, const Plan& plan, Bytes alignment,
                                    std::optional<Bytes> border)
     : graph_(graph),
@@ -29,7 +35,7 @@ SectionedBuffers::SectionedBuffers(const Graph& graph, const Plan& plan, Bytes a
       needed_(buffers_of(graph, plan)),
       buffers_(needed_.buffers) {
   fix_results();
-  if (graph.after_bytes() > 0) fix_outputs();
+  if (bytes_after(graph, plan) > 0) fix_outputs();
   if (border && has_outputs()) add_wall(std::max(*border, end_of_outputs_));
 }
 
@@ -61,7 +67,7 @@ std::vector<Bytes> SectionedBuffers::without_walls(std::vector<Bytes> offsets) c
 }
 
 Bytes SectionedBuffers::highest_border(Bytes capacity) const {
-  const Bytes room = std::max<Bytes>(0, capacity - graph_.after_bytes());
+  const Bytes room = std::max<Bytes>(0, capacity - bytes_after(graph_, plan_));
   return outputs_begin_ + room / alignment_ * alignment_;
 }
 

@@ -12,12 +12,16 @@ namespace lowtide::layout {
 /// (graph/handed_out.h); 0 without such results.
 Bytes end_of_results(const Graph& graph, Bytes alignment);
 
+/// What the program needs after the step: GraphData::after_bytes, and the residents that the plan
+/// moves where they are the caller's, who then takes them back (graph/boundary.h).
+Bytes bytes_after(const Graph& graph, const Plan& plan);
+
 /// The buffers of a plan in an arena with sections: ranges of addresses that are allocated and
 /// released separately. From the bottom up:
 ///
 /// - The results that the caller drops (graph/handed_out.h), in the caller's memory until then.
 ///   Other buffers may use the section only after all results are gone.
-/// - If the program needs memory after the step (GraphData::after_bytes): the buffers alive at the
+/// - If the program needs memory after the step (bytes_after): the buffers alive at the
 ///   end, at fixed offsets in order of their begins. The section ends there or at a chosen higher
 ///   border; other buffers use it before the outputs. If the outputs need more bytes than the
 ///   results, some of them lie in the results' section.
@@ -38,7 +42,7 @@ class SectionedBuffers {
   const PlanBuffers& plan_buffers() const { return needed_; }
   bool has_outputs() const { return has_outputs_; }
   Bytes end_of_outputs() const { return end_of_outputs_; }
-  /// The highest end of the outputs' section that leaves GraphData::after_bytes free in an arena of
+  /// The highest end of the outputs' section that leaves bytes_after() free in an arena of
   /// `capacity` bytes. The outputs themselves may end higher.
   Bytes highest_border(Bytes capacity) const;
   /// The height of all walls: packing height minus arena height.

@@ -46,7 +46,7 @@ Repair WarmStart::layout_of(const Plan& plan, const packing::PackingGoal& goal,
 
 /// The end of the outputs' section in the known layout; the highest end if it has none.
 Bytes WarmStart::border_within(const Plan& plan, const packing::PackingGoal& goal) const {
-  if (graph_->after_bytes() == 0) return 0;
+  if (bytes_after(*graph_, plan) == 0) return 0;
   const bool has_border =
       !borders_.empty() && borders_.back() > end_of_results(*graph_, goal.alignment);
   if (has_border) return borders_.back();

@@ -32,6 +32,12 @@ std::vector<bool> written_storages(const Graph& graph) {
   return written;
 }
 
+/// Whether the program, or the caller of a graph with a boundary, writes the tensor between steps.
+bool is_written_between_steps(const Tensor& tensor, bool is_callers) {
+  if (is_callers) return tensor.role != Role::parameter;
+  return tensor.role == Role::input || tensor.role == Role::target;
+}
+
 /// How long no op uses a resident in a step, and the copies that this takes.
 struct Rest {
   double time = 0;
@@ -97,20 +103,23 @@ class Anchors {
 
 std::vector<bool> movable_residents(const Graph& graph) {
   std::vector<bool> result(graph.tensors().size());
-  if (find_boundary(graph) != kNone) return result;
+  const OpId boundary = find_boundary(graph);
+  const bool are_callers = boundary != kNone;
   const std::vector<std::vector<OpId>> uses = uses_of_storages(graph);
   for (TensorId id = 0; id < graph.num_tensors(); ++id) {
     const Tensor& tensor = graph.tensor(id);
-    const bool is_brought = tensor.role == Role::input || tensor.role == Role::target;
-    result[id] =
-        tensor.kind == Kind::resident && tensor.bytes > 0 && !is_brought && !uses[id].empty();
+    result[id] = tensor.kind == Kind::resident && tensor.bytes > 0 && !uses[id].empty() &&
+                 !is_written_between_steps(tensor, are_callers);
   }
   for (TensorId id : graph.outputs()) result[graph.storage(id)] = false;
+  if (are_callers) {
+    for (TensorId id : graph.op(boundary).inputs) result[graph.storage(id)] = false;
+  }
   for (OpId id = 0; id < graph.num_ops(); ++id) {
     const Op& op = graph.op(id);
     for (int position : op.mutates) {
       const TensorId written = graph.storage(op.inputs[position]);
-      if (uses[written].back() != id) result[written] = false;
+      if (are_callers || uses[written].back() != id) result[written] = false;
     }
   }
   return result;

@@ -9,8 +9,9 @@
 namespace lowtide::offload {
 
 /// By tensor: whether a plan may keep the resident in slower memory between its uses. Not the
-/// batch, which a program writes between steps, and nothing in a graph with a boundary, whose
-/// residents are the caller's. An op that writes it must be the last to read it.
+/// batch, which a program writes between steps. An op that writes it must be the last to read it.
+/// The residents of a graph with a boundary are the caller's: of those, parameters that no op
+/// writes and of which the caller is given no view.
 std::vector<bool> movable_residents(const Graph& graph);
 
 /// Those with bytes, the best to move first: many bytes that no op needs for long, for few copies.

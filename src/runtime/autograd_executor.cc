@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -15,7 +16,9 @@
 #include "base/error.h"
 #include "device/replayed_draw.h"
 #include "graph/boundary.h"
+#include "plan/residents.h"
 #include "runtime/arena_runner.h"
+#include "runtime/away_residents.h"
 #include "runtime/recording.h"
 #include "runtime/sections.h"
 #include "runtime/tensors.h"
@@ -45,10 +48,20 @@ std::vector<std::int64_t> new_ticket(const device::ComputeDevice& device) {
 
 /// A forward() whose backward() may still come.
 struct PendingPass {
-  explicit PendingPass(const device::ComputeDevice& device) : ticket(new_ticket(device)) {}
+  PendingPass(const device::ComputeDevice& device, const std::shared_ptr<AwayResidents>& residents)
+      : ticket(new_ticket(device)), away(residents) {}
+
+  /// Its ticket is dead.
+  void end() {
+    open = false;
+    const std::shared_ptr<AwayResidents> residents = away.lock();
+    if (residents != nullptr && !had_backward) residents->try_to_bring_back();
+  }
 
   std::vector<std::int64_t> ticket;
   std::atomic<bool> open = true;
+  std::atomic<bool> had_backward = false;
+  std::weak_ptr<AwayResidents> away;  ///< ends with the executor; null where the plan moves none
 };
 
 /// A tensor over the ticket's words; when it dies, the pass is no longer pending.
@@ -56,7 +69,7 @@ at::Tensor ticket_of(std::shared_ptr<PendingPass> pass) {
   std::vector<std::int64_t>& words = pass->ticket;
   return at::from_blob(
       words.data(), {static_cast<std::int64_t>(words.size())},
-      [pass = std::move(pass)](void*) { pass->open = false; }, at::kLong);
+      [pass = std::move(pass)](void*) { pass->end(); }, at::kLong);
 }
 
 std::span<const std::int64_t> words_of(const at::Tensor& ticket, std::size_t size) {
@@ -121,13 +134,6 @@ const c10::DispatchKeySet kLeftOut =
     c10::autocast_dispatch_keyset |
     c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
 
-void require_own_residents(const Graph& graph, const Plan& plan) {
-  if (!plan.slower || plan.slower->residents.empty()) return;
-  throw InputError(fmt::format("the plan keeps \"{}\" in slower memory between steps, but here it "
-                               "is a tensor of the program; plan without residents that move",
-                               graph.tensor(plan.slower->residents.front()).name));
-}
-
 }  // namespace
 
 struct AutogradExecutor::Impl {
@@ -139,20 +145,28 @@ struct AutogradExecutor::Impl {
         boundary(boundary_of(graph)),
         store(std::move(store)),
         residents(storages(graph, Kind::resident)),
+        is_away(residents_away(graph, plan)),
         map(map_arena(graph, plan, GeneratorStates::of(device),
                       launch == Launch::as_one ? Places::fixed : Places::none)),
         sections(map, device) {
     require_slower_memory(graph, plan, device, this->store.get());
-    require_own_residents(graph, plan);
+    const bool moves_residents = plan.slower && !plan.slower->residents.empty();
+    if (moves_residents) away = std::make_shared<AwayResidents>(this->store);
     if (launch == Launch::one_by_one) return;
     check_recordable(graph, plan, map, device);
     side.emplace(device.torch_device());
   }
+  ~Impl() {
+    if (away != nullptr) away->try_to_bring_back();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   void take_block();
   void take_late_section();
   void part_with_results();
   void find_held_results();
+  void send_away(std::span<const at::Tensor> given);
   void begin(std::span<const at::Tensor> given);
   void await_moves() const noexcept;
   void put(TensorId id, const at::Tensor& tensor);
@@ -175,8 +189,11 @@ struct AutogradExecutor::Impl {
   const Plan& plan;
   const device::ComputeDevice& device;
   OpId boundary;
-  std::unique_ptr<slower::Store> store;  ///< null where nothing moves
+  std::shared_ptr<slower::Store> store;  ///< null where nothing moves
   std::vector<TensorId> residents;
+  std::vector<bool> is_away;            ///< by tensor: whether it is a resident that the plan moves
+  std::shared_ptr<AwayResidents> away;  ///< null where the plan moves none
+  slower::Counters moved_before;        ///< when the last step began
   BlockMap map;
   Sections sections;
   std::unique_ptr<ArenaRunner> runner;  ///< for the sections' last addresses; null without
@@ -231,6 +248,7 @@ void AutogradExecutor::Impl::find_held_results() {
 
 void AutogradExecutor::Impl::put(TensorId id, const at::Tensor& tensor) {
   check_fits(graph.tensor(id), tensor, device.torch_device());
+  if (is_away[static_cast<std::size_t>(id)]) return;
   if (at::Tensor* const outside = runner->program().outside[static_cast<std::size_t>(id)]) {
     *outside = tensor.tensor_data();
   } else {
@@ -243,8 +261,32 @@ void AutogradExecutor::Impl::await_moves() const noexcept {
   if (runner != nullptr) runner->await_moves();
 }
 
+void AutogradExecutor::Impl::send_away(std::span<const at::Tensor> given) {
+  if (away == nullptr) return;
+  moved_before = store->counters();
+  std::vector<AwayResidents::Resident> sent;
+  for (std::size_t i = 0; i < residents.size(); ++i) {
+    const TensorId id = residents[i];
+    if (!is_away[static_cast<std::size_t>(id)]) continue;
+    const Tensor& tensor = graph.tensor(id);
+    check_fits(tensor, given[i], device.torch_device());
+    if (!lies_as(tensor, given[i])) {
+      throw InputError(fmt::format("\"{}\" lies in another layout than when the plan was made, so "
+                                   "that it cannot move to slower memory; plan again",
+                                   tensor.name));
+    }
+    const Bytes offset = std::ranges::find(plan.slower->copies, id, &Copy::storage)->offset;
+    sent.push_back({given[i], offset, tensor.name});
+  }
+  away->send(sent);
+}
+
 /// Begins a step with these residents.
 void AutogradExecutor::Impl::begin(std::span<const at::Tensor> given) {
+  if (away != nullptr && away->bytes() == 0) {
+    throw std::logic_error("a pass without send_away() before it");
+  }
+  if (away == nullptr && store != nullptr) moved_before = store->counters();
   await_moves();
   sections.give_back_late();
   take_block();
@@ -367,7 +409,7 @@ AutogradExecutor::Forward AutogradExecutor::forward(std::span<const at::Tensor> 
   if (!idle()) throw std::logic_error("forward() on a block that is still needed");
   const at::NoGradGuard no_grad;
   impl.begin(residents);
-  auto pass = std::make_shared<PendingPass>(impl.device);
+  auto pass = std::make_shared<PendingPass>(impl.device, impl.away);
   impl.run_half(true);
   impl.make_views_of(wanted, true);
   impl.pass = pass;
@@ -382,6 +424,7 @@ std::vector<at::Tensor> AutogradExecutor::backward(std::span<const at::Tensor> t
   if (pending_pass() == 0) throw std::logic_error("backward() without a forward() before it");
   const at::NoGradGuard no_grad;
   impl.pass->open = false;
+  impl.pass->had_backward = true;
   impl.find_held_results();
   impl.take_gradients(tangents);
   impl.run_half(false);
@@ -489,6 +532,19 @@ void AutogradExecutor::release_unused() {
   impl_->sections.give_back_unused();
 }
 
+void AutogradExecutor::send_away(std::span<const at::Tensor> residents) {
+  if (!idle()) throw std::logic_error("send_away() on a block that is still needed");
+  impl_->send_away(residents);
+}
+
+void AutogradExecutor::bring_back() {
+  if (impl_->away != nullptr) impl_->away->bring_back();
+}
+
+Bytes AutogradExecutor::away_bytes() const {
+  return impl_->away == nullptr ? 0 : impl_->away->bytes();
+}
+
 Bytes AutogradExecutor::block_bytes() const { return impl_->map.end; }
 
 Bytes AutogradExecutor::held_bytes() const { return impl_->sections.held_bytes(); }
@@ -497,7 +553,10 @@ Bytes AutogradExecutor::used_bytes() const {
   return impl_->report.measured_peak_bytes - impl_->report.outside_bytes;
 }
 
-const slower::Counters& AutogradExecutor::moved() const { return impl_->report.moved; }
+slower::Counters AutogradExecutor::moved() const {
+  return impl_->store == nullptr ? slower::Counters{}
+                                 : impl_->store->counters() - impl_->moved_before;
+}
 
 const std::vector<std::string>& AutogradExecutor::overruns() const {
   return impl_->report.overruns;

@@ -35,6 +35,10 @@ namespace lowtide::runtime {
 /// code runs between the halves. A copy that fails is an Error of the half that waits for it, and
 /// names the value; a later step begins anew.
 ///
+/// Residents that the plan moves are the caller's tensors: send_away() copies their bytes to the
+/// store before a pass and gives their memory back, bring_back() undoes that (away_residents.h).
+/// They come back by themselves where the ticket dies without a backward pass.
+///
 /// With Launch::as_one, each half is recorded in its second run and submitted as one from then on
 /// (device/graph.h). What the caller has at other addresses in each step is copied to and from
 /// fixed places in the block: inputs, gradients of results, and results, which get their own memory
@@ -72,6 +76,16 @@ class AutogradExecutor {
     /// values in the block are needed, so the executor is not idle.
     at::Tensor ticket;
   };
+  /// Before forward() or replay() with the same residents, where the plan moves some. Throws
+  /// InputError that names one that does not fit, or whose memory is not its own; Error where a
+  /// copy fails; std::logic_error when not idle. Precondition: no executor has any of them away.
+  void send_away(std::span<const at::Tensor> residents);
+  /// All that were sent away are in the caller's memory again. Throws Error that names one whose
+  /// copy fails.
+  void bring_back();
+  /// What the residents take less meanwhile.
+  Bytes away_bytes() const;
+
   /// The first half. `residents` as residents() says, of the graph's dtypes and shapes, on the
   /// device. Throws
   /// InputError that names a tensor that does not fit, Error that names the op that fails;
@@ -122,8 +136,9 @@ class AutogradExecutor {
   /// Of the last step: the highest byte of the block in use. Other memory of ops, including results
   /// for the caller, comes from the framework and is counted in device/allocation.h.
   Bytes used_bytes() const;
-  /// Of the last step: what moved to slower memory and back, and what was waited for that.
-  const slower::Counters& moved() const;
+  /// Since the last step began, or its residents were sent away: what moved to slower memory and
+  /// back, and what was waited for that.
+  slower::Counters moved() const;
   /// One line for each op of the last step that requested more than profiled.
   const std::vector<std::string>& overruns() const;
 

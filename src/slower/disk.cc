@@ -50,9 +50,7 @@ std::optional<std::string> mounted(const std::string& number) {
 
 }  // namespace
 
-Disk::Disk(std::filesystem::path folder)
-    : folder_(std::move(folder)),
-      buffers_(std::make_unique<Buffers>(kPieces, kBufferBytes / kPieces)) {
+Disk::Disk(std::filesystem::path folder) : folder_(std::move(folder)) {
   static_cast<void>(reserve_file(folder_, 1));
 }
 
@@ -79,10 +77,21 @@ LaneSpeed Disk::measured() const {
 }
 
 std::unique_ptr<Store> Disk::open(Bytes bytes) const {
+  const std::shared_ptr<Buffers> buffers = shared_buffers();
   return std::make_unique<FileStore>(folder_, bytes,
-                                     FileOptions{.request_bytes = buffers_->piece_bytes(),
+                                     FileOptions{.request_bytes = buffers->piece_bytes(),
                                                  .threads_per_lane = kThreadsPerLane,
-                                                 .buffers = buffers_.get()});
+                                                 .buffers = buffers});
+}
+
+std::shared_ptr<Buffers> Disk::shared_buffers() const {
+  const std::lock_guard lock(mutex_);
+  std::shared_ptr<Buffers> buffers = buffers_.lock();
+  if (buffers == nullptr) {
+    buffers = std::make_shared<Buffers>(kPieces, kBufferBytes / kPieces);
+    buffers_ = buffers;
+  }
+  return buffers;
 }
 
 }  // namespace lowtide::slower

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <mutex>
 
 #include "slower/aligned_memory.h"
 #include "slower/buffers.h"
@@ -11,7 +13,7 @@ namespace lowtide::slower {
 /// A folder on a disk. Each store is a file without a name in it (file_store.h).
 class Disk final : public Place {
  public:
-  /// Of all its stores: small, as they are a part of the budget.
+  /// Of all its stores, while there is one: small, as they are a part of the budget.
   static constexpr Bytes kBufferBytes = Bytes{8} << 20;
   /// With a page, by which the values of a plan may begin later in memory.
   static constexpr Bytes kReservedBytes = kBufferBytes + kPage;
@@ -28,8 +30,11 @@ class Disk final : public Place {
   std::unique_ptr<Store> open(Bytes bytes) const override;
 
  private:
+  std::shared_ptr<Buffers> shared_buffers() const;
+
   const std::filesystem::path folder_;
-  const std::unique_ptr<Buffers> buffers_;
+  mutable std::mutex mutex_;                // of the next one
+  mutable std::weak_ptr<Buffers> buffers_;  // of the stores that there are; without one, none
 };
 
 }  // namespace lowtide::slower

@@ -39,9 +39,9 @@ FileOptions checked(const FileOptions& options) {
 
 bool is_full(int error) { return error == ENOSPC || error == EDQUOT; }
 
-std::unique_ptr<Buffers> own_buffers(const FileOptions& options) {
-  if (options.buffers != nullptr) return nullptr;
-  return std::make_unique<Buffers>(2 * options.threads_per_lane, options.request_bytes);
+std::shared_ptr<Buffers> buffers_of(const FileOptions& options) {
+  if (options.buffers != nullptr) return options.buffers;
+  return std::make_shared<Buffers>(2 * options.threads_per_lane, options.request_bytes);
 }
 
 }  // namespace
@@ -52,15 +52,14 @@ FileMedium::FileMedium(const std::filesystem::path& folder, Bytes bytes, const F
       request_bytes_(checked(options).request_bytes),
       calls_(*options.calls),
       file_(reserve_file(folder, bytes)),
-      own_buffers_(own_buffers(options)),
-      buffers_(own_buffers_ ? *own_buffers_ : *options.buffers),
+      buffers_(buffers_of(options)),
       is_direct_(turn_direct()) {}
 
 /// Tries a write, as some file systems take the flag and refuse the transfers.
 bool FileMedium::turn_direct() {
   const int flags = ::fcntl(file_.get(), F_GETFL);
   if (::fcntl(file_.get(), F_SETFL, flags | O_DIRECT) != 0) return false;
-  const Buffers::Lease buffer = buffers_.take();
+  const Buffers::Lease buffer = buffers_->take();
   const std::span<std::byte> page = buffer.first(kPage);
   std::ranges::fill(page, std::byte{0});
   if (calls_.pwrite(file_.get(), page.data(), page.size(), 0) >= 0 || errno != EINVAL) return true;
@@ -81,7 +80,7 @@ void FileMedium::write(Block& block, std::span<const std::byte> data, const Work
   block.checksum = checksum(data);
   if (is_aligned(data.data(), block.range)) return write_all(block.range.begin, data, worker);
   const Range whole = aligned(block.range);
-  const Buffers::Lease lease = buffers_.take();
+  const Buffers::Lease lease = buffers_->take();
   const std::span<std::byte> buffer = lease.first(whole.bytes());
   read_shared_pages(block, whole, buffer, worker);
   std::ranges::copy(data, buffer.begin() + (block.range.begin - whole.begin));
@@ -107,7 +106,7 @@ void FileMedium::read(const Block& block, Bytes offset, std::span<std::byte> int
     return verify(block, into, worker);
   }
   const Range whole = aligned(block.range);
-  const Buffers::Lease lease = buffers_.take();
+  const Buffers::Lease lease = buffers_->take();
   const std::span<std::byte> buffer = lease.first(whole.bytes());
   read_all(whole.begin, buffer, worker);
   verify(block, buffer.subspan(at(block.range.begin - whole.begin), at(block.range.bytes())),

@@ -18,7 +18,7 @@ class FileMedium final : public Medium {
 
   std::string name() const override { return name_; }
   Bytes bytes() const override { return bytes_; }
-  Bytes buffer_bytes() const override { return buffers_.bytes(); }
+  Bytes buffer_bytes() const override { return buffers_->bytes(); }
   Bytes alignment() const override { return is_direct_ ? kPage : 1; }
   Bytes largest_block() const override { return request_bytes_; }
   void write(Block& block, std::span<const std::byte> data, const Worker& worker) override;
@@ -47,8 +47,7 @@ class FileMedium final : public Medium {
   const Bytes request_bytes_;
   FileCalls& calls_;
   const Descriptor file_;
-  const std::unique_ptr<Buffers> own_buffers_;  // null where others share theirs
-  Buffers& buffers_;
+  const std::shared_ptr<Buffers> buffers_;
   const bool is_direct_;
 };
 

@@ -14,9 +14,9 @@ struct FileOptions {
   Bytes request_bytes = Bytes{4} << 20;
   int threads_per_lane = 4;                 ///< requests under way in each direction; from 1 to 16
   FileCalls* calls = &system_file_calls();  ///< must outlive the store
-  /// Shared with other stores; must outlive this one, in pieces of `request_bytes` at least. Null:
-  /// buffers of its own, one for each thread.
-  Buffers* buffers = nullptr;
+  /// Shared with other stores, in pieces of `request_bytes` at least. Null: buffers of its own, one
+  /// for each thread.
+  std::shared_ptr<Buffers> buffers = nullptr;
 };
 
 /// Slower memory in a file on a disk.

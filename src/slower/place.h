@@ -20,7 +20,7 @@ class Place {
   virtual std::string medium() const = 0;
   /// What the place has free for stores. Throws InputError when it cannot be used.
   virtual Bytes free_bytes() const = 0;
-  /// Host memory that all stores of the place together take for copies, while the place lives.
+  /// Host memory that all stores of the place together take for copies, while there is one.
   virtual Bytes buffer_bytes() const = 0;
   /// How fast its stores are, measured now: slower/measure.h. Throws as open().
   virtual LaneSpeed measured() const = 0;

@@ -43,15 +43,36 @@ TEST(MovableResidents, LeavesOutTheBatchOutputsAndWhatIsReadAfterItIsWritten) {
   EXPECT_EQ(found, w_and_m);
 }
 
-TEST(MovableResidents, AreNoneOfAGraphWithABoundary) {
+/// A forward and a backward pass: of the batch x, the parameters w and u, and g of the caller. The
+/// caller is given u as well.
+GraphData passes_data(Role role_of_w) {
   GraphData data;
-  data.tensors = {resident("x", 8), value("y", 8), resident("g", 8), value("z", 8)};
-  data.ops = {op("forward", {0}, {1}), op("caller", {1, 2}, {}), op("backward", {0, 2}, {3})};
+  data.tensors = {resident("x", 8), value("y", 8), resident("g", 8), value("z", 8),
+                  resident("w", 8), resident("u", 8)};
+  data.tensors[4].role = role_of_w;
+  data.tensors[5].role = Role::parameter;
+  data.ops = {op("forward", {0, 4, 5}, {1}), op("caller", {1, 5, 2}, {}),
+              op("backward", {0, 2, 4, 5}, {3})};
   data.ops[1].type = kBoundary;
-  data.ops[1].mutates = {1};
+  data.ops[1].mutates = {2};
   data.ops[1].recomputable = false;
   data.outputs = {3};
-  EXPECT_EQ(movable_residents(Graph(std::move(data))), std::vector<bool>(4));
+  return data;
+}
+
+TEST(MovableResidents, AreTheParametersOfAGraphWithABoundaryThatTheCallerIsNotGiven) {
+  std::vector<bool> only_w(6);
+  only_w[4] = true;
+  EXPECT_EQ(movable_residents(Graph(passes_data(Role::parameter))), only_w);
+  EXPECT_EQ(movable_residents(Graph(passes_data(Role::none))), std::vector<bool>(6));
+}
+
+TEST(MovableResidents, AreNoParametersThatAGraphWithABoundaryWrites) {
+  GraphData data = passes_data(Role::parameter);
+  data.ops.push_back(op("update", {4, 3}, {}));
+  data.ops.back().mutates = {0};
+  data.ops.back().recomputable = false;
+  EXPECT_EQ(movable_residents(Graph(std::move(data))), std::vector<bool>(6));
 }
 
 TEST(EarlyWrites, AnUpdateComesRightAfterItsGradient) {

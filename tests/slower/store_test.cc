@@ -33,7 +33,8 @@ enum class Kind { host, late_host, direct, choppy, buffered, shared };
 struct Made {
   TempFolder folder;
   FaultyCalls calls;
-  Buffers buffers{1, kMiB};  ///< fewer than there are threads
+  /// Fewer than there are threads.
+  std::shared_ptr<Buffers> buffers = std::make_shared<Buffers>(1, kMiB);
   std::unique_ptr<Store> store;
 
   Made(Kind kind, Bytes bytes) {
@@ -51,7 +52,7 @@ struct Made {
         FileOptions{.request_bytes = kMiB,
                     .threads_per_lane = 3,
                     .calls = &calls,
-                    .buffers = kind == Kind::shared ? &buffers : nullptr});
+                    .buffers = kind == Kind::shared ? buffers : nullptr});
   }
 };
 
@@ -107,8 +108,8 @@ TEST_P(StoreTest, ReadsAWriteThatIsUnderWayAndAPartOfIt) {
   EXPECT_TRUE(std::ranges::equal(old.span(), first.span()));
   const std::size_t of_first = kMiB / 2 - 1;
   EXPECT_TRUE(std::ranges::equal(part.span().first(of_first), first.span().last(of_first)));
-  EXPECT_TRUE(std::ranges::equal(part.span().subspan(of_first),
-                                 second.span().first(2 * kMiB - of_first)));
+  EXPECT_TRUE(
+      std::ranges::equal(part.span().subspan(of_first), second.span().first(2 * kMiB - of_first)));
 }
 
 TEST_P(StoreTest, RefusesToReadWhatWasNeverWritten) {
@@ -219,8 +220,7 @@ class Player {
       model_.write(offset, value.span());
       const Ticket ticket = store_.write(offset, value.span(), name);
       std::vector<std::byte> expected = value.content();
-      asked_.push_back(
-          {ticket, true, std::move(value), Model::Answer::bytes, std::move(expected)});
+      asked_.push_back({ticket, true, std::move(value), Model::Answer::bytes, std::move(expected)});
     } else {
       const auto size = std::size_t(bytes);
       const Ticket ticket = store_.read(offset, value.span(), name);

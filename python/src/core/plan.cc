@@ -55,6 +55,11 @@ void bind_plan_class(py::module_& module) {
       .def_property_readonly("arena_bytes", arena_bytes)
       .def_property_readonly(
           "slower_bytes", [](const Plan& plan) { return plan.slower ? plan.slower->bytes : 0; })
+      .def_property_readonly("residents_away",
+                             [](const Plan& plan) {
+                               return plan.slower ? plan.slower->residents
+                                                  : std::vector<TensorId>{};
+                             })
       .def_property_readonly("borders",
                              [](const Plan& plan) {
                                return plan.layout ? plan.layout->borders : std::vector<Bytes>{};

@@ -9,6 +9,8 @@
 #include "bindings.h"
 #include "certify/io.h"
 #include "offload/joint.h"
+#include "offload/residents.h"
+#include "plan/replay.h"
 #include "planner/frontier.h"
 #include "planner/known_plans.h"
 #include "planner/resolve.h"
@@ -63,11 +65,13 @@ Lanes lanes_of(const GivenLanes& given) {
 /// The limit is that of all searches together.
 planner::Planned plan_moving(const Graph& graph, Bytes budget,
                              const std::optional<std::string>& strategy, const GivenLanes& lanes,
-                             std::optional<Bytes> slower_bytes, double time_limit) {
+                             std::optional<Bytes> slower_bytes, double time_limit, bool residents) {
   const offload::Ways ways = offload::ways_of(strategy.value_or(""));
-  constexpr double kSearches = 3;  // with moves alone, with reruns alone, with both
-  Control control(ways == offload::Ways::both ? time_limit / kSearches : time_limit);
-  return offload::plan_with(graph, budget, {lanes_of(lanes), slower_bytes}, ways, control);
+  double searches = ways == offload::Ways::both ? 3 : 1;  // with moves, with reruns, with both
+  if (residents) searches += ways == offload::Ways::both ? 2 : 1;  // with moves, with both
+  Control control(time_limit / searches);
+  return offload::plan_with(graph, budget, {lanes_of(lanes), slower_bytes, residents}, ways,
+                            control);
 }
 
 void require_options(std::string_view strategy, const strategy::GivenOptions& given) {
@@ -191,14 +195,20 @@ void bind_planner(py::module_& module) {
              py::call_guard<py::gil_scoped_release>());
   module.def("plan_moving", &plan_moving, py::arg("graph"), py::arg("budget_bytes"),
              py::arg("strategy"), py::arg("speed"), py::arg("slower_bytes"), py::arg("time_limit"),
-             py::call_guard<py::gil_scoped_release>());
+             py::arg("residents"), py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "floor_with_residents_away",
+      [](const Graph& graph) {
+        return structural_floor(graph, offload::movable_residents(graph)).bytes;
+      },
+      py::arg("graph"), py::call_guard<py::gil_scoped_release>());
   module.def(
       "require_moving_strategy",
       [](const std::string& strategy) { static_cast<void>(offload::ways_of(strategy)); },
       py::arg("strategy"));
   module.def(
-      "describe_speed",
-      [](const GivenLanes& lanes) { return offload::describe(lanes_of(lanes)); }, py::arg("speed"));
+      "describe_speed", [](const GivenLanes& lanes) { return offload::describe(lanes_of(lanes)); },
+      py::arg("speed"));
   module.def("transfer", &planner::transfer, py::arg("graph"), py::arg("from_graph"),
              py::arg("plan"), py::arg("budget_bytes"), py::call_guard<py::gil_scoped_release>());
   bind_frontier(module);

@@ -63,8 +63,18 @@ std::unique_ptr<AutogradExecutor> make_executor(const Graph& graph, const Plan& 
 }
 
 py::tuple moved(const AutogradExecutor& executor) {
-  const slower::Counters& moved = executor.moved();
+  slower::Counters moved;
+  {
+    const py::gil_scoped_release unlocked;
+    moved = executor.moved();
+  }
   return py::make_tuple(moved.bytes_out, moved.bytes_in, moved.copy_seconds, moved.wait_seconds);
+}
+
+void send_away(runtime::AutogradExecutor& executor, const py::sequence& residents) {
+  const std::vector<at::Tensor> given = unwrapped(residents);
+  const py::gil_scoped_release unlocked;
+  executor.send_away(given);
 }
 
 void rehearse(runtime::AutogradExecutor& executor, const py::sequence& residents) {
@@ -113,6 +123,10 @@ void bind_executor(py::module_& module) {
       .def(py::init(&make_executor), py::arg("graph"), py::arg("plan"), py::arg("device") = kCpu,
            py::arg("as_graph") = false, py::arg("slower") = py::none(), py::keep_alive<1, 2>(),
            py::keep_alive<1, 3>(), py::keep_alive<1, 6>())
+      .def("send_away", &send_away, py::arg("residents"))
+      .def("bring_back", &runtime::AutogradExecutor::bring_back,
+           py::call_guard<py::gil_scoped_release>())
+      .def_property_readonly("away_bytes", &runtime::AutogradExecutor::away_bytes)
       .def("forward", &forward, py::arg("residents"), py::arg("wanted"))
       .def("backward", &backward, py::arg("tangents"), py::arg("wanted"))
       .def("replay", &replay, py::arg("ticket"), py::arg("residents"), py::arg("tangents"),

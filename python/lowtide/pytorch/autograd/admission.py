@@ -85,7 +85,8 @@ class Admission:
 
     def _taken_bytes(self, region: Region) -> int:
         """What all graphs hold, blocks excepted that the region itself takes or gives back."""
-        return sum(executor.held_bytes + (other.beside_block_bytes if executor.pending_pass else 0)
+        return sum(executor.held_bytes - executor.away_bytes
+                   + (other.beside_block_bytes if executor.pending_pass else 0)
                    for other in self._regions for executor in other.executors
                    if not (other is region and executor.idle))
 

@@ -67,6 +67,13 @@ class Executors:
             for executor in executors if plan.borders else ():
                 executor.release_unused()
 
+    def forget_moving(self) -> None:
+        """Lets go of the executors that move values, but those that a backward pass is to come for:
+        the others have no need of buffers for copies any more."""
+        for plan in [plan for plan in self._by_plan if plan.slower_bytes]:
+            if all(executor.idle for executor in self._by_plan[plan]):
+                del self._by_plan[plan]
+
     def _forget_other_plans(self, plan: Plan) -> None:
         for other in [other for other in self._by_plan if other is not plan]:
             if all(executor.idle for executor in self._by_plan[other]):

@@ -49,6 +49,11 @@ class Meter:
         self._unserved_before = _runtime.unserved_bytes(self._device)
         self._is_capturing = False
 
+    def note_uncounted(self, existing_bytes: int) -> None:
+        """So much existed before the step that the framework had not counted, and does from now
+        on."""
+        self._before += existing_bytes
+
     def read(self, made_bytes: int = 0) -> None:
         """A backward pass has ended, which has made so many bytes of the optimizer's state."""
         if self._is_open:
@@ -98,8 +103,9 @@ class Meter:
         return max(0, _runtime.taken_bytes(self._device) - self._held_bytes() - self._before)
 
     def _planned_bytes(self) -> int:
-        return sum(executor.block_bytes + region.beside_block_bytes for region in self._regions
-                   for executor in region.executors if executor.held_bytes)
+        return sum(executor.block_bytes - executor.away_bytes + region.beside_block_bytes
+                   for region in self._regions for executor in region.executors
+                   if executor.held_bytes)
 
     def _held_bytes(self) -> int:
         return sum(executor.held_bytes for region in self._regions for executor in region.executors)

@@ -18,11 +18,9 @@ from ..optimizer.moving_optimizer import MovingOptimizer
 from ..optimizer.needs import Needs, needs
 from ..optimizer.pieces import piece_bytes
 from ..optimizer.piecewise import Piecewise
+from ..plans.planning import as_cost
 from ..plans.slower import Slower
 from .region import Region
-
-#: By the unit of a graph's costs; one that was measured has times.
-_SECONDS = {"us": 1e-6, "ns": 1e-9}
 
 
 class PlaceOfState:
@@ -184,7 +182,7 @@ class PlaceOfState:
 
 def _cost(wanted: Needs, region: Region, slower: Slower) -> float:
     """Of moving the state, in the unit of the graph's costs."""
-    return slower.seconds(wanted.moved_bytes) / _SECONDS[region.priced.graph.cost_unit]
+    return as_cost(slower.seconds(wanted.moved_bytes), region.priced.graph)
 
 
 def _if_any(planned: Callable[[], Plan]) -> Plan | None:

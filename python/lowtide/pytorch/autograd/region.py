@@ -10,6 +10,7 @@ import torch
 
 from ... import Error, Plan, _runtime
 from ..budget.account import Afterwards
+from ..budget.may_move import MayMove
 from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
@@ -18,7 +19,8 @@ from ..capture.updates import updating
 from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
-from ..plans.planning import PricedGraph, keep_all_bytes, measure, price
+from ..plans.needed_bytes import needed_bytes
+from ..plans.planning import PricedGraph, as_cost, keep_all_bytes, measure, price
 from ..plans.slower import Slower
 from ..stash import Stash
 from .dropped_results import DroppedResults
@@ -40,9 +42,10 @@ class Region:
     The backward pass of a ticket runs once. ``replay`` runs both halves for a ticket whose backward
     pass was run already, or whose block was freed to have the memory for something else.
 
-    ``afterwards``: what follows its passes. ``slower``: where values may move. ``updates``: what
-    updates parameters in a backward pass, taking ``update_bytes`` for a while. ``stashes``: what
-    the graph holds in fewer bits; ``plain``: the region of the same step that holds it as it is.
+    ``afterwards``: what follows its passes. ``slower``: where values may move, from
+    ``let_move`` on. ``updates``: what updates parameters in a backward pass, taking
+    ``update_bytes`` for a while. ``stashes``: what the graph holds in fewer bits; ``plain``: the
+    region of the same step that holds it as it is.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
@@ -51,7 +54,7 @@ class Region:
                  stashes: Sequence[Stash] = (), plain: Region | None = None):
         self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
         self._updates, self._update_bytes = updates, update_bytes
-        self._slower = slower
+        self._slower, self._may_move = slower, MayMove.NOTHING
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
         if settings.cuda_graph:
             require_recordable(captured)
@@ -61,7 +64,8 @@ class Region:
         self._results = DroppedResults(captured, measured, keep_all_bytes(measured),
                                        any_dropped=not settings.cuda_graph)
         self._measured = measured
-        self._known: dict[frozenset[int], tuple[PricedGraph, SectionedGraphPlans]] = {}
+        self._known: dict[tuple[frozenset[int], MayMove],
+                          tuple[PricedGraph, SectionedGraphPlans]] = {}
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes: int = plain._kept_bytes if plain else (
@@ -82,6 +86,9 @@ class Region:
         self.moved = Moved()
         #: Of gradients, where stashes change them, when it is measured.
         self.gradient_error: object | None = None
+        self._ran: _runtime.Executor | None = None
+        #: Of the parameters that the last pass sent away: what the framework had not counted.
+        self.uncounted_before = 0
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
 
@@ -114,16 +121,25 @@ class Region:
             self._afterwards = afterwards
             self._known.clear()
 
+    def let_move(self, may_move: MayMove) -> None:
+        """The plans that it has from now on may move so much."""
+        self._may_move = may_move
+        if may_move is MayMove.NOTHING:
+            self.executors.forget_moving()
+
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
         dropped = self._results.now
-        if dropped not in self._known:
+        state = dropped, self._may_move
+        if state not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)),
-                          self.captured.device, bool(dropped), self._slower)
+                          self.captured.device, bool(dropped),
+                          self._slower if self._may_move else None,
+                          self._may_move is MayMove.PARAMETERS)
             # A block that recordings use stays whole, and the optimizer's room is beside it.
             after_bytes = 0 if self._settings.cuda_graph else self._room_afterwards(known)
             plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
-            self._known[dropped] = known, plans
-        return self._known[dropped]
+            self._known[state] = known, plans
+        return self._known[state]
 
     def observe_results(self, executor) -> bool:
         """Takes in what the caller held at the executor's backward pass; whether plans are to be
@@ -169,7 +185,25 @@ class Region:
 
     def block_bytes(self, plan: Plan) -> int:
         """What a pass by the plan takes beside the residents."""
-        return plan.arena_bytes - self.priced.resident_bytes + self.uncounted_bytes
+        return self.needed_bytes(plan) - self.priced.resident_bytes + self.uncounted_bytes
+
+    def needed_bytes(self, plan: Plan) -> int:
+        """What a step by the plan takes, residents included."""
+        return needed_bytes(self.priced.graph, plan)
+
+    @property
+    def least_bytes(self) -> int:
+        """What a step takes by the plan that needs the fewest bytes."""
+        return self.needed_bytes(self.plans.smallest())
+
+    def cost(self, plan: Plan) -> float:
+        """Of the plan, with the time that parameters take to leave before it and to come back
+        after it."""
+        tensors = self.priced.graph.tensors
+        away = sum(tensors[index].bytes for index in plan.residents_away)
+        if not away or self._slower is None:
+            return plan.cost
+        return plan.cost + as_cost(self._slower.seconds_apart(away), self.priced.graph)
 
     @property
     def pending_passes(self) -> int:
@@ -185,8 +219,14 @@ class Region:
         """The forward outputs, and the ticket of the pending pass."""
         with _ONE_AT_A_TIME:
             executor = self._idle(plan)
-            with explained(executor, self.captured):
-                found, ticket = executor.forward(self._given(primals), self._forward_wanted)
+            given = self._given(primals)
+            try:
+                self._send_away(executor, given)
+                with explained(executor, self.captured):
+                    found, ticket = executor.forward(given, self._forward_wanted)
+            except BaseException:
+                self.bring_back()
+                raise
         return _filled(self._forward_results, found), ticket
 
     def reserve(self, plan: Plan) -> None:
@@ -216,8 +256,8 @@ class Region:
         other graphs then holds nothing of this one's block.
         """
         with _ONE_AT_A_TIME, explained(executor, self.captured), self._updating():
+            self._ran = executor
             found = executor.backward(tangents, self._backward_wanted)
-            self.moved = Moved(*executor.moved)
         return self._gradients(found, copied)
 
     def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
@@ -230,9 +270,10 @@ class Region:
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
-            executor = self._idle(plan)
-            found = executor.replay(ticket, self._given(known), tangents, self._backward_wanted)
-            self.moved = Moved(*executor.moved)
+            executor = self._ran = self._idle(plan)
+            given = self._given(known)
+            self._send_away(executor, given)
+            found = executor.replay(ticket, given, tangents, self._backward_wanted)
         return self._gradients(found, True)
 
     def visit_gradients(self, plan: Plan, primals: Sequence, tangents: Sequence[torch.Tensor],
@@ -254,6 +295,26 @@ class Region:
             for position, gradient in enumerate(_filled(self._backward_results, found)):
                 if position in parameters and gradient is not None:
                     visit(position, gradient)
+
+    def _send_away(self, executor, given: Sequence[torch.Tensor]) -> None:
+        """The parameters that the executor's plan moves."""
+        taken = _runtime.taken_bytes(self.captured.device)
+        executor.send_away(given)
+        freed = taken - _runtime.taken_bytes(self.captured.device)
+        self.uncounted_before = executor.away_bytes - freed
+
+    def bring_back(self, of_pending: bool = True) -> None:
+        """Parameters that were sent away are in memory again, those of pending passes where that
+        is wanted: their loads do not need what is there. Raises Error where a copy fails."""
+        for executor in self.executors:
+            if executor.away_bytes and (of_pending or not executor.pending_pass):
+                executor.bring_back()
+
+    def end_pass(self) -> None:
+        """After a backward pass, when the blocks that it does not need were given back."""
+        self.bring_back(of_pending=False)
+        if self._ran is not None:
+            self.moved, self._ran = Moved(*self._ran.moved), None
 
     def _updating(self) -> contextlib.AbstractContextManager[None]:
         return updating(None if self._updates is None else self._updates.of_backward())

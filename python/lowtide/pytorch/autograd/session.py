@@ -13,6 +13,7 @@ from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.device_memory import require_device_memory
+from ..budget.may_move import MayMove
 from ..budget.memory import Memory, Moved, outside_room
 from ..budget.settings import Settings
 from ..capture import Captured
@@ -20,7 +21,6 @@ from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
-from ..plans.planning import NoPlan, Refusal
 from ..plans.slower import Slower
 from ..stash import Stash, Stashes, describe
 from .admission import Admission
@@ -31,9 +31,11 @@ from .gradient_error import measured_error
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
+from .place_of_values import PlaceOfValues
 from .recordable import refuse_recording_from_outside
 from .region import Region
 from .stash_choice import Attempt, cheapest_region
+from .step_plans import StepPlans
 from .steps import Steps
 
 
@@ -67,8 +69,6 @@ class Session:
         self._meter = Meter(self.regions)
         self._notices = Notices()
         self._kept_bytes = 0
-        self._ran = False
-        self._trained = False
         self._step_is_typical = True
         self._leaves_room = True
         self._last: Region | None = None
@@ -77,6 +77,9 @@ class Session:
         self._begins_step = True
         self._between_passes = BetweenPasses()
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
+        self._values = PlaceOfValues(self._account, self.regions, settings.may_move)
+        self._step_plans = StepPlans(settings, self._account, self._steps, self._values,
+                                     self._notices, self._state.remark)
         self._updates = None if settings.fused_update is None else FusedUpdates(
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._training_thread = threading.get_ident()
@@ -127,8 +130,9 @@ class Session:
         slower = self._slower_for(device)
         self._step_is_typical = False
         self._take_in(region)
+        might_move = self._values.may_move
         try:
-            self._choose_place_of_state(region)
+            self._choose_what_moves(region)
             plan = self.plan_for(region)
             needed_bytes = region.block_bytes(plan)
             require_device_memory(needed_bytes, device, self._account.budget)
@@ -136,7 +140,7 @@ class Session:
             self._state.settle(device, slower)
             self._state.bring_back()
         except BaseException:
-            self._take_out(region)
+            self._take_out(region, might_move)
             raise
         self._plans.append(region.plans)
 
@@ -145,11 +149,11 @@ class Session:
         """Graphs that are added while it lasts may be taken back by ``withdraw``. They are added
         only where a plan fits, whatever the settings say of others. ``add`` raises TooSlow where
         none costs as little as the comparison wants."""
-        self._comparison = comparison
+        self._comparison, self._step_plans.are_compared = comparison, True
         try:
             yield
         finally:
-            self._comparison = None
+            self._comparison, self._step_plans.are_compared = None, False
 
     def withdraw(self, regions: Iterable[Region]) -> None:
         """Has the session as though these had not been added. None has run."""
@@ -159,6 +163,7 @@ class Session:
                 self._plans.remove(region.plans)
                 self._steps.forget(region)
                 region.executors.forget_all_but_pending()
+            self._step_plans.has_others = len(self.regions) > 1
             self._account.invalidate()
 
     def readmit(self, regions: Iterable[Region]) -> None:
@@ -169,34 +174,41 @@ class Session:
 
     def _take_in(self, region: Region) -> None:
         self.regions.append(region)
+        self._step_plans.has_others = len(self.regions) > 1
         self._steps.observe(region)
         self._account.invalidate()
 
-    def _take_out(self, region: Region) -> None:
+    def _take_out(self, region: Region, might_move: MayMove) -> None:
+        """``might_move``: what plans could move before it was taken in."""
         self.regions.remove(region)
+        self._step_plans.has_others = len(self.regions) > 1
         self._state.give_up(self.regions, self._slower_for(region.captured.device))
+        self._values.set(might_move)
         self._steps.forget(region)
         self._account.invalidate()
 
     def _attempt(self, region: Region) -> Attempt:
         """What planning the region would come to, were it there."""
+        might_move = self._values.may_move
         self._take_in(region)
         try:
-            self._choose_place_of_state(region)
+            self._choose_what_moves(region)
             share = self._account.share(region)
-            plan = self._plan_within_share(region, silent=True)
+            plan = self._step_plans.within_share(region, silent=True)
             slower = self._slower_for(region.captured.device)
             return Attempt(region, share, plan,
-                           plan.cost + self._state.chosen_cost(region, slower))
+                           region.cost(plan) + self._state.chosen_cost(region, slower))
         except InfeasibleError:
             return Attempt(region)
         finally:
-            self._take_out(region)
+            self._take_out(region, might_move)
 
-    def _choose_place_of_state(self, region: Region) -> None:
-        slower = self._slower_for(region.captured.device)
-        self._state.choose(region, self.regions, slower,
-                           lambda: self._plan_within_share(region, leaving_all=True))
+    def _choose_what_moves(self, region: Region) -> None:
+        """Values, the state of the optimizer, both or nothing, by the step that this region is of.
+        Where nothing fits, that is left to who asks for a plan."""
+        self._state.choose(region, self.regions, self._slower_for(region.captured.device),
+                           lambda: self._step_plans.leaving_all(region))
+        self._step_plans.choose_what_moves(region)
 
     def _slower_for(self, device: str) -> Slower | None:
         """Where values of the device may move. Raises InputError where they cannot."""
@@ -238,56 +250,13 @@ class Session:
         self._meter.capture(device)
 
     def plan_for(self, region: Region) -> Plan:
-        """The plan of a region as things are: how many graphs there are, which gradients live."""
-        try:
-            return self._plan_within_share(region)
-        except InfeasibleError as error:
-            if self._account.set_least(self._least_of_step(region)):
-                return self.plan_for(region)  # its share may have grown
-            return self._smallest_plan(region, error)
-
-    def _plan_within_share(self, region: Region, leaving_all: bool = False,
-                           silent: bool = False) -> Plan:
-        return region.plans.within(self._account.share(region), soon=self._wants_plans_soon(),
-                                   leaving_all=leaving_all, silent=silent)
+        """The plan of a region as things are."""
+        return self._step_plans.of(region)
 
     @property
     def may_exceed(self) -> bool:
         """Whether the settings want that a step runs for which no plan fits."""
-        chosen = self.settings.when_infeasible
-        return chosen == "warn" or (chosen is None and self._trained)
-
-    def _smallest_plan(self, region: Region, error: InfeasibleError) -> Plan:
-        """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        if self._comparison is not None or not self.may_exceed:
-            raise self._explained(region, error) from None
-        plan = region.plans.smallest()
-        self._notices.warn_once(
-            f"infeasible {region.name}",
-            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
-            f"so that steps exceed it: it runs by the plan that needs the least. "
-            f"{self._explained(region, error)}")
-        return plan
-
-    def _explained(self, region: Region, error: InfeasibleError) -> NoPlan:
-        """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
-        enough = self._account.smallest_sufficient(self._least_of_step(region))
-        why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
-        known = "" if self._trained else (
-            ", as far as the first step is known (graphs behind a break and further forward passes "
-            "may need more)")
-        message = (f"infeasible: the smallest budget that does is {format_bytes(enough)} "
-                   f"({enough} bytes){known}. {why} {self._account.describe_reserved()}"
-                   f"{self._state.remark}")
-        return NoPlan(Refusal(message), enough)
-
-    def _least_of_step(self, region: Region) -> dict[Region, int]:
-        """The arenas of the smallest plans of the graphs that run in one step with this one."""
-        return {other: other.plans.smallest().arena_bytes for other in self._steps.of(region)}
-
-    def _wants_plans_soon(self) -> bool:
-        """Whether a run waits for the plan, or a plan for other sizes is there already."""
-        return self._ran or len(self.regions) > 1
+        return self._step_plans.may_exceed
 
     # ---- Steps
 
@@ -311,8 +280,11 @@ class Session:
         self._gradients.track(primals)
         if self._steps.observe(region):
             self._account.invalidate()
-        result = region.forward(self._plan_that_fits(region), primals)
-        self._ran = True
+        plan = self._plan_that_fits(region)
+        self._bring_back()
+        result = region.forward(plan, primals)
+        self._meter.note_uncounted(region.uncounted_before)
+        self._step_plans.has_run = True
         return result
 
     def _measure_error(self, region: Region, primals: Sequence) -> None:
@@ -327,6 +299,11 @@ class Session:
             warn(f"{region.name} holds activations with loss between the passes, as "
                  f"stash=\"{self.settings.stash}\" allows: {region.gradient_error}")
 
+    def _bring_back(self) -> None:
+        """A graph may use parameters that another pass has sent away."""
+        for region in self.regions:
+            region.bring_back()
+
     def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
         """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
@@ -335,7 +312,16 @@ class Session:
         """
         refuse_recording_from_outside(region.captured.device)
         with self._between_passes.one_pass(self._before_pass):
-            return self._backward(region, ticket, saved, tangents)
+            try:
+                gradients = self._backward(region, ticket, saved, tangents)
+            finally:
+                region.executors.release_unused()
+                region.end_pass()
+        self._moved = region.moved if self._begins_step else self._moved + region.moved
+        self._begins_step = False
+        self._last = region
+        self._step_plans.has_trained = True
+        return gradients
 
     def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                   tangents: Sequence[torch.Tensor]) -> list:
@@ -349,13 +335,9 @@ class Session:
             region.require_replayable()
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
+            self._bring_back()
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
-        self._moved = region.moved if self._begins_step else self._moved + region.moved
-        self._begins_step = False
-        region.executors.release_unused()
-        self._last = region
-        self._trained = True
         return gradients
 
     def evaluate(self) -> None:
@@ -364,6 +346,7 @@ class Session:
         if self.preparing:
             raise Prepared
         self.release()
+        self._bring_back()
 
     def forget(self) -> None:
         """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
@@ -388,17 +371,20 @@ class Session:
         try:
             return self._admission.plan_that_fits(region, plan, extra_bytes)
         except InfeasibleError as error:
-            return self._smallest_plan(region, error)
+            return self._step_plans.smallest(region, error)
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
         self._begins_step = True
         self._clear_blocks(region)
+        if not self._values.are_chosen_for(self._steps.of(region)):
+            self._step_plans.choose_what_moves(region)
         self._leave_room_outside(region)
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
-            other.executors.release_idle(but=self._known_plan(other) if other in step else None)
+            plan = self._step_plans.known(other) if other in step else None
+            other.executors.release_idle(but=plan)
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
@@ -415,10 +401,10 @@ class Session:
         self._leave_outside(seen)
         try:
             for other in step:
-                self._plan_within_share(other)
+                self._step_plans.within_share(other)
         except InfeasibleError as error:
             self._leaves_room = False
-            reason = self._explained(region, error)
+            reason = self._step_plans.explained(region, error)
             self._leave_outside(before)
             warn(f"other code of this process took {format_bytes(seen)} during the last step, "
                  f"which the budget of {self._account.budget} has no room for, so that steps "
@@ -512,21 +498,16 @@ class Session:
             return
         last = self._last or self.regions[0]
         slower = self._slower_for(last.captured.device)
+        might_move = self._values.may_move
         try:
-            self._choose_place_of_state(last)
+            self._choose_what_moves(last)
             for region in self._steps.of(last):
-                self._require_plan(region)
+                self._step_plans.require(region)
             self._state.settle(last.captured.device, slower)
         except BaseException:
             self._state.give_up(self.regions, slower)
+            self._values.set(might_move)
             raise
-
-    def _require_plan(self, region: Region) -> None:
-        try:
-            self._plan_within_share(region)
-        except InfeasibleError as error:
-            if self.settings.when_infeasible != "warn":
-                raise self._explained(region, error) from None
 
     def _adapt(self) -> None:
         """Gives back what the new budget has no room for. Gradients are left to the next pass by
@@ -564,27 +545,20 @@ class Session:
             return Memory(self._account.budget.bytes, fixed, fixed)
         last = self._last or self.regions[0]
         step = self._steps.of(last)
-        existing = self._account.existing_bytes(last) + self._kept_bytes + max(
+        existing = self._account.existing_bytes + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
-        blocks = sum(region.block_bytes(self._known_plan(region)) for region in step)
+        blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
         taken = self._meter.taken_bytes
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)
-
-    def _known_plan(self, region: Region) -> Plan:
-        """What runs, or what would where there is no plan within the budget."""
-        try:
-            return self._plan_within_share(region)
-        except InfeasibleError:
-            return region.plans.smallest()
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
         step = self._steps.of(self._last or self.regions[0])
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
-        return self._account.fixed_bytes + self._account.buffer_bytes + residents + blocks
+        return self._account.existing_bytes + residents + blocks
 
     def explanation(self, most: int) -> str:
         """The memory of a step, then each graph's peak and recomputations, ``most`` of each: by its
@@ -593,7 +567,7 @@ class Session:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
         for region in self.regions:
-            graph, plan = region.priced.graph, self._known_plan(region)
+            graph, plan = region.priced.graph, self._step_plans.known(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
                          + _core.explain(graph, plan, most).rstrip("\n"))
             kept_all = (region.plain or region).priced.keep_all_cost

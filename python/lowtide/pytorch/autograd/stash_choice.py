@@ -75,7 +75,7 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
         attempts += _with_stashes(allowed, plain, tried)
     best = min(attempts, key=_cost)
     if best.plan is None:
-        best = min(attempts, key=lambda attempt: attempt.region.plans.smallest().arena_bytes)
+        best = min(attempts, key=lambda attempt: attempt.region.least_bytes)
     best.region.search_by(settings)
     return best.region
 

@@ -99,8 +99,9 @@ class BudgetAccount(Generic[Region]):
         self.budget: Budget = settings.budget
         self.held_bytes = 0
         self.outside_bytes = 0
-        #: Of copies to slower memory, where values move.
+        #: Of copies to slower memory, where something moves.
         self.buffer_bytes = 0
+        self._may_move = False
         self._parameters = parameters
         self._traced: list[torch.Tensor] = []
         self._device = "cpu"
@@ -153,6 +154,18 @@ class BudgetAccount(Generic[Region]):
     @property
     def moves_state(self) -> bool:
         return self._moving is not None
+
+    def move_values(self, may_move: bool) -> None:
+        """Whether plans may move values, for which copies need buffers."""
+        if may_move != self._may_move:
+            self._may_move = may_move
+            self._least.clear()
+            self.invalidate()
+
+    @property
+    def held_buffer_bytes(self) -> int:
+        """Of the buffers for copies: none where nothing may move."""
+        return self.buffer_bytes if self._may_move or self.moves_state else 0
 
     def set_least(self, needs: Mapping[Region, int]) -> bool:
         """The fewest bytes that a search found for each of these graphs, which may be more than the
@@ -256,10 +269,10 @@ class BudgetAccount(Generic[Region]):
         total = self.budget_bytes
         return math.inf if total is None else self._outside(total)
 
-    def existing_bytes(self, region: Region) -> int:
+    @property
+    def existing_bytes(self) -> int:
         """What every step holds beside residents, with buffers for copies where values move."""
-        total = self.budget_bytes
-        return self.fixed_bytes + (0 if total is None else self._buffers(region, total))
+        return self.fixed_bytes + self.held_buffer_bytes
 
     def describe_reserved(self) -> str:
         """What the budget holds beside the graphs, for messages."""
@@ -268,7 +281,7 @@ class BudgetAccount(Generic[Region]):
             "of optimizer state": self.state_bytes,
             "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
             "of gradients that are kept": kept,
-            "of buffers for copies": self.buffer_bytes,
+            "of buffers for copies": self.held_buffer_bytes,
             "that other code was seen to take in a step": self.outside_bytes,
         }
         held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
@@ -304,22 +317,8 @@ class BudgetAccount(Generic[Region]):
 
     def _for_steps(self, region: Region, total: int) -> int:
         """What a budget leaves for the graphs of a step with their residents."""
-        return self._without_buffers(region, total) - self._buffers(region, total)
-
-    def _without_buffers(self, region: Region, total: int) -> int:
-        return (total - self.fixed_bytes - self.held_bytes - self._outside(total)
+        return (total - self.existing_bytes - self.held_bytes - self._outside(total)
                 - self._further_input_bytes(region))
-
-    def _buffers(self, region: Region, total: int) -> int:
-        """Of copies to slower memory. Where all values fit without them, none of them moves."""
-        if not self.buffer_bytes or self.moves_state:
-            return self.buffer_bytes
-        needs = {other: self._need(other) for other in self._steps.of(region)}
-        residents = max(need.resident_bytes for need in needs.values())
-        values = sum(passes * (needs[other].keep_all_bytes - needs[other].resident_bytes)
-                     for other, passes in self._steps.of(region).items())
-        keep_all = residents + values + self.afterwards.bytes_beside_gradients(0)
-        return 0 if keep_all <= self._without_buffers(region, total) else self.buffer_bytes
 
     def _outside(self, total: int) -> int:
         return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))

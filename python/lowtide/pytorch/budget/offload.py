@@ -24,13 +24,16 @@ class Offload:
     ``"2GB/s,1.6GB/s"`` for out and in, and microseconds that each copy takes beside its bytes.
     Without a bandwidth that is measured, once for each disk and device. ``optimizer_state``:
     whether the state of the optimizer lies there between two steps and comes back in pieces while
-    it steps; None: where a step does not fit otherwise, or takes longer. Raises InputError.
+    it steps; None: where a step does not fit otherwise, or takes longer. ``parameters``: whether
+    parameters may lie there from a forward pass to the end of its backward pass, and in memory
+    only around the ops that read them. Raises InputError.
     """
 
     to: str | os.PathLike[str]
     bandwidth: str | None = None
     latency: float = 0.0
     optimizer_state: bool | None = None
+    parameters: bool = False
 
     def __post_init__(self):
         if not isinstance(self.to, (str, os.PathLike)) or not os.fspath(self.to):
@@ -46,6 +49,8 @@ class Offload:
         if not any(self.optimizer_state is choice for choice in (None, True, False)):
             raise InputError(f"optimizer_state must be True, False or None, not "
                              f"{self.optimizer_state!r}")
+        if not any(self.parameters is choice for choice in (True, False)):
+            raise InputError(f"parameters must be True or False, not {self.parameters!r}")
         if not self.is_host:
             _runtime.SlowerMemory.disk(self.folder)  # refuses one that cannot be used
 

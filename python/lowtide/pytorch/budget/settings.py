@@ -15,6 +15,7 @@ from ..common.precision import require_precision
 from ..common.progress import Progress
 from ..common.stash_kinds import changes_gradients, require_stash_kind
 from .budget import Budget
+from .may_move import MayMove
 from .offload import Offload, slower_limit
 from .optimizer_state import optimizer_state_bytes
 
@@ -26,6 +27,11 @@ AUTO = "auto"
 
 #: Seconds of planning for each graph at most, where no one asks for others; most end before.
 TIME_LIMIT = 30.0
+
+#: Strategies by which nothing moves: that of reruns, and the one by which every op runs once.
+_ONLY_RERUNS, _KEEP_ALL = "search", "keep-all"
+#: Those that decide about parameters too: both ways, and moves alone.
+_MOVE_PARAMETERS = (None, "offload")
 
 #: Of the default strategy's local search, in thousands: for a few thousand ops it ends before the
 #: time limit does, so that a plan is the same on every start and every machine with these costs.
@@ -81,25 +87,16 @@ class Settings:
         if self.fused_update is not None:
             self._require_updates_are_possible()
         _require_choice("cache", self.cache, (None, True, False, "refresh"))
-        if self.mode == "inductor" and self.cache:
-            raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
-                             f"cache={self.cache!r} out")
-        if self.mode == "inductor" and self.cuda_graph:
-            raise InputError("cuda_graph=True is for mode=\"executor\": leave it out, and have "
-                             "Inductor make graphs by torch._inductor.config.triton.cudagraphs")
         require_precision(self.precision)
         require_stash_kind(self.stash)
-        if self.mode == "inductor" and changes_gradients(self.stash):
-            raise InputError(f"stash={self.stash!r} is for mode=\"executor\": leave it out, as "
-                             f"Inductor's code holds values as they are")
         self._set("strategy", checked_strategy(self.strategy))
         self._set("options", checked_options(self.options))
         self._set("time_limit", checked_seconds(self.time_limit, zero_is_none=False))
         self._set("batches_ahead", checked_count("batches_ahead", self.batches_ahead, 0))
         if self.slices != AUTO:
             self._set("slices", checked_count("slices", self.slices, 1))
-        if self.mode == "inductor" and self.slices != 1:
-            raise InputError(f"slices are for mode=\"executor\": leave slices={self.slices!r} out")
+        if self.mode == "inductor":
+            self._require_inductor_can()
         if self.offload is None:
             _core.require_options(self.strategy or "", self.options)
         else:
@@ -112,6 +109,19 @@ class Settings:
         if self.report is not None:
             self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
+
+    def _require_inductor_can(self) -> None:
+        if self.cache:
+            raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "
+                             f"cache={self.cache!r} out")
+        if self.cuda_graph:
+            raise InputError("cuda_graph=True is for mode=\"executor\": leave it out, and have "
+                             "Inductor make graphs by torch._inductor.config.triton.cudagraphs")
+        if changes_gradients(self.stash):
+            raise InputError(f"stash={self.stash!r} is for mode=\"executor\": leave it out, as "
+                             f"Inductor's code holds values as they are")
+        if self.slices != 1:
+            raise InputError(f"slices are for mode=\"executor\": leave slices={self.slices!r} out")
 
     def _require_updates_are_possible(self) -> None:
         if self.mode != "executor" or self.cuda_graph:
@@ -134,6 +144,18 @@ class Settings:
         if self.budget.is_unlimited:
             raise InputError("offload needs a budget: without one all values stay in memory")
         _core.require_moving_strategy(self.strategy or "")
+        if self.offload.parameters and self.strategy not in _MOVE_PARAMETERS:
+            raise InputError(f"parameters=True of lowtide.Offload would do nothing with "
+                             f"strategy={self.strategy!r}, which does not move parameters: leave "
+                             f"one of them out")
+        if self.offload.parameters and self.fused_update:
+            raise InputError("fused_update writes parameters while the backward pass runs, and "
+                             "parameters=True of lowtide.Offload has them away then: leave one of "
+                             "them out")
+        if self.offload.parameters and changes_gradients(self.stash):
+            raise InputError(f"the error of gradients by stash={self.stash!r} is measured with all "
+                             f"parameters in memory, and parameters=True of lowtide.Offload is for "
+                             f"those that do not fit: leave one of them out")
         if self.options:
             raise InputError(f"no strategy that moves values has the option "
                              f"{next(iter(self.options))!r}: leave options out")
@@ -149,6 +171,19 @@ class Settings:
     def keeps_plans(self) -> bool:
         """Whether plans are kept for later runs."""
         return self.cache is None or bool(self.cache)
+
+    @property
+    def may_move(self) -> MayMove:
+        """What plans may move at most."""
+        if self.offload is None or self.strategy == _ONLY_RERUNS:
+            return MayMove.NOTHING
+        return MayMove.PARAMETERS if self.offload.parameters else MayMove.VALUES
+
+    @property
+    def unmoved_strategy(self) -> str | None:
+        """Of plans that move nothing: one that moves values has no other than to keep all."""
+        only_moves = self.may_move and self.strategy is not None
+        return _KEEP_ALL if only_moves else self.strategy
 
     @property
     def planning_options(self) -> dict[str, float | str]:

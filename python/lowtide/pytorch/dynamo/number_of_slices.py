@@ -102,7 +102,7 @@ class _Choice:
             with self._session.comparing(self._comparison):
                 run = self._planned(trace)
                 added = tuple(region for region in self._session.regions if region not in before)
-                cost = sum(self._session.plan_for(region).cost for region in added)
+                cost = sum(region.cost(self._session.plan_for(region)) for region in added)
         except InfeasibleError as error:
             self._refusals.append((error, trace))
             self._say(trace, "no plan within the budget")

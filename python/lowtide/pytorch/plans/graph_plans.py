@@ -6,22 +6,21 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 
-from ... import Graph, InfeasibleError, Plan, format_bytes, keep_all
+from ... import InfeasibleError, Plan, format_bytes, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from .needed_bytes import needed_bytes
 from .planning import (
     NoPlan,
     PricedGraph,
     Refusal,
+    handed_out_bytes,
     plan_keeping_all,
     plan_within,
     store_for,
     stored_plan,
     transfer,
 )
-
-#: Of addresses in a block, in bytes.
-_ALIGNMENT = 64
 
 _NO_ROOM_AFTERWARDS = (
     "lowtide: within this budget, no plan was found that also leaves the optimizer's own step what "
@@ -118,9 +117,9 @@ class GraphPlans:
                                                                    self._settings.time_limit))
         low = self.priced.floor_bytes
         for _ in range(_STEPS_TO_SMALLEST):
-            if found.arena_bytes <= low:
+            if needed_bytes(self.priced.graph, found) <= low:
                 break
-            middle = (low + found.arena_bytes) // 2
+            middle = (low + needed_bytes(self.priced.graph, found)) // 2
             try:
                 found = self._search(middle, brief)
             except NoPlan:
@@ -163,7 +162,8 @@ class GraphPlans:
     def _fitting_plans(self, budget_bytes: int | None) -> list[Plan]:
         """The plans for other budgets that fit this one."""
         return [plan for plan in tuple(self._found.values())
-                if budget_bytes is None or plan.arena_bytes <= budget_bytes]
+                if budget_bytes is None
+                or needed_bytes(self.priced.graph, plan) <= budget_bytes]
 
     def _without_search(self, budget_bytes: int | None) -> Plan | None:
         """The best that fits of what needs no search: everything is kept, a plan for less memory,
@@ -240,7 +240,7 @@ class SectionedGraphPlans(GraphPlans):
                  relatives: Iterable[GraphPlans] = (), after_bytes: int = 0):
         super().__init__(priced, settings, relatives)
         self._after_bytes, self._notices = after_bytes, Notices()
-        self._handed_out = priced.graph.resident_bytes + _output_bytes(priced.graph)
+        self._handed_out = handed_out_bytes(priced.graph)
         self._sectioned: dict[int, GraphPlans] = {}
 
     def within(self, budget_bytes: int | None, *, soon: bool = False,
@@ -286,7 +286,7 @@ class SectionedGraphPlans(GraphPlans):
             return super().within(budget_bytes, soon=soon)
         except NoPlan:
             least = self.smallest()
-            if least.arena_bytes > budget_bytes:
+            if needed_bytes(self.priced.graph, least) > budget_bytes:
                 raise
             return self._found.setdefault(budget_bytes, least)
 
@@ -308,12 +308,3 @@ class SectionedGraphPlans(GraphPlans):
             priced = dataclasses.replace(self.priced, graph=graph)
             self._sectioned[after_bytes] = GraphPlans(priced, self._settings, self._relatives)
         return self._sectioned[after_bytes]
-
-
-def _output_bytes(graph: Graph) -> int:
-    """Of the values that are there at the end, at the addresses of a block."""
-    tensors = graph.tensors
-    storages = {output if tensors[output].alias_of is None else tensors[output].alias_of
-                for output in graph.outputs}
-    return sum(-(-tensors[storage].bytes // _ALIGNMENT) * _ALIGNMENT
-               for storage in storages if tensors[storage].kind != "resident")

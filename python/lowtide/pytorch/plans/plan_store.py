@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 from ... import Error, Graph, Plan, _runtime, verify
+from .needed_bytes import needed_bytes
 
 
 class PlanStore:
@@ -30,11 +31,11 @@ class PlanStore:
         self._folder = _plans_folder() / digest.hexdigest()
 
     def cheapest(self, budget_bytes: int) -> Plan | None:
-        """The cheapest plan whose arena fits."""
+        """The cheapest plan that fits."""
         for _, arena_bytes, path in sorted(self._entries()):
             if arena_bytes <= budget_bytes:
                 plan = self._load(path, arena_bytes)
-                if plan is not None:
+                if plan is not None and needed_bytes(self._graph, plan) <= budget_bytes:
                     return plan
         return None
 

@@ -25,6 +25,12 @@ from .slower import Slower
 #: The strategy by which values move and no op runs again.
 _ONLY_MOVES = "offload"
 
+#: Of addresses in a block, in bytes.
+_ALIGNMENT = 64
+
+#: By the unit of a graph's costs; one that was measured has times.
+_SECONDS = {"us": 1e-6, "ns": 1e-9}
+
 #: More than any machine has: every value is kept.
 _UNLIMITED_BYTES = 1 << 52
 
@@ -41,6 +47,7 @@ class PricedGraph:
     parameter_bytes: int
     input_bytes: int  # of residents that each call has its own of
     slower: Slower | None = None  # where values may move
+    parameters_move: bool = False
 
     @property
     def resident_bytes(self) -> int:
@@ -84,17 +91,31 @@ def keep_all_bytes(measured: Graph) -> int:
     return kept_all.peak_bytes + measured.alignment * (len(kept_all.live_at_peak) + 1)
 
 
+def handed_out_bytes(graph: Graph) -> int:
+    """Of what is there when a step of the graph is over: its residents, and the gradients in its
+    block."""
+    tensors = graph.tensors
+    storages = {output if tensors[output].alias_of is None else tensors[output].alias_of
+                for output in graph.outputs}
+    return graph.resident_bytes + sum(
+        -(-tensors[storage].bytes // _ALIGNMENT) * _ALIGNMENT
+        for storage in storages if tensors[storage].kind != "resident")
+
+
 def price(measured: Graph, device: str, replaces_results: bool,
-          slower: Slower | None = None) -> PricedGraph:
+          slower: Slower | None = None, parameters_move: bool = False) -> PricedGraph:
     """What bounds the plans of a graph that was measured on the device.
 
     ``replaces_results``: a section of its block is for results that the caller drops. No other
     value may lie across its border, so that the addresses may take more than the values.
-    ``slower``: where values may move; they do not where the plan that keeps all fits, which is then
-    to be known to the byte.
+    ``slower``: where values may move, and parameters where ``parameters_move``.
     """
+    if parameters_move:  # they are back when the step is over
+        floor = max(handed_out_bytes(measured), _core.floor_with_residents_away(measured))
+    else:
+        floor = structural_floor_bytes(measured)
     kept_all = keep_all_bytes(measured)
-    if replaces_results or slower is not None:
+    if replaces_results:
         kept_all = max(kept_all, plan_keeping_all(measured).arena_bytes)
     beside = _runtime.foreign_bytes(measured) + _runtime.generator_state_bytes(measured, device)
     by_role = collections.Counter()
@@ -102,8 +123,7 @@ def price(measured: Graph, device: str, replaces_results: bool,
         by_role[tensor.role] += tensor.bytes if tensor.kind == "resident" else 0
     return PricedGraph(
         measured, kept_all, replay(measured, keep_all(measured)).cost,
-        structural_floor_bytes(measured), beside, by_role["parameter"], by_role["input"],
-        slower)
+        floor, beside, by_role["parameter"], by_role["input"], slower, parameters_move)
 
 
 def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
@@ -139,13 +159,13 @@ def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: S
 def _search(priced_graph: PricedGraph, budget_bytes: int, settings: Settings) -> Planned:
     graph, slower = priced_graph.graph, priced_graph.slower
     if slower is None:
-        return plan(graph, budget_bytes, settings.strategy, options=settings.planning_options,
-                    time_limit=settings.time_limit)
+        return plan(graph, budget_bytes, settings.unmoved_strategy,
+                    options=settings.planning_options, time_limit=settings.time_limit)
     may_rerun = settings.strategy != _ONLY_MOVES
     if may_rerun and budget_bytes < priced_graph.floor_bytes:  # only the smallest plan is of use
         return plan(graph, budget_bytes, time_limit=settings.time_limit)
     arguments = (graph, budget_bytes, settings.strategy, slower.speed, slower.limit,
-                 settings.time_limit)
+                 settings.time_limit, priced_graph.parameters_move)
     return interruptible(lambda: _core.plan_moving(*arguments), _core)
 
 
@@ -154,8 +174,9 @@ def store_for(priced_graph: PricedGraph, settings: Settings) -> PlanStore | None
     if not settings.keeps_plans:
         return None
     slower = priced_graph.slower
-    return PlanStore(priced_graph.graph, settings.strategy, settings.planning_options,
-                     slower and (slower.speed, slower.limit))
+    strategy = settings.unmoved_strategy if slower is None else settings.strategy
+    return PlanStore(priced_graph.graph, strategy, settings.planning_options,
+                     slower and (slower.speed, slower.limit, priced_graph.parameters_move))
 
 
 def stored_plan(budget_bytes: int | None, store: PlanStore | None,
@@ -171,6 +192,11 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
 def plan_keeping_all(graph: Graph) -> Plan:
     """The plan that runs each op once, with addresses."""
     return plan(graph, _UNLIMITED_BYTES, "keep-all").plan
+
+
+def as_cost(seconds: float, graph: Graph) -> float:
+    """In the unit of the graph's costs."""
+    return seconds / _SECONDS[graph.cost_unit]
 
 
 def transfer(priced_graph: PricedGraph, other: PricedGraph, plan: Plan,

@@ -65,9 +65,17 @@ class Slower:
     def seconds(self, moved_bytes: int) -> float:
         """That so many bytes take to come here and to go back, at the same time where the lanes do
         not share their way."""
-        (_, out), (_, back), shared = self.speed
-        each = [moved_bytes / rate if rate else 0.0 for rate in (out, back)]
+        _, _, shared = self.speed
+        each = self._each_way(moved_bytes)
         return sum(each) if shared else max(each)
+
+    def seconds_apart(self, moved_bytes: int) -> float:
+        """The same where they go back later."""
+        return sum(self._each_way(moved_bytes))
+
+    def _each_way(self, moved_bytes: int) -> list[float]:
+        (_, out), (_, back), _ = self.speed
+        return [moved_bytes / rate if rate else 0.0 for rate in (out, back)]
 
     def has_room(self, wanted_bytes: int) -> bool:
         """Whether the limit allows so many bytes, if nothing else lies here."""

@@ -1,0 +1,136 @@
+"""The plan of each graph of a model, within its share of the budget as things are."""
+
+from __future__ import annotations
+
+import contextlib
+
+from ... import InfeasibleError, Plan, format_bytes
+from ..budget.account import BudgetAccount
+from ..budget.settings import Settings
+from ..common.notices import Notices
+from ..plans.planning import NoPlan, Refusal
+from .place_of_values import PlaceOfValues
+from .region import Region
+from .steps import Steps
+
+
+class StepPlans:
+    """Which plan a graph runs by: within its share of the budget where there is one, by what may
+    move, and else by the settings an error, or the plan that needs the least.
+
+    ``remark``: stands at the end of errors. ``has_run``, ``has_trained``: whether a forward pass
+    was run, and a step to its end; their owner sets these and the others.
+    """
+
+    def __init__(self, settings: Settings, account: BudgetAccount[Region], steps: Steps,
+                 values: PlaceOfValues, notices: Notices, remark: str):
+        self._settings, self._account, self._steps = settings, account, steps
+        self._values, self._notices, self._remark = values, notices, remark
+        self.has_run = self.has_trained = False
+        #: Whether plans are only compared: then one that does not fit is an error.
+        self.are_compared = False
+        #: Whether there are plans for other sizes or other graphs already.
+        self.has_others = False
+
+    def of(self, region: Region) -> Plan:
+        """How many graphs there are counts, and which gradients live."""
+        try:
+            return self.in_share(region)
+        except InfeasibleError as error:
+            return self._moving_otherwise(region) or self.smallest(region, error)
+
+    def known(self, region: Region) -> Plan:
+        """What runs, or what would where there is no plan within the budget."""
+        try:
+            return self.within_share(region)
+        except InfeasibleError:
+            return region.plans.smallest()
+
+    def in_share(self, region: Region, leaving_all: bool = False) -> Plan:
+        """The plan within the region's share, which may grow where none is found for it. Raises
+        InfeasibleError. ``leaving_all``: as of ``SectionedGraphPlans.within``."""
+        try:
+            return self.within_share(region, leaving_all)
+        except InfeasibleError:
+            is_alone = len(self._steps.of(region)) == 1
+            if is_alone or not self._account.set_least(self._least_of_step(region)):
+                raise
+        return self.within_share(region, leaving_all)
+
+    def within_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
+        """The same within the share that the region has. ``silent``: as of
+        ``SectionedGraphPlans.within``."""
+        return region.plans.within(self._account.share(region),
+                                   soon=self.has_run or self.has_others, leaving_all=leaving_all,
+                                   silent=silent)
+
+    def require(self, region: Region) -> None:
+        """Raises InfeasibleError where there is none within the share, unless the settings want a
+        warning then."""
+        try:
+            self.within_share(region)
+        except InfeasibleError as error:
+            if self._settings.when_infeasible != "warn":
+                raise self.explained(region, error) from None
+
+    def choose_what_moves(self, region: Region) -> None:
+        """By the step that the region is of. Where nothing fits, that is left to who asks for a
+        plan."""
+        with contextlib.suppress(InfeasibleError):
+            self._values.choose(self._steps.of(region), self.in_share)
+
+    def leaving_all(self, region: Region) -> Plan:
+        """The plan by what moves best, where the optimizer has all room that its step takes. Raises
+        InfeasibleError."""
+        self._values.choose(self._steps.of(region),
+                            lambda other: self.in_share(other, leaving_all=True))
+        return self.in_share(region, leaving_all=True)
+
+    @property
+    def may_exceed(self) -> bool:
+        """Whether the settings want that a step runs for which no plan fits."""
+        chosen = self._settings.when_infeasible
+        return chosen == "warn" or (chosen is None and self.has_trained)
+
+    def smallest(self, region: Region, error: InfeasibleError) -> Plan:
+        """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
+        explained = self.explained(region, error)
+        if self.are_compared or not self.may_exceed:
+            raise explained from None
+        self._notices.warn_once(
+            f"infeasible {region.name}",
+            f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
+            f"so that steps exceed it: it runs by the plan that needs the least. {explained}")
+        self._choose_smallest(region)
+        return region.plans.smallest()
+
+    def explained(self, region: Region, error: InfeasibleError) -> NoPlan:
+        """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
+        present = self._values.may_move
+        smallest = self._choose_smallest(region)
+        why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
+        known = "" if self.has_trained else (
+            ", as far as the first step is known (graphs behind a break and further forward passes "
+            "may need more)")
+        message = (f"infeasible: the smallest budget that does is {format_bytes(smallest)} "
+                   f"({smallest} bytes){known}. {why} {self._account.describe_reserved()}"
+                   f"{self._remark}")
+        self._values.set(present)
+        return NoPlan(Refusal(message), smallest)
+
+    def _choose_smallest(self, region: Region) -> int:
+        """What moves by the plans that need the smallest budget, which is returned."""
+        return self._values.choose_smallest(
+            self._steps.of(region),
+            lambda: self._account.smallest_sufficient(self._least_of_step(region)))
+
+    def _moving_otherwise(self, region: Region) -> Plan | None:
+        """A step may have become larger since it was chosen what moves."""
+        for _ in self._values.others(self._steps.of(region)):
+            with contextlib.suppress(InfeasibleError):
+                return self.in_share(region)
+        return None
+
+    def _least_of_step(self, region: Region) -> dict[Region, int]:
+        """What the graphs that run in one step with this one need by their smallest plans."""
+        return {other: other.least_bytes for other in self._steps.of(region)}

@@ -1,0 +1,138 @@
+#include "runtime/away_residents.h"
+
+#include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/rand.h>
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+#include "base/error.h"
+#include "slower/host_store.h"
+
+namespace lowtide::runtime {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr Bytes kRoom = 1 << 20, kPlace = 1 << 16;
+
+class FailingStore final : public slower::Store {
+ public:
+  explicit FailingStore(Bytes bytes) : store_(bytes) {}
+  Bytes bytes() const override { return store_.bytes(); }
+  Bytes buffer_bytes() const override { return 0; }
+  slower::Ticket write(Bytes offset, std::span<const std::byte> data,
+                       std::string_view name) override {
+    return store_.write(offset, data, name);
+  }
+  slower::Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override {
+    return store_.read(offset, into, name);
+  }
+  void wait(slower::Ticket ticket) override {
+    store_.wait(ticket);
+    if (fails) throw Error("the disk is gone");
+  }
+  bool done(slower::Ticket ticket) const override { return store_.done(ticket); }
+  slower::Counters counters() const override { return store_.counters(); }
+
+  bool fails = false;
+
+ private:
+  slower::HostStore store_;
+};
+
+std::vector<AwayResidents::Resident> places_for(const std::vector<at::Tensor>& tensors) {
+  std::vector<AwayResidents::Resident> residents;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    residents.push_back({tensors[i], static_cast<Bytes>(i) * kPlace, fmt::format("w{}", i)});
+  }
+  return residents;
+}
+
+/// In the order of their addresses.
+at::Tensor elements_of(const at::Tensor& tensor) {
+  return tensor.as_strided({tensor.numel()}, {1});
+}
+
+TEST(AwayResidents, KeepTheirBytesAndGiveBackTheirMemory) {
+  std::mt19937 random(7);
+  const auto store = std::make_shared<FailingStore>(kRoom);
+  AwayResidents away(store);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<at::Tensor> tensors, before, views;
+    Bytes bytes = 0;
+    for (int i = std::uniform_int_distribution(1, 5)(random); i > 0; --i) {
+      tensors.push_back(at::rand({std::uniform_int_distribution(1, 90)(random), 17}));
+      if (i % 2 == 0)
+        tensors.back() = at::rand({5, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+      before.push_back(tensors.back().clone());
+      views.push_back(elements_of(tensors.back()).slice(0, 3));
+      bytes += static_cast<Bytes>(tensors.back().nbytes());
+    }
+    away.send(places_for(tensors));
+    EXPECT_EQ(away.bytes(), bytes);
+    for (const at::Tensor& tensor : tensors) {
+      EXPECT_THAT([&] { tensor.const_data_ptr(); },
+                  ThrowsMessage<c10::Error>(HasSubstr("lies in slower memory")));
+      EXPECT_EQ(tensor.storage().nbytes(), tensor.nbytes());
+    }
+    away.bring_back();
+    EXPECT_EQ(away.bytes(), 0);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_TRUE(at::equal(tensors[i], before[i]));
+      EXPECT_TRUE(at::equal(views[i], elements_of(before[i]).slice(0, 3)));
+    }
+  }
+}
+
+TEST(AwayResidents, OfTensorsThatNobodyHasAnyMoreNothingIsRead) {
+  const auto store = std::make_shared<FailingStore>(kRoom);
+  AwayResidents away(store);
+  {
+    const at::Tensor tensor = at::rand({100});
+    away.send(places_for({tensor}));
+  }
+  away.bring_back();
+  EXPECT_EQ(away.bytes(), 0);
+  EXPECT_EQ(store->counters().bytes_in, 0);
+}
+
+TEST(AwayResidents, RefuseMemoryThatIsNotATensorsOwn) {
+  const auto store = std::make_shared<FailingStore>(kRoom);
+  AwayResidents away(store);
+  std::vector<float> foreign(8);
+  const at::Tensor whole = at::rand({8, 8});
+  for (const at::Tensor& tensor :
+       {at::from_blob(foreign.data(), {8}), whole.slice(0, 1), whole.slice(0, 0, 4)}) {
+    EXPECT_THAT([&] { away.send(places_for({at::rand({3}), tensor})); },
+                ThrowsMessage<InputError>(HasSubstr("w1")));
+    EXPECT_EQ(away.bytes(), 0);
+  }
+}
+
+TEST(AwayResidents, StayWhereACopyOutFailsAndStayAwayWhereOneInFails) {
+  const auto store = std::make_shared<FailingStore>(kRoom);
+  AwayResidents away(store);
+  const at::Tensor tensor = at::rand({100});
+  const at::Tensor before = tensor.clone();
+  store->fails = true;
+  EXPECT_THROW(away.send(places_for({tensor})), Error);
+  EXPECT_TRUE(at::equal(tensor, before));
+  store->fails = false;
+  away.send(places_for({tensor}));
+  store->fails = true;
+  EXPECT_THROW(away.bring_back(), Error);
+  EXPECT_THAT([&] { tensor.const_data_ptr(); },
+              ThrowsMessage<c10::Error>(HasSubstr("the disk is gone")));
+  store->fails = false;
+  away.bring_back();
+  EXPECT_TRUE(at::equal(tensor, before));
+}
+
+}  // namespace
+}  // namespace lowtide::runtime
