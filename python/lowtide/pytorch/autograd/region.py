@@ -15,7 +15,7 @@ from ..budget.memory import Moved
 from ..budget.settings import Settings
 from ..capture import Captured, Output, storages_of
 from ..capture.captured import BOUNDARY
-from ..capture.updates import updating
+from ..capture.updates import GradientVisit, updating
 from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
@@ -287,8 +287,9 @@ class Region:
         given = _with_copies(primals, _written_in_place(self.captured))
         with _ONE_AT_A_TIME:
             executor = self._idle(plan)
-            with explained(executor, self.captured), updating(
-                    lambda gradient, parameter: visit(positions[parameter.data_ptr()], gradient)):
+            seen = GradientVisit(lambda gradient, parameter:
+                                 visit(positions[parameter.data_ptr()], gradient))
+            with explained(executor, self.captured), updating(seen):
                 pending = executor.forward(self._given(given), self._forward_wanted)
                 found = executor.backward(tangents, self._backward_wanted)
                 del pending  # without its ticket the pass would be over

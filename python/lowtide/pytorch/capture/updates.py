@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import torch
@@ -31,6 +31,21 @@ class Updates(Protocol):
 
     def take_total_norm(self, norm: torch.Tensor) -> None:
         """Called before any update, with a tensor that is gone after the pass."""
+
+
+class GradientVisit:
+    """Updates that change nothing: ``visit(gradient, data)`` sees each gradient, clipped where the
+    graph clips, with the data of its parameter."""
+
+    def __init__(self, visit: Callable[[torch.Tensor, torch.Tensor], None]):
+        self.update = visit
+
+    def norms_to_clip_by(self, norms: Sequence[torch.Tensor],
+                         data: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        return norms
+
+    def take_total_norm(self, norm: torch.Tensor) -> None:
+        """It is of no use here."""
 
 
 _running: list[Updates] = []
