@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
 from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
-from ..budget.device_memory import require_device_memory
-from ..budget.may_move import MayMove
 from ..budget.memory import Memory, Moved, outside_room
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
-from ..plans.graph_plans import GraphPlans
-from ..plans.slower import Slower
-from ..stash import Stash, Stashes, describe
+from ..stash import Stashes, describe
 from .admission import Admission
 from .between_passes import BetweenPasses
 from .by_module import by_module
 from .comparison import Comparison
 from .gradient_error import measured_error
+from .graphs import Graphs
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .recordable import refuse_recording_from_outside
 from .region import Region
-from .stash_choice import Attempt, cheapest_region
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -60,7 +55,6 @@ class Session:
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
         self._parameters = parameters
-        self._plans: list[GraphPlans] = []
         self._steps = Steps(self.regions)
         self._account = BudgetAccount(settings, lambda: self._parameters(), self.regions,
                                       self._steps)
@@ -72,7 +66,6 @@ class Session:
         self._step_is_typical = True
         self._leaves_room = True
         self._last: Region | None = None
-        self._slower: dict[str, Slower] = {}
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
@@ -84,7 +77,9 @@ class Session:
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._training_thread = threading.get_ident()
         self._adapts_at_next_pass = False
-        self._comparison: Comparison | None = None
+        self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,
+                              self._values, self._step_plans, self._updates,
+                              lambda: self._parameters())
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
             stashes: Stashes[Captured]) -> Region:
@@ -95,130 +90,23 @@ class Session:
         ``stashes``: what it may hold in fewer bits.
         """
         with self._between_passes.lock:
-            return self._add(captured, trained, stashes)
+            self._step_is_typical = False
+            return self._graphs.add(captured, trained, stashes)
 
-    def _add(self, captured: Captured, trained: Sequence[torch.Tensor],
-             stashes: Stashes[Captured]) -> Region:
-        if self._updates is not None:
-            self._updates.prepare(self._parameters())
-        self._account.set_traced_parameters(trained, captured.device)
-        region = self._new_region(captured, stashes)
-        self._admit(region)
-        return region
-
-    def _new_region(self, captured: Captured, stashes: Stashes[Captured]) -> Region:
-        """By what it holds in fewer bits, the one whose plan takes the least time. In a comparison,
-        raises TooSlow where no plan can be of use."""
-        comparison, settings = self._comparison, self.settings
-        if comparison is not None:
-            settings = dataclasses.replace(settings, time_limit=comparison.seconds)
-        slower = self._slower_for(captured.device)
-
-        def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
-                 plain: Region | None = None) -> Region:
-            region = Region(captured, settings, self._plans, self._account.afterwards, slower,
-                            self._updates, self._account.update_bytes, stashes, plain)
-            if comparison is not None and plain is None:
-                comparison.require_use_of(region)
-            return region
-
-        return cheapest_region(captured, stashes, settings, make, self._attempt)
-
-    def _admit(self, region: Region) -> None:
-        """Plans it together with those that are there, as ``add``."""
-        device = region.captured.device
-        slower = self._slower_for(device)
-        self._step_is_typical = False
-        self._take_in(region)
-        might_move = self._values.may_move
-        try:
-            self._choose_what_moves(region)
-            plan = self.plan_for(region)
-            needed_bytes = region.block_bytes(plan)
-            require_device_memory(needed_bytes, device, self._account.budget)
-            region.reserve(plan)
-            self._state.settle(device, slower)
-            self._state.bring_back()
-        except BaseException:
-            self._take_out(region, might_move)
-            raise
-        self._plans.append(region.plans)
-
-    @contextlib.contextmanager
-    def comparing(self, comparison: Comparison) -> Iterator[None]:
-        """Graphs that are added while it lasts may be taken back by ``withdraw``. They are added
-        only where a plan fits, whatever the settings say of others. ``add`` raises TooSlow where
-        none costs as little as the comparison wants."""
-        self._comparison, self._step_plans.are_compared = comparison, True
-        try:
-            yield
-        finally:
-            self._comparison, self._step_plans.are_compared = None, False
+    def comparing(self, comparison: Comparison) -> contextlib.AbstractContextManager[None]:
+        """As of ``Graphs.comparing``."""
+        return self._graphs.comparing(comparison)
 
     def withdraw(self, regions: Iterable[Region]) -> None:
         """Has the session as though these had not been added. None has run."""
         with self._between_passes.lock:
-            for region in regions:
-                self.regions.remove(region)
-                self._plans.remove(region.plans)
-                self._steps.forget(region)
-                region.executors.forget_all_but_pending()
-            self._step_plans.has_others = len(self.regions) > 1
-            self._account.invalidate()
+            self._graphs.withdraw(regions)
 
     def readmit(self, regions: Iterable[Region]) -> None:
         """Those that were withdrawn, by the plans that they had."""
         with self._between_passes.lock:
-            for region in regions:
-                self._admit(region)
-
-    def _take_in(self, region: Region) -> None:
-        self.regions.append(region)
-        self._step_plans.has_others = len(self.regions) > 1
-        self._steps.observe(region)
-        self._account.invalidate()
-
-    def _take_out(self, region: Region, might_move: MayMove) -> None:
-        """``might_move``: what plans could move before it was taken in."""
-        self.regions.remove(region)
-        self._step_plans.has_others = len(self.regions) > 1
-        self._state.give_up(self.regions, self._slower_for(region.captured.device))
-        self._values.set(might_move)
-        self._steps.forget(region)
-        self._account.invalidate()
-
-    def _attempt(self, region: Region) -> Attempt:
-        """What planning the region would come to, were it there."""
-        might_move = self._values.may_move
-        self._take_in(region)
-        try:
-            self._choose_what_moves(region)
-            share = self._account.share(region)
-            plan = self._step_plans.within_share(region, silent=True)
-            slower = self._slower_for(region.captured.device)
-            return Attempt(region, share, plan,
-                           region.cost(plan) + self._state.chosen_cost(region, slower))
-        except InfeasibleError:
-            return Attempt(region)
-        finally:
-            self._take_out(region, might_move)
-
-    def _choose_what_moves(self, region: Region) -> None:
-        """Values, the state of the optimizer, both or nothing, by the step that this region is of.
-        Where nothing fits, that is left to who asks for a plan."""
-        self._state.choose(region, self.regions, self._slower_for(region.captured.device),
-                           lambda: self._step_plans.leaving_all(region))
-        self._step_plans.choose_what_moves(region)
-
-    def _slower_for(self, device: str) -> Slower | None:
-        """Where values of the device may move. Raises InputError where they cannot."""
-        if self.settings.offload is None:
-            return None
-        if device not in self._slower:
-            self._slower[device] = Slower(self.settings, device)
-            self._account.buffer_bytes = sum(slower.buffer_bytes
-                                             for slower in self._slower.values())
-        return self._slower[device]
+            self._step_is_typical = False
+            self._graphs.readmit(regions)
 
     @property
     def has_plans(self) -> bool:
@@ -497,10 +385,10 @@ class Session:
         if not self.regions:
             return
         last = self._last or self.regions[0]
-        slower = self._slower_for(last.captured.device)
+        slower = self._graphs.slower_for(last.captured.device)
         might_move = self._values.may_move
         try:
-            self._choose_what_moves(last)
+            self._graphs.choose_what_moves(last)
             for region in self._steps.of(last):
                 self._step_plans.require(region)
             self._state.settle(last.captured.device, slower)
