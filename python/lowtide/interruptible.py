@@ -28,8 +28,9 @@ def uninterrupted() -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_interrupt_lost() -> Iterator[None]:
-    """An interrupt within this block ends it, at its end at the latest. Python drops one that comes
-    while it runs a weak reference's callback or a finalizer: PyTorch's tracers run many of them.
+    """An interrupt within this block ends it, at its end at the latest, and is raised as it is.
+    Python drops one that comes while it runs a weak reference's callback or a finalizer: PyTorch's
+    tracers run many of them. Others make an error of it, as an executor does of what an op raises.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
@@ -48,6 +49,9 @@ def no_interrupt_lost() -> Iterator[None]:
     signal.signal(signal.SIGINT, handle)
     try:
         yield
+    except Exception:
+        if not raised:
+            raise
     finally:
         if signal.getsignal(signal.SIGINT) is handle:
             signal.signal(signal.SIGINT, before)

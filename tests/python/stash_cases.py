@@ -3,7 +3,7 @@
 import random
 
 import torch
-from lowtide.pytorch.autograd import session
+from lowtide.pytorch.autograd import graphs
 from on_device import DEVICE
 from torch import nn
 from torch.nn import functional as F
@@ -87,5 +87,5 @@ def all_stashed(monkeypatch, exact=True):
         made.append(region)
         return region
 
-    monkeypatch.setattr(session, "cheapest_region", with_all)
+    monkeypatch.setattr(graphs, "cheapest_region", with_all)
     return made

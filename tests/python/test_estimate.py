@@ -308,3 +308,58 @@ def test_the_command_takes_a_configuration_and_a_function(tmp_path, monkeypatch,
     assert "Linear: 15 parameters" in capsys.readouterr().out
     assert main(["estimate", "nothing.json"]) == 2
     assert "config.json" in capsys.readouterr().err
+
+
+def test_recurrent_layers_of_the_cpu_are_not_run_on_zeros():
+    net = nn.LSTM(32, 64, 2)
+    found = lowtide.estimate(net, (torch.randn(20, 8, 32),), optimizer="none")
+    assert found.peak_bytes > sum(p.nbytes for p in net.parameters())
+    assert "mkldnn_rnn_layer" in str(found)
+
+
+class WithMethod(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer, self.scale = nn.Linear(256, 256), torch.ones(256)  # no buffer
+
+    def forward(self, x):
+        return (self.layer(x) * self.scale).square().mean()
+
+    def loss(self, x):
+        return self(x)
+
+
+def test_methods_are_estimated_as_their_modules_and_leave_them_as_they_were():
+    model, x = WithMethod(), torch.randn(64, 256)
+    optimizer = torch.optim.AdamW(model.parameters())
+    by_method = lowtide.estimate(model.loss, (x,), optimizer=optimizer)
+    assert by_method.whole == lowtide.estimate(model, (x,), optimizer=optimizer).whole
+    assert by_method.whole["gradients"] == sum(p.nbytes for p in model.parameters())
+    assert all(p.grad is None for p in model.parameters())
+    assert model.loss.__self__ is model and type(model.scale) is torch.Tensor
+
+
+REFUSED = {
+    "a function of a module": (lambda m: lambda x: m(x), "adamw", "not among its arguments"),
+    "TorchScript": (lambda m: torch.jit.trace(m.layer, torch.ones(1, 256)), "adamw", "TorchScript"),
+    "closures": (lambda m: m, torch.optim.LBFGS, "calls the model itself"),
+    "lazy": (lambda m: nn.LazyLinear(4), "none", "call it once before"),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_estimated_is_refused_and_unharmed(case):
+    make, optimizer, reason = REFUSED[case]
+    model = WithMethod()
+    with pytest.raises(lowtide.InputError, match=reason):
+        lowtide.estimate(make(model), (torch.randn(8, 256),), optimizer=optimizer)
+    assert all(type(p) is nn.Parameter and p.grad is None for p in model.parameters())
+
+
+def test_the_smallest_budget_of_a_refusal_does():
+    model = nn.Sequential(*(layer for _ in range(6) for layer in (nn.Linear(64, 64), nn.Tanh())))
+    given = dict(example_inputs=(torch.randn(1024, 64),), optimizer="adamw", time_limit=2)
+    with pytest.raises(lowtide.InfeasibleError) as caught:
+        lowtide.estimate(model, budget=1000, **given)
+    lowtide.estimate(model, budget=caught.value.smallest_budget, **given)  # raises nothing

@@ -295,6 +295,46 @@ def test_options_that_change_after_the_update_are_an_error():
     optimizer.step()
 
 
+def test_a_rate_that_is_a_tensor_and_changes_after_the_update_is_an_error():
+    model, optimizer, x = layers_of(lambda p: torch.optim.Adam(p, torch.tensor(1e-3)))
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    optimizer.param_groups[0]["lr"].fill_(0.1)
+    with pytest.raises(lowtide.Error, match="changed after the backward pass"):
+        optimizer.step()
+
+
+class TwoResults(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return self.first(x).square().mean(), self.second(x).square().mean()
+
+
+def test_parameters_behind_results_that_the_loss_leaves_out_are_left_alone():
+    model = built(TwoResults).to(DEVICE)
+    plain, x = copy.deepcopy(model), torch.randn(8, 16, device=DEVICE)
+    optimizer, of_plain = torch.optim.Adam(model.parameters()), torch.optim.Adam(plain.parameters())
+    planned = wrapped(model, optimizer, None, x)
+    for uses_first in (False, False, True, True):
+        result = planned(x)
+        try:
+            (result[0] if uses_first else sum(result)).backward()
+        except lowtide.Error as error:
+            assert uses_first and "Nothing was updated" in str(error)
+            planned(x)[0].backward()
+        expected = plain(x)
+        (expected[0] if uses_first else sum(expected)).backward()
+        for one in (optimizer, of_plain):
+            one.step()
+            one.zero_grad()
+        assert same(list(model.parameters()), list(plain.parameters()))
+        assert [optimizer.state[p]["step"] for p in model.parameters()] == [
+            of_plain.state[p]["step"] for p in plain.parameters()]
+
+
 def test_parameters_without_elements():
     class Empty(Layers):
         def __init__(self):

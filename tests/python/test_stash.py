@@ -5,7 +5,7 @@ import copy
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.autograd import session
+from lowtide.pytorch.autograd import graphs
 from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from stash_cases import Pooled, Rectified, Unpooled, all_stashed, images
@@ -139,12 +139,12 @@ def test_the_least_budget_is_kept_with_the_bits_of_eager_pytorch(monkeypatch):
     inputs, limits = images(), []
     budget = least_budget(Rectified, inputs)
 
-    class Counted(session.Region):
+    class Counted(graphs.Region):
         def __init__(self, captured, settings, *rest):
             limits.append(settings.time_limit)
             super().__init__(captured, settings, *rest)
 
-    monkeypatch.setattr(session, "Region", Counted)
+    monkeypatch.setattr(graphs, "Region", Counted)
     wrapped = lowtide.wrap(built(Rectified).to(DEVICE), inputs, budget=budget, **SGD)
     left = train(wrapped, lambda: inputs)
     assert region_of(wrapped).stashes
@@ -320,3 +320,33 @@ def test_other_values_are_refused():
 def test_inductor_holds_values_as_they_are():
     with pytest.raises(lowtide.InputError, match="stash='int8' is for mode"):
         lowtide.wrap(nn.Linear(2, 2), mode="inductor", stash="int8")
+
+
+class Drawn(nn.Module):
+    """Masks of zeros and one over a number of any sign, and parts of masks."""
+
+    def __init__(self, divisor):
+        super().__init__()
+        self.divisor, self.layer = divisor, nn.Linear(64, 64)
+
+    def forward(self, x):
+        x = self.layer(x)
+        x = x.tanh() * (torch.empty_like(x).bernoulli_(0.5) / self.divisor)
+        left, right = (x > 0).chunk(2, 1)
+        low, high = x.chunk(2, 1)
+        return torch.cat([torch.where(left, low.tanh(), 0.0), torch.where(right, high.sin(), 1.0)],
+                         1).square().mean()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("divisor", [0.5, -0.5, 3e38, float("inf")])
+def test_masks_over_any_number_and_parts_of_masks_have_the_bits_of_eager_pytorch(
+        monkeypatch, divisor, dtype):
+    all_stashed(monkeypatch)
+    model = built(lambda: Drawn(divisor)).to(DEVICE, dtype)
+    plain, x = copy.deepcopy(model), torch.randn(128, 64, dtype=dtype, device=DEVICE)
+    wrapped = lowtide.wrap(model, x, **SGD)
+    for one in (wrapped, plain):
+        torch.manual_seed(5)
+        one(x).backward()
+    assert same([p.grad for p in model.parameters()], [p.grad for p in plain.parameters()])

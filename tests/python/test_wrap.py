@@ -228,6 +228,28 @@ def test_threads_take_turns():
     assert same(got, expected)
 
 
+def test_an_evaluation_in_another_thread_leaves_passes_their_memory():
+    rows = torch.randn(64, 20)
+    wrapped, plain = lowtide.wrap(built(OwnFunction), rows), built(OwnFunction)
+    expected, ended, wrong = plain(rows).detach(), threading.Event(), []
+
+    def evaluate():
+        while not ended.is_set():
+            with torch.no_grad():
+                wrong.extend([1] * (not torch.equal(wrapped(rows), expected)))
+
+    thread = threading.Thread(target=evaluate)
+    thread.start()
+    try:
+        for _ in range(100):
+            wrapped(rows).sum().backward()
+            wrapped.zero_grad()
+    finally:
+        ended.set()
+        thread.join()
+    assert not wrong
+
+
 @pytest.mark.cpu_only("PyTorch refuses backward passes in a fork once autograd has threads")
 @pytest.mark.skipif(torch.version.cuda is not None, reason="in builds for CUDA, tracing starts "
                     "threads of autograd, which PyTorch refuses in a fork")

@@ -29,6 +29,12 @@ class BetweenPasses:
                 at_once()
                 self._waiting = None
 
+    def unless_one_runs(self, work: Callable[[], None]) -> None:
+        """Does it at once, or not at all where a pass runs."""
+        with self.lock:
+            if not self._under_way:
+                work()
+
     @contextlib.contextmanager
     def one_pass(self, before: Callable[[], None]) -> Iterator[None]:
         """While a pass runs. ``before``: is called after what waited, if no other pass runs."""

@@ -229,12 +229,13 @@ class Session:
         return gradients
 
     def evaluate(self) -> None:
-        """Other work begins, and may have what the training step does not need now."""
+        """Other work begins, and may have what the training step does not need now. A pass of
+        another thread keeps its own."""
         self.runs += 1
         if self.preparing:
             raise Prepared
         self.release()
-        self._bring_back()
+        self._between_passes.unless_one_runs(self._bring_back)
 
     def forget(self) -> None:
         """No forward pass follows. Dynamo may keep the session: where a graph breaks it keeps what
@@ -249,7 +250,11 @@ class Session:
             self._updates.let_go()
 
     def release(self) -> None:
-        """Gives back the blocks that no forward pass waits in; a later step takes them again."""
+        """Gives back the blocks that no forward pass waits in; a later step takes them again. While
+        a pass runs in another thread it leaves them: in its forward half it does not wait yet."""
+        self._between_passes.unless_one_runs(self._release)
+
+    def _release(self) -> None:
         self._meter.end()
         self._release_idle()
 

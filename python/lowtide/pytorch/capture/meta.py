@@ -31,7 +31,7 @@ def as_on(device: torch.device | None, model: Callable, arguments: tuple,
         return model, arguments, named
     device = device or torch.device("cpu")
     mode = FakeTensorMode(allow_non_fake_inputs=True)
-    copies = fake_copies(mode, (*held, *given), device)
+    copies = fake_copies(mode, (*held, *attributes_of(model), *given), device)
     model = fake_module(mode, model, copies, elsewhere[0], device)
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (arguments, dict(named)))
@@ -65,6 +65,13 @@ def held_by(model: Callable) -> list[torch.Tensor]:
     return list(itertools.chain(model.parameters(), model.buffers()))
 
 
+def attributes_of(model: Callable) -> list[torch.Tensor]:
+    """Tensors that modules have as plain attributes."""
+    modules = model.modules() if isinstance(model, torch.nn.Module) else ()
+    return [value for module in modules for value in vars(module).values()
+            if isinstance(value, torch.Tensor)]
+
+
 def _shape_of(tensor, device):
     """A tensor like it on the device; within a mode that gives it no memory."""
     shape = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=device)
@@ -79,6 +86,8 @@ def _copied(model, copies, where, device):
     try:
         return copy.deepcopy(model, copies)
     except Exception as error:
-        raise InputError(f"{type(model).__name__} is on the device {where}, and cannot be copied "
-                         f"to be traced as on {device} ({type(error).__name__}: {error}): make it "
-                         f"on the device {device}") from error
+        advice = (f"register the tensors that it holds as buffers, and make what is no tensor in "
+                  f"its forward ({device})" if where == device else
+                  f"make it on the device {device}, where it need not be copied")
+        raise InputError(f"{type(model).__name__} cannot be copied without its memory "
+                         f"({type(error).__name__}: {error}): {advice}") from error

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 
+from ...interruptible import no_interrupt_lost
 from .captured import Output
 from .document import Document
 
@@ -75,7 +76,8 @@ def updating(updates: Updates | None) -> Iterator[None]:
     noting = _Noting(updates)
     _running.append(noting)
     try:
-        yield
+        with no_interrupt_lost():
+            yield
     except Exception:
         if noting.raised is not None:
             raise noting.raised from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 import torch
 from torch import fx
@@ -98,6 +99,8 @@ class Variants:
         if used == planned:
             given = [tangent for tangent in tangents if tangent is not None]
             return self._session.backward(region, ticket, saved, given)
+        if self._session.settings.fused_update is not None:
+            self._refuse_zeros(region, waiting, used)
         if planned != self._all_used:
             if waiting is not None:
                 region.discard(waiting)
@@ -111,6 +114,17 @@ class Variants:
         found = self._session.backward(self._region(self._all_used), ticket, saved, given)
         return without_unused(found, self._reached,
                               [tangent is not None for tangent in tangents])
+
+    def _refuse_zeros(self, region: Region, waiting, used: Used) -> NoReturn:
+        """Updates by gradients of zeros are none that eager PyTorch makes."""
+        if waiting is not None:
+            region.discard(waiting)
+        self._expected = self._plannable(used)
+        raise Error(f"the loss uses other results of {self._full.captured.graph.name} than the "
+                    f"step was planned for, and with fused_update=True the parameters behind the "
+                    f"others would be updated too. Nothing was updated: run the step again, "
+                    f"which is planned for these results now; or, where losses take turns, leave "
+                    f"fused_update out")
 
     def _saved_of_full(self, trace: JointTrace, saved: Sequence[torch.Tensor]) -> list:
         """The primals that the region of all results wants, of those that another trace saved."""

@@ -7,13 +7,23 @@ from typing import Any
 
 import torch
 
-from ... import Estimate, Graph, InfeasibleError, InputError, _runtime, plan
+from ... import (
+    Estimate,
+    Graph,
+    InfeasibleError,
+    InputError,
+    Planned,
+    _runtime,
+    format_bytes,
+    plan,
+)
 from ...arguments import checked_count, checked_seconds
 from ..budget.budget import Budget
 from ..capture import capture
 from ..common.inputs import arguments_of
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
+from ..plans.planning import NoPlan, Refusal
 from .configuration import inputs_for, is_configuration, model_of
 from .fake_step import FakeStep, fake_step
 from .op_peaks import OpPeaks
@@ -103,9 +113,19 @@ def _with_plan(found: Estimate, graph: Graph, limit: Budget, seconds: float) -> 
     beside = found.whole.get("optimizer state", 0) + _runtime.foreign_bytes(graph)
     planned = plan(graph, max(1, budget - beside), time_limit=seconds)
     if planned.plan is None:
-        raise InfeasibleError(planned.message)
+        raise _no_plan(planned, beside)
     return found.with_plan(budget=budget, strategy=planned.plan.strategy,
                            peak=planned.plan.peak_bytes + beside, overhead=planned.overhead)
+
+
+def _no_plan(planned: Planned, beside: int) -> InfeasibleError:
+    if planned.smallest_budget is None:
+        return NoPlan(Refusal(planned.message))
+    smallest = planned.smallest_budget + beside
+    return NoPlan(Refusal(
+        f"infeasible: the smallest budget that does is {format_bytes(smallest)} ({smallest} "
+        f"bytes), of which the optimizer's state and results in the caller's memory take "
+        f"{format_bytes(beside)}. {planned.why_not_less}"), smallest)
 
 
 def _name_of(model: Callable) -> str:

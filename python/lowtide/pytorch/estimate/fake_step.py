@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
+import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
@@ -14,7 +16,7 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.optimizer_step import as_groups
-from ..capture.meta import fake_copies, fake_module, held_by
+from ..capture.meta import attributes_of, fake_copies, fake_module, held_by
 from ..common.precision import autocast_in
 
 
@@ -22,11 +24,13 @@ from ..common.precision import autocast_in
 class FakeStep:
     """A training step as a program would run it: the model and what it is called with, all fake.
 
-    ``context``: in which the model is called, as under ``torch.autocast``.
+    ``call``: the model, or one of its methods. ``context``: in which that is called, as under
+    ``torch.autocast``.
     """
 
     mode: FakeTensorMode
     model: Callable
+    call: Callable
     arguments: Sequence
     named: Mapping
     optimizer: torch.optim.Optimizer | None
@@ -64,22 +68,47 @@ def fake_step(model: Callable, arguments: Sequence, named: Mapping, optimizer,
 
     ``optimizer``: as for ``optimizer_state_bytes``. Nothing of the model's size is allocated, and
     the model stays as it is. Raises InputError for what cannot be copied, and for an optimizer that
-    is none, or is known by name alone.
+    is none, or is known by name alone, or calls the model itself.
     """
-    held, given = held_by(model), _tensors(arguments, named)
+    owner = _owner_of(model)
+    held, given = held_by(owner), _tensors(arguments, named)
+    _require_shapes(held)
     trained = [tensor for tensor in held
                if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad]
     kind, groups = _class_and_groups(optimizer, trained)
     where = next((tensor.device for tensor in (*held, *given)), torch.device("cpu"))
     device = torch.device("cpu") if where.type == "meta" else where
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    # A function with tensors of its own would be traced on these, and change them.
+    mode = FakeTensorMode(allow_non_fake_inputs=isinstance(owner, torch.nn.Module))
     stepped = [tensor for parameters, _ in groups for tensor in parameters]
-    copies = fake_copies(mode, (*held, *given, *stepped), device)
+    copies = fake_copies(mode, (*held, *attributes_of(owner), *given, *stepped), device)
     arguments, named = pytree.tree_map(lambda leaf: copies.get(id(leaf), leaf),
                                        (tuple(arguments), dict(named)))
-    return FakeStep(mode, fake_module(mode, model, copies, where, device), arguments, named,
-                    _fake_optimizer(mode, kind, groups, copies),
+    fake = fake_module(mode, owner, copies, where, device)
+    call = fake if owner is model else types.MethodType(inspect.unwrap(model).__func__, fake)
+    return FakeStep(mode, fake, call, arguments, named, _fake_optimizer(mode, kind, groups, copies),
                     functools.partial(autocast_in, precision, device.type))
+
+
+def _owner_of(model: Callable) -> Callable:
+    """The module of one of its methods; else what is called."""
+    owner = getattr(model, "__self__", None)
+    owner = owner if isinstance(owner, torch.nn.Module) else model
+    if isinstance(owner, torch.jit.ScriptModule):
+        raise InputError("an estimate follows the Python code of a module, and TorchScript has "
+                         "none: give the module that it was made from")
+    return owner
+
+
+def _require_shapes(held: Iterable[torch.Tensor]) -> None:
+    if any(torch.nn.parameter.is_lazy(tensor) for tensor in held):
+        raise InputError("the model has parameters whose shapes its first call decides: call it "
+                         "once before the estimate")
+
+
+def _wants_closure(kind: type[torch.optim.Optimizer]) -> bool:
+    closure = inspect.signature(kind.step).parameters.get("closure")
+    return closure is not None and closure.default is inspect.Parameter.empty
 
 
 def _tensors(arguments: Sequence, named: Mapping) -> list[torch.Tensor]:
@@ -97,6 +126,9 @@ def _class_and_groups(optimizer, trained: Iterable[torch.Tensor]):
 
 
 def _fake_optimizer(mode, kind, groups, copies) -> torch.optim.Optimizer | None:
+    if kind is not None and _wants_closure(kind):
+        raise InputError(f"{kind.__name__} calls the model itself in its step, so that an estimate "
+                         f"of one forward and backward pass does not hold for it")
     if kind is None or not any(parameters for parameters, _ in groups):
         return None
     with mode:

@@ -16,13 +16,18 @@ from ... import _runtime
 _LARGEST_SHARE = 0.25
 
 
+#: Ops of recurrent layers: their workspaces hold what no tensor of zeros does, in sizes that fake
+#: tensors do not know, and kernels read them without a check.
+_OPAQUE = ("mkldnn_rnn_layer", "_cudnn_rnn", "miopen_rnn")
+
+
 class OpPeaks:
     """Runs each different op once on tensors of its own, of the same shapes, dtypes and strides."""
 
     def __init__(self, device: str):
         self._device = device
         self._known: dict[Hashable, int] = {}
-        self.not_measured: set[str] = set()  # ops that are too large, or need other data
+        self.not_measured: set[str] = set()  # ops that are too large, opaque, or need other data
 
     def bytes(self, op: torch._ops.OpOverload, arguments: tuple, named: dict) -> int:
         """The most that the op takes above its inputs, results included; 0 where it cannot be
@@ -38,7 +43,8 @@ class OpPeaks:
 
     def _measured(self, op, leaves, form) -> int:
         needed = sum(leaf.nbytes for leaf in leaves if isinstance(leaf, torch.Tensor))
-        if needed > _LARGEST_SHARE * _runtime.device_memory(self._device)[0]:
+        is_opaque = op.overloadpacket.__name__.startswith(_OPAQUE)
+        if is_opaque or needed > _LARGEST_SHARE * _runtime.device_memory(self._device)[0]:
             self.not_measured.add(str(op))
             return 0
         with _disable_current_modes(), torch.no_grad(), _draws_kept(self._device):

@@ -122,7 +122,7 @@ def _run(step: FakeStep, watch: _Watch) -> None:
 def _forward(step: FakeStep, watch: _Watch) -> Sequence[torch.Tensor]:
     watch.phase = "forward"
     with step.context():
-        return _to_differentiate(step.model(*step.arguments, **step.named))
+        return _to_differentiate(step.call(*step.arguments, **step.named))
 
 
 def _backward(results: Sequence[torch.Tensor], watch: _Watch) -> None:
@@ -189,6 +189,12 @@ def _refusals() -> Iterator[None]:
         raise InputError(f"the step cannot be estimated, as {error.func} gives what depends on the "
                          f"values of tensors, and an estimate has none: leave out what asks for "
                          f"them, such as masks of padding") from error
+    except AssertionError as error:
+        if "convert all Tensors to FakeTensors" not in str(error):
+            raise
+        raise InputError("the function uses tensors that are not among its arguments, and an "
+                         "estimate must not change them: give the module that has them, one of its "
+                         "methods, or pass them as inputs") from error
 
 
 def _kind_of(op: torch._ops.OpOverload) -> str:

@@ -126,9 +126,9 @@ class FusedUpdates:
                                     if isinstance(value, torch.Tensor))
 
     def _options(self) -> list[dict]:
-        """By group; tensors among them are of the step's own."""
-        return [{key: value for key, value in group.items()
-                 if key != "params" and not isinstance(value, torch.Tensor)}
+        """By group; of tensors among them, such as lr, which they are and how often written."""
+        return [{key: (id(value), value._version) if isinstance(value, torch.Tensor) else value
+                 for key, value in group.items() if key != "params"}
                 for group in self._optimizer.param_groups]
 
     def _before_step(self, _, args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:

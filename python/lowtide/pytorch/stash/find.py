@@ -73,6 +73,8 @@ def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash |
              if reader in behind and reader not in group]
     if not reads:
         return None
+    if not all(_can_be_viewed_again(view, group) for _, view in reads):
+        return None
     shaped = [pair for pair in reads if _reads_its_shape(*pair)]
     passing = [pair for pair in reads if _passes(*pair)]
     read = [pair for pair in reads if pair not in shaped and pair not in passing]
@@ -82,6 +84,16 @@ def _stash(group: Sequence[fx.Node], behind: set[fx.Node], kind: str) -> Stash |
     stash = Stash(group[0], form, tuple(read),
                   tuple(Passing(reader, reader.args[2]) for reader, _ in passing), tuple(shaped))
     return stash if stash.held_bytes < stash.whole_bytes else None
+
+
+def _can_be_viewed_again(view: fx.Node, group: Sequence[fx.Node]) -> bool:
+    """Whether calls with one result each lead from the value to this view: a part of what a call
+    such as ``chunk`` returns is none of them."""
+    while view is not group[0]:
+        view = view.args[0]
+        if view not in group:
+            return False
+    return True
 
 
 def _fills_its_storage(value: torch.Tensor) -> bool:
@@ -113,12 +125,21 @@ def _divisor_of_draws(value: fx.Node) -> tuple[float | None] | None:
     values."""
     if value.target is _aten.bernoulli.p:
         return (None,)
-    if value.target is not _aten.div.Tensor or not isinstance(value.args[1], (int, float)):
+    if value.target is not _aten.div.Tensor or not _keeps_draws(value):
         return None
     source = value.args[0]
     while source.target is _aten.permute.default:
         source = source.args[0]
     return (value.args[1],) if source.target is _aten.bernoulli.p else None
+
+
+def _keeps_draws(quotient: fx.Node) -> bool:
+    """Whether a one that was drawn is still more than a zero when it is divided."""
+    divisor = quotient.args[1]
+    if not isinstance(divisor, (int, float)):
+        return False
+    one = torch.ones((), dtype=quotient.meta["val"].dtype)
+    return 0 < one.div(divisor).item() < float("inf")
 
 
 def _reads_its_shape(reader: fx.Node, view: fx.Node) -> bool:
