@@ -136,10 +136,10 @@ def _divisor_of_draws(value: fx.Node) -> tuple[float | None] | None:
 def _keeps_draws(quotient: fx.Node) -> bool:
     """Whether a one that was drawn is still more than a zero when it is divided."""
     divisor = quotient.args[1]
-    if not isinstance(divisor, (int, float)):
+    if not isinstance(divisor, (int, float)) or not divisor > 0:
         return False
-    one = torch.ones((), dtype=quotient.meta["val"].dtype)
-    return 0 < one.div(divisor).item() < float("inf")
+    limits = torch.finfo(quotient.meta["val"].dtype)
+    return limits.tiny <= 1 / divisor <= limits.max
 
 
 def _reads_its_shape(reader: fx.Node, view: fx.Node) -> bool:
