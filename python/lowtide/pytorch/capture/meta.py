@@ -89,5 +89,5 @@ def _copied(model, copies, where, device):
         advice = (f"register the tensors that it holds as buffers, and make what is no tensor in "
                   f"its forward ({device})" if where == device else
                   f"make it on the device {device}, where it need not be copied")
-        raise InputError(f"{type(model).__name__} cannot be copied without its memory "
-                         f"({type(error).__name__}: {error}): {advice}") from error
+        raise InputError(f"{type(model).__name__}, on the device {where}, cannot be copied without "
+                         f"its memory ({type(error).__name__}: {error}): {advice}") from error
