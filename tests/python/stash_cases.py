@@ -81,7 +81,7 @@ def all_stashed(monkeypatch, exact=True):
     """Regions stash all that they may, whatever that costs; a list that they are added to."""
     made = []
 
-    def with_all(captured, stashes, settings, make, attempt):
+    def with_all(captured, stashes, settings, make, attempt, soon):
         chosen = stashes.exact if exact else stashes.found
         region = make(stashes.captured_with(chosen), settings, chosen, make(captured, settings))
         made.append(region)

@@ -101,7 +101,7 @@ def test_the_time_limit_is_shared():
     inputs = tokens(4000, 8, 64), tokens(4000, 8, 64)
     lines = []
     wrapped_in(Wide().to(DEVICE), inputs, needed_bytes(Wide().to(DEVICE), inputs, 2), "auto",
-               report=lines.append, time_limit=0.4, cache=False)
+               report=lines.append, time_limit=0.4, cache=False, stash=None)
     limits = {}
     for line in lines:
         if line.startswith("planning "):

@@ -179,7 +179,7 @@ def test_the_limit_is_kept(tmp_path):
     assert same(train(model, inputs), train(built(PLAIN), inputs))
     assert model.memory.moved.bytes_out <= limit
     with pytest.raises(lowtide.InfeasibleError):
-        wrapped(PLAIN, tmp_path, "60%", strategy="offload", offload_budget="1KiB")
+        wrapped(PLAIN, tmp_path, "60%", strategy="offload", offload_budget="1KiB", stash=None)
 
 
 def test_the_smallest_budget_that_an_error_names_is_enough(tmp_path):

@@ -111,7 +111,7 @@ def test_blocks_stay_where_the_optimizer_has_room():
     model = built(Dropping)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     wrapped = lowtide.wrap(model, torch.randn(ROWS, WIDTH), budget="60%", optimizer=optimizer,
-                           time_limit=0.3)
+                           time_limit=0.3, stash=None)
     wrapped(torch.randn(ROWS, WIDTH)).backward()
     [executor] = session_of(wrapped).regions[0].executors
     assert executor.held_bytes == executor.block_bytes

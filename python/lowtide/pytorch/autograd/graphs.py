@@ -77,7 +77,8 @@ class Graphs:
                 comparison.require_use_of(region)
             return region
 
-        return cheapest_region(captured, stashes, settings, make, self._attempt)
+        return cheapest_region(captured, stashes, settings, make, self._attempt,
+                               soon=self.step_plans.has_run or self.step_plans.has_others)
 
     def _admit(self, region: Region) -> None:
         """Plans it together with those that are there, as ``add``."""

@@ -55,10 +55,11 @@ class MakeRegion(Protocol):
 
 
 def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Settings,
-                    make: MakeRegion, attempt: Callable[[Region], Attempt]) -> Region:
+                    make: MakeRegion, attempt: Callable[[Region], Attempt],
+                    soon: bool) -> Region:
     """The region of ``captured``, or of the same step with some stashes where its plan takes less
     time; of those without a plan, the one that needs the fewest bytes. ``make``: a region;
-    ``attempt``: plans it."""
+    ``attempt``: plans it; ``soon``: a run waits, so that any plan of the step as it is will do."""
     if not stashes.found or settings.budget.is_unlimited:
         return make(captured, settings)
     sets = [stashes.exact] + [stashes.found] * (len(stashes.exact) < len(stashes.found))
@@ -68,6 +69,9 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
     def tried(chosen: Sequence[Stash]) -> Attempt:
         return attempt(make(stashes.captured_with(chosen), briefly, chosen, plain.region))
 
+    if soon and plain.plan is not None:
+        plain.region.search_by(settings)
+        return plain.region
     attempts = [plain]
     for allowed in filter(None, sets):
         if min(attempts, key=_cost).costs_nothing:
