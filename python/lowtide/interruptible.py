@@ -56,7 +56,12 @@ def no_interrupt_lost() -> Iterator[None]:
         if signal.getsignal(signal.SIGINT) is handle:
             signal.signal(signal.SIGINT, before)
     if raised:
-        raise raised[0].with_traceback(None)
+        interrupt = raised[0].with_traceback(None)
+        raised.clear()
+        try:
+            raise interrupt
+        finally:
+            del interrupt  # it would keep this frame
 
 
 def interruptible(work, compiled):

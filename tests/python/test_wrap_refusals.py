@@ -1,6 +1,8 @@
 """What a wrapped module does not do: each says what is wrong, and leaves the model as it was."""
 
 import copy
+import gc
+import weakref
 
 import lowtide
 import pytest
@@ -33,6 +35,27 @@ def test_a_budget_that_cannot_be_met_leaves_the_model():
         lowtide.wrap(model, inputs, budget="50%", time_limit=0.3)
     assert type(model) is Convolutions
     assert same(train(model, IMAGES), train(built(Convolutions), IMAGES))
+
+
+@pytest.fixture
+def no_collection():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.parametrize("slices", [1, "auto"])
+def test_an_error_keeps_nothing_that_the_call_had(slices, no_collection):
+    wrapped = lowtide.wrap(built(Convolutions), budget=1000, slices=slices, time_limit=0.3,
+                           cache=False)
+    inputs = IMAGES()
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        wrapped(*inputs)
+    del refused
+    kept = weakref.ref(inputs[0])
+    del inputs
+    assert kept() is None
 
 
 def test_changing_a_parameter_in_between_is_noticed():

@@ -94,13 +94,13 @@ class StepPlans:
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
-        explained = self.explained(region, error)
         if self.are_compared or not self.may_exceed:
-            raise explained from None
+            raise self.explained(region, error) from None  # a name for it would keep this frame
         self._notices.warn_once(
             f"infeasible {region.name}",
             f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
-            f"so that steps exceed it: it runs by the plan that needs the least. {explained}")
+            f"so that steps exceed it: it runs by the plan that needs the least. "
+            f"{self.explained(region, error)}")
         self._choose_smallest(region)
         return region.plans.smallest()
 

@@ -92,9 +92,13 @@ class _Choice:
         if self._best is not None:
             return self._best.run
         error, trace = min(self._refusals, key=lambda refusal: _needed_bytes(refusal[0]))
-        if not self._session.may_exceed:
+        self._refusals.clear()
+        if self._session.may_exceed:
+            return self._planned(trace)
+        try:
             raise error
-        return self._planned(trace)
+        finally:
+            del error  # it would keep this frame
 
     def _tried(self, trace: JointTrace) -> _Candidate | None:
         before = set(self._session.regions)
