@@ -18,6 +18,7 @@ from torch import nn
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "python"))
 import torch_models  # noqa: E402
+from torch_models import WithLoss  # noqa: E402
 
 from report import Table  # noqa: E402
 
@@ -25,15 +26,6 @@ COLUMNS = ("model", "budget", "stash", "budget_mib", "predicted", "measured", "s
            "gradient_error")
 KINDS = (None, "exact", "bf16", "int8")
 MIB = 2**20
-
-
-class WithLoss(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x, target):
-        return torch_models.loss(self.net(x), target)
 
 
 def made(name):

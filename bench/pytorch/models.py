@@ -15,6 +15,7 @@ import torch.nn.functional as F
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "python"))
 import torch_models  # noqa: E402
+from torch_models import WithLoss  # noqa: E402
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,15 +41,6 @@ class Case:
     blocks: tuple
     optimizer: str
     stages: Callable | None = None
-
-
-class WithLoss(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x, target):
-        return torch_models.loss(self.net(x), target)
 
 
 def _images(batch, size=224, classes=1000):

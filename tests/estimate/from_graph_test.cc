@@ -114,8 +114,8 @@ TEST(EstimateFromGraph, PartsAddUpInTheZoo) {
 }
 
 TEST(EstimateFromGraph, PartsAddUpWithMicroBatches) {
-  expect_sums(models::training_graph(models::find_model("gpt"),
-                                     {.batch = 4, .layers = 2, .width = 32, .heads = 2}, {}, {}, 4));
+  const models::ModelOptions sizes{.batch = 4, .layers = 2, .width = 32, .heads = 2};
+  expect_sums(models::training_graph(models::find_model("gpt"), sizes, {}, {}, 4));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@ from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from torch import nn
 from torch.nn import functional as F
+from torch_models import WithLoss
 
 ROWS = 6
 
@@ -187,15 +188,6 @@ CASES = {
     "channels last": lambda: (_images(nn.BatchNorm2d(4), nn.MaxPool2d(2))[0],
                               (floats(3, 8, 8).to(memory_format=torch.channels_last),)),
 }
-
-
-class WithLoss(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x, target):
-        return torch_models.loss(self.net(x), target)
 
 
 def _zoo(name, inputs, **sizes):

@@ -12,20 +12,12 @@ from lowtide.__main__ import main
 from sweep import sweep
 from torch import nn
 from torch.utils.checkpoint import checkpoint
+from torch_models import WithLoss
 
 pytestmark = pytest.mark.cpu_only("steps are measured by the CPU's allocator")
 
 #: Numbers of a program's own: learning rates, a loss that it holds.
 SMALL = 256
-
-
-class WithLoss(nn.Module):
-    def __init__(self, net):
-        super().__init__()
-        self.net = net
-
-    def forward(self, x, target):
-        return torch_models.loss(self.net(x), target)
 
 
 def images(count=2, size=32, classes=10):

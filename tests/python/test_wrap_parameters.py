@@ -1,5 +1,5 @@
 """Parameters that lie in slower memory while a pass runs: eager bits, within budgets that hold them
-no other way, and never other numbers for whoever looks at them meanwhile."""
+no other way, and what looks at them meanwhile never sees other numbers."""
 
 import copy
 import io

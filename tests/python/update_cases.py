@@ -3,8 +3,10 @@
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.wrap import session_of
 from on_device import DEVICE
 from torch import nn
+from torch_memory import profiled
 from wrap_cases import Attention, Convolutions, Deep, Halved, Twice, built, loss_of
 
 OPTIMIZERS = {
@@ -43,6 +45,20 @@ def trained(model, optimizer, inputs_of, steps=3, before_step=lambda: None):
              for value in optimizer.state.get(parameter, {}).values()
              if isinstance(value, torch.Tensor)]
     return [*losses, *(value.detach().clone() for value in model.state_dict().values()), *state]
+
+
+def counted_bytes(planned, optimizer, x):
+    """What a later step takes, with what is there before it, by a count from outside."""
+    def run():
+        planned(x).backward()
+        optimizer.step()
+
+    for _ in range(2):
+        run()
+    session_of(planned).release()
+    state = [value for held in optimizer.state.values() for value in held.values()]
+    existing = sum(value.nbytes for value in [*planned.parameters(), *state, x])
+    return existing + profiled(run)[0]
 
 
 def needed_bytes(model, optimizer, x, **options):

@@ -189,7 +189,8 @@ TEST_F(PrecisionTest, ATransformerLearnsAsInF32) {
 TEST_F(PrecisionTest, ATransformerLearnsWithStoredTypesAsInF32) {
   TrainOptions options = gpt(some_steps());
   options.recipe.sizes.dropout = 0;
-  for (const auto& [optimizer, rate] : std::map<std::string, double>{{"sgd", 0.03}, {"adamw", 1e-3}}) {
+  const std::map<std::string, double> rates{{"sgd", 0.03}, {"adamw", 1e-3}};
+  for (const auto& [optimizer, rate] : rates) {
     options.recipe.optimizer = {.name = optimizer, .learning_rate = rate};
     options.recipe.precision = {};
     const std::vector<double> plain = run(options).losses;

@@ -1,10 +1,12 @@
 """The zoo's models written in PyTorch, with the same names of parameters and buffers.
 
 `build(name, **sizes)` gives the module; its forward returns the logits (a tuple for a model with
-an auxiliary head). `loss(output, target)` is what the training graph minimises.
+an auxiliary head). `loss(output, target)` is what the training graph minimises; `WithLoss(module)`
+returns that.
 """
 
 import torch.nn.functional as F
+from torch import nn
 
 from . import densenet, fcn, gpt, inception, lstm, mlp, mobilenet, resnet, segnet, unet, vgg, vit
 
@@ -24,3 +26,14 @@ def loss(output, target):
     if output.dim() == 3:  # (batch, time, classes)
         return F.cross_entropy(output.flatten(0, 1), target.flatten())
     return F.cross_entropy(output, target)
+
+
+class WithLoss(nn.Module):
+    """`net` with its loss for a target."""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x, target):
+        return loss(self.net(x), target)

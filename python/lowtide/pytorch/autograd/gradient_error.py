@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import torch
 
 from ... import InfeasibleError, Plan, format_bytes
+from ..common.random_numbers import random_numbers_kept
 from ..joint_graph.primals import placeholders
 from .region import Region
 
@@ -46,11 +46,11 @@ def measured_error(region: Region, plan: Plan, primals: Sequence,
 
     ``share``: bytes for a plan of either. Takes as many bytes as the gradients beside them.
     """
-    plain = region.plain
+    plain, device = region.plain, torch.device(region.captured.device)
     exact_plan, excess = _exact_plan(plain, share)
     tangents = _tangents(region)
     exact: dict[int, torch.Tensor] = {}
-    with _same_draws(region.captured.device):
+    with random_numbers_kept(device):
         plain.visit_gradients(exact_plan, primals, tangents, lambda position, gradient:
                               exact.__setitem__(position, gradient.clone()))
     plain.executors.release_idle()
@@ -60,7 +60,7 @@ def measured_error(region: Region, plan: Plan, primals: Sequence,
         size = exact[position].double().norm().item()
         norms[position] = (gradient.double().sub(exact.pop(position)).norm().item(), size)
 
-    with _same_draws(region.captured.device):
+    with random_numbers_kept(device):
         region.visit_gradients(plan, primals, tangents, compare)
     tensors, indices = region.captured.graph.tensors, region.captured.primals
     by_name = {tensors[indices[position]].name: norm for position, norm in norms.items()}
@@ -86,17 +86,6 @@ def _tangents(region: Region) -> list[torch.Tensor]:
                                 device=value.device).copy_(
             torch.randn(value.shape, generator=generator) if value.dim() else torch.ones(()))
             for value in values]
-
-
-@contextmanager
-def _same_draws(device: str) -> Iterator[None]:
-    kind = torch.device(device)
-    if kind.type == "cpu":
-        with torch.random.fork_rng(devices=[]):
-            yield
-    else:
-        with torch.random.fork_rng(devices=[kind.index or 0], device_type=kind.type):
-            yield
 
 
 def _relative(difference: float, size: float) -> float:

@@ -174,13 +174,9 @@ class Region:
         return self.priced.uncounted_bytes + self.copied_gradient_bytes + self._update_bytes
 
     @property
-    def keep_all_bytes(self) -> int:
-        """What a step takes when all values are kept, residents included."""
-        return self._kept_bytes + self.copied_gradient_bytes
-
-    @property
     def whole_bytes(self) -> int:
-        """Of a step, for a budget that is a share."""
+        """What a step takes when all values are kept, residents included: a budget that is a share
+        is one of that."""
         return self._whole_bytes + self.copied_gradient_bytes
 
     def block_bytes(self, plan: Plan) -> int:
@@ -221,7 +217,7 @@ class Region:
             executor = self._idle(plan)
             given = self._given(primals)
             try:
-                self._send_away(executor, given)
+                self._send_away(executor, plan, given)
                 with explained(executor, self.captured):
                     found, ticket = executor.forward(given, self._forward_wanted)
             except BaseException:
@@ -272,7 +268,7 @@ class Region:
                       in self._residents if constant is None and position not in known}
             executor = self._ran = self._idle(plan)
             given = self._given(known)
-            self._send_away(executor, given)
+            self._send_away(executor, plan, given)
             found = executor.replay(ticket, given, tangents, self._backward_wanted)
         return self._gradients(found, True)
 
@@ -297,8 +293,11 @@ class Region:
                 if position in parameters and gradient is not None:
                     visit(position, gradient)
 
-    def _send_away(self, executor, given: Sequence[torch.Tensor]) -> None:
-        """The parameters that the executor's plan moves."""
+    def _send_away(self, executor, plan: Plan, given: Sequence[torch.Tensor]) -> None:
+        """The parameters that the plan moves, which is the executor's."""
+        self.uncounted_before = 0
+        if not plan.residents_away:
+            return
         taken = _runtime.taken_bytes(self.captured.device)
         executor.send_away(given)
         freed = taken - _runtime.taken_bytes(self.captured.device)

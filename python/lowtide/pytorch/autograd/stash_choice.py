@@ -62,16 +62,15 @@ def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Se
     ``attempt``: plans it; ``soon``: a run waits, so that any plan of the step as it is will do."""
     if not stashes.found or settings.budget.is_unlimited:
         return make(captured, settings)
-    sets = [stashes.exact] + [stashes.found] * (len(stashes.exact) < len(stashes.found))
     plain = attempt(make(captured, settings))
+    if soon and plain.plan is not None:
+        return plain.region
+    sets = [stashes.exact] + [stashes.found] * (len(stashes.exact) < len(stashes.found))
     briefly = dataclasses.replace(settings, time_limit=_SHARE_WITH * settings.time_limit)
 
     def tried(chosen: Sequence[Stash]) -> Attempt:
         return attempt(make(stashes.captured_with(chosen), briefly, chosen, plain.region))
 
-    if soon and plain.plan is not None:
-        plain.region.search_by(settings)
-        return plain.region
     attempts = [plain]
     for allowed in filter(None, sets):
         if min(attempts, key=_cost).costs_nothing:

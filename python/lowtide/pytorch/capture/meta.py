@@ -15,6 +15,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from ..common.inputs import tensors_in
 
 
 def as_on(device: torch.device | None, model: Callable, arguments: tuple,
@@ -23,8 +24,7 @@ def as_on(device: torch.device | None, model: Callable, arguments: tuple,
     shapes and dtypes there. Without a device that is the CPU, for tensors on ``meta``. Raises
     InputError for a model that cannot be copied."""
     held = held_by(model)
-    given = [leaf for leaf in pytree.tree_leaves((arguments, dict(named)))
-             if isinstance(leaf, torch.Tensor)]
+    given = tensors_in((arguments, dict(named)))
     elsewhere = [tensor.device for tensor in (*held, *given)
                  if _is_elsewhere(tensor.device, device)]
     if not elsewhere:

@@ -20,11 +20,15 @@ def arguments_of(example_inputs: object) -> tuple[tuple, dict]:
     return (example_inputs,), {}
 
 
+def tensors_in(tree: object) -> list[torch.Tensor]:
+    """Those among the leaves of nested containers, in their order."""
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
+
+
 def require_one_device(model: torch.nn.Module, arguments: tuple, named: Mapping) -> None:
     """Raises InputError when a model is called with tensors on another device than its own."""
     own = {tensor.device for tensor in itertools.chain(model.parameters(), model.buffers())}
-    given = {leaf.device for leaf in pytree.tree_leaves((arguments, dict(named)))
-             if isinstance(leaf, torch.Tensor)}
+    given = {tensor.device for tensor in tensors_in((arguments, dict(named)))}
     if own and given - own:
         raise InputError(
             f"{type(model).__name__} is on {_names(own)} and was called with tensors on "

@@ -20,7 +20,8 @@ from ... import (
 from ...arguments import checked_count, checked_seconds
 from ..budget.budget import Budget
 from ..capture import capture
-from ..common.inputs import arguments_of
+from ..capture.meta import held_by
+from ..common.inputs import arguments_of, tensors_in
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
 from ..plans.planning import NoPlan, Refusal
@@ -32,15 +33,15 @@ from .traced_step import TracedStep, trace_step
 
 def estimate_model(
     subject: Any,
-    example_inputs: object = None,
+    example_inputs: object,
     *,
-    optimizer: object = None,
-    precision: str | None = None,
-    budget: int | str | None = None,
-    measure: bool | None = None,
-    batch: int = 1,
-    length: int | None = None,
-    time_limit: float = 30.0,
+    optimizer: object,
+    precision: str | None,
+    budget: int | str | None,
+    measure: bool | None,
+    batch: int,
+    length: int | None,
+    time_limit: float,
 ) -> Estimate:
     """As ``lowtide.estimate``, for a module, a function or a configuration of transformers."""
     require_precision(precision)
@@ -75,10 +76,7 @@ def _made(configuration: Any, example_inputs: object, batch: int,
 
 def _op_peaks(model: Callable, arguments, named, measure: bool | None) -> OpPeaks | None:
     """By default ops are measured where the model has memory: then there is enough for one op."""
-    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves((arguments, named))
-               if isinstance(leaf, torch.Tensor)]
-    if isinstance(model, torch.nn.Module):
-        tensors += [*model.parameters(), *model.buffers()]
+    tensors = [*tensors_in((arguments, named)), *held_by(model)]
     is_there = all(tensor.device.type != "meta" for tensor in tensors)
     if not (is_there if measure is None else measure):
         return None

@@ -17,6 +17,7 @@ from ... import InputError
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.optimizer_step import as_groups
 from ..capture.meta import attributes_of, fake_copies, fake_module, held_by
+from ..common.inputs import tensors_in
 from ..common.precision import autocast_in
 
 
@@ -54,7 +55,7 @@ class FakeStep:
 
     @property
     def batch(self) -> list[torch.Tensor]:
-        return _tensors(self.arguments, self.named)
+        return tensors_in((self.arguments, self.named))
 
     @property
     def _module(self) -> torch.nn.Module:
@@ -71,7 +72,7 @@ def fake_step(model: Callable, arguments: Sequence, named: Mapping, optimizer,
     is none, or is known by name alone, or calls the model itself.
     """
     owner = _owner_of(model)
-    held, given = held_by(owner), _tensors(arguments, named)
+    held, given = held_by(owner), tensors_in((tuple(arguments), dict(named)))
     _require_shapes(held)
     trained = [tensor for tensor in held
                if isinstance(tensor, torch.nn.Parameter) and tensor.requires_grad]
@@ -109,11 +110,6 @@ def _require_shapes(held: Iterable[torch.Tensor]) -> None:
 def _wants_closure(kind: type[torch.optim.Optimizer]) -> bool:
     closure = inspect.signature(kind.step).parameters.get("closure")
     return closure is not None and closure.default is inspect.Parameter.empty
-
-
-def _tensors(arguments: Sequence, named: Mapping) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves((tuple(arguments), dict(named)))
-            if isinstance(leaf, torch.Tensor)]
 
 
 def _class_and_groups(optimizer, trained: Iterable[torch.Tensor]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Hashable
 
 import torch
@@ -10,6 +9,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
+from ..common.random_numbers import random_numbers_kept
 
 #: An op is measured if its tensors take at most this share of the device's free memory: it holds
 #: them, its results and its workspaces.
@@ -25,7 +25,7 @@ class OpPeaks:
     """Runs each different op once on tensors of its own, of the same shapes, dtypes and strides."""
 
     def __init__(self, device: str):
-        self._device = device
+        self._device, self._kind = device, torch.device(device)
         self._known: dict[Hashable, int] = {}
         self.not_measured: set[str] = set()  # ops that are too large, opaque, or need other data
 
@@ -47,7 +47,7 @@ class OpPeaks:
         if is_opaque or needed > _LARGEST_SHARE * _runtime.device_memory(self._device)[0]:
             self.not_measured.add(str(op))
             return 0
-        with _disable_current_modes(), torch.no_grad(), _draws_kept(self._device):
+        with _disable_current_modes(), torch.no_grad(), random_numbers_kept(self._kind):
             arguments, named = pytree.tree_unflatten(list(map(self._like, leaves)), form)
             try:
                 return self._peak_of(op, arguments, named)
@@ -76,11 +76,3 @@ def _key_of(leaf) -> Hashable:
     if isinstance(leaf, torch.Tensor):
         return (tuple(leaf.shape), leaf.stride(), leaf.dtype)
     return (type(leaf), leaf if isinstance(leaf, Hashable) else repr(leaf))
-
-
-@contextlib.contextmanager
-def _draws_kept(device: str):
-    """The random numbers that a program draws afterwards are those that it would have drawn."""
-    devices = [] if device == "cpu" else [device]
-    with torch.random.fork_rng(devices, device_type=torch.device(device).type):
-        yield

@@ -16,10 +16,10 @@ from torch._subclasses.fake_tensor import (
     DynamicOutputShapeException,
     UnsupportedOperatorException,
 )
-from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ... import InputError
+from ..common.inputs import tensors_in
 from .fake_step import FakeStep
 from .ledger import Ledger, Peak, sum_by
 from .op_peaks import OpPeaks
@@ -57,9 +57,8 @@ class _Watch(TorchDispatchMode):
         before = ledger.bytes
         result = self._result(op, arguments, named)
         ledger.time += 1
-        for leaf in pytree.tree_leaves(result):
-            if isinstance(leaf, torch.Tensor):
-                ledger.add(leaf, _PART_OF[self.phase], self.layers[-1], _kind_of(op))
+        for made in tensors_in(result):
+            ledger.add(made, _PART_OF[self.phase], self.layers[-1], _kind_of(op))
         highest = ledger.bytes
         if self._op_peaks is not None and not op.is_view:
             highest = max(highest, before + self._op_peaks.bytes(op, arguments, named))
@@ -143,8 +142,7 @@ def _to_differentiate(output: object) -> list[torch.Tensor]:
     loss = getattr(output, "loss", None)
     if isinstance(loss, torch.Tensor):
         return [loss]
-    found = [leaf for leaf in pytree.tree_leaves(output)
-             if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
+    found = [tensor for tensor in tensors_in(output) if tensor.requires_grad]
     if not found:
         raise InputError("nothing that the model returns needs a gradient, so there is no training "
                          "step to estimate: give it labels, or return a loss or its results in a "

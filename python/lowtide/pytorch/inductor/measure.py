@@ -10,6 +10,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ... import InputError
+from ..common.inputs import tensors_in
+from ..common.random_numbers import random_numbers_kept
 from .counters import counter_of
 
 
@@ -26,7 +28,7 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
     """
     device = step_device(model, arguments, named)
     counter = counter_of(device)
-    with _left_alone(model), _random_numbers_as_before(device):
+    with _left_alone(model), random_numbers_kept(device):
         given = _copies((arguments, named))
         gc.collect()
         before = counter.taken()
@@ -41,7 +43,7 @@ def peak_of_step(run: Callable, model: torch.nn.Module, arguments: Sequence,
 def step_device(model: torch.nn.Module, arguments: Sequence, named: Mapping) -> torch.device:
     """The one on which all tensors of a step lie; numbers of the CPU without a dimension may take
     part. Raises InputError for two."""
-    tensors = [*model.parameters(), *model.buffers(), *_tensors((arguments, named))]
+    tensors = [*model.parameters(), *model.buffers(), *tensors_in((arguments, named))]
     devices = {tensor.device for tensor in tensors if tensor.dim() or tensor.device.type != "cpu"}
     if len(devices) > 1:
         raise InputError(f"tensors of the step are on {' and '.join(sorted(map(str, devices)))}, "
@@ -51,7 +53,7 @@ def step_device(model: torch.nn.Module, arguments: Sequence, named: Mapping) -> 
 
 
 def _step(run, arguments, named):
-    results = [result for result in _tensors(run(*arguments, **named)) if result.requires_grad]
+    results = [result for result in tensors_in(run(*arguments, **named)) if result.requires_grad]
     if not results:
         raise InputError("no result of the model depends on something that is trained, so that "
                          "there is no training step; give example inputs of training, in its mode")
@@ -97,13 +99,3 @@ def _copies(given):
         return value.detach().clone().requires_grad_(value.requires_grad)
 
     return pytree.tree_map(copy, given)
-
-
-def _tensors(given) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, torch.Tensor)]
-
-
-def _random_numbers_as_before(device):
-    if device.type == "cpu":
-        return torch.random.fork_rng(devices=[])
-    return torch.random.fork_rng(devices=[device.index or 0], device_type=device.type)

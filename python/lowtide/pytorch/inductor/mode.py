@@ -17,6 +17,7 @@ from ..budget.memory import Memory, storage_bytes
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.settings import Settings
 from ..capture.breaks import break_of
+from ..common.inputs import tensors_in
 from ..common.prepared import Prepared
 from ..dynamo.trace import forget, traced
 from .fit import Fitted, compile_within
@@ -142,7 +143,7 @@ class InductorMode:
     def _existing_bytes(self, arguments, named) -> int:
         """All that is there before a step, and what the optimizer holds or will hold."""
         trained = [parameter for parameter in self._model.parameters() if parameter.requires_grad]
-        batch = storage_bytes(_tensors((arguments, named)))
+        batch = storage_bytes(tensors_in((arguments, named)))
         return (self._seen_bytes(arguments, named) + self._gradient_bytes()
                 + self._settings.batches_ahead * batch
                 + optimizer_state_bytes(self._settings.optimizer, trained))
@@ -150,19 +151,15 @@ class InductorMode:
     def _seen_bytes(self, arguments, named) -> int:
         """Of parameters, buffers and inputs, each storage once."""
         return storage_bytes([*self._model.parameters(), *self._model.buffers(),
-                              *_tensors((arguments, named))])
+                              *tensors_in((arguments, named))])
 
     def _is_trained(self, arguments, named) -> bool:
-        tensors = [*self._model.parameters(), *_tensors((arguments, named))]
+        tensors = [*self._model.parameters(), *tensors_in((arguments, named))]
         return any(tensor.requires_grad for tensor in tensors)
 
     def _gradient_bytes(self) -> int:
         return sum(parameter.grad.nbytes for parameter in self._model.parameters()
                    if parameter.grad is not None)
-
-
-def _tensors(inputs) -> list[torch.Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(inputs) if isinstance(leaf, torch.Tensor)]
 
 
 def _kind_of(leaf):
