@@ -162,6 +162,15 @@ Bytes output_bytes(const remat::StageGraph& graph, int stage) {
   return sum;
 }
 
+std::vector<int> most_bytes_per_cost_first(const remat::StageGraph& graph,
+                                           std::vector<int> stages) {
+  const auto price = [&](int i) {
+    return graph.stage(i).cost / static_cast<double>(output_bytes(graph, i));
+  };
+  std::ranges::stable_sort(stages, {}, price);
+  return stages;
+}
+
 std::vector<bool> cheap_stages(const Graph& graph, const remat::StageGraph& stages,
                                int forward_end) {
   const double limit = median_cost_per_byte(stages, forward_end);
@@ -216,6 +225,13 @@ std::vector<int> even_cuts(int forward_end, int count) {
     cuts.push_back(static_cast<int>(std::int64_t{forward_end} * k / count));
   }
   return cuts;
+}
+
+std::vector<int> useful_counts(int most) {
+  std::vector<int> counts;
+  for (int k = 1; k < most; k += 1 + k / 8) counts.push_back(k);
+  counts.push_back(most);
+  return counts;
 }
 
 Checkpoints segmented(const remat::StageGraph& graph, int forward_end,

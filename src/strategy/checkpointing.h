@@ -47,6 +47,9 @@ std::vector<Bytes> late_bytes(const remat::StageGraph& graph, int forward_end);
 /// Of all outputs of the stage.
 Bytes output_bytes(const remat::StageGraph& graph, int stage);
 
+/// These stages, each of which makes something, with the one first that makes most bytes per cost.
+std::vector<int> most_bytes_per_cost_first(const remat::StageGraph& graph, std::vector<int> stages);
+
 /// Per stage: whether it is in the forward pass, makes something, and is of a type that is cheap
 /// for its bytes; an unknown type must cost at most the forward pass's median per byte.
 std::vector<bool> cheap_stages(const Graph& graph, const remat::StageGraph& stages,
@@ -67,6 +70,10 @@ std::vector<Cut> articulation_cuts(const remat::StageGraph& graph, int forward_e
 
 /// The stages before which `count` segments of nearly equal length begin, without the first.
 std::vector<int> even_cuts(int forward_end, int count);
+
+/// 1, 2, ... in steps that grow by an eighth, up to and including `most`: large counts differ
+/// little from their neighbours.
+std::vector<int> useful_counts(int most);
 
 /// Cuts the forward pass before each of `cuts` (ascending). Values that cross a cut inside the
 /// forward pass are kept; so is all of the last segment, since the backward pass begins there.

@@ -7,7 +7,7 @@
 #include "strategy/strategy.h"
 
 #ifdef LOWTIDE_HIGHS
-#define LOWTIDE_SOLVER_STRATEGIES(USE) USE(checkmate) USE(checkmate_lp)
+#define LOWTIDE_SOLVER_STRATEGIES(USE) USE(checkmate) USE(checkmate_lp) USE(layers_lp)
 #else
 #define LOWTIDE_SOLVER_STRATEGIES(USE)
 #endif
@@ -21,6 +21,7 @@
   USE(chen_greedy)              \
   USE(selective)                \
   USE(greedy)                   \
+  USE(megatron)                 \
   USE(revolve)                  \
   USE(dtr)                      \
   USE(rotor)                    \

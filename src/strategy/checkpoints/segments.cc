@@ -7,15 +7,6 @@
 namespace lowtide::strategy {
 namespace {
 
-/// 1, 2, ... in steps that grow by an eighth, up to and including `most`: large counts differ
-/// little from their neighbours.
-std::vector<int> useful_counts(int most) {
-  std::vector<int> counts;
-  for (int k = 1; k < most; k += 1 + k / 8) counts.push_back(k);
-  counts.push_back(most);
-  return counts;
-}
-
 Decision decide_by_segments(const PlanRequest& request) {
   const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);

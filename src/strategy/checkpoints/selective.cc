@@ -1,27 +1,24 @@
-#include <algorithm>
+#include <utility>
 
 #include "strategy/checkpointing.h"
 
 namespace lowtide::strategy {
 namespace {
 
-/// Forward stages worth running again, most bytes freed per cost first.
-std::vector<int> by_price(const remat::StageGraph& graph, const std::vector<bool>& cheap) {
-  std::vector<int> order;
+std::vector<int> cheap_to_run_again(const PlanRequest& request, const remat::StageGraph& graph,
+                                    int forward_end) {
+  const std::vector<bool> cheap = cheap_stages(request.graph, graph, forward_end);
+  std::vector<int> stages;
   for (int i = 0; i < graph.end(); ++i) {
-    if (cheap[i]) order.push_back(i);
+    if (cheap[i]) stages.push_back(i);
   }
-  const auto price = [&](int i) {
-    return graph.stage(i).cost / static_cast<double>(output_bytes(graph, i));
-  };
-  std::ranges::stable_sort(order, {}, price);
-  return order;
+  return most_bytes_per_cost_first(graph, std::move(stages));
 }
 
 Decision decide_by_selective(const PlanRequest& request) {
   const remat::StageGraph graph(request.graph);
   const int end = forward_end(graph);
-  const std::vector<int> cheap = by_price(graph, cheap_stages(request.graph, graph, end));
+  const std::vector<int> cheap = cheap_to_run_again(request, graph, end);
   constexpr std::size_t kSteps = 32;
   Trials trials(request);
   for (std::size_t step = 0; step <= kSteps; ++step) {

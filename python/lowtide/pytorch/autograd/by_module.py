@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from torch import fx
 
 from ... import Graph, Plan, format_bytes, replay
+from ..capture.module_path import module_of
 
 #: Of ops that lie in no module below the model, such as a loss in its forward.
 _OWN = "(its own forward)"
-
-#: Dynamo calls a module by how the code reaches it: L['model'].blocks.0, or, where a forward was
-#: exchanged, by way of a function: L['model'].call.__self__.blocks.0 or
-#: L['f'].__closure__[0].cell_contents.blocks.0. The user's name is the part behind the last such
-#: step.
-_ROUTE = re.compile(r"^(?:.*\.(?:__\w+__|cell_contents)(?:\[\w+\])?|[LG]\[.*?\])(?:\.|$)")
 
 
 def by_module(graph: Graph, nodes: Sequence[fx.Node | None], plan: Plan, most: int) -> str:
@@ -25,7 +19,7 @@ def by_module(graph: Graph, nodes: Sequence[fx.Node | None], plan: Plan, most: i
     trace knows no modules. ``nodes``: by op, what it was traced as."""
     if len(nodes) != len(graph.ops):
         return ""
-    modules = [_module_of(node) for node in nodes]
+    modules = [_named(*module_of(node)) for node in nodes]
     if not any(modules):
         return ""
     held, again = _held_bytes(graph, plan, modules), _rerun_costs(graph, plan, modules)
@@ -40,16 +34,8 @@ def by_module(graph: Graph, nodes: Sequence[fx.Node | None], plan: Plan, most: i
     return _table([("module", "held at the peak", "time to run again"), *rows])
 
 
-def _module_of(node: fx.Node | None) -> str:
-    """The path of the innermost module that an op or the one it differentiates was called in, and
-    its class; "" where the trace says none."""
-    known = {} if node is None else node.meta
-    stack = known.get("nn_module_stack") or known.get("fwd_nn_module_stack")
-    if not stack:
-        return ""
-    path, kind = list(stack.values())[-1]
-    inner = _ROUTE.sub("", path)
-    return f"{inner} ({getattr(kind, '__name__', kind)})" if inner else ""
+def _named(path: str, kind: str) -> str:
+    return f"{path} ({kind})" if path else ""
 
 
 def _held_bytes(graph: Graph, plan: Plan, modules: Sequence[str]) -> Counter[str]:

@@ -10,6 +10,7 @@ from .arguments import schema_arguments
 from .captured import Output
 from .document import Document
 from .in_place import pairs_of_call
+from .module_path import full_name
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once. Those of
@@ -27,8 +28,8 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
     _require_pure(node)
     given = batch_norm.read_arguments(node)
     bound = schema_arguments(node, given, document.values.__getitem__)
-    op = {"name": node.name, "type": node.target.name(), "inputs": bound.inputs, "outputs": [],
-          "cost": 0, "phase": phase, "args": bound.args}
+    op = {"name": full_name(node), "type": node.target.name(), "inputs": bound.inputs,
+          "outputs": [], "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
     if node.target.namespace not in PURE_LIBRARIES:

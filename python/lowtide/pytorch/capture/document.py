@@ -57,8 +57,8 @@ class Document:
             if not isinstance(leaf, torch.Tensor):
                 outputs.append(Output(literal=leaf))
                 continue
-            name = f"{node.name}.{len(op['outputs'])}" if count > 1 else node.name
-            index = self.tensors.add_value(node, leaf, name, op)
+            place = f".{len(op['outputs'])}" if count > 1 else ""
+            index = self.tensors.add_value(node, leaf, op["name"] + place, op)
             op["outputs"].append(index)
             outputs.append(Output(index))
         return pytree.tree_unflatten(outputs, spec)
