@@ -76,12 +76,14 @@ __all__ = [
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
     "compile_within": ".pytorch.inductor",
+    "from_deepspeed": ".pytorch.tune",
     "FusedUpdate": ".pytorch.common.fused_update",
     "gradient_norm": ".pytorch.wrap",
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",
     "set_budget": ".pytorch.wrap",
+    "tune": ".pytorch.tune",
     "wrap": ".pytorch.wrap",
 }
 

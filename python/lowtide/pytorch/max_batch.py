@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -15,6 +15,7 @@ from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
 from .common.inputs import arguments_of
+from .common.outputs import total
 from .common.progress import say
 from .wrap import session_of, wrap
 
@@ -159,7 +160,7 @@ class _Search:
         model, inputs = self._make_step(size)
         wrapped = wrap(model, inputs, **self._settings)
         arguments, named = arguments_of(inputs)
-        _total(wrapped(*arguments, **named)).backward()
+        total(wrapped(*arguments, **named)).backward()
         memory = wrapped.memory
         wrapped.zero_grad()  # the next trial may be of this model again
         if memory.measured_peak - memory.outside > memory.budget:
@@ -172,21 +173,3 @@ class _Search:
     def _say(self, message: str) -> None:
         if self._report is not None:
             self._report(message)
-
-
-def _total(output) -> torch.Tensor:
-    """The sum of all that has gradients in what a model returned."""
-    leaves = [leaf for leaf in torch.utils._pytree.tree_leaves(_plain(output))
-              if isinstance(leaf, torch.Tensor) and leaf.requires_grad]
-    if not leaves:
-        raise InputError("nothing that the model returns has a gradient: there is no step to run")
-    return sum(leaf.sum() for leaf in leaves)
-
-
-def _plain(output):
-    """Data classes and the like as dicts of what they hold."""
-    if dataclasses.is_dataclass(output):
-        return {field.name: getattr(output, field.name) for field in dataclasses.fields(output)}
-    if isinstance(output, (Sequence, torch.Tensor, Mapping)):
-        return output
-    return vars(output)

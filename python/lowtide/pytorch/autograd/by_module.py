@@ -9,6 +9,7 @@ from torch import fx
 
 from ... import Graph, Plan, format_bytes, replay
 from ..capture.module_path import module_of
+from ..common.table import aligned
 
 #: Of ops that lie in no module below the model, such as a loss in its forward.
 _OWN = "(its own forward)"
@@ -31,7 +32,7 @@ def by_module(graph: Graph, nodes: Sequence[fx.Node | None], plan: Plan, most: i
         others = names[most:]
         rows.append((f"and {len(others)} more", format_bytes(sum(held[name] for name in others)),
                      f"{sum(again[name] for name in others) / whole:.2%}"))
-    return _table([("module", "held at the peak", "time to run again"), *rows])
+    return aligned([("module", "held at the peak", "time to run again"), *rows])
 
 
 def _named(path: str, kind: str) -> str:
@@ -55,9 +56,3 @@ def _rerun_costs(graph: Graph, plan: Plan, modules: Sequence[str]) -> defaultdic
         if count > 1:
             again[modules[number] or _OWN] += (count - 1) * graph.ops[number].cost
     return again
-
-
-def _table(rows: Sequence[tuple[str, str, str]]) -> str:
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    return "\n".join(f"{name:<{widths[0]}}  {held:>{widths[1]}}  {again:>{widths[2]}}".rstrip()
-                     for name, held, again in rows)

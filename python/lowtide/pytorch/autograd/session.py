@@ -12,6 +12,7 @@ from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved, outside_room
+from ..budget.predicted_time import PredictedTime
 from ..budget.settings import Settings
 from ..capture import Captured
 from ..common.notices import Notices, warn
@@ -32,6 +33,9 @@ from .recordable import refuse_recording_from_outside
 from .region import Region
 from .step_plans import StepPlans
 from .steps import Steps
+
+#: The unit of a plan's cost, in seconds.
+_MICROSECOND = 1e-6
 
 
 class Session:
@@ -445,6 +449,13 @@ class Session:
         return Memory(self.budget_bytes, existing, existing + blocks, taken and existing + taken,
                       self._meter.outside_bytes, self._moved, self._state.moved_bytes,
                       self._state.moved)
+
+    def predicted(self) -> PredictedTime:
+        """How long a step is to take."""
+        regions = self._steps.of(self._last or self.regions[0])
+        planned = sum(self._step_plans.known(region).cost for region in regions)
+        kept = sum((region.plain or region).priced.keep_all_cost for region in regions)
+        return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""

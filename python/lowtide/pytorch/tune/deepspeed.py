@@ -1,0 +1,187 @@
+"""Reads a configuration of DeepSpeed."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from ... import InputError
+from ..budget.offload import HOST, Offload
+from .combinations import Allowed
+
+_NOTHING_TO_SHARD = "between ranks: one process has nothing to share out"
+_ALWAYS = "always so: every value has a planned address in one block"
+
+
+@dataclasses.dataclass(frozen=True)
+class Adopted:
+    """``allowed``: the ways that the configuration asks for. ``notes``: by key, what it means here,
+    or why nothing."""
+
+    allowed: Allowed
+    notes: Mapping[str, str]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{key}: {text}" for key, text in self.notes.items())
+
+
+def from_deepspeed(configuration: Mapping | str | os.PathLike[str]) -> Adopted:
+    """What the keys of a configuration of DeepSpeed mean for the memory of one process.
+
+    ``configuration``: a dict, or the path of its JSON file. Keys that concern nothing here, such as
+    logging, are named in the notes too. Raises InputError for a file that cannot be read, and for
+    values that are none of DeepSpeed's.
+    """
+    given = _read(configuration)
+    reader = _Reader()
+    for key, value in given.items():
+        reader.read(str(key), value)
+    return reader.adopted()
+
+
+class _Reader:
+    """Collects what the keys ask for."""
+
+    def __init__(self):
+        self._precisions: list[str] = []
+        self._ways: list[str] = []
+        self._offload: dict[str, Any] = {}
+        self._notes: dict[str, str] = {}
+
+    def read(self, key: str, value: object) -> None:
+        readers: dict[str, Callable[[str, Any], None]] = {
+            "bf16": self._precision, "bfloat16": self._precision, "fp16": self._precision,
+            "gradient_accumulation_steps": self._accumulation,
+            "zero_optimization": self._zero,
+            "activation_checkpointing": self._checkpointing,
+        }
+        if key in readers:
+            readers[key](key, value)
+        else:
+            self._notes[key] = _OTHERS.get(key, "of no meaning to the memory of a step")
+
+    def adopted(self) -> Adopted:
+        offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
+        return Adopted(Allowed(tuple(self._precisions), tuple(self._ways), (), offload),
+                       self._notes)
+
+    def _precision(self, key: str, value: object) -> None:
+        name = "fp16" if key == "fp16" else "bf16"
+        if not _enabled(key, value):
+            self._notes[key] = "off"
+            return
+        self._precisions.append(name)
+        scaled = (": scale the loss by torch.amp.GradScaler, whose init_scale is "
+                  "2 ** initial_scale_power" if name == "fp16" else "")
+        self._notes[key] = f"precision={name!r}, as under torch.autocast{scaled}"
+
+    def _accumulation(self, key: str, value: object) -> None:
+        if value == "auto" or (isinstance(value, int) and value > 1):
+            self._ways.append("micro_batches")
+            self._notes[key] = "micro-batches are tried, in numbers that divide the batch"
+        else:
+            self._notes[key] = "the batch as a whole"
+
+    def _zero(self, key: str, value: object) -> None:
+        settings = _section(key, value)
+        for name, one in settings.items():
+            text = _NOTHING_TO_SHARD
+            if name == "stage":
+                text = ("nothing is shared out" if one == 0 else
+                        f"stage {one} shares state out {_NOTHING_TO_SHARD}")
+            elif name == "offload_optimizer":
+                text = self._offloaded(f"{key}.{name}", one, "optimizer_state")
+            elif name == "offload_param":
+                text = self._offloaded(f"{key}.{name}", one, "parameters")
+            elif name == "cpu_offload":
+                text = self._offloaded(f"{key}.{name}", {"device": "cpu" if one else "none"},
+                                       "optimizer_state")
+            elif name == "contiguous_gradients":
+                text = _ALWAYS
+            self._notes[f"{key}.{name}"] = text
+
+    def _offloaded(self, key: str, value: object, what: str) -> str:
+        settings = _section(key, value)
+        device = settings.get("device", "none")
+        if device not in ("none", None, "cpu", "nvme"):
+            raise InputError(f"{key}.device is \"cpu\", \"nvme\" or \"none\", not {device!r}")
+        if device in ("none", None):
+            return "off"
+        self._offload[what] = True
+        if device == "nvme" and settings.get("nvme_path"):
+            self._offload["to"] = settings["nvme_path"]
+        return f"lowtide.Offload(..., {what}=True): planned with what runs again"
+
+    def _checkpointing(self, key: str, value: object) -> None:
+        for name, one in _section(key, value).items():
+            self._notes[f"{key}.{name}"] = self._checkpointing_note(name, one)
+
+    def _checkpointing_note(self, name: str, value: object) -> str:
+        if name == "cpu_checkpointing" and value:
+            self._offload.setdefault("to", _place())
+            return "saved values may move, where that is faster than to make them again"
+        if name == "number_checkpoints" and value:
+            return ("the plan chooses what to keep; strategy=\"megatron\", options={\"layers\": "
+                    f"L / {value}}} keeps the inputs of so many parts of L layers")
+        return _CHECKPOINTING.get(name, "not known: no key of DeepSpeed's activation checkpointing")
+
+
+_CHECKPOINTING = {
+    "partition_activations": f"saved values are split {_NOTHING_TO_SHARD}",
+    "contiguous_memory_optimization": _ALWAYS,
+    "cpu_checkpointing": "off: saved values stay in memory",
+    "number_checkpoints": "the plan chooses what to keep",
+    "synchronize_checkpoint_boundary": "not needed: copies and reruns wait for what they read",
+    "profile": "lowtide.explain(model) and model.memory say what runs again and what it takes",
+}
+
+_OTHERS = {
+    "train_batch_size": "the batch is that of example_inputs",
+    "train_micro_batch_size_per_gpu": "the batch is that of example_inputs",
+    "gradient_clipping": "torch.nn.utils.clip_grad_norm_ as ever, or with a fused update "
+                         "fused_update=lowtide.FusedUpdate(max_norm=...)",
+    "optimizer": "make the optimizer in PyTorch, and give it as optimizer=",
+    "scheduler": "make the scheduler in PyTorch",
+    "communication_data_type": _NOTHING_TO_SHARD,
+    "prescale_gradients": _NOTHING_TO_SHARD,
+    "data_types": "gradients are added up in the type of the parameters",
+}
+
+
+def _place() -> str:
+    """Where values move: the host's memory on a GPU, a folder on a machine without one."""
+    return HOST if torch.cuda.is_available() else tempfile.gettempdir()
+
+
+def _section(key: str, value: object) -> Mapping:
+    if not isinstance(value, Mapping):
+        raise InputError(f"{key} of a configuration of DeepSpeed is an object with keys, not "
+                         f"{value!r}")
+    return value
+
+
+def _enabled(key: str, value: object) -> bool:
+    enabled = _section(key, value).get("enabled", False)
+    if enabled == "auto":
+        return True
+    if not isinstance(enabled, bool):
+        raise InputError(f"{key}.enabled is true, false or \"auto\", not {enabled!r}")
+    return enabled
+
+
+def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
+    if isinstance(configuration, Mapping):
+        return configuration
+    try:
+        with open(configuration, encoding="utf-8") as file:
+            given = json.load(file)
+    except (OSError, ValueError, TypeError) as error:
+        raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: {error}"
+                         ) from None
+    return _section(os.fspath(configuration), given)

@@ -1,0 +1,176 @@
+"""What one combination takes: by plan, and by running it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from ... import InfeasibleError, InputError, format_bytes
+from ..autograd.session import Session
+from ..common.inputs import arguments_of
+from ..common.module_state import unchanged
+from ..common.outputs import total
+from ..wrap import session_of, wrap
+from .combination import Combination
+from .rows_of_batch import first_rows, number_of_rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Measured:
+    """Of a step that was run: seconds of its passes, the most bytes, and the budget."""
+
+    seconds: float
+    peak: int
+    budget: int
+
+    @property
+    def is_within(self) -> bool:
+        return self.peak <= self.budget
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """What a plan for a combination says. ``seconds``: of the forward and the backward pass of a
+    whole batch; None where no plan fits. ``peak``: bytes; of one that does not fit, those that it
+    needs at least, None where that is not known. ``reason``: in words. ``keep_all_seconds``: those
+    that it would take if every value were kept. ``size``: the largest batch or length, where that
+    was searched for. ``measured``: where it was run.
+    """
+
+    combination: Combination
+    seconds: float | None
+    peak: int | None
+    reason: str
+    keep_all_seconds: float | None = None
+    size: int | None = None
+    measured: Measured | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.seconds is not None
+
+    @property
+    def keeps_all(self) -> bool:
+        """Whether nothing costs time."""
+        return self.seconds is not None and self.seconds == self.keep_all_seconds
+
+    @property
+    def seconds_per_row(self) -> float | None:
+        """Of the largest batch; of a whole batch of another search. As measured, where it was."""
+        seconds = self.seconds if self.measured is None else self.measured.seconds
+        return None if seconds is None else seconds / (self.size or 1)
+
+
+def planned(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
+            settings: Mapping[str, Any]) -> Found:
+    """By a plan within ``budget``; nothing is run. Raises InputError for what cannot be planned."""
+    try:
+        wrapped = _wrapped(model, inputs, budget, combination, settings)
+    except InfeasibleError as error:
+        return not_fitting(combination, error)
+    return found_of(wrapped, combination)
+
+
+def not_fitting(combination: Combination, error: InfeasibleError) -> Found:
+    """What the error says of it."""
+    needed = getattr(error, "smallest_budget", None)
+    return Found(combination, None, needed, str(error).split(". ")[0].splitlines()[0])
+
+
+def found_of(wrapped: torch.nn.Module, combination: Combination, size: int | None = None) -> Found:
+    """What the plan of a wrapped module says."""
+    session = _session_of(wrapped)
+    memory, predicted = session.memory(), session.predicted()
+    seconds = combination.micro_batches * predicted.seconds
+    keep_all = combination.micro_batches * predicted.keep_all_seconds
+    keeps_all = predicted.overhead < 1e-9
+    room = (memory.budget or 0) - memory.planned_peak
+    reason = (f"keeps every value; {format_bytes(max(room, 0))} stay free" if keeps_all else
+              f"{predicted.overhead:.1%} more time than when every value is kept")
+    return Found(combination, keep_all if keeps_all else seconds, memory.planned_peak, reason,
+                 keep_all, size)
+
+
+def measured(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
+             settings: Mapping[str, Any], steps: int = 3) -> Measured:
+    """By running it; the model, its gradients and the optimizer are as before afterwards."""
+    part = _micro_batch(inputs, combination)
+    arguments, named = arguments_of(part)
+    with _restored(model, settings.get("optimizer") if combination.fused_update else None):
+        wrapped = _wrapped(model, inputs, budget, combination, settings)
+        times, peak = [], 0
+        for _ in range(steps):
+            began = time.perf_counter()
+            for _ in range(combination.micro_batches):  # the parts of a batch take as long
+                total(wrapped(*arguments, **named)).backward()
+            if combination.fused_update:
+                settings["optimizer"].step()
+            _synchronize(model)
+            times.append(time.perf_counter() - began)
+            memory = _session_of(wrapped).memory()
+            peak = max(peak, memory.measured_peak - memory.outside)
+            model.zero_grad()
+        return Measured(statistics.median(times), peak, budget)
+
+
+def _wrapped(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
+             settings: Mapping[str, Any]) -> torch.nn.Module:
+    """Where gradients are added up, they are there while a micro-batch runs."""
+    held = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
+    room = budget - held * (combination.micro_batches > 1)
+    if room <= 0:
+        raise InfeasibleError(f"the gradients take {format_bytes(held)}, which is more than the "
+                              f"budget of {format_bytes(budget)}")
+    return wrap(model, _micro_batch(inputs, combination), room, **settings, **combination.settings)
+
+
+def _micro_batch(inputs: object, combination: Combination) -> object:
+    if combination.micro_batches == 1:
+        return inputs
+    rows = number_of_rows(inputs)
+    assert rows is not None, "a batch without rows is not divided"
+    return first_rows(inputs, rows // combination.micro_batches)
+
+
+def _session_of(wrapped: torch.nn.Module) -> Session:
+    session = session_of(wrapped)
+    assert isinstance(session, Session), "settings have the executor run the step"
+    if not session.has_plans:
+        raise InputError(f"{type(wrapped).__name__} has no plan: {session.why_unplanned}")
+    return session
+
+
+@contextlib.contextmanager
+def _restored(model: torch.nn.Module, updating: torch.optim.Optimizer | None) -> Iterator[None]:
+    """Gradients, and what an optimizer that updates changes, are as before afterwards."""
+    gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
+    before = state = None
+    if updating is not None:
+        before = [parameter.detach().cpu().clone() for parameter in model.parameters()]
+        state = copy.deepcopy(updating.state_dict())
+    for parameter, _ in gradients:
+        parameter.grad = None
+    try:
+        with unchanged(model):
+            yield
+    finally:
+        for parameter, gradient in gradients:
+            parameter.grad = gradient
+        if updating is not None:
+            with torch.no_grad():
+                for parameter, value in zip(model.parameters(), before):
+                    parameter.copy_(value)
+            updating.load_state_dict(state)
+
+
+def _synchronize(model: torch.nn.Module) -> None:
+    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    if device.type != "cpu":
+        getattr(torch, device.type).synchronize(device)

@@ -1,0 +1,247 @@
+"""Which ways to need less memory to combine: the ranking, what is run, what stays as it was."""
+
+import copy
+import json
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.tune import trial
+from lowtide.pytorch.tune.combination import Combination
+from lowtide.pytorch.tune.combinations import Allowed, combinations
+
+WIDTH, ROWS = 64, 256
+
+
+class Net(torch.nn.Module):
+    def __init__(self, layers=6):
+        super().__init__()
+        self.layers = torch.nn.Sequential(*[
+            torch.nn.Sequential(torch.nn.Linear(WIDTH, WIDTH), torch.nn.GELU(),
+                                torch.nn.Dropout(0.1))
+            for _ in range(layers)])
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x):
+        self.calls += 1
+        return self.layers(x).square().mean()
+
+
+def make_step(rows):
+    torch.manual_seed(0)
+    return Net(), torch.randn(rows, WIDTH)
+
+
+def tuned(budget, model=None, goal="fastest", **settings):
+    made, inputs = make_step(ROWS)
+    return lowtide.tune(model or made, inputs, budget, goal=goal, time_limit=1,
+                        **{"verbose": False, "precisions": (), **settings})
+
+
+@pytest.fixture(name="whole", scope="module")
+def keep_all_peak():
+    """Bytes of the step when every value is kept."""
+    model, inputs = make_step(ROWS)
+    return lowtide.wrap(model, inputs, optimizer="adam").memory.planned_peak
+
+
+@pytest.fixture(name="as_predicted")
+def runs_take_what_is_predicted(monkeypatch):
+    """So that no time of this machine decides."""
+    def measured(model, inputs, budget, combination, settings):
+        found = trial.planned(model, inputs, budget, combination, settings)
+        return trial.Measured(found.seconds, found.peak, budget)
+
+    monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", measured)
+
+
+def test_where_all_fits_nothing_is_changed(whole, as_predicted):
+    found = tuned(2 * whole)
+    assert found.best.combination == Combination()
+    assert found.best.keeps_all and len(found.ranked) == 1
+    assert found.settings == {"budget": 2 * whole}
+    assert "keeps every value" in str(found) and "the same bits" in str(found)
+
+
+@pytest.mark.parametrize("share", [0.9, 0.7, 0.6])
+def test_the_first_is_the_best_of_all_combinations(whole, as_predicted, share):
+    model, inputs = make_step(ROWS)
+    optimizer = torch.optim.AdamW(model.parameters())
+    budget = int(share * whole)
+    found = lowtide.tune(model, inputs, budget, optimizer=optimizer, precisions=(), time_limit=1,
+                         verbose=False)
+    settings = {"optimizer": optimizer, "time_limit": 1, "verbose": False}
+    seconds = [one.seconds for combination in combinations(Allowed(()), ROWS, can_fuse=True)
+               if (one := trial.planned(model, inputs, budget, combination, settings)).fits]
+    assert found.best.seconds <= 1.02 * min(seconds)
+    assert all(one.peak <= budget for one in found.ranked if one.fits)
+
+
+def test_what_changes_least_comes_first_for_the_goal_fits(whole, as_predicted):
+    found = tuned(int(0.8 * whole), goal="fits")
+    changes = [one.combination.changes for one in found.ranked if one.fits]
+    assert changes == sorted(changes) and changes[0] == 0
+
+
+def test_without_room_for_the_model_none_fits(as_predicted):
+    found = tuned("20KiB")
+    assert found.best is None and found.code == ""
+    assert "No combination fits" in str(found)
+    with pytest.raises(lowtide.InfeasibleError, match="no combination fits"):
+        _ = found.settings
+
+
+def test_the_largest_batch_is_that_of_max_batch(whole):
+    found = lowtide.tune(make_step, None, whole, goal="batch", precisions=(), ways=(),
+                         time_limit=1, verbose=False)
+    alone = lowtide.max_batch(make_step, whole, time_limit=1, verbose=False)
+    assert found.best.size == alone.size
+    assert found.best.measured.peak <= whole
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_everything_is_as_before(whole, fused):
+    model, inputs = make_step(ROWS)
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(inputs).backward()
+    optimizer.step()
+    before = copy.deepcopy((model.state_dict(), optimizer.state_dict()))
+    gradients = [parameter.grad.clone() for parameter in model.parameters()]
+    drawn = torch.get_rng_state()
+    ways = ("fused_update",) if fused else ("slices",)
+    found = lowtide.tune(model, inputs, int(0.75 * whole), optimizer=optimizer, precisions=(),
+                         ways=ways, time_limit=1, verbose=False)
+    assert sum(one.measured is not None for one in found.ranked) == 2
+    assert torch.equal(torch.get_rng_state(), drawn)
+    torch.testing.assert_close((model.state_dict(), optimizer.state_dict()), before, rtol=0, atol=0)
+    for parameter, gradient in zip(model.parameters(), gradients):
+        assert torch.equal(parameter.grad, gradient)
+
+
+def test_the_code_that_is_shown_runs(whole, as_predicted):
+    model, inputs = make_step(ROWS)
+    optimizer = torch.optim.AdamW(model.parameters())
+    found = tuned(int(0.7 * whole), model=model, optimizer=optimizer)
+    for one in found.ranked:
+        if not one.fits:
+            continue
+        rows = ROWS // one.combination.micro_batches
+        names = {"lowtide": lowtide, "model": model, "inputs": inputs[:rows],
+                 "optimizer": optimizer}
+        exec(one.combination.code(found.budget), names)
+        names["model"](inputs[:rows]).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def test_ctrl_c_ends_with_those_that_were_tried(whole, as_predicted, monkeypatch):
+    tried = []
+
+    def interrupted(*arguments):
+        if len(tried) == 2:
+            raise KeyboardInterrupt
+        tried.append(arguments[3])
+        return trial.planned(*arguments)
+
+    monkeypatch.setattr("lowtide.pytorch.tune.searches.planned", interrupted)
+    found = tuned(int(0.7 * whole))
+    assert {one.combination for one in found.ranked} == set(tried)
+
+
+def test_one_that_exceeds_the_budget_when_run_is_not_the_first(whole, monkeypatch):
+    def too_much(model, inputs, budget, combination, settings):
+        is_plain = combination == Combination()
+        return trial.Measured(1.0, 2 * budget if is_plain else budget, budget)
+
+    monkeypatch.setattr("lowtide.pytorch.tune.searches.measured", too_much)
+    found = tuned(int(0.7 * whole))
+    assert found.best.combination != Combination()
+    last = next(one for one in found.ranked if one.combination == Combination())
+    assert not last.fits and "a step took" in last.reason
+
+
+def test_slower_than_asked_comes_behind(whole, as_predicted):
+    found = tuned(int(0.7 * whole), step_seconds=1e-9)
+    assert found.best is not None  # all are too slow, and ranked all the same
+
+
+def test_the_document_for_programs(whole, as_predicted):
+    document = json.loads(tuned(int(0.8 * whole)).to_json())
+    assert document["goal"] == "fastest" and document["ranked"][0]["fits"]
+    assert document["ranked"][0]["measured"]["peak"] <= document["budget_bytes"]
+
+
+def test_a_budget_is_what_is_free_where_none_is_given(as_predicted):
+    found = tuned(None)
+    assert 0 < found.budget and found.best.combination == Combination()
+
+
+@pytest.mark.parametrize("settings, message", [
+    ({"goal": "best"}, "no goal 'best': choose from fits, fastest"),
+    ({"budget": "60%"}, "wants a budget in bytes"),
+    ({"ways": ("magic",)}, "no way 'magic'"),
+    ({"precisions": ("int4",)}, "precision must be"),
+    ({"stashes": ("int4",)}, "stash must be"),
+    ({"step_seconds": -1}, "seconds"),
+])
+def test_what_is_wrong_is_said_before_work_begins(settings, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        tuned(**{"budget": "1GiB", **settings})
+
+
+def test_goals_of_a_size_want_a_function():
+    model, inputs = make_step(4)
+    with pytest.raises(lowtide.InputError, match="a function of a size"):
+        lowtide.tune(model, inputs, "1GiB", goal="batch")
+    with pytest.raises(lowtide.InputError, match="a module and example_inputs"):
+        lowtide.tune(make_step, None, "1GiB")
+
+
+DEEPSPEED = {
+    "train_micro_batch_size_per_gpu": 8, "gradient_accumulation_steps": 4, "steps_per_print": 10,
+    "gradient_clipping": 1.0, "bf16": {"enabled": True}, "fp16": {"enabled": False},
+    "zero_optimization": {"stage": 2, "contiguous_gradients": True, "overlap_comm": True,
+                          "offload_optimizer": {"device": "cpu", "pin_memory": True}},
+    "activation_checkpointing": {
+        "partition_activations": True, "cpu_checkpointing": True, "number_checkpoints": 4,
+        "contiguous_memory_optimization": False, "synchronize_checkpoint_boundary": False,
+        "profile": True},
+}
+
+
+def test_each_key_of_deepspeed_is_read_or_said_to_mean_nothing(tmp_path):
+    path = tmp_path / "ds.json"
+    path.write_text(json.dumps(DEEPSPEED))
+    for given in (DEEPSPEED, path, str(path)):
+        found = lowtide.from_deepspeed(given)
+        assert found.allowed.precisions == ("bf16",)
+        assert found.allowed.ways == ("micro_batches",)
+        assert found.allowed.offload.optimizer_state is True
+        assert not found.allowed.offload.parameters
+        named = {key.split(".")[0] for key in found.notes}
+        assert named == set(DEEPSPEED)
+        assert all(found.notes.values())
+        for key in DEEPSPEED["activation_checkpointing"]:
+            assert f"activation_checkpointing.{key}" in str(found)
+
+
+def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
+    nvme = {"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
+                                                               "nvme_path": str(tmp_path)}}}
+    allowed = lowtide.from_deepspeed(nvme).allowed
+    assert allowed.offload.parameters and allowed.offload.folder == str(tmp_path)
+    found = tuned(int(0.7 * whole), deepspeed={"gradient_accumulation_steps": 2})
+    assert all(one.combination.slices == 1 for one in found.ranked)
+    assert any(one.combination.micro_batches > 1 for one in found.ranked)
+    assert "gradient_accumulation_steps: micro-batches are tried" in str(found)
+
+
+@pytest.mark.parametrize("given, message", [
+    ("/no/such/file.json", "cannot be read"),
+    ({"bf16": True}, "bf16 of a configuration of DeepSpeed is an object"),
+    ({"fp16": {"enabled": "yes"}}, "fp16.enabled is true, false"),
+    ({"zero_optimization": {"offload_param": {"device": "tape"}}}, "offload_param.device is"),
+])
+def test_a_broken_configuration_is_refused(given, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.from_deepspeed(given)
