@@ -29,8 +29,9 @@ from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
 
-#: The executor serves the framework's allocator for the whole process, so one runs at a time.
-_ONE_AT_A_TIME = threading.RLock()
+#: The executor serves the framework's allocator for the whole process, so one pass runs at a time.
+#: What a pass decides before, such as its plan, holds until it is over.
+ONE_PASS_AT_A_TIME = threading.RLock()
 
 _NOTHING = Afterwards()
 
@@ -213,7 +214,7 @@ class Region:
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs, and the ticket of the pending pass."""
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             given = self._given(primals)
             try:
@@ -237,7 +238,7 @@ class Region:
         if any(op.mutates and not op.recomputable for op in self.captured.graph.ops
                if op.type != BOUNDARY):
             return
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             try:
                 with explained(executor, self.captured):
@@ -251,7 +252,7 @@ class Region:
         With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
-        with _ONE_AT_A_TIME, explained(executor, self.captured), self._updating():
+        with ONE_PASS_AT_A_TIME, explained(executor, self.captured), self._updating():
             self._ran = executor
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, copied)
@@ -262,7 +263,7 @@ class Region:
 
         ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
-        with _ONE_AT_A_TIME, self._updating():
+        with ONE_PASS_AT_A_TIME, self._updating():
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
@@ -281,7 +282,7 @@ class Region:
                       and self.captured.graph.tensors[index].role == "parameter"}
         positions = {primals[position].data_ptr(): position for position in parameters}
         given = _with_copies(primals, _written_in_place(self.captured))
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             seen = GradientVisit(lambda gradient, parameter:
                                  visit(positions[parameter.data_ptr()], gradient))
@@ -330,7 +331,7 @@ class Region:
 
     def discard(self, executor) -> None:
         """Frees the block of a pending pass; its backward pass will replay the forward pass."""
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor.discard()
             executor.release()
 

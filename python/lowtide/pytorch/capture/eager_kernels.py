@@ -13,6 +13,7 @@ import contextlib
 
 import torch
 
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from .dropout import dropout
 from .kernel_layouts import kernel_layouts
 
@@ -54,7 +55,14 @@ _OF_BACKENDS = {torch.ops.aten.dropout.default: torch._C.DispatchKey.AutogradPri
 @contextlib.contextmanager
 def eager_kernels():
     """While it lasts, AOTAutograd traces interpolation and dropout as eager PyTorch runs them,
-    recurrent layers by their cells, and results as the kernels lay them out."""
+    recurrent layers by their cells, and results as the kernels lay them out. Another thread that
+    wants to trace waits."""
+    with ONE_TRACE_AT_A_TIME, _ours_in_place(), kernel_layouts(), _errors_unchecked():
+        yield
+
+
+@contextlib.contextmanager
+def _ours_in_place():
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
     for op, kernel in _OURS.items():
@@ -63,8 +71,7 @@ def eager_kernels():
         op.py_kernels[key] = _OURS[op]
     _forget_dispatch()
     try:
-        with kernel_layouts(), _errors_unchecked():
-            yield
+        yield
     finally:
         for op, key in _OF_BACKENDS.items():
             del op.py_kernels[key]

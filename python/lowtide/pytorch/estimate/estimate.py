@@ -22,6 +22,7 @@ from ..budget.budget import Budget
 from ..capture import capture
 from ..capture.meta import held_by
 from ..common.inputs import arguments_of, tensors_in
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
 from ..plans.planning import NoPlan, Refusal
@@ -58,7 +59,7 @@ def estimate_model(
     step = fake_step(model, arguments, named, optimizer, precision)
     op_peaks = _op_peaks(model, arguments, named, measure)
     forward = model.forward if isinstance(model, torch.nn.Module) else model
-    with known_masks_of_fake_call(forward, arguments, named):
+    with known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME:
         traced = trace_step(step, op_peaks)
     found = _told(_name_of(model), step, traced, op_peaks)
     if limit is None or limit.is_unlimited:
