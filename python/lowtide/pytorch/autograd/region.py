@@ -20,7 +20,14 @@ from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.needed_bytes import needed_bytes
-from ..plans.planning import PricedGraph, as_cost, keep_all_bytes, measure, price
+from ..plans.planning import (
+    PricedGraph,
+    as_cost,
+    keep_all_bytes,
+    keep_all_step_bytes,
+    measure,
+    price,
+)
 from ..plans.slower import Slower
 from ..stash import Stash
 from .dropped_results import DroppedResults
@@ -70,7 +77,8 @@ class Region:
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes: int = plain._kept_bytes if plain else (
-            self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+            keep_all_step_bytes(self.priced, self._after_bytes(self.priced))
+            + self.priced.uncounted_bytes
             + self._recording_bytes + update_bytes)
         self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
@@ -136,9 +144,8 @@ class Region:
                           self.captured.device, bool(dropped),
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
-            # A block that recordings use stays whole, and the optimizer's room is beside it.
-            after_bytes = 0 if self._settings.cuda_graph else self._room_afterwards(known)
-            plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
+            plans = SectionedGraphPlans(known, self._settings, self._relatives,
+                                        self._after_bytes(known))
             self._known[state] = known, plans
         return self._known[state]
 
@@ -146,6 +153,11 @@ class Region:
         """Takes in what the caller held at the executor's backward pass; whether plans are to be
         made for other results from now on."""
         return self._results.observe(executor.held_results)
+
+    def _after_bytes(self, known: PricedGraph) -> int:
+        """Of the block, what plans are to leave to what follows. A block that recordings use stays
+        whole, and the room is beside it."""
+        return 0 if self._settings.cuda_graph else self._room_afterwards(known)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
         """What no plan counts is gone by then."""

@@ -17,9 +17,9 @@ from .optimizer_step import step_bytes, update_bytes
 from .settings import Settings
 from .shares import Need, shares
 
-#: Of the budget, what is left to other code before it is known what that takes: a loss that is
-#: worked out outside of the model, results in the caller's memory.
-_SHARE_OUTSIDE = 0.001
+#: Of the budget, one part in so many is left to other code before it is known what that takes: a
+#: loss that is worked out outside of the model, results in the caller's memory.
+_ONE_PART_OUTSIDE_IN = 1000
 _MOST_OUTSIDE = 1 << 16
 #: And when the optimizer steps.
 _LOSS_BYTES = 4096
@@ -207,10 +207,11 @@ class BudgetAccount(Generic[Region]):
 
     @property
     def budget_bytes(self) -> int | None:
-        """The budget; a share is one of what the largest step takes when all is kept."""
+        """The budget; a share is one of what the largest step takes when all is kept, and other
+        code beside it."""
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._whole_bytes(step) for step in steps), default=0)
-        return self.budget.resolve(largest)
+        return self.budget.resolve(self._with_outside(largest))
 
     @property
     def fixed_bytes(self) -> int:
@@ -319,7 +320,12 @@ class BudgetAccount(Generic[Region]):
                 - self._further_input_bytes(region))
 
     def _outside(self, total: int) -> int:
-        return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
+        return max(self.outside_bytes, min(_MOST_OUTSIDE, total // _ONE_PART_OUTSIDE_IN))
+
+    def _with_outside(self, inside: int) -> int:
+        """The smallest budget that has ``inside`` bytes beside what it leaves to other code."""
+        part = -(-inside // (_ONE_PART_OUTSIDE_IN - 1))
+        return inside + max(self.outside_bytes, min(_MOST_OUTSIDE, part))
 
     def _further_input_bytes(self, region: Region) -> int:
         """Bytes of the inputs of a step's passes but the first of each graph: those are among its
