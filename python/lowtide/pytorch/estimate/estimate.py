@@ -17,7 +17,7 @@ from ... import (
     format_bytes,
     plan,
 )
-from ...arguments import checked_count, checked_seconds
+from ...arguments import checked_seconds
 from ..budget.budget import Budget
 from ..capture import capture
 from ..capture.meta import held_by
@@ -49,8 +49,7 @@ def estimate_model(
     limit = None if budget is None else Budget.parse(budget)
     seconds = checked_seconds(time_limit, zero_is_none=True)
     if is_configuration(subject):
-        subject, example_inputs = _made(subject, example_inputs, checked_count("batch", batch, 1),
-                                        length)
+        subject, example_inputs = _made(subject, example_inputs, batch, length)
     elif example_inputs is None:
         raise InputError("an estimate of a model needs example_inputs: a tuple, a dict by name, or "
                          "one tensor; on the device meta they take no memory")
