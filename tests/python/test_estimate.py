@@ -257,7 +257,7 @@ def test_refusals_say_what_to_do(subject, options, words):
 def test_hooks_run_as_often_as_is_documented():
     model, calls = nn.Linear(3, 3), []
     model.register_forward_hook(lambda *_: calls.append(1))
-    for options, times in [({"optimizer": "none"}, 1), ({}, 2), ({"budget": "1MiB"}, 3)]:
+    for options, times in [({"optimizer": "none"}, 1), ({}, 2), ({"budget": "1MiB"}, 2)]:
         calls.clear()
         lowtide.estimate(model, torch.ones(2, 3), measure=False, time_limit=0.1, **options)
         assert len(calls) == times, options

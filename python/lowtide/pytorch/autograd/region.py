@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -329,8 +329,13 @@ class Region:
         if self._ran is not None:
             self.moved, self._ran = Moved(*self._ran.moved), None
 
-    def _updating(self) -> contextlib.AbstractContextManager[None]:
-        return updating(None if self._updates is None else self._updates.of_backward())
+    @contextlib.contextmanager
+    def _updating(self) -> Iterator[None]:
+        if self._updates is None:
+            yield
+            return
+        with self._updates.of_backward() as updates, updating(updates):
+            yield
 
     def require_replayable(self) -> None:
         """Raises Error where a backward pass cannot be run a second time."""
