@@ -7,6 +7,7 @@ import sys
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.common.spent_gradient import SpentGradient
 from lowtide.pytorch.optimizer.fused_updates import FusedUpdates
 from on_device import DEVICE
 from sweep import sweep
@@ -430,3 +431,24 @@ def test_a_backward_pass_that_fails_ends_the_step_of_what_it_updated(error, upda
             one(x).backward()
             one_optimizer.step()
     assert same(list(model.parameters()), list(plain.parameters()))
+
+
+@pytest.mark.parametrize("convert", [
+    lambda model: model.to(torch.float64), lambda model: model.double(),
+    lambda model: model.half().float(), lambda model: model.to(DEVICE), lambda model: model.cpu()])
+def test_a_model_may_be_converted_before_its_step_ends(convert):
+    model, optimizer, x = layers_of(OPTIMIZERS["momentum"])
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    updated = copy.deepcopy(list(model.parameters()))
+    convert(planned)
+    converted = convert(nn.ParameterList(updated))
+    for parameter in model.parameters():
+        assert isinstance(parameter.grad, SpentGradient)
+        with torch._C.DisableTorchFunctionSubclass():
+            assert parameter.grad.dtype == parameter.dtype
+            assert parameter.grad.untyped_storage().nbytes() == parameter.element_size()
+    assert same(list(model.parameters()), list(converted))
+    optimizer.step()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert same(list(model.parameters()), list(converted))
