@@ -6,7 +6,6 @@ import torch
 
 from ... import Error
 
-
 #: By these a module moves or converts its parameters, and their gradients with them.
 _CONVERSIONS = {"to", "cpu", "cuda", "half", "bfloat16", "float", "double"}
 _OF_CONVERSIONS = {"__set__", "dim", "is_complex", "is_floating_point", "requires_grad_",
