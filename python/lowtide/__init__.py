@@ -60,6 +60,7 @@ from .arguments import (
     checked_options,
     checked_seconds,
     checked_strategy,
+    checked_switch,
 )
 from .interruptible import interruptible
 from .lazy import lazily
@@ -180,9 +181,12 @@ def estimate(
     ``optimizer``: the optimizer, its class, a name such as ``"adamw"``, ``"none"``; None for Adam.
     ``precision``: "bf16" or "fp16" for ``torch.autocast``. ``measure``: whether each different op
     runs once on this machine to measure its workspaces; None: for models that are not on ``meta``.
+    Python code of the model, hooks included, runs twice, on tensors without memory: for the step
+    that makes the optimizer's state, and for the one that is estimated; without an optimizer once.
     ``budget``: also plans within so many bytes, or a share of the peak, for at most ``time_limit``
     seconds. Raises InputError for what cannot be traced, InfeasibleError where no plan fits.
     """
+    batch, measure = checked_count("batch", batch, 1), checked_switch("measure", measure)
     if isinstance(subject, Graph):
         found = _core.estimate_graph(subject)
         return found if budget is None else _with_plan(found, subject, budget, time_limit)

@@ -15,7 +15,7 @@ import lowtide
 
 from . import _core, fake_cuda
 
-_SUCCESS, _FAILURE, _BAD_INPUT = 0, 1, 2
+_SUCCESS, _FAILURE, _BAD_INPUT, _INFEASIBLE = 0, 1, 2, 3
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,6 +26,9 @@ def main(arguments: list[str] | None = None) -> int:
     except lowtide.InputError as error:
         print(f"lowtide: {error}", file=sys.stderr)
         return _BAD_INPUT
+    except lowtide.InfeasibleError as error:
+        print(f"lowtide: {error}", file=sys.stderr)
+        return _INFEASIBLE
     except lowtide.Error as error:
         print(f"lowtide: {error}", file=sys.stderr)
         return _FAILURE
@@ -91,7 +94,7 @@ def _add_estimate(commands):
         epilog="Examples:\n"
                "  python -m lowtide estimate config.json --batch 4 --length 512\n"
                "  python -m lowtide estimate my_module:make --optimizer adamw --precision bf16\n\n"
-               "Exit codes: 0 success; 1 failure; 2 bad input.")
+               "Exit codes: 0 success; 1 failure; 2 bad input; 3 no plan is within the budget.")
     estimate.add_argument("source", metavar="SOURCE",
                           help="MODULE:FUNCTION, which returns (model, example inputs); or the "
                                "config.json of a model of Hugging Face's transformers, or its "

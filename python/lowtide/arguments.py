@@ -60,6 +60,13 @@ def checked_seconds(time_limit, *, zero_is_none: bool) -> float:
     return float(time_limit)
 
 
+def checked_switch(name: str, value) -> bool | None:
+    """None is what is best."""
+    if not any(value is choice for choice in (None, True, False)):
+        raise InputError(f"{name} must be True, False or None, not {value!r}")
+    return value
+
+
 def checked_count(name: str, value, least: int, most: int | None = None) -> int:
     is_count = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not is_count or value < least or (most is not None and value > most):

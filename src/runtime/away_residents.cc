@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <span>
 #include <utility>
@@ -17,8 +18,10 @@ namespace {
 std::string why_not_here(const std::string& name) {
   return fmt::format(
       "\"{}\" lies in slower memory from the forward pass to the end of its backward pass "
-      "(lowtide.Offload(..., parameters=True)). Use it before the forward pass or after the "
-      "backward pass, do what needs it within the module, or leave parameters=True out",
+      "(lowtide.Offload(..., parameters=True)). To have it now, call backward(), or drop what the "
+      "forward pass returned (del loss): an interrupted step keeps it away too. Otherwise use it "
+      "before the forward pass or after the backward pass, do what needs it within the module, or "
+      "leave parameters=True out",
       name);
 }
 
@@ -46,6 +49,31 @@ c10::DataPtr memory_for(const c10::Storage& storage) {
   return c10::GetAllocator(storage.device_type())->allocate(storage.nbytes());
 }
 
+/// Copies of a store. None goes on when this ends: their memory may be freed then, whatever ended
+/// what asked for them.
+class CopiesUnderWay {
+ public:
+  explicit CopiesUnderWay(slower::Store& store) : store_(store) {}
+  ~CopiesUnderWay() {
+    for (const slower::Ticket copy : tickets_) {
+      try {
+        store_.wait(copy);
+      } catch (const std::exception&) {  // it has ended; who asked for it hears of it
+      }
+    }
+  }
+  CopiesUnderWay(const CopiesUnderWay&) = delete;
+  CopiesUnderWay& operator=(const CopiesUnderWay&) = delete;
+
+  void reserve(std::size_t copies) { tickets_.reserve(copies); }
+  void add(slower::Ticket copy) { tickets_.push_back(copy); }
+  const std::vector<slower::Ticket>& tickets() const { return tickets_; }
+
+ private:
+  slower::Store& store_;
+  std::vector<slower::Ticket> tickets_;
+};
+
 std::span<std::byte> bytes_in(const c10::DataPtr& memory, const c10::Storage& storage) {
   return {static_cast<std::byte*>(memory.get()), storage.nbytes()};
 }
@@ -55,14 +83,14 @@ std::span<std::byte> bytes_in(const c10::DataPtr& memory, const c10::Storage& st
 void AwayResidents::send(const std::vector<Resident>& residents) {
   const std::lock_guard lock(mutex_);
   std::ranges::for_each(residents, require_own_memory);
-  std::vector<slower::Ticket> copies;
+  CopiesUnderWay copies(*store_);
+  copies.reserve(residents.size());
   for (const Resident& resident : residents) {
     const auto* const data = static_cast<const std::byte*>(resident.tensor.const_data_ptr());
-    copies.push_back(
-        store_->write(resident.offset, {data, resident.tensor.nbytes()}, resident.name));
+    copies.add(store_->write(resident.offset, {data, resident.tensor.nbytes()}, resident.name));
   }
   std::exception_ptr failed;
-  for (const slower::Ticket copy : copies) {
+  for (const slower::Ticket copy : copies.tickets()) {
     try {
       store_->wait(copy);
     } catch (const Error&) {
@@ -96,16 +124,18 @@ void AwayResidents::bring_back() {
     return is_gone;
   });
   std::vector<c10::DataPtr> memory;
-  std::vector<slower::Ticket> copies;
-  for (const Away& away : away_) {
-    memory.push_back(memory_for(away.storage));
-    copies.push_back(store_->read(away.offset, bytes_in(memory.back(), away.storage), away.name));
+  for (const Away& away : away_) memory.push_back(memory_for(away.storage));
+  CopiesUnderWay copies(*store_);  // ends before the memory
+  copies.reserve(away_.size());
+  for (std::size_t i = 0; i < away_.size(); ++i) {
+    const Away& away = away_[i];
+    copies.add(store_->read(away.offset, bytes_in(memory[i], away.storage), away.name));
   }
   std::vector<Away> left;
   std::exception_ptr failed;
   for (std::size_t i = 0; i < away_.size(); ++i) {
     try {
-      come_back(away_[i], copies[i], std::move(memory[i]));
+      come_back(away_[i], copies.tickets()[i], memory[i]);
     } catch (const Error& error) {
       say_why_not_here(*away_[i].storage.unsafeGetStorageImpl(), error.what());
       left.push_back(away_[i]);
@@ -116,7 +146,7 @@ void AwayResidents::bring_back() {
   if (failed != nullptr) std::rethrow_exception(failed);
 }
 
-void AwayResidents::come_back(const Away& away, slower::Ticket copy, c10::DataPtr memory) {
+void AwayResidents::come_back(const Away& away, slower::Ticket copy, c10::DataPtr& memory) {
   store_->wait(copy);
   c10::StorageImpl& storage = *away.storage.unsafeGetStorageImpl();
   storage.clear_data_ptr_access_error_msg_();

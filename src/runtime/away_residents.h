@@ -35,7 +35,8 @@ class AwayResidents {
   /// Precondition: none is away.
   void send(const std::vector<Resident>& residents);
   /// Takes memory for all that are away and copies them back. Throws Error for the first one whose
-  /// copy fails; that one stays away.
+  /// copy fails; that one stays away. Where there is no memory, throws what the allocator does, and
+  /// all stay away.
   void bring_back();
   /// The same where nobody could hear of an error: what stays away says so when it is used.
   void try_to_bring_back() noexcept;
@@ -50,7 +51,7 @@ class AwayResidents {
   };
 
   void leave(const Resident& resident);
-  void come_back(const Away& away, slower::Ticket copy, c10::DataPtr memory);
+  void come_back(const Away& away, slower::Ticket copy, c10::DataPtr& memory);
 
   const std::shared_ptr<slower::Store> store_;
   std::mutex mutex_;  // of all that follows

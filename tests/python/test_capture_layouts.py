@@ -154,6 +154,9 @@ CALLS = [
     *elementwise(aten.hardswish_backward.default),
     *elementwise(aten.softplus_backward.default, 1, 20),
     *((aten.elu_backward.default, a, 1, 1, 1, False, b) for a, b in equal_pairs()),
+    *((aten.rrelu_with_noise_backward.default, a, b, slopes, lower, 0.3, training, False)
+      for a, b in equal_pairs() for slopes in (a, b, plain(*a.shape))
+      for lower, training in ((0.1, True), (0.3, True), (0.1, False), (0.3, False))),
     *((aten.glu_backward.default, gradient[:, :1], x[:, :2], 1) for x, gradient in images()),
     *((aten.roll.default, x, [2, 1], [1, -1]) for x, _ in images()),
     *layer_norm_gradients(), *group_norm_gradients(),

@@ -245,10 +245,22 @@ ROWS = {"example_inputs": torch.ones(2, 3)}
     (nn.Linear(3, 3), ROWS | {"precision": "int8"}, "bf16"),
     (nn.Linear(3, 3).requires_grad_(False), ROWS, "gradient"),
     ("no/such/config.json", {}, "config.json"),
+    (nn.Linear(3, 3), ROWS | {"batch": 0}, "batch must be a whole number, at least 1, not 0"),
+    (nn.Linear(3, 3), ROWS | {"measure": 3}, "measure must be True, False or None, not 3"),
+    (nn.Linear(3, 3), ROWS | {"measure": 0}, "measure must be True, False or None, not 0"),
 ])
 def test_refusals_say_what_to_do(subject, options, words):
     with pytest.raises(lowtide.InputError, match=words):
         lowtide.estimate(subject, **options)
+
+
+def test_hooks_run_as_often_as_is_documented():
+    model, calls = nn.Linear(3, 3), []
+    model.register_forward_hook(lambda *_: calls.append(1))
+    for options, times in [({"optimizer": "none"}, 1), ({}, 2), ({"budget": "1MiB"}, 2)]:
+        calls.clear()
+        lowtide.estimate(model, torch.ones(2, 3), measure=False, time_limit=0.1, **options)
+        assert len(calls) == times, options
 
 
 def test_what_depends_on_values_is_refused():
@@ -298,6 +310,8 @@ def test_the_command_takes_a_configuration_and_a_function(tmp_path, monkeypatch,
     assert document["whole"]["batch"] == 2 * 2 * 32 * 8  # as many tokens as it reads at most
     assert main(["estimate", "estimated_module:make"]) == 0
     assert "Linear: 15 parameters" in capsys.readouterr().out
+    assert main(["estimate", "estimated_module:make", "--budget", "1"]) == 3
+    assert "infeasible" in capsys.readouterr().err
     assert main(["estimate", "nothing.json"]) == 2
     assert "config.json" in capsys.readouterr().err
 

@@ -7,6 +7,8 @@ import sys
 import lowtide
 import pytest
 import torch
+from lowtide.pytorch.common.spent_gradient import SpentGradient
+from lowtide.pytorch.optimizer.fused_updates import FusedUpdates
 from on_device import DEVICE
 from sweep import sweep
 from torch import nn
@@ -396,3 +398,57 @@ def test_a_plain_copy_trains_as_ever():
     F.mse_loss(model(x), torch.zeros((), device=DEVICE)).backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
     optimizer.step()
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("updated", [1, 3])
+def test_a_backward_pass_that_fails_ends_the_step_of_what_it_updated(error, updated, monkeypatch):
+    model, optimizer, x = layers_of(OPTIMIZERS["momentum"])
+    plain = copy.deepcopy(model)
+    others = OPTIMIZERS["momentum"](plain.parameters())
+    planned = wrapped(model, optimizer, None, x)
+    done, update = [], FusedUpdates._update
+
+    def failing(self, parameter, gradient):
+        if len(done) == updated:
+            raise error("in the middle")
+        done.append(parameter)
+        update(self, parameter, gradient)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FusedUpdates, "_update", failing)
+        with pytest.raises(error, match="in the middle"):
+            planned(x).backward()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    plain(x).backward()
+    for own, other in zip(model.parameters(), plain.parameters()):
+        if not any(own is one for one in done):
+            other.grad = None
+    others.step()
+    for one, one_optimizer in ((planned, optimizer), (plain, others)):
+        for _ in range(2):
+            one_optimizer.zero_grad()
+            one(x).backward()
+            one_optimizer.step()
+    assert same(list(model.parameters()), list(plain.parameters()))
+
+
+@pytest.mark.parametrize("convert", [
+    lambda model: model.to(torch.float64), lambda model: model.double(),
+    lambda model: model.half().float(), lambda model: model.to(DEVICE), lambda model: model.cpu()])
+def test_a_model_may_be_converted_before_its_step_ends(convert):
+    model, optimizer, x = layers_of(OPTIMIZERS["momentum"])
+    planned = wrapped(model, optimizer, None, x)
+    planned(x).backward()
+    updated = copy.deepcopy(list(model.parameters()))
+    convert(planned)
+    converted = convert(nn.ParameterList(updated))
+    for parameter in model.parameters():
+        assert isinstance(parameter.grad, SpentGradient)
+        with torch._C.DisableTorchFunctionSubclass():
+            assert parameter.grad.dtype == parameter.dtype
+            assert parameter.grad.untyped_storage().nbytes() == parameter.element_size()
+    assert same(list(model.parameters()), list(converted))
+    optimizer.step()
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert same(list(model.parameters()), list(converted))

@@ -107,11 +107,12 @@ def test_a_whole_step_is_within_the_budget(case, optimizer, percent):
     assert peak_of_step(wrapped, optimizers[0], x) <= wrapped.memory.budget
 
 
-def test_blocks_stay_where_the_optimizer_has_room():
+def test_blocks_stay_where_nothing_is_made_after_the_passes():
+    """SGD takes nothing in its step, and the next batch is there before."""
     model = built(Dropping)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     wrapped = lowtide.wrap(model, torch.randn(ROWS, WIDTH), budget="60%", optimizer=optimizer,
-                           time_limit=0.3, stash=None)
+                           time_limit=0.3, stash=None, batches_ahead=1)
     wrapped(torch.randn(ROWS, WIDTH)).backward()
     [executor] = session_of(wrapped).regions[0].executors
     assert executor.held_bytes == executor.block_bytes

@@ -135,7 +135,7 @@ def test_every_use_between_the_halves_of_a_pass_is_an_error(tmp_path):
     loss = loss_of(model(X))
     assert is_away(model.layers[0].weight)
     for what, use in USES.items():
-        with pytest.raises(RuntimeError, match="layers.0.weight.*lies in slower memory"):
+        with pytest.raises(RuntimeError, match="layers.0.weight.*lies in slower memory.*del loss"):
             use(model)
             pytest.fail(what)
     loss.backward()
@@ -227,6 +227,42 @@ def test_a_parameter_whose_memory_others_share_is_refused(tmp_path):
     weight.data = weight.data.clone()
     assert same(train(model, inputs, steps=2), train(built(Scales), inputs, steps=2))
     assert shared.shape == (ROWS, WIDTH)
+
+
+class Shared(nn.Module):
+    """Two parameters in one storage, or one in a part of it; ``tied``: one parameter by two names,
+    which is none of these."""
+
+    def __init__(self, how):
+        super().__init__()
+        memory = torch.randn(2 * WIDTH, 8)
+        self.first = nn.Parameter(memory[:WIDTH].clone())
+        if how == "halves":
+            self.first = nn.Parameter(memory[:WIDTH])
+            self.second = nn.Parameter(memory[WIDTH:])
+        elif how == "whole":
+            self.second = nn.Parameter(self.first.data)
+        elif how == "transposed":
+            self.second = nn.Parameter(self.first.data.t())
+        elif how == "part":
+            self.second = nn.Parameter(memory[WIDTH:])
+        elif how == "tied":
+            self.second = self.first
+
+    def forward(self, x):
+        return (x[0] @ self.first).square().mean() + self.second.square().mean()
+
+
+@pytest.mark.parametrize("how, why", [
+    ("halves", "\"first\" lies in a part of"),
+    ("whole", "\"second\" lies in the memory of \"first\""),
+    ("transposed", "\"second\" lies in the memory of \"first\""),
+    ("part", "\"second\" lies in a part of")])
+def test_parameters_in_one_storage_are_refused_before_a_step(how, why, tmp_path):
+    with pytest.raises(lowtide.InputError, match=why):
+        wrapped(tmp_path, TIGHT, lambda: Shared(how))
+    wrapped(tmp_path, TIGHT, lambda: Shared(how), parameters=False)
+    wrapped(tmp_path, TIGHT, lambda: Shared("tied"))
 
 
 @on_cpu

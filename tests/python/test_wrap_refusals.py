@@ -2,11 +2,13 @@
 
 import copy
 import gc
+import re
 import weakref
 
 import lowtide
 import pytest
 import torch
+from lowtide import _core
 from on_device import DEVICE, seeded
 from torch import nn
 from wrap_cases import IMAGES, ROWS, Convolutions, Randomly, built, loss_of, same, train
@@ -167,6 +169,23 @@ def test_a_budget_below_the_parameters():
     model = nn.Linear(64, 64)
     with pytest.raises(lowtide.InfeasibleError, match="inputs alone exceed the budget of 20 KB"):
         lowtide.wrap(model, torch.randn(2, 64), budget="20 KB")
+
+
+@pytest.mark.cpu_only("a folder is for values of the CPU")
+@pytest.mark.parametrize("budget", ["500KiB", "1MiB"])
+def test_a_budget_below_the_buffers_for_copies_names_them(tmp_path, budget):
+    model = nn.Sequential(*[nn.Linear(128, 128) for _ in range(6)])
+    optimizer = torch.optim.Adam(model.parameters())
+    with pytest.raises(lowtide.InfeasibleError, match="copies alone exceed the budget") as refused:
+        lowtide.wrap(model, torch.randn(8, 128), budget=budget, optimizer=optimizer,
+                     offload=tmp_path, time_limit=0.1)
+    figures = re.search(r"by (\S+ \S+): they are (.*?)\.\s", str(refused.value))
+    excess, parts = figures[1], [part.split(" of ")[0] for part in figures[2].split(", ")
+                                 if " of " in part]
+    total = sum(_core.Budget(part).bytes for part in parts)
+    assert "8.00 MiB of buffers for copies" in figures[2]
+    assert total - _core.Budget(budget).bytes == pytest.approx(_core.Budget(excess).bytes,
+                                                              rel=0.01)
 
 
 def test_a_model_that_is_moved_after_it_was_wrapped():

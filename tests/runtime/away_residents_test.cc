@@ -3,11 +3,15 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/rand.h>
+#include <c10/core/Allocator.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <new>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -17,6 +21,7 @@ namespace lowtide::runtime {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
 constexpr Bytes kRoom = 1 << 20, kPlace = 1 << 16;
@@ -31,19 +36,47 @@ class FailingStore final : public slower::Store {
     return store_.write(offset, data, name);
   }
   slower::Ticket read(Bytes offset, std::span<std::byte> into, std::string_view name) override {
-    return store_.read(offset, into, name);
+    if (reads_until_failure == 0) throw std::bad_alloc();
+    --reads_until_failure;
+    const slower::Ticket copy = store_.read(offset, into, name);
+    under_way.insert(copy.number);
+    return copy;
   }
   void wait(slower::Ticket ticket) override {
     store_.wait(ticket);
+    under_way.erase(ticket.number);
     if (fails) throw Error("the disk is gone");
   }
   bool done(slower::Ticket ticket) const override { return store_.done(ticket); }
   slower::Counters counters() const override { return store_.counters(); }
 
   bool fails = false;
+  std::int64_t reads_until_failure = 1 << 20;
+  std::set<std::int64_t> under_way;  ///< reads that nobody has waited for
 
  private:
   slower::HostStore store_;
+};
+
+/// Gives memory so many times, then none, while it lasts.
+class CountedMemory final : public c10::Allocator {
+ public:
+  explicit CountedMemory(int times) : left_(times), plain_(*c10::GetAllocator(at::kCPU)) {
+    c10::SetAllocator(at::kCPU, this, 1);
+  }
+  ~CountedMemory() override { c10::SetAllocator(at::kCPU, &plain_, 1); }
+  c10::DataPtr allocate(std::size_t bytes) override {
+    if (left_ == 0) throw std::bad_alloc();
+    --left_;
+    return plain_.allocate(bytes);
+  }
+  void copy_data(void* to, const void* from, std::size_t bytes) const override {
+    plain_.copy_data(to, from, bytes);
+  }
+
+ private:
+  int left_;
+  c10::Allocator& plain_;
 };
 
 std::vector<AwayResidents::Resident> places_for(const std::vector<at::Tensor>& tensors) {
@@ -112,6 +145,34 @@ TEST(AwayResidents, RefuseMemoryThatIsNotATensorsOwn) {
     EXPECT_THAT([&] { away.send(places_for({at::rand({3}), tensor})); },
                 ThrowsMessage<InputError>(HasSubstr("w1")));
     EXPECT_EQ(away.bytes(), 0);
+  }
+}
+
+TEST(AwayResidents, NoCopyIsUnderWayWhereMemoryOrCopiesRunOut) {
+  for (int count = 0; count < 4; ++count) {
+    for (const bool of_memory : {true, false}) {
+      const auto store = std::make_shared<FailingStore>(kRoom);
+      AwayResidents away(store);
+      std::vector<at::Tensor> tensors, before;
+      for (int i = 0; i < 4; ++i) {
+        tensors.push_back(at::rand({1000}));
+        before.push_back(tensors.back().clone());
+      }
+      away.send(places_for(tensors));
+      if (of_memory) {
+        const CountedMemory memory(count);
+        EXPECT_THROW(away.bring_back(), std::bad_alloc);
+      } else {
+        store->reads_until_failure = count;
+        EXPECT_THROW(away.bring_back(), std::bad_alloc);
+        store->reads_until_failure = 1 << 20;
+      }
+      EXPECT_THAT(store->under_way, IsEmpty());
+      EXPECT_GT(away.bytes(), 0);
+      away.bring_back();
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        EXPECT_TRUE(at::equal(tensors[i], before[i]));
+    }
   }
 }
 

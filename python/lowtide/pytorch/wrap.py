@@ -20,7 +20,7 @@ from . import inductor
 from .autograd.session import Session
 from .budget.budget import Budget
 from .budget.memory import Memory
-from .budget.offload import Offload, slower_limit
+from .budget.offload import Offload, require_memory_of_their_own, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
 from .common.fused_update import FusedUpdate
 from .common.inputs import arguments_of, require_one_device
@@ -167,6 +167,8 @@ def wrap(
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
+    if settings.offload is not None and settings.offload.parameters:
+        require_memory_of_their_own(model.named_parameters())
     run, session, let_go = _runner(model, settings)
     exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
     if settings.clips and not hasattr(model, "gradient_norm"):

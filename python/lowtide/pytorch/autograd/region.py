@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import torch
 
@@ -20,7 +20,14 @@ from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.needed_bytes import needed_bytes
-from ..plans.planning import PricedGraph, as_cost, keep_all_bytes, measure, price
+from ..plans.planning import (
+    PricedGraph,
+    as_cost,
+    keep_all_bytes,
+    keep_all_step_bytes,
+    measure,
+    price,
+)
 from ..plans.slower import Slower
 from ..stash import Stash
 from .dropped_results import DroppedResults
@@ -29,8 +36,9 @@ from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
 
-#: The executor serves the framework's allocator for the whole process, so one runs at a time.
-_ONE_AT_A_TIME = threading.RLock()
+#: The executor serves the framework's allocator for the whole process, so one pass runs at a time.
+#: What a pass decides before, such as its plan, holds until it is over.
+ONE_PASS_AT_A_TIME = threading.RLock()
 
 _NOTHING = Afterwards()
 
@@ -69,7 +77,8 @@ class Region:
         #: What is taken when all values are kept, with results as expected before the first step:
         #: a budget that is a share of it does not change when they turn out to be held.
         self._kept_bytes: int = plain._kept_bytes if plain else (
-            self.priced.keep_all_peak_bytes + self.priced.uncounted_bytes
+            keep_all_step_bytes(self.priced, self._after_bytes(self.priced))
+            + self.priced.uncounted_bytes
             + self._recording_bytes + update_bytes)
         self._whole_bytes: int = plain._whole_bytes if plain else self._kept_bytes
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
@@ -135,9 +144,8 @@ class Region:
                           self.captured.device, bool(dropped),
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
-            # A block that recordings use stays whole, and the optimizer's room is beside it.
-            after_bytes = 0 if self._settings.cuda_graph else self._room_afterwards(known)
-            plans = SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
+            plans = SectionedGraphPlans(known, self._settings, self._relatives,
+                                        self._after_bytes(known))
             self._known[state] = known, plans
         return self._known[state]
 
@@ -145,6 +153,11 @@ class Region:
         """Takes in what the caller held at the executor's backward pass; whether plans are to be
         made for other results from now on."""
         return self._results.observe(executor.held_results)
+
+    def _after_bytes(self, known: PricedGraph) -> int:
+        """Of the block, what plans are to leave to what follows. A block that recordings use stays
+        whole, and the room is beside it."""
+        return 0 if self._settings.cuda_graph else self._room_afterwards(known)
 
     def _room_afterwards(self, known: PricedGraph) -> int:
         """What no plan counts is gone by then."""
@@ -213,7 +226,7 @@ class Region:
 
     def forward(self, plan: Plan, primals: Sequence) -> tuple[list, torch.Tensor]:
         """The forward outputs, and the ticket of the pending pass."""
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             given = self._given(primals)
             try:
@@ -237,7 +250,7 @@ class Region:
         if any(op.mutates and not op.recomputable for op in self.captured.graph.ops
                if op.type != BOUNDARY):
             return
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             try:
                 with explained(executor, self.captured):
@@ -251,7 +264,7 @@ class Region:
         With ``copied``, those that are no parameter's lie in memory of their own: what goes on to
         other graphs then holds nothing of this one's block.
         """
-        with _ONE_AT_A_TIME, explained(executor, self.captured), self._updating():
+        with ONE_PASS_AT_A_TIME, explained(executor, self.captured), self._updating():
             self._ran = executor
             found = executor.backward(tangents, self._backward_wanted)
         return self._gradients(found, copied)
@@ -262,7 +275,7 @@ class Region:
 
         ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
-        with _ONE_AT_A_TIME, self._updating():
+        with ONE_PASS_AT_A_TIME, self._updating():
             known = dict(zip(self.saved.primals, saved))
             known |= {position: self._unsaved(position) for position, constant
                       in self._residents if constant is None and position not in known}
@@ -281,7 +294,7 @@ class Region:
                       and self.captured.graph.tensors[index].role == "parameter"}
         positions = {primals[position].data_ptr(): position for position in parameters}
         given = _with_copies(primals, _written_in_place(self.captured))
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             seen = GradientVisit(lambda gradient, parameter:
                                  visit(positions[parameter.data_ptr()], gradient))
@@ -316,8 +329,13 @@ class Region:
         if self._ran is not None:
             self.moved, self._ran = Moved(*self._ran.moved), None
 
-    def _updating(self) -> contextlib.AbstractContextManager[None]:
-        return updating(None if self._updates is None else self._updates.of_backward())
+    @contextlib.contextmanager
+    def _updating(self) -> Iterator[None]:
+        if self._updates is None:
+            yield
+            return
+        with self._updates.of_backward() as updates, updating(updates):
+            yield
 
     def require_replayable(self) -> None:
         """Raises Error where a backward pass cannot be run a second time."""
@@ -330,7 +348,7 @@ class Region:
 
     def discard(self, executor) -> None:
         """Frees the block of a pending pass; its backward pass will replay the forward pass."""
-        with _ONE_AT_A_TIME:
+        with ONE_PASS_AT_A_TIME:
             executor.discard()
             executor.release()
 

@@ -30,7 +30,7 @@ from .meter import Meter
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .recordable import refuse_recording_from_outside
-from .region import Region
+from .region import ONE_PASS_AT_A_TIME, Region
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -162,7 +162,7 @@ class Session:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
         self._training_thread = threading.get_ident()
-        with self._between_passes.one_pass(self._before_pass):
+        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
             return self._forward(region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -203,16 +203,16 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(region.captured.device)
-        with self._between_passes.one_pass(self._before_pass):
+        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
             try:
                 gradients = self._backward(region, ticket, saved, tangents)
             finally:
                 region.executors.release_unused()
                 region.end_pass()
-        self._moved = region.moved if self._begins_step else self._moved + region.moved
-        self._begins_step = False
-        self._last = region
-        self._step_plans.has_trained = True
+            self._moved = region.moved if self._begins_step else self._moved + region.moved
+            self._begins_step = False
+            self._last = region
+            self._step_plans.has_trained = True
         return gradients
 
     def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],

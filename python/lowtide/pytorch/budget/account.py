@@ -17,9 +17,9 @@ from .optimizer_step import step_bytes, update_bytes
 from .settings import Settings
 from .shares import Need, shares
 
-#: Of the budget, what is left to other code before it is known what that takes: a loss that is
-#: worked out outside of the model, results in the caller's memory.
-_SHARE_OUTSIDE = 0.001
+#: Of the budget, one part in so many is left to other code before it is known what that takes: a
+#: loss that is worked out outside of the model, results in the caller's memory.
+_ONE_PART_OUTSIDE_IN = 1000
 _MOST_OUTSIDE = 1 << 16
 #: And when the optimizer steps.
 _LOSS_BYTES = 4096
@@ -207,10 +207,11 @@ class BudgetAccount(Generic[Region]):
 
     @property
     def budget_bytes(self) -> int | None:
-        """The budget; a share is one of what the largest step takes when all is kept."""
+        """The budget; a share is one of what the largest step takes when all is kept, and other
+        code beside it."""
         steps = [self._steps.of(region) for region in self._regions]
         largest = max((self._whole_bytes(step) for step in steps), default=0)
-        return self.budget.resolve(largest)
+        return self.budget.resolve(self._with_outside(largest))
 
     @property
     def fixed_bytes(self) -> int:
@@ -274,17 +275,24 @@ class BudgetAccount(Generic[Region]):
 
     def describe_reserved(self) -> str:
         """What the budget holds beside the graphs, for messages."""
-        kept = self.held_bytes + sum(region.copied_gradient_bytes for region in self._regions)
-        parts = {
+        copied = sum(region.copied_gradient_bytes for region in self._regions)
+        held = self._described(self._reserved_parts(self.held_bytes + copied))
+        budget = f"The budget of {self.budget}"
+        return f"({budget} also holds {held}.)" if held else f"({budget} holds no more.)"
+
+    def _reserved_parts(self, kept_gradient_bytes: int) -> dict[str, int]:
+        """Bytes that the budget holds beside the graphs."""
+        return {
             "of optimizer state": self.state_bytes,
             "of parameters and batches that no graph uses": self.fixed_bytes - self.state_bytes,
-            "of gradients that are kept": kept,
+            "of gradients that are kept": kept_gradient_bytes,
             "of buffers for copies": self.held_buffer_bytes,
             "that other code was seen to take in a step": self.outside_bytes,
         }
-        held = [f"{format_bytes(size)} {what}" for what, size in parts.items() if size]
-        budget = f"The budget of {self.budget}"
-        return f"({budget} also holds {', '.join(held)}.)" if held else f"({budget} holds no more.)"
+
+    @staticmethod
+    def _described(parts: Mapping[str, int]) -> str:
+        return ", ".join(f"{format_bytes(size)} {what}" for what, size in parts.items() if size)
 
     def _has_enough(self, total: int, needs: Mapping[Region, int]) -> bool:
         try:
@@ -319,7 +327,12 @@ class BudgetAccount(Generic[Region]):
                 - self._further_input_bytes(region))
 
     def _outside(self, total: int) -> int:
-        return max(self.outside_bytes, min(_MOST_OUTSIDE, int(_SHARE_OUTSIDE * total)))
+        return max(self.outside_bytes, min(_MOST_OUTSIDE, total // _ONE_PART_OUTSIDE_IN))
+
+    def _with_outside(self, inside: int) -> int:
+        """The smallest budget that has ``inside`` bytes beside what it leaves to other code."""
+        part = -(-inside // (_ONE_PART_OUTSIDE_IN - 1))
+        return inside + max(self.outside_bytes, min(_MOST_OUTSIDE, part))
 
     def _further_input_bytes(self, region: Region) -> int:
         """Bytes of the inputs of a step's passes but the first of each graph: those are among its
@@ -339,10 +352,14 @@ class BudgetAccount(Generic[Region]):
         residents = max((region.priced.resident_bytes for region in self._regions), default=0)
         if left_bytes > residents:
             return
+        alone = ("parameters, optimizer state, inputs and buffers for copies"
+                 if self.held_buffer_bytes else "parameters, optimizer state and inputs")
+        parts = self._described({"of parameters, buffers and inputs": residents,
+                                 **self._reserved_parts(self.held_bytes)})
         raise InfeasibleError(
-            f"parameters, optimizer state and inputs alone exceed the budget of "
-            f"{self.budget} by {format_bytes(residents - left_bytes)}"
-            f"{_if_a_share_was_meant(self.budget)}.")
+            f"{alone} alone exceed the budget of {self.budget} by "
+            f"{format_bytes(residents - left_bytes)}{_if_a_share_was_meant(self.budget)}: they are "
+            f"{parts}.")
 
     def _trained(self) -> list[torch.Tensor]:
         return [parameter for parameter in list(self._parameters()) or self._traced

@@ -6,6 +6,9 @@ import dataclasses
 import math
 import numbers
 import os
+from collections.abc import Iterable
+
+import torch
 
 from ... import InputError, _core, _runtime
 
@@ -74,6 +77,26 @@ class Offload:
         out, back = _bandwidths(self.bandwidth)
         seconds = self.latency * _MICROSECOND
         return (seconds, out), (seconds, back), False
+
+
+def require_memory_of_their_own(parameters: Iterable[tuple[str, torch.Tensor]]) -> None:
+    """Of parameters that may move: each moves alone. Raises InputError for one that lies in the
+    memory of another, or of a larger tensor."""
+    names: dict[int, str] = {}
+    for name, parameter in parameters:
+        if parameter.layout != torch.strided or torch.nn.parameter.is_lazy(parameter):
+            continue
+        storage = parameter.untyped_storage()
+        other = names.setdefault(storage._cdata, name)
+        if other == name and storage.nbytes() == parameter.nbytes:
+            continue
+        where = (f"in the memory of \"{other}\"" if other != name else
+                 "in a part of the memory of another tensor")
+        raise InputError(
+            f"parameters=True of lowtide.Offload: \"{name}\" lies {where}, and a parameter moves "
+            f"alone: give it memory of its own (parameter.data = parameter.data.clone()); where "
+            f"both are to have the same numbers, make them one nn.Parameter; or leave "
+            f"parameters=True out")
 
 
 def slower_limit(given: int | str | None) -> int | None:

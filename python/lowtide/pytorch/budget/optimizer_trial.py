@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 
 #: The largest of the parameters that an optimizer is tried with, in bytes.
 _TRIED_BYTES = 1 << 18
@@ -61,13 +62,14 @@ def _untraced() -> Iterator[None]:
     """Graphs are planned while PyTorch traces: in modes in which no tensor has memory, and with a
     flag by which optimizers step as they would within a compiled function. Here all is as it will
     be when the optimizer steps."""
-    compiling = torch.compiler._is_compiling_flag
-    torch.compiler._is_compiling_flag = False
-    try:
-        with _disable_current_modes():
-            yield
-    finally:
-        torch.compiler._is_compiling_flag = compiling
+    with ONE_TRACE_AT_A_TIME:
+        compiling = torch.compiler._is_compiling_flag
+        torch.compiler._is_compiling_flag = False
+        try:
+            with _disable_current_modes():
+                yield
+        finally:
+            torch.compiler._is_compiling_flag = compiling
 
 
 def state_bytes(optimizer: torch.optim.Optimizer) -> int:

@@ -3,7 +3,7 @@
 PyTorch replaces interpolation by Python code of indexing and arithmetic when it traces. That suits
 a compiler that fuses it again. Run op by op it takes other roundings than the kernel and holds
 many times the memory. Its Python code of recurrent layers leaves out the dropout between them. Its
-dropout rounds otherwise (dropout.py). Nor does it lay all results out as the kernels do
+dropout rounds or draws otherwise (dropout.py). Nor does it lay all results out as the kernels do
 (kernel_layouts.py).
 """
 
@@ -13,7 +13,8 @@ import contextlib
 
 import torch
 
-from .dropout import dropout
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
+from .dropout import alpha_dropout, alpha_dropout_, dropout
 from .kernel_layouts import kernel_layouts
 
 _KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Autograd)
@@ -22,7 +23,7 @@ _REPLACED = tuple(getattr(torch.ops.aten, name) for name in (
     "_upsample_nearest_exact2d", "_upsample_nearest_exact3d", "upsample_linear1d",
     "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d",
     "_upsample_bilinear2d_aa", "_upsample_bicubic2d_aa",
-    "dropout", "gru", "lstm", "rnn_tanh", "rnn_relu"))
+    "alpha_dropout", "alpha_dropout_", "dropout", "rrelu", "gru", "lstm", "rnn_tanh", "rnn_relu"))
 
 
 def _lstm(*args):
@@ -45,8 +46,18 @@ def _without_onednn():
         torch._C._set_mkldnn_enabled(before)
 
 
+def _rrelu(input, *args, **named):
+    """Of a contiguous input: its result is contiguous in eager PyTorch, whatever the input is, and
+    that of the op which is traced lies as the input does."""
+    return torch.ops.aten.rrelu.default._op_dk(
+        torch._C.DispatchKey.CompositeImplicitAutograd, input.contiguous(), *args, **named)
+
+
 #: What is traced in place of the C++ code of an op.
-_OURS = {torch.ops.aten.lstm.input: _lstm, torch.ops.aten.dropout.default: dropout}
+_OURS = {torch.ops.aten.lstm.input: _lstm, torch.ops.aten.dropout.default: dropout,
+         torch.ops.aten.alpha_dropout.default: alpha_dropout,
+         torch.ops.aten.alpha_dropout_.default: alpha_dropout_,
+         torch.ops.aten.rrelu.default: _rrelu}
 #: Where a backend outside of PyTorch may have C++ code of its own, which would go first.
 _OF_BACKENDS = {torch.ops.aten.dropout.default: torch._C.DispatchKey.AutogradPrivateUse1}
 
@@ -54,7 +65,14 @@ _OF_BACKENDS = {torch.ops.aten.dropout.default: torch._C.DispatchKey.AutogradPri
 @contextlib.contextmanager
 def eager_kernels():
     """While it lasts, AOTAutograd traces interpolation and dropout as eager PyTorch runs them,
-    recurrent layers by their cells, and results as the kernels lay them out."""
+    recurrent layers by their cells, and results as the kernels lay them out. Another thread that
+    wants to trace waits."""
+    with ONE_TRACE_AT_A_TIME, _ours_in_place(), kernel_layouts(), _errors_unchecked():
+        yield
+
+
+@contextlib.contextmanager
+def _ours_in_place():
     removed = [(op, key, op.py_kernels.pop(key)) for op in _overloads() for key in _KEYS
                if key in op.py_kernels]
     for op, kernel in _OURS.items():
@@ -63,11 +81,13 @@ def eager_kernels():
         op.py_kernels[key] = _OURS[op]
     _forget_dispatch()
     try:
-        with kernel_layouts(), _errors_unchecked():
-            yield
+        yield
     finally:
         for op, key in _OF_BACKENDS.items():
             del op.py_kernels[key]
+        for op in _OURS:
+            for key in _KEYS:
+                del op.py_kernels[key]
         for op, key, kernel in removed:
             op.py_kernels[key] = kernel
         _forget_dispatch()

@@ -38,6 +38,11 @@ def _elementwise(result, *args, **_):
                                device=result.device)
 
 
+def _rrelu_backward(result, gradient, x, slopes, lower, upper, training, *_):
+    """The slopes that were drawn times the gradient; elsewhere as of a leaky ReLU."""
+    return _elementwise(result, slopes if training else x, gradient)
+
+
 def _in_format_of(position):
     """Channels last where that argument has it, else contiguous; other results stay."""
     def layout(results, *args, **_):
@@ -136,6 +141,7 @@ LAYOUTS = {
     _aten.logaddexp2.default: _elementwise,
     _aten.logit_backward.default: _elementwise,
     _aten.native_dropout_backward.default: _elementwise,
+    _aten.rrelu_with_noise_backward.default: _rrelu_backward,
     _aten.special_xlog1py.default: _elementwise,
     _aten.xlogy.Tensor: _elementwise,
     _aten.max_unpool2d.default: _in_format_of(0),

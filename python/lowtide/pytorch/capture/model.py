@@ -15,6 +15,7 @@ from ... import Graph, InputError, _core
 from ...arguments import checked_count
 from ...interruptible import no_interrupt_lost
 from ..common.inputs import arguments_of
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.stash_kinds import require_stash_kind
 from ..joint_graph.primals import mutated_primals
 from ..slices import in_slices
@@ -126,7 +127,8 @@ def _trace(model, args, kwargs, name, rewriting):
     compiled = torch.compile(model, backend=_Recorder(name, rewriting), fullgraph=True,
                              dynamic=False)
     try:
-        with no_interrupt_lost(), torch.enable_grad(), tracing_settings(), each_warning_once():
+        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), torch.enable_grad(), tracing_settings(),
+              each_warning_once()):
             compiled(*args, **kwargs)
     except exc.BackendCompilerFailed as error:
         return _recorded(error.inner_exception, name)

@@ -67,12 +67,9 @@ _library.impl("update", _update, "CompositeExplicitAutograd")
 
 
 @contextlib.contextmanager
-def updating(updates: Updates | None) -> Iterator[None]:
+def updating(updates: Updates) -> Iterator[None]:
     """While it lasts, ``updates`` says what the ops do; of one graph at a time. What it raises is
     raised as it is, not as the text that an executor makes of it."""
-    if updates is None:
-        yield
-        return
     noting = _Noting(updates)
     _running.append(noting)
     try:

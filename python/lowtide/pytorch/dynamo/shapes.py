@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import fx
 
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
+
 
 def is_symbolic(value) -> bool:
     """Whether dynamo left this input's size open."""
@@ -50,7 +52,9 @@ class PerShape:
         key = tuple(value.item() if position in self._numbers else _size(value)
                     for position, value in enumerate(inputs))
         if key not in self._compiled:
-            self._compiled[key] = self._compile(*inputs)
+            with ONE_TRACE_AT_A_TIME:
+                if key not in self._compiled:  # by another thread
+                    self._compiled[key] = self._compile(*inputs)
         return self._compiled[key](*inputs)
 
 

@@ -16,6 +16,7 @@ from torch._dynamo.guards import DeletedGuardManagerWrapper
 
 from ...interruptible import no_interrupt_lost
 from ..capture.tracing import logging_functions
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from .backend_errors import with_own_errors
 from .retrace_warning import RetraceWarning
 from .unique_code import with_unique_code
@@ -64,8 +65,8 @@ def traced(function: Callable, backend: Callable | str, *, fullgraph: bool = Fal
     @functools.wraps(trace)
     def trace_patiently(frame, *arguments, **named):
         codes[id(frame.f_code)] = frame.f_code
-        with (no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes), _quietly(),
-              _tracing_here()):
+        with (ONE_TRACE_AT_A_TIME, no_interrupt_lost(), tracing_patiently(), _shapes(fixed_shapes),
+              _quietly(), _tracing_here()):
             found = trace(frame, *arguments, **named)
         retrace_warning.see_trace(frame.f_code)
         return found

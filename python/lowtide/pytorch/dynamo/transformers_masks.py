@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import inspect
 import sys
+import threading
 import types
 from collections.abc import Callable, Mapping, Sequence
 
@@ -29,27 +30,35 @@ class _Call:
 
 
 _CALL = _Call()
+#: Guards of Dynamo and traces read ``_CALL`` in whatever thread they are.
+_ONE_CALL_AT_A_TIME = threading.RLock()
 
 
 @contextlib.contextmanager
 def known_masks(forward: Callable, arguments: Sequence, named: Mapping):
     """While it lasts, a trace of transformers' models is one for masks like those of this call of
-    ``forward``. Does nothing where transformers is not in use."""
+    ``forward``. Another thread that calls such a model waits. Does nothing where transformers is
+    not in use."""
     if "transformers.masking_utils" not in sys.modules:
         yield
         return
     _substitute()
+    with _ONE_CALL_AT_A_TIME:
+        before = dataclasses.replace(_CALL)
+        _note_call(forward, arguments, named)
+        try:
+            yield
+        finally:
+            vars(_CALL).update(vars(before))
+
+
+def _note_call(forward: Callable, arguments: Sequence, named: Mapping) -> None:
     given = {**dict(zip(_names(forward), arguments)), **named}
-    before = dataclasses.replace(_CALL)
     _CALL.is_known = True
     mask = given.get("attention_mask")
     _CALL.unpadded = _is_plain(mask) and mask.dim() == 2 and bool(mask.all())
     _CALL.unpacked = ("input_ids" in given or "inputs_embeds" in given) \
         and given.get("position_ids") is None
-    try:
-        yield
-    finally:
-        vars(_CALL).update(vars(before))
 
 
 def _is_plain(value) -> bool:
@@ -65,11 +74,11 @@ def _names(forward: Callable) -> list[str]:
 @contextlib.contextmanager
 def known_masks_of_fake_call(forward: Callable, arguments: Sequence, named: Mapping):
     """The same for a call with fake tensors that no Dynamo traces: the arguments here are those
-    that the fake ones stand for."""
+    that the fake ones stand for. Other threads run transformers' own functions."""
     with known_masks(forward, arguments, named), contextlib.ExitStack() as changes:
         for name, original, replacement in _replacements():
             masks = sys.modules["transformers.masking_utils"]
-            setattr(masks, name, replacement)
+            setattr(masks, name, _in_this_thread(replacement, original))
             changes.callback(setattr, masks, name, original)
         yield
 
@@ -92,6 +101,17 @@ def _replacements() -> list[tuple[str, Callable, Callable]]:
                 "is_torchdynamo_exporting": _exporting}
     return [(name, getattr(masks, name), wrap(_copy(getattr(masks, name))))
             for name, wrap in wrappers.items() if hasattr(masks, name)]  # of a version that has it
+
+
+def _in_this_thread(replacement: Callable, original: Callable) -> Callable:
+    this = threading.get_ident()
+
+    @functools.wraps(original)
+    def chosen(*arguments, **named):
+        function = replacement if threading.get_ident() == this else original
+        return function(*arguments, **named)
+
+    return chosen
 
 
 def _packed(plain: Callable) -> Callable:

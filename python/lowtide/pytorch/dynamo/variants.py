@@ -13,6 +13,7 @@ from ... import Error, _runtime
 from ..autograd.region import Region
 from ..autograd.replayable import why_not_replayable
 from ..autograd.session import Session
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from .joint_trace import JointTrace
 from .used_results import Used, likely_used, tangents_of_gradients, without_unused
 
@@ -50,10 +51,15 @@ class Variants:
     def _function(self, primals: Sequence) -> Callable:
         used = self._expected
         if used not in self._functions:
-            if used not in self._traces:
-                self._traces[used] = self._trace(primals, used)
-            self._functions[used] = self._differentiable(used)
+            with ONE_TRACE_AT_A_TIME:
+                self._prepare_for(used, primals)
         return self._functions[used]
+
+    def _prepare_for(self, used: Used, primals: Sequence) -> None:
+        if used not in self._traces:
+            self._traces[used] = self._trace(primals, used)
+        if used not in self._functions:
+            self._functions[used] = self._differentiable(used)
 
     def _differentiable(self, used: Used) -> Callable:
         region, saved = self._region(used), self._traces[used].saved
@@ -76,8 +82,11 @@ class Variants:
 
     def _region(self, used: Used) -> Region:
         if used not in self._regions:
-            trace = self._traces[used]
-            self._regions[used] = self._session.add(trace.captured, trace.trained, trace.stashes)
+            with ONE_TRACE_AT_A_TIME:
+                if used not in self._regions:  # by another thread
+                    trace = self._traces[used]
+                    self._regions[used] = self._session.add(trace.captured, trace.trained,
+                                                            trace.stashes)
         return self._regions[used]
 
     def _values(self) -> list[torch.Tensor]:

@@ -17,11 +17,12 @@ from ... import (
     format_bytes,
     plan,
 )
-from ...arguments import checked_count, checked_seconds
+from ...arguments import checked_seconds
 from ..budget.budget import Budget
 from ..capture import capture
 from ..capture.meta import held_by
 from ..common.inputs import arguments_of, tensors_in
+from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
 from ..plans.planning import NoPlan, Refusal
@@ -48,8 +49,7 @@ def estimate_model(
     limit = None if budget is None else Budget.parse(budget)
     seconds = checked_seconds(time_limit, zero_is_none=True)
     if is_configuration(subject):
-        subject, example_inputs = _made(subject, example_inputs, checked_count("batch", batch, 1),
-                                        length)
+        subject, example_inputs = _made(subject, example_inputs, batch, length)
     elif example_inputs is None:
         raise InputError("an estimate of a model needs example_inputs: a tuple, a dict by name, or "
                          "one tensor; on the device meta they take no memory")
@@ -58,7 +58,7 @@ def estimate_model(
     step = fake_step(model, arguments, named, optimizer, precision)
     op_peaks = _op_peaks(model, arguments, named, measure)
     forward = model.forward if isinstance(model, torch.nn.Module) else model
-    with known_masks_of_fake_call(forward, arguments, named):
+    with known_masks_of_fake_call(forward, arguments, named), ONE_TRACE_AT_A_TIME:
         traced = trace_step(step, op_peaks)
     found = _told(_name_of(model), step, traced, op_peaks)
     if limit is None or limit.is_unlimited:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 import torch
 
@@ -71,9 +72,21 @@ class FusedUpdates:
         made, self._made_bytes = self._made_bytes, 0
         return made
 
-    def of_backward(self) -> UpdatesOfPass:
+    @contextlib.contextmanager
+    def of_backward(self) -> Iterator[UpdatesOfPass]:
         """What updates parameters in one backward pass. Raises Error where gradients are for
-        something else than updates."""
+        something else than updates. A pass that fails when it has updated some parameters ends
+        their step: they stay as they are, and the next pass may update all."""
+        before = len(self._updated)
+        try:
+            yield self._of_pass()
+        except BaseException:
+            if len(self._updated) > before:
+                self._drop_spent()
+                self._updated.clear()
+            raise
+
+    def _of_pass(self) -> UpdatesOfPass:
         self._require_no_hooks()
         own = {_place(parameter): parameter for parameter in self._own()}
         left_alone = {place for place, parameter in own.items()

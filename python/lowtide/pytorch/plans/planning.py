@@ -126,6 +126,19 @@ def price(measured: Graph, device: str, replaces_results: bool,
         floor, beside, by_role["parameter"], by_role["input"], slower, parameters_move)
 
 
+def keep_all_step_bytes(priced_graph: PricedGraph, after_bytes: int) -> int:
+    """What plans count when all values are kept, and so many bytes are wanted beside the gradients
+    when the passes are over."""
+    kept_all = priced_graph.keep_all_peak_bytes
+    if not after_bytes:
+        return kept_all
+    graph = priced_graph.graph.with_after_bytes(after_bytes)
+    whole = max(kept_all, handed_out_bytes(graph) + after_bytes)
+    # Gradients lie apart from what is given back, which may take more addresses.
+    fits = _core.transfer(graph, graph, keep_all(graph), whole) is not None
+    return whole if fits else kept_all + after_bytes
+
+
 def plan_within(priced_graph: PricedGraph, budget_bytes: int | None, settings: Settings,
             store: PlanStore | None) -> Plan:
     """The cheapest plan within so many bytes for residents, values and workspaces, of what a search
