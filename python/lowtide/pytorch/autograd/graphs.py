@@ -18,11 +18,12 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.slower import Slower
 from ..stash import Stash, Stashes
+from .attempt import Attempt, Chosen, Outcome
 from .comparison import Comparison
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .region import Region
-from .stash_choice import Attempt, cheapest_region
+from .stash_choice import cheapest_region
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -57,11 +58,13 @@ class Graphs:
         if self.updates is not None:
             self.updates.prepare(self.parameters())
         self.account.set_traced_parameters(trained, captured.device)
-        region = self._new_region(captured, stashes)
-        self._admit(region)
-        return region
+        chosen = self._choose(captured, stashes)
+        self._admit(chosen.region)
+        if self._comparison is not None:
+            self._comparison.note(chosen)
+        return chosen.region
 
-    def _new_region(self, captured: Captured, stashes: Stashes[Captured]) -> Region:
+    def _choose(self, captured: Captured, stashes: Stashes[Captured]) -> Chosen:
         """By what it holds in fewer bits, the one whose plan takes the least time. In a comparison,
         raises TooSlow where no plan can be of use."""
         comparison, settings = self._comparison, self.settings
@@ -77,7 +80,7 @@ class Graphs:
                 comparison.require_use_of(region)
             return region
 
-        return cheapest_region(captured, stashes, settings, make, self._attempt,
+        return cheapest_region(captured, stashes, settings, make, self._attempt, self._smallest,
                                soon=self.step_plans.has_run or self.step_plans.has_others)
 
     def _admit(self, region: Region) -> None:
@@ -103,14 +106,41 @@ class Graphs:
         might_move = self.values.may_move
         self._take_in(region)
         try:
-            self.choose_what_moves(region)
+            share, unmoved = self._unmoved(region)
+            return Attempt(region, share, unmoved,
+                           unmoved if self.settings.offload is None else self._free(region))
+        finally:
+            self._take_out(region, might_move)
+
+    def _unmoved(self, region: Region) -> tuple[int | None, Outcome]:
+        """The region's share where nothing moves, and its plan."""
+        if self.account.moves_state:  # it was sent away before
+            return None, Outcome()
+        self.values.set(MayMove.NOTHING)
+        share = None
+        try:
             share = self.account.share(region)
-            plan = self.step_plans.within_share(region, silent=True)
-            slower = self.slower_for(region.captured.device)
-            return Attempt(region, share, plan,
-                           region.cost(plan) + self.state.chosen_cost(region, slower))
+            plan = self.step_plans.in_share(region, silent=True)
+            return self.account.share(region), Outcome(plan, region.cost(plan))
         except InfeasibleError:
-            return Attempt(region)
+            return share, Outcome()
+
+    def _free(self, region: Region) -> Outcome:
+        """The plan where all may move that the settings allow."""
+        self.choose_what_moves(region)
+        try:
+            plan = self.step_plans.within_share(region, silent=True)
+        except InfeasibleError:
+            return Outcome()
+        slower = self.slower_for(region.captured.device)
+        return Outcome(plan, region.cost(plan) + self.state.chosen_cost(region, slower))
+
+    def _smallest(self, region: Region) -> int:
+        """The smallest budget that would do, were the region there."""
+        might_move = self.values.may_move
+        self._take_in(region)
+        try:
+            return self.step_plans.smallest_budget(region)
         finally:
             self._take_out(region, might_move)
 
@@ -156,6 +186,8 @@ class Graphs:
         return self._slower[device]
 
     def _take_in(self, region: Region) -> None:
+        region.leave_afterwards(self.account.afterwards)
+        region.let_move(self.values.may_move)
         self.regions.append(region)
         self.step_plans.has_others = len(self.regions) > 1
         self.steps.observe(region)

@@ -46,20 +46,19 @@ class StepPlans:
         except InfeasibleError:
             return region.plans.smallest()
 
-    def in_share(self, region: Region, leaving_all: bool = False) -> Plan:
+    def in_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
         """The plan within the region's share, which may grow where none is found for it. Raises
-        InfeasibleError. ``leaving_all``: as of ``SectionedGraphPlans.within``."""
+        InfeasibleError. ``leaving_all``, ``silent``: as of ``SectionedGraphPlans.within``."""
         try:
-            return self.within_share(region, leaving_all)
+            return self.within_share(region, leaving_all, silent)
         except InfeasibleError:
             is_alone = len(self._steps.of(region)) == 1
             if is_alone or not self._account.set_least(self._least_of_step(region)):
                 raise
-        return self.within_share(region, leaving_all)
+        return self.within_share(region, leaving_all, silent)
 
     def within_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
-        """The same within the share that the region has. ``silent``: as of
-        ``SectionedGraphPlans.within``."""
+        """The same within the share that the region has."""
         return region.plans.within(self._account.share(region),
                                    soon=self.has_run or self.has_others, leaving_all=leaving_all,
                                    silent=silent)
@@ -101,13 +100,13 @@ class StepPlans:
             f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
             f"so that steps exceed it: it runs by the plan that needs the least. "
             f"{self.explained(region, error)}")
-        self._choose_smallest(region)
+        self.smallest_budget(region)
         return region.plans.smallest()
 
     def explained(self, region: Region, error: InfeasibleError) -> NoPlan:
         """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
         present = self._values.may_move
-        smallest = self._choose_smallest(region)
+        smallest = self.smallest_budget(region)
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
         known = "" if self.has_trained else (
             ", as far as the first step is known (graphs behind a break and further forward passes "
@@ -118,7 +117,7 @@ class StepPlans:
         self._values.set(present)
         return NoPlan(Refusal(message), smallest)
 
-    def _choose_smallest(self, region: Region) -> int:
+    def smallest_budget(self, region: Region) -> int:
         """What moves by the plans that need the smallest budget, which is returned."""
         return self._values.choose_smallest(
             self._steps.of(region),

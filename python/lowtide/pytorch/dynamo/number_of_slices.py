@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable
 
 from ... import InfeasibleError
+from ..autograd.attempt import Costs, Kind
 from ..autograd.comparison import Comparison, TooSlow
 from ..autograd.region import Region
 from ..autograd.session import Session
 from .joint_trace import JointTrace
 
-#: A plan that costs no more than this times what it costs to keep all runs nothing again.
-_KEEPS_ALL = 1.0001
+#: All that the settings allow.
+_ALL = True, max(Kind)
 
 
 def in_fastest_slices(session: Session, name: str, trace: Callable[[int], JointTrace | Callable],
@@ -46,11 +48,6 @@ class _Candidate:
     regions: tuple[Region, ...]
     cost: float
 
-    @property
-    def keeps_all(self) -> bool:
-        return self.cost <= _KEEPS_ALL * sum(region.priced.keep_all_cost
-                                             for region in self.regions)
-
 
 class _Choice:
     """The first number that has a plan is planned for the whole time limit, the next for half of
@@ -63,6 +60,7 @@ class _Choice:
         self._session, self._planned = session, planned
         self._comparison = Comparison(session.settings.time_limit)
         self._best: _Candidate | None = None
+        self._rising = _Rising()
         self._refusals: list[tuple[InfeasibleError, JointTrace]] = []
 
     @property
@@ -71,25 +69,27 @@ class _Choice:
 
     def consider(self, trace: JointTrace) -> bool:
         """Whether more slices may be faster."""
-        best = self._best
-        if best is None:
-            self._best = self._tried(trace)
-            return self._best is None or trace.slices > 1 or not self._best.keeps_all
-        self._comparison.seconds /= 2
-        self._comparison.below = best.cost
-        self._session.withdraw(best.regions)
-        found = self._tried(trace)
-        if found is not None and found.cost < best.cost:
-            self._best = found
+        if self._best is not None:
+            self._comparison.seconds /= 2
+            self._comparison.below = self._best.cost
+        try:
+            found = self._tried(trace)
+        except TooSlow:
+            self._say(trace, "slower, whatever is kept")
+            return False
+        self._rising.observe(self._comparison.costs if found else {})
+        if found is None:
             return True
-        if found is not None:
-            self._session.withdraw(found.regions)
-        self._session.readmit(best.regions)
-        return False
+        self._session.withdraw(found.regions)
+        if self._best is None or found.cost < self._best.cost:
+            self._best = found
+        keeps_all = trace.slices == 1 and self._comparison.keeps_all
+        return not keeps_all and not self._rising.is_everywhere
 
     def take(self) -> Callable:
         """Where no number has a plan, a step may exceed the budget if the settings want that."""
         if self._best is not None:
+            self._session.readmit(self._best.regions)
             return self._best.run
         error, trace = min(self._refusals, key=lambda refusal: _needed_bytes(refusal[0]))
         self._refusals.clear()
@@ -102,24 +102,43 @@ class _Choice:
 
     def _tried(self, trace: JointTrace) -> _Candidate | None:
         before = set(self._session.regions)
+        self._comparison.begin()
         try:
             with self._session.comparing(self._comparison):
                 run = self._planned(trace)
-                added = tuple(region for region in self._session.regions if region not in before)
-                cost = sum(region.cost(self._session.plan_for(region)) for region in added)
         except InfeasibleError as error:
             self._refusals.append((error, trace))
             self._say(trace, "no plan within the budget")
             return None
-        except TooSlow:
-            self._say(trace, "slower, whatever is kept")
-            return None
+        added = tuple(region for region in self._session.regions if region not in before)
+        cost = self._comparison.costs[_ALL]
         self._say(trace, f"{cost:.4g} {added[0].priced.graph.cost_unit}")
         return _Candidate(run, added, cost)
 
     def _say(self, trace: JointTrace, what: str) -> None:
         number = f"{trace.slices} slice{'s' if trace.slices > 1 else ''}"
         self._session.settings.say(f"{trace.captured.graph.name} in {number}: {what}")
+
+
+class _Rising:
+    """By what else than slices is allowed: whether the last number of slices cost more than fewer.
+    What some of it finds by more slices is found by all of it too, so that all have to rise."""
+
+    def __init__(self):
+        self._least = {(moves, kind): math.inf for moves in (False, True) for kind in Kind}
+        self._rose: set[tuple[bool, Kind]] = set()
+
+    @property
+    def is_everywhere(self) -> bool:
+        return len(self._rose) == len(self._least)
+
+    def observe(self, costs: Costs) -> None:
+        """Of the next number; none where that has no plan."""
+        for allowed, least in self._least.items():
+            cost = costs.get(allowed, math.inf)
+            if least < math.inf and cost >= least:
+                self._rose.add(allowed)
+            self._least[allowed] = min(least, cost)
 
 
 def _needed_bytes(error: InfeasibleError) -> float:

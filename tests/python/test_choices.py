@@ -1,0 +1,140 @@
+"""Reruns, moves, stashes and slices are chosen together: what may do more is never worse."""
+
+import itertools
+import math
+import random
+
+import lowtide
+import pytest
+import torch
+from lowtide import _core
+from lowtide.pytorch.plans import planning
+from lowtide.pytorch.wrap import session_of
+from sweep import sweep
+from torch import nn
+from torch.nn import functional as F
+from torch_memory import profiled
+
+pytestmark = [pytest.mark.usefixtures("own_cache", "one_thread", "counted_plans"),
+              pytest.mark.cpu_only("values move to a disk from the CPU alone")]
+
+#: Strategies without a clock, which give a graph and a budget the same plan whenever they are asked.
+RERUNS, MOVES = "dtr", "capuchin"
+SPEED = "500MB/s"
+
+SAME = 1 + 1e-9
+
+
+@pytest.fixture
+def counted_plans(monkeypatch):
+    """Plans by work alone: one that may move values is the better one of both strategies."""
+    def search(priced, budget_bytes, settings):
+        graph, slower = priced.graph, priced.slower
+        answers = [lowtide.plan(graph, budget_bytes, RERUNS, cache=False)]
+        if slower is not None:
+            answers.append(_core.plan_moving(graph, budget_bytes, MOVES, slower.speed,
+                                             slower.limit, settings.time_limit, False))
+        return min(answers, key=lambda answer: (answer.plan is None, answer.plan.cost if answer.plan
+                                                else answer.smallest_budget or 1 << 60))
+
+    monkeypatch.setattr(planning, "_search", search)
+
+
+class Loss(nn.Module):
+    def __init__(self, *layers):
+        super().__init__()
+        self.layers = nn.Sequential(*layers)
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+
+def rows(draw):
+    width = draw.choice([32, 64])
+    kinds = [nn.ReLU, nn.Tanh, lambda: nn.Dropout(0.2), lambda: nn.LayerNorm(width),
+             lambda: nn.Linear(width, width)]
+    layers = [draw.choice(kinds)() for _ in range(draw.randint(3, 7))]
+    return Loss(nn.Linear(32, width), *layers, nn.Linear(width, 8)), torch.randn(4, 64, 32)
+
+
+def pictures(draw):
+    layers, channels = [], 3
+    for _ in range(draw.randint(1, 3)):
+        layers += [nn.Conv2d(channels, 8, 3, padding=1), draw.choice([nn.ReLU, nn.Tanh])(),
+                   draw.choice([nn.MaxPool2d(2), nn.AvgPool2d(2), nn.BatchNorm2d(8),
+                                nn.Dropout(0.2)])]
+        channels = 8
+    return Loss(*layers), torch.randn(4, 3, 24, 24)
+
+
+class Block(nn.Module):
+    """Of a transformer, with a dropout of 0.1 in three places."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads, self.norms = heads, nn.ModuleList(nn.LayerNorm(width) for _ in range(2))
+        self.mix, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        rows, time, width = x.shape
+        q, k, v = (part.view(rows, time, self.heads, -1).transpose(1, 2)
+                   for part in self.mix(self.norms[0](x)).chunk(3, -1))
+        weights = F.dropout((q @ k.transpose(-1, -2)).softmax(-1), 0.1)
+        mixed = self.out((weights @ v).transpose(1, 2).reshape(rows, time, width))
+        x = x + F.dropout(mixed, 0.1)
+        return x + F.dropout(self.down(F.relu(self.up(self.norms[1](x)))), 0.1)
+
+
+def sentences(draw):
+    width = draw.choice([16, 32])
+    return Loss(*(Block(width, 4) for _ in range(draw.randint(1, 2)))), torch.randn(4, 48, width)
+
+
+def wrapped(make, seed, budget, allowed, folder):
+    """``allowed``: of moves, stashes and slices."""
+    moves, stashes, slices = allowed
+    torch.manual_seed(seed)
+    model, x = make(random.Random(seed))
+    offload = {"offload": lowtide.Offload(folder, bandwidth=SPEED)} if moves else {}
+    return lowtide.wrap(model, x, budget, optimizer="none", stash="exact" if stashes else None,
+                        slices="auto" if slices else 1, cache=False, verbose=False, **offload), x
+
+
+SUBSETS = list(itertools.product((False, True), repeat=3))
+
+
+def planned(make, seed, budget, allowed, folder):
+    """The cost of the plan, by which a step is run and counted, and the smallest budget; infinite
+    where there is no plan, and 0 where there is one."""
+    try:
+        model, x = wrapped(make, seed, budget, allowed, folder)
+    except lowtide.InfeasibleError as error:
+        return math.inf, error.smallest_budget
+    session = session_of(model)
+    region, = session.regions
+    held = sum(value.nbytes for value in (x, *model.state_dict().values()))
+    peak, *_ = profiled(lambda: model(x).backward())
+    assert held + peak <= budget
+    return region.cost(session.plan_for(region)), 0
+
+
+def require_no_harm(make, seed, budget, folder):
+    """What each subset is planned to take and needs, where a larger one takes and needs no more."""
+    found = {allowed: planned(make, seed, budget, allowed, folder) for allowed in SUBSETS}
+    worse = [(more, found[more], less, found[less]) for more in SUBSETS for less in SUBSETS
+             if all(one >= other for one, other in zip(more, less))
+             and any(one > SAME * other for one, other in zip(found[more], found[less]))]
+    assert not worse, budget
+    return found
+
+
+@pytest.mark.parametrize("make, seed", sweep(
+    [(make, seed) for make in (rows, pictures, sentences) for seed in range(20)],
+    usual=[(rows, 0), (pictures, 1), (sentences, 2)]))
+def test_what_may_do_more_is_never_slower_and_fits_wherever_less_does(make, seed, tmp_path):
+    least = min(needed for _, needed in require_no_harm(make, seed, 1000, tmp_path).values())
+    whole = wrapped(make, seed, "100%", (False,) * 3, tmp_path)[0].memory.budget
+    found = require_no_harm(make, seed, least, tmp_path)
+    assert found[True, True, True][0] < math.inf
+    require_no_harm(make, seed, random.Random(seed).randint(least, whole), tmp_path)
