@@ -115,6 +115,11 @@ class Region:
         for _, plans in self._known.values():
             plans.search_by(settings)
 
+    def search_longer(self, settings: Settings) -> None:
+        """As of ``GraphPlans``, of the plans that are in use now."""
+        self.plans.search_longer(settings)
+        self.search_by(settings)
+
     def leave_afterwards(self, afterwards: Afterwards) -> None:
         """Plans are made by this from now on."""
         if afterwards != self._afterwards:

@@ -28,6 +28,7 @@ from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
+from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
 from .region import Region
 from .step_plans import StepPlans
@@ -65,7 +66,8 @@ class Session:
         self._kept_bytes = 0
         self._step_is_typical = True
         self._leaves_room = True
-        self._last: Region | None = None
+        self._last: PlannedGraph | None = None
+        self._choices: list[Callable[[list[Callable[[], None]]], None]] = []
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
@@ -82,7 +84,7 @@ class Session:
                               lambda: self._parameters())
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> Region:
+            stashes: Stashes[Captured]) -> PlannedGraph:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
@@ -91,22 +93,46 @@ class Session:
         """
         with self._between_passes.lock:
             self._step_is_typical = False
-            return self._graphs.add(captured, trained, stashes)
+            graph = self._graphs.add(captured, trained, stashes)
+            if not self._step_plans.are_compared:
+                self.choose_again_by(lambda undo: self._graphs.choose_again(graph, undo))
+            return graph
+
+    def choose_again_by(self, choose: Callable[[list[Callable[[], None]]], None]) -> None:
+        """``choose(undo)`` is called when the budget is another one. It adds what is to be done if
+        the old budget stays. Raises InfeasibleError where there is nothing to choose."""
+        self._choices.append(choose)
 
     def comparing(self, comparison: Comparison) -> contextlib.AbstractContextManager[None]:
         """As of ``Graphs.comparing``."""
         return self._graphs.comparing(comparison)
 
-    def withdraw(self, regions: Iterable[Region]) -> None:
-        """Has the session as though these had not been added. None has run."""
+    def withdraw(self, graphs: Iterable[PlannedGraph]) -> None:
+        """As of ``Graphs.withdraw``."""
         with self._between_passes.lock:
-            self._graphs.withdraw(regions)
+            self._graphs.withdraw(graphs)
 
-    def readmit(self, regions: Iterable[Region]) -> None:
-        """Those that were withdrawn, by the plans that they had."""
+    def readmit(self, graphs: Iterable[PlannedGraph]) -> None:
+        """As of ``Graphs.readmit``."""
         with self._between_passes.lock:
             self._step_is_typical = False
-            self._graphs.readmit(regions)
+            self._graphs.readmit(graphs)
+
+    def search_longer(self, graphs: Iterable[PlannedGraph]) -> None:
+        """Where their plans were made by brief searches, better ones are looked for in the
+        background."""
+        for graph in graphs:
+            graph.region.search_longer(self.settings)
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds for a search that is made now; a step waits for one that is made again."""
+        return self._step_plans.limited(self.settings).time_limit
+
+    @property
+    def planned(self) -> Sequence[PlannedGraph]:
+        """The graphs that run, in the order in which they were added."""
+        return tuple(self._graphs.planned)
 
     @property
     def has_plans(self) -> bool:
@@ -125,7 +151,8 @@ class Session:
 
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
-        return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
+        number = len(self._graphs.planned) + 1
+        return self.name if number == 1 else f"{self.name} ({number})"
 
     def begin_capture(self, device: str) -> None:
         """A graph is about to be captured and its ops measured on the device: blocks that nobody
@@ -148,18 +175,26 @@ class Session:
 
     # ---- Steps
 
-    def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs of a region and its ticket."""
-        refuse_recording_from_outside(region.captured.device)
+    def forward(self, graph: PlannedGraph, primals: Sequence) -> tuple[list, torch.Tensor]:
+        """The forward outputs of a graph and its ticket."""
+        refuse_recording_from_outside(graph.captured.device)
         self.runs += 1
         if self.preparing:
+            region = graph.region
             self._measure_error(region, primals)
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
         self._training_thread = threading.get_ident()
         with self._between_passes.one_pass(self._before_pass):
-            return self._forward(region, primals)
+            self._require_there(graph)
+            return self._forward(graph.region, primals)
+
+    def _require_there(self, graph: PlannedGraph) -> None:
+        """It may have left the session when another number of slices was the faster one."""
+        if graph.region not in self.regions:
+            with self._between_passes.lock:
+                self._graphs.readmit([graph])
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
@@ -192,28 +227,28 @@ class Session:
         for region in self.regions:
             region.bring_back()
 
-    def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+    def backward(self, graph: PlannedGraph, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
         """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
 
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
-        refuse_recording_from_outside(region.captured.device)
+        refuse_recording_from_outside(graph.captured.device)
         with self._between_passes.one_pass(self._before_pass):
+            region, executor = graph.awaiting(ticket)
             try:
-                gradients = self._backward(region, ticket, saved, tangents)
+                gradients = self._backward(graph, region, executor, ticket, saved, tangents)
             finally:
                 region.executors.release_unused()
                 region.end_pass()
         self._moved = region.moved if self._begins_step else self._moved + region.moved
         self._begins_step = False
-        self._last = region
+        self._last = graph
         self._step_plans.has_trained = True
         return gradients
 
-    def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
-                  tangents: Sequence[torch.Tensor]) -> list:
-        executor = region.executors.awaiting(ticket)
+    def _backward(self, graph: PlannedGraph, region: Region, executor, ticket: torch.Tensor,
+                  saved: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list:
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
             if region.observe_results(executor):
@@ -221,6 +256,7 @@ class Session:
                 self._step_is_typical = False
         else:
             region.require_replayable()
+            self._require_there(graph)
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             self._bring_back()
@@ -242,8 +278,9 @@ class Session:
         it compiled as long as the process runs. So the model, its tensors and the blocks are let go
         of; a backward pass that is to come finds what it needs."""
         self.release()
-        for region in self.regions:
-            region.executors.forget_all_but_pending()
+        self._choices.clear()
+        for graph in self._graphs.planned:
+            graph.forget_all_but_pending()
         self._parameters = tuple
         self._state.let_go()
         if self._updates is not None:
@@ -278,6 +315,7 @@ class Session:
         for other in self.regions:
             plan = self._step_plans.known(other) if other in step else None
             other.executors.release_idle(but=plan)
+        self._graphs.drop_retired()
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
@@ -362,12 +400,20 @@ class Session:
     def _take_budget(self, budget: Budget) -> None:
         before = self._account.budget
         self._account.set_budget(budget)
+        undo: list[Callable[[], None]] = []
         try:
+            with self._step_plans.choosing_again():
+                for choose in tuple(self._choices):
+                    choose(undo)
             self._require_plans()
         except BaseException:
             self._account.set_budget(before)
+            for put_back in reversed(undo):
+                put_back()
+            self._graphs.drop_retired()
             raise
         self._adapt()
+        self._graphs.drop_retired()
         self._state.bring_back()
 
     def _take_waiting_budget(self, budget: Budget) -> None:
@@ -389,7 +435,7 @@ class Session:
         optimizer's state moves or comes back, as is best."""
         if not self.regions:
             return
-        last = self._last or self.regions[0]
+        last = self._latest
         slower = self._graphs.slower_for(last.captured.device)
         might_move = self._values.may_move
         try:
@@ -409,7 +455,7 @@ class Session:
         self._leaves_room = True
         self._adapts_at_next_pass = threading.get_ident() != self._training_thread
         if self.regions:
-            region = self._last or self.regions[0]
+            region = self._latest
             if not self._adapts_at_next_pass:
                 self._kept_bytes = self._gradients.bytes()
                 if self._kept_bytes and not self._admission.is_within(region):
@@ -421,6 +467,12 @@ class Session:
         self._meter.restart()
 
     # ---- Figures
+
+    @property
+    def _latest(self) -> Region:
+        """By which the graph runs that ran last, or the first one where that was none of these."""
+        is_there = self._last is not None and self._last.region in self.regions
+        return self._last.region if is_there else self.regions[0]
 
     @property
     def budget_bytes(self) -> int | None:
@@ -436,7 +488,7 @@ class Session:
         if not self.regions:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
-        last = self._last or self.regions[0]
+        last = self._latest
         step = self._steps.of(last)
         existing = self._account.existing_bytes + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
@@ -448,7 +500,7 @@ class Session:
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
-        step = self._steps.of(self._last or self.regions[0])
+        step = self._steps.of(self._latest)
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
         return self._account.existing_bytes + residents + blocks
@@ -459,7 +511,7 @@ class Session:
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
-        for region in self.regions:
+        for region in (graph.region for graph in self._graphs.planned):
             graph, plan = region.priced.graph, self._step_plans.known(region)
             parts.append(f"{region.name}: {len(graph.ops)} ops\n"
                          + _core.explain(graph, plan, most).rstrip("\n"))

@@ -30,24 +30,23 @@ _MOST_PROBES = 3
 
 
 class MakeRegion(Protocol):
-    def __call__(self, captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
+    def __call__(self, settings: Settings, stashes: Sequence[Stash] = (),
                  plain: Region | None = None) -> Region: ...
 
 
-def cheapest_region(captured: Captured, stashes: Stashes[Captured], settings: Settings,
-                    make: MakeRegion, attempt: Callable[[Region], Attempt],
-                    smallest: Callable[[Region], int], soon: bool) -> Chosen:
-    """The region of ``captured``, or of the same step with some stashes where its plan takes less
-    time; of those without a plan, the one of the smallest budget. ``make``: a region; ``attempt``:
+def cheapest_region(stashes: Stashes[Captured], settings: Settings, make: MakeRegion,
+                    attempt: Callable[[Region], Attempt], smallest: Callable[[Region], int],
+                    soon: bool) -> Chosen:
+    """The region of a step as it is, or with some stashes where its plan takes less time; of those
+    without a plan, the one of the smallest budget. ``make``: a region; ``attempt``:
     plans it; ``smallest``: gives the budget that would do for it; ``soon``: a run waits, so that
     any plan of the step as it is will do."""
-    plain = attempt(make(captured, settings))
+    plain = attempt(make(settings))
     will_do = soon and plain.free.plan is not None
     if not stashes.found or settings.budget.is_unlimited or will_do or plain.keeps_all:
         return Chosen(plain.region, _costs([plain]), plain.keeps_all)
     briefly = dataclasses.replace(settings, time_limit=_SHARE_WITH * settings.time_limit)
-    search = _SetSearch(plain, lambda chosen: make(stashes.captured_with(chosen), briefly, chosen,
-                                                   plain.region), attempt)
+    search = _SetSearch(plain, lambda chosen: make(briefly, chosen, plain.region), attempt)
     for allowed in _kinds(stashes):
         search.look(allowed)
     best = min(search.attempts, key=_free_cost)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+from collections.abc import Iterator
 
 from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from ..plans.graph_plans import BRIEF_SECONDS
 from ..plans.planning import NoPlan, Refusal
 from .place_of_values import PlaceOfValues
 from .region import Region
@@ -29,6 +32,8 @@ class StepPlans:
         self.has_run = self.has_trained = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
+        #: Whether graphs are chosen for another budget: then a search is made for each.
+        self._are_chosen_again = False
         #: Whether there are plans for other sizes or other graphs already.
         self.has_others = False
 
@@ -60,8 +65,28 @@ class StepPlans:
     def within_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
         """The same within the share that the region has."""
         return region.plans.within(self._account.share(region),
-                                   soon=self.has_run or self.has_others, leaving_all=leaving_all,
+                                   soon=self.takes_what_is_there, leaving_all=leaving_all,
                                    silent=silent)
+
+    @property
+    def takes_what_is_there(self) -> bool:
+        """Whether a run waits, so that a plan which is at hand is taken."""
+        return (self.has_run or self.has_others) and not self._are_chosen_again
+
+    def limited(self, settings: Settings) -> Settings:
+        """Of a search that is made now: one for another budget takes a second."""
+        if not self._are_chosen_again or settings.time_limit <= BRIEF_SECONDS:
+            return settings
+        return dataclasses.replace(settings, time_limit=BRIEF_SECONDS)
+
+    @contextlib.contextmanager
+    def choosing_again(self) -> Iterator[None]:
+        """While it lasts, no plan is taken because it is at hand."""
+        self._are_chosen_again = True
+        try:
+            yield
+        finally:
+            self._are_chosen_again = False
 
     def require(self, region: Region) -> None:
         """Raises InfeasibleError where there is none within the share, unless the settings want a

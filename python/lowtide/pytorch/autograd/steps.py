@@ -34,11 +34,22 @@ class Steps:
         self._seen = [{other: passes for other, passes in seen.items() if other is not region}
                       for seen in self._seen]
 
+    def replace(self, region: Region, other: Region) -> None:
+        """The other one runs in its place."""
+        self._seen = [_replaced(seen, region, other) for seen in self._seen]
+
     def of(self, region: Region) -> Mapping[Region, int]:
         """The regions of the largest step that this one belongs to, oldest first, and how many
         forward passes of each wait at one time."""
         steps = [seen for seen in self._seen if region in seen]
         return max(steps, key=_block_bytes, default={region: 1})
+
+
+def _replaced(step: dict[Region, int], region: Region, other: Region) -> dict[Region, int]:
+    if region not in step:
+        return step
+    others = {one: passes for one, passes in step.items() if one is not region}
+    return others | {other: others.get(other, 0) + step[region]}
 
 
 def _contains(step: Mapping[Region, int], other: Mapping[Region, int]) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ... import InfeasibleError
 from ..autograd.attempt import Costs, Kind
 from ..autograd.comparison import Comparison, TooSlow
-from ..autograd.region import Region
+from ..autograd.planned_graph import PlannedGraph
 from ..autograd.session import Session
 from .joint_trace import JointTrace
 
@@ -18,35 +18,80 @@ from .joint_trace import JointTrace
 _ALL = True, max(Kind)
 
 
-def in_fastest_slices(session: Session, name: str, trace: Callable[[int], JointTrace | Callable],
-                      planned: Callable[[JointTrace], Callable]) -> Callable:
-    """What runs the graph in 1, 2, 4, ... slices, in the number whose plan costs the least. Ends
-    where more slices cost more, and begins with one slice: where that keeps all values, results
-    keep the bits of the model. Raises InfeasibleError where no number has a plan, of the number
-    that needs the least.
+class FastestSlices:
+    """Runs a graph in the number of slices whose plan costs the least; chosen by ``choose``, and
+    again for another budget.
 
     ``trace``: the joint graph in so many slices, or in fewer where there are no more rows; or what
     runs it without one. ``planned``: plans it in the session; raises InfeasibleError.
     """
-    choice = _Choice(session, planned)
-    for slices in (1 << power for power in itertools.count()):
-        found = trace(slices)
-        if not isinstance(found, JointTrace):
+
+    def __init__(self, session: Session, name: str,
+                 trace: Callable[[int], JointTrace | Callable],
+                 planned: Callable[[JointTrace], Callable]):
+        self._session, self._name, self._trace, self._planned = session, name, trace, planned
+        self._traced: dict[int, JointTrace | Callable] = {}
+        self._chosen: Candidate | None = None
+
+    def __call__(self, *primals):
+        assert self._chosen is not None
+        return self._chosen.run(*primals)
+
+    def choose(self) -> Callable:
+        """What runs the graph. Raises InfeasibleError where no number has a plan, of the number
+        that needs the least."""
+        found = self._fastest()
+        if not isinstance(found, Candidate):
             return found
-        if found.slices < slices:
-            if found.slices == 1 and not choice.has_plan:
-                session.note_no_slices(name)
-            break
-        if not choice.consider(found):
-            break
-    return choice.take()
+        self._chosen = found
+        self._session.choose_again_by(self._choose_again)
+        return self
+
+    def _choose_again(self, undo: list[Callable[[], None]]) -> None:
+        """As of ``Session.choose_again_by``."""
+        before = self._chosen
+        assert before is not None
+
+        def put_back() -> None:
+            if self._chosen is not before:
+                self._session.withdraw(self._chosen.graphs)
+                self._chosen = before
+            self._session.readmit(before.graphs)
+
+        self._session.withdraw(before.graphs)
+        undo.append(put_back)
+        self._chosen = self._fastest()
+        self._session.search_longer(self._chosen.graphs)
+
+    def _fastest(self) -> Candidate | Callable:
+        """Tries 1, 2, 4, ... slices. Ends where more slices cost more, and begins with one slice:
+        where that keeps all values, results keep the bits of the model."""
+        choice = _Choice(self._session, self._planned)
+        for slices in (1 << power for power in itertools.count()):
+            found = self._in_slices(slices)
+            if not isinstance(found, JointTrace):
+                return found
+            if found.slices < slices:
+                if found.slices == 1 and not choice.has_plan:
+                    self._session.note_no_slices(self._name)
+                break
+            if not choice.consider(found):
+                break
+        return choice.take()
+
+    def _in_slices(self, number: int) -> JointTrace | Callable:
+        if number not in self._traced:
+            self._traced[number] = self._trace(number)
+        return self._traced[number]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+    """What runs a number of slices, and the graphs that it runs."""
+
     run: Callable
-    regions: tuple[Region, ...]
-    cost: float
+    graphs: tuple[PlannedGraph, ...]
+    cost: float = math.inf
 
 
 class _Choice:
@@ -58,8 +103,8 @@ class _Choice:
 
     def __init__(self, session: Session, planned: Callable[[JointTrace], Callable]):
         self._session, self._planned = session, planned
-        self._comparison = Comparison(session.settings.time_limit)
-        self._best: _Candidate | None = None
+        self._comparison = Comparison(session.time_limit)
+        self._best: Candidate | None = None
         self._rising = _Rising()
         self._refusals: list[tuple[InfeasibleError, JointTrace]] = []
 
@@ -80,40 +125,44 @@ class _Choice:
         self._rising.observe(self._comparison.costs if found else {})
         if found is None:
             return True
-        self._session.withdraw(found.regions)
+        self._session.withdraw(found.graphs)
         if self._best is None or found.cost < self._best.cost:
             self._best = found
         keeps_all = trace.slices == 1 and self._comparison.keeps_all
         return not keeps_all and not self._rising.is_everywhere
 
-    def take(self) -> Callable:
+    def take(self) -> Candidate:
         """Where no number has a plan, a step may exceed the budget if the settings want that."""
         if self._best is not None:
-            self._session.readmit(self._best.regions)
-            return self._best.run
+            self._session.readmit(self._best.graphs)
+            return self._best
         error, trace = min(self._refusals, key=lambda refusal: _needed_bytes(refusal[0]))
         self._refusals.clear()
         if self._session.may_exceed:
-            return self._planned(trace)
+            return self._planned_now(trace)
         try:
             raise error
         finally:
             del error  # it would keep this frame
 
-    def _tried(self, trace: JointTrace) -> _Candidate | None:
-        before = set(self._session.regions)
+    def _tried(self, trace: JointTrace) -> Candidate | None:
         self._comparison.begin()
         try:
             with self._session.comparing(self._comparison):
-                run = self._planned(trace)
+                found = self._planned_now(trace)
         except InfeasibleError as error:
             self._refusals.append((error, trace))
             self._say(trace, "no plan within the budget")
             return None
-        added = tuple(region for region in self._session.regions if region not in before)
         cost = self._comparison.costs[_ALL]
-        self._say(trace, f"{cost:.4g} {added[0].priced.graph.cost_unit}")
-        return _Candidate(run, added, cost)
+        self._say(trace, f"{cost:.4g} {found.graphs[0].region.priced.graph.cost_unit}")
+        return dataclasses.replace(found, cost=cost)
+
+    def _planned_now(self, trace: JointTrace) -> Candidate:
+        before = self._session.planned
+        run = self._planned(trace)
+        return Candidate(run, tuple(graph for graph in self._session.planned
+                                    if graph not in before))
 
     def _say(self, trace: JointTrace, what: str) -> None:
         number = f"{trace.slices} slice{'s' if trace.slices > 1 else ''}"
