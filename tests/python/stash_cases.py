@@ -82,9 +82,9 @@ def all_stashed(monkeypatch, exact=True):
     """Regions stash all that they may, whatever that costs; a list that they are added to."""
     made = []
 
-    def with_all(captured, stashes, settings, make, *_, **__):
+    def with_all(stashes, settings, make, attempt, smallest, soon):
         chosen = stashes.exact if exact else stashes.found
-        region = make(stashes.captured_with(chosen), settings, chosen, make(captured, settings))
+        region = make(settings, chosen, make(settings))
         made.append(region)
         return Chosen(region, {}, keeps_all=False)
 

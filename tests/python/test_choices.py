@@ -10,7 +10,7 @@ import torch
 from lowtide import _core
 from lowtide.pytorch.plans import planning
 from lowtide.pytorch.wrap import session_of
-from slices_cases import number_of_slices
+from slices_cases import Wide, number_of_slices, tokens
 from sweep import sweep
 from torch import nn
 from torch.nn import functional as F
@@ -19,7 +19,7 @@ from torch_memory import profiled
 pytestmark = [pytest.mark.usefixtures("own_cache", "one_thread", "counted_plans"),
               pytest.mark.cpu_only("values move to a disk from the CPU alone")]
 
-#: Strategies without a clock, which give a graph and a budget the same plan whenever they are asked.
+#: Strategies without a clock: a graph and a budget have the same plan whenever they are asked.
 RERUNS, MOVES = "dtr", "capuchin"
 SPEED = "500MB/s"
 
@@ -172,3 +172,34 @@ def test_another_budget_makes_the_choice_that_it_makes_at_once(make, seed, allow
         chosen.add(tuple(map(str, choice_of(whole)[:2])))
     assert choice_of(wrap(most)) == before
     assert len(chosen) > 1
+
+
+@pytest.mark.parametrize("place", ["before", "between", "after"])
+def test_slices_are_chosen_again_between_any_two_passes(place):
+    """Each pass ends in the slices that it began in; gradients are eager's but for rounding."""
+    inputs = tokens(4000, 8, 16), tokens(4000, 8, 16)
+    plain, model = Wide(), Wide()
+    model.load_state_dict(plain.state_dict())
+    plain(*inputs).backward()
+    model = lowtide.wrap(model, inputs, "100%", optimizer="none", slices="auto", cache=False,
+                         verbose=False)
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        model.budget = 1000
+    most, least = 2 * model.budget, int(1.1 * refused.value.smallest_budget)
+    numbers = []
+    for budget in (least, most, least):
+        for step in range(3):  # ops are measured between the first two
+            model.zero_grad()
+            if place == "before" and not step:
+                model.budget = budget
+            loss = model(*inputs)
+            if place == "between" and not step:
+                model.budget = budget
+            loss.backward()
+            if place == "after" and not step:
+                model.budget = budget
+            assert all(torch.allclose(ours.grad, theirs.grad, rtol=1e-3, atol=1e-6)
+                       for ours, theirs in zip(model.parameters(), plain.parameters()))
+        numbers.append(number_of_slices(model))
+        assert model.memory.measured_peak <= model.budget == budget
+    assert numbers[0] == numbers[2] > numbers[1] == 1

@@ -19,6 +19,7 @@ from ..plans.graph_plans import GraphPlans
 from ..plans.slower import Slower
 from ..stash import Stash, Stashes
 from .attempt import Attempt, Chosen, Outcome
+from .choices import Undo
 from .comparison import Comparison
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
@@ -52,7 +53,6 @@ class Graphs:
         self._plans: dict[Region, GraphPlans] = {}
         self._slower: dict[str, Slower] = {}
         self._comparison: Comparison | None = None
-        self._retired: set[Region] = set()
         #: Those that run now, in the order in which they were added.
         self.planned: list[PlannedGraph] = []
 
@@ -100,10 +100,9 @@ class Graphs:
                       self.slower_for(captured.device), self.updates, self.account.update_bytes,
                       stashes, plain)
 
-    def choose_again(self, graph: PlannedGraph, undo: list[Callable[[], None]]) -> None:
+    def choose_again(self, graph: PlannedGraph, undo: list[Undo]) -> None:
         """Which region the graph runs by, where the budget is another one now, in searches of a
-        second; a better plan is looked for in the background. ``undo``: as of
-        ``Session.choose_again_by``."""
+        second; a better plan is looked for in the background. ``undo``: as of ``ChooseAgain``."""
         before = graph.region
         if before not in self.regions:
             return
@@ -119,25 +118,28 @@ class Graphs:
         before = graph.region
         if region is before:
             return
-        self._retired.discard(region)
+        self.steps.retired.discard(region)
         self.regions[:] = [other for other in self.regions if other is not region]
         self._put(region, before)
         region.copies_gradients = before.copies_gradients
         graph.region = region
         del self._plans[before]
         self._plans[region] = region.plans
-        self._retire(before)
+        self.retire(before)
 
-    def _retire(self, region: Region) -> None:
+    def retire(self, region: Region) -> None:
+        """It counts as long as it has memory, and begins nothing."""
+        self._bring_up_to_date(region)
         self.regions.append(region)
-        self._retired.add(region)
+        self.steps.retired.add(region)
+        self.account.invalidate()
 
     def drop_retired(self) -> None:
         """Those that have no memory any more."""
-        for region in list(self._retired):
+        for region in list(self.steps.retired):
             region.executors.release_idle()
             if not any(executor.held_bytes for executor in region.executors):
-                self._retired.discard(region)
+                self.steps.retired.discard(region)
                 self._leave(region)
                 self.account.invalidate()
 
@@ -241,7 +243,8 @@ class Graphs:
             del self._plans[region]
             self._leave(region)
             if any(executor.held_bytes for executor in region.executors):
-                self._retire(region)
+                region.ends_what_it_began = True
+                self.retire(region)
             else:
                 region.executors.forget_all_but_pending()
         self.account.invalidate()
@@ -249,8 +252,9 @@ class Graphs:
     def readmit(self, graphs: Iterable[PlannedGraph]) -> None:
         """Those that were withdrawn, by the plans that they had."""
         for graph in graphs:
-            if graph.region in self._retired:
-                self._retired.discard(graph.region)
+            if graph.region in self.steps.retired:
+                self.steps.retired.discard(graph.region)
+                graph.region.ends_what_it_began = False
                 self._leave(graph.region)
             self._admit(graph.region)
             self.planned.append(graph)

@@ -91,6 +91,8 @@ class Region:
         self.uncounted_before = 0
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
+        #: Whether pending passes keep their blocks, as no other region can run them again.
+        self.ends_what_it_began = False
 
     def count_shares_of(self, whole_bytes: int) -> None:
         """A budget that is a share is one of so many bytes, whatever this graph takes."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
+from ... import Error, InfeasibleError, InputError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved, outside_room
@@ -17,12 +17,13 @@ from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
-from ..stash import Stashes, describe
+from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
-from .by_module import by_module
+from .choices import Choices
 from .comparison import Comparison
 from .gradient_error import measured_error
+from .graph_report import graph_report
 from .graphs import Graphs
 from .kept_gradients import KeptGradients
 from .meter import Meter
@@ -55,6 +56,8 @@ class Session:
         self.runs = 0
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
+        #: What is made again when the budget changes.
+        self.choices = Choices()
         self._parameters = parameters
         self._steps = Steps(self.regions)
         self._account = BudgetAccount(settings, lambda: self._parameters(), self.regions,
@@ -67,7 +70,6 @@ class Session:
         self._step_is_typical = True
         self._leaves_room = True
         self._last: PlannedGraph | None = None
-        self._choices: list[Callable[[list[Callable[[], None]]], None]] = []
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
@@ -95,13 +97,8 @@ class Session:
             self._step_is_typical = False
             graph = self._graphs.add(captured, trained, stashes)
             if not self._step_plans.are_compared:
-                self.choose_again_by(lambda undo: self._graphs.choose_again(graph, undo))
+                self.choices.add(lambda undo: self._graphs.choose_again(graph, undo))
             return graph
-
-    def choose_again_by(self, choose: Callable[[list[Callable[[], None]]], None]) -> None:
-        """``choose(undo)`` is called when the budget is another one. It adds what is to be done if
-        the old budget stays. Raises InfeasibleError where there is nothing to choose."""
-        self._choices.append(choose)
 
     def comparing(self, comparison: Comparison) -> contextlib.AbstractContextManager[None]:
         """As of ``Graphs.comparing``."""
@@ -187,14 +184,7 @@ class Session:
             raise Prepared
         self._training_thread = threading.get_ident()
         with self._between_passes.one_pass(self._before_pass):
-            self._require_there(graph)
             return self._forward(graph.region, primals)
-
-    def _require_there(self, graph: PlannedGraph) -> None:
-        """It may have left the session when another number of slices was the faster one."""
-        if graph.region not in self.regions:
-            with self._between_passes.lock:
-                self._graphs.readmit([graph])
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
@@ -237,7 +227,7 @@ class Session:
         with self._between_passes.one_pass(self._before_pass):
             region, executor = graph.awaiting(ticket)
             try:
-                gradients = self._backward(graph, region, executor, ticket, saved, tangents)
+                gradients = self._backward(region, executor, ticket, saved, tangents)
             finally:
                 region.executors.release_unused()
                 region.end_pass()
@@ -247,7 +237,7 @@ class Session:
         self._step_plans.has_trained = True
         return gradients
 
-    def _backward(self, graph: PlannedGraph, region: Region, executor, ticket: torch.Tensor,
+    def _backward(self, region: Region, executor, ticket: torch.Tensor,
                   saved: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list:
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
@@ -256,7 +246,9 @@ class Session:
                 self._step_is_typical = False
         else:
             region.require_replayable()
-            self._require_there(graph)
+            if region not in self.regions:  # another number of slices runs now
+                with self._between_passes.lock:
+                    self._graphs.retire(region)
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             self._bring_back()
@@ -278,7 +270,7 @@ class Session:
         it compiled as long as the process runs. So the model, its tensors and the blocks are let go
         of; a backward pass that is to come finds what it needs."""
         self.release()
-        self._choices.clear()
+        self.choices.clear()
         for graph in self._graphs.planned:
             graph.forget_all_but_pending()
         self._parameters = tuple
@@ -399,19 +391,14 @@ class Session:
 
     def _take_budget(self, budget: Budget) -> None:
         before = self._account.budget
-        self._account.set_budget(budget)
-        undo: list[Callable[[], None]] = []
         try:
-            with self._step_plans.choosing_again():
-                for choose in tuple(self._choices):
-                    choose(undo)
-            self._require_plans()
-        except BaseException:
-            self._account.set_budget(before)
-            for put_back in reversed(undo):
-                put_back()
+            with self.choices.again(lambda: self._account.set_budget(before)) as choose:
+                self._account.set_budget(budget)
+                with self._step_plans.choosing_again():
+                    choose()
+                self._require_plans()
+        finally:
             self._graphs.drop_retired()
-            raise
         self._adapt()
         self._graphs.drop_retired()
         self._state.bring_back()
@@ -471,8 +458,8 @@ class Session:
     @property
     def _latest(self) -> Region:
         """By which the graph runs that ran last, or the first one where that was none of these."""
-        is_there = self._last is not None and self._last.region in self.regions
-        return self._last.region if is_there else self.regions[0]
+        planned = self._graphs.planned
+        return (self._last if self._last in planned else planned[0]).region
 
     @property
     def budget_bytes(self) -> int | None:
@@ -511,13 +498,7 @@ class Session:
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
-        for region in (graph.region for graph in self._graphs.planned):
-            graph, plan = region.priced.graph, self._step_plans.known(region)
-            parts.append(f"{region.name}: {len(graph.ops)} ops\n"
-                         + _core.explain(graph, plan, most).rstrip("\n"))
-            kept_all = (region.plain or region).priced.keep_all_cost
-            parts.append(describe(region.stashes, plan.cost / kept_all - 1 if kept_all else 0.0))
-            if region.gradient_error is not None:
-                parts.append(str(region.gradient_error))
-            parts.append(by_module(graph, region.captured.nodes, plan, most))
+        for graph in self._graphs.planned:
+            parts += graph_report(graph, self._step_plans.known(graph.region), self.settings,
+                                  self._values.may_move, most)
         return "\n\n".join(filter(None, parts))

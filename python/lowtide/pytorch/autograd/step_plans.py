@@ -112,9 +112,11 @@ class StepPlans:
 
     @property
     def may_exceed(self) -> bool:
-        """Whether the settings want that a step runs for which no plan fits."""
+        """Whether the settings want that a step runs for which no plan fits. A budget that none
+        fits is not set by itself."""
         chosen = self._settings.when_infeasible
-        return chosen == "warn" or (chosen is None and self.has_trained)
+        waits = self.has_trained and not self._are_chosen_again
+        return chosen == "warn" or (chosen is None and waits)
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""

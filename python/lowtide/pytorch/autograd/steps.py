@@ -20,11 +20,14 @@ class Steps:
         #: Of what was seen to wait at one time: how many forward passes of each region. None is
         #: part of another.
         self._seen: list[dict[Region, int]] = []
+        #: Regions that begin no pass any more. What they began is no part of later steps.
+        self.retired: set[Region] = set()
 
     def observe(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
         waiting = {other: other.pending_passes + (other is region) for other in self._regions}
-        waiting = {other: passes for other, passes in waiting.items() if passes}
+        waiting = {other: passes for other, passes in waiting.items()
+                   if passes and other not in self.retired}
         if any(_contains(seen, waiting) for seen in self._seen):
             return False
         self._seen = [seen for seen in self._seen if not _contains(waiting, seen)] + [waiting]

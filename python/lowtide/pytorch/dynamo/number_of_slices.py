@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ... import InfeasibleError
 from ..autograd.attempt import Costs, Kind
+from ..autograd.choices import Undo
 from ..autograd.comparison import Comparison, TooSlow
 from ..autograd.planned_graph import PlannedGraph
 from ..autograd.session import Session
@@ -31,7 +32,7 @@ class FastestSlices:
                  planned: Callable[[JointTrace], Callable]):
         self._session, self._name, self._trace, self._planned = session, name, trace, planned
         self._traced: dict[int, JointTrace | Callable] = {}
-        self._chosen: Candidate | None = None
+        self._chosen: RunInSlices | None = None
 
     def __call__(self, *primals):
         assert self._chosen is not None
@@ -41,29 +42,30 @@ class FastestSlices:
         """What runs the graph. Raises InfeasibleError where no number has a plan, of the number
         that needs the least."""
         found = self._fastest()
-        if not isinstance(found, Candidate):
+        if not isinstance(found, RunInSlices):
             return found
         self._chosen = found
-        self._session.choose_again_by(self._choose_again)
+        self._session.choices.add(self._choose_again)
         return self
 
-    def _choose_again(self, undo: list[Callable[[], None]]) -> None:
-        """As of ``Session.choose_again_by``."""
+    def _choose_again(self, undo: list[Undo]) -> None:
         before = self._chosen
         assert before is not None
 
         def put_back() -> None:
-            if self._chosen is not before:
+            if self._chosen is not None and self._chosen is not before:
                 self._session.withdraw(self._chosen.graphs)
                 self._chosen = before
             self._session.readmit(before.graphs)
 
         self._session.withdraw(before.graphs)
         undo.append(put_back)
-        self._chosen = self._fastest()
+        found = self._fastest()
+        assert isinstance(found, RunInSlices), "it has a joint graph"
+        self._chosen = found
         self._session.search_longer(self._chosen.graphs)
 
-    def _fastest(self) -> Candidate | Callable:
+    def _fastest(self) -> RunInSlices | Callable:
         """Tries 1, 2, 4, ... slices. Ends where more slices cost more, and begins with one slice:
         where that keeps all values, results keep the bits of the model."""
         choice = _Choice(self._session, self._planned)
@@ -86,7 +88,7 @@ class FastestSlices:
 
 
 @dataclasses.dataclass(frozen=True)
-class Candidate:
+class RunInSlices:
     """What runs a number of slices, and the graphs that it runs."""
 
     run: Callable
@@ -104,7 +106,7 @@ class _Choice:
     def __init__(self, session: Session, planned: Callable[[JointTrace], Callable]):
         self._session, self._planned = session, planned
         self._comparison = Comparison(session.time_limit)
-        self._best: Candidate | None = None
+        self._best: RunInSlices | None = None
         self._rising = _Rising()
         self._refusals: list[tuple[InfeasibleError, JointTrace]] = []
 
@@ -131,7 +133,7 @@ class _Choice:
         keeps_all = trace.slices == 1 and self._comparison.keeps_all
         return not keeps_all and not self._rising.is_everywhere
 
-    def take(self) -> Candidate:
+    def take(self) -> RunInSlices:
         """Where no number has a plan, a step may exceed the budget if the settings want that."""
         if self._best is not None:
             self._session.readmit(self._best.graphs)
@@ -145,7 +147,7 @@ class _Choice:
         finally:
             del error  # it would keep this frame
 
-    def _tried(self, trace: JointTrace) -> Candidate | None:
+    def _tried(self, trace: JointTrace) -> RunInSlices | None:
         self._comparison.begin()
         try:
             with self._session.comparing(self._comparison):
@@ -158,10 +160,10 @@ class _Choice:
         self._say(trace, f"{cost:.4g} {found.graphs[0].region.priced.graph.cost_unit}")
         return dataclasses.replace(found, cost=cost)
 
-    def _planned_now(self, trace: JointTrace) -> Candidate:
+    def _planned_now(self, trace: JointTrace) -> RunInSlices:
         before = self._session.planned
         run = self._planned(trace)
-        return Candidate(run, tuple(graph for graph in self._session.planned
+        return RunInSlices(run, tuple(graph for graph in self._session.planned
                                     if graph not in before))
 
     def _say(self, trace: JointTrace, what: str) -> None:

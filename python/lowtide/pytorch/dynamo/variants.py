@@ -11,6 +11,7 @@ from torch import fx
 
 from ... import Error, _runtime
 from ..autograd.planned_graph import PlannedGraph
+from ..autograd.region import Region
 from ..autograd.replayable import why_not_replayable
 from ..autograd.session import Session
 from .joint_trace import JointTrace
