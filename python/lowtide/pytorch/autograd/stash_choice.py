@@ -1,10 +1,11 @@
 """Which values of a graph are held in fewer bits: those by which its plan takes the least time.
 
 A plan makes each value in one way, so each choice is a graph of its own, which is planned. First
-comes the graph without any; only where that cannot keep all values come others. Stashes are put in
-order by the time that they take for what they save, and a search looks for how many of the first
-ones are the best. What is found by fewer means is looked at too: where values may move, the search
-is made as if they could not, and then as they can; where loss is allowed, first without.
+comes the graph without any; only where that cannot keep all values come others. First the cheapest
+stashes that save what is lacking; then stashes are put in order by the time that they take for what
+they save, and a search looks for how many of the first ones are the best. What is found by fewer
+means is looked at too: where values may move, the search is made as if they could not, and then as
+they can; where loss is allowed, first without.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..capture import Captured
 from ..stash import Stash, Stashes
 from .attempt import SAME_COST, WAYS, Attempt, Chosen, Costs, Kind, Way
 from .region import Region
-from .stash_order import added_costs, by_price, made_once
+from .stash_order import StashOrder, added_costs, made_once
 
 #: Of the time limit, for each graph with stashes. The graph without has the whole limit, so that no
 #: answer is worse than its.
@@ -78,12 +79,11 @@ def _kind(region: Region) -> Kind:
 
 
 class _SetSearch:
-    """Sets of stashes of one step. No set is made or planned twice. ``plain``: the step without."""
+    """Sets of stashes of one step, each of which is planned once. ``plain``: the step without."""
 
     def __init__(self, plain: Attempt, made: Callable[[Sequence[Stash]], Region],
                  attempt: Callable[[Region], Attempt]):
         self._plain, self._made, self._attempt = plain, made, attempt
-        self._regions: dict[frozenset[str], Region] = {}
         self._by_set: dict[frozenset[str], Attempt] = {frozenset(): plain}
 
     @property
@@ -98,36 +98,27 @@ class _SetSearch:
             min(0.0, cost) for cost in added.values())
         if min(map(_free_cost, self.attempts)) <= cheapest * SAME_COST:
             return
-        self._regions[_names(allowed)] = whole
-        order = by_price(allowed, self._plain.region, added, self._plain.share or 0)
+        order = StashOrder(self._plain.region, added, self._plain.share or 0)
+        self._tried(order.enough(allowed))
         for way in WAYS.values():
-            self._descend(order, added, way)
+            self._descend(order.by_price(allowed), added, way)
 
     def _descend(self, order: Sequence[Stash], added: dict[str, float], way: Way) -> None:
         """Tries so many of the first in order, between numbers of which the middle one is the best
         so far, until there is none between them; then the best set without what its plan makes
         again."""
         costs = {0: way(self._plain).cost}
-        probes = [len(order), self._enough(order)]
-        for _ in range(len(probes) + _MOST_PROBES):
-            probe = probes.pop(0) if probes else _between(costs)
+        probe = len(order)
+        for _ in range(1 + _MOST_PROBES):
             if probe not in costs:
                 costs[probe] = self._cost(order[:probe], added, way, min(costs.values()))
-            if not probes and min(costs.values()) == math.inf:
+            if min(costs.values()) == math.inf:
                 return
+            probe = _between(costs)
         best = self._tried(order[:min(costs, key=lambda number: (costs[number], number))])
         plan = way(best).plan
         if plan is not None:
             self._tried(made_once(best.region, plan))
-
-    def _enough(self, order: Sequence[Stash]) -> int:
-        """How many save as many bytes as are lacking at the peak of a step that keeps all."""
-        lacking = self._plain.region.priced.keep_all_peak_bytes - (self._plain.share or 0)
-        for number, stash in enumerate(order, 1):
-            lacking -= stash.whole_bytes - stash.held_bytes
-            if lacking <= 0:
-                return number
-        return len(order)
 
     def _cost(self, chosen: Sequence[Stash], added: dict[str, float], way: Way,
               least: float) -> float:
@@ -139,8 +130,7 @@ class _SetSearch:
     def _tried(self, chosen: Sequence[Stash]) -> Attempt:
         names = _names(chosen)
         if names not in self._by_set:
-            region = self._regions.get(names) or self._made(chosen)
-            self._by_set[names] = self._attempt(region)
+            self._by_set[names] = self._attempt(self._made(chosen))
         return self._by_set[names]
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import fx
 
-from ... import Plan
+from ... import Graph, Plan
 from ..capture import storages_of
 from ..stash import Stash
 from .region import Region
@@ -18,21 +18,44 @@ from .region import Region
 _PASS_BY_BITS = "lowtide::pass_by_bits"
 
 
-def by_price(stashes: Sequence[Stash], plain: Region, added: Mapping[str, float],
-             limit_bytes: int) -> list[Stash]:
-    """Those first that take the least time for what they save, without loss before others.
+class StashOrder:
+    """Which stashes of a step save the most for the time that they take, those without loss before
+    others.
 
-    What one saves is its bytes, times the ops that run while it is held and a step which keeps all
-    values exceeds ``limit_bytes``; those that save nothing so come last. ``plain``: the step
-    without stashes; ``added``: by stash, the time that it takes.
+    ``plain``: the region of the step without stashes; ``added``: by stash, the time that it takes;
+    ``limit_bytes``: what the step may take, which keeps more where it keeps all values.
     """
-    exceeding = _Exceeding(plain, limit_bytes)
 
-    def price(stash: Stash) -> tuple[bool, bool, float]:
-        saved = (stash.whole_bytes - stash.held_bytes) * exceeding.while_held(stash)
-        return not stash.is_exact, not saved, added[stash.name] / max(1, saved)
+    def __init__(self, plain: Region, added: Mapping[str, float], limit_bytes: int):
+        self._added, self._held = added, _HeldBytes(plain, limit_bytes)
+        self._lacking = plain.priced.keep_all_peak_bytes - limit_bytes
 
-    return sorted(stashes, key=price)
+    def by_price(self, stashes: Sequence[Stash]) -> list[Stash]:
+        """Those first that take the least time for their bytes, times the ops that run while they
+        are held and more than the limit is; those that save nothing so come last."""
+        def price(stash: Stash) -> tuple[bool, bool, float]:
+            saved = _saved_bytes(stash) * self._held.exceeding_while_held(stash)
+            return not stash.is_exact, not saved, self._added[stash.name] / max(1, saved)
+
+        return sorted(stashes, key=price)
+
+    def enough(self, stashes: Sequence[Stash]) -> list[Stash]:
+        """Of those that are held at the peak of a step which keeps all values, the first, of the
+        least time for a byte, that save what is lacking there."""
+        def price(stash: Stash) -> tuple[bool, float]:
+            return not stash.is_exact, self._added[stash.name] / _saved_bytes(stash)
+
+        chosen, saved = [], 0
+        for stash in sorted(filter(self._held.at_peak, stashes), key=price):
+            if saved >= self._lacking:
+                break
+            chosen.append(stash)
+            saved += _saved_bytes(stash)
+        return chosen
+
+
+def _saved_bytes(stash: Stash) -> int:
+    return stash.whole_bytes - stash.held_bytes
 
 
 def added_costs(plain: Region, whole: Region) -> dict[str, float]:
@@ -57,8 +80,8 @@ def made_once(region: Region, plan: Plan) -> list[Stash]:
     return [stash for stash in region.stashes if stash.name in once]
 
 
-class _Exceeding:
-    """The ops at which a step that keeps all values takes more than so many bytes."""
+class _HeldBytes:
+    """What a step that keeps all values takes, by op."""
 
     def __init__(self, plain: Region, limit_bytes: int):
         graph = plain.priced.graph
@@ -68,23 +91,34 @@ class _Exceeding:
         for number, op in enumerate(graph.ops):
             for index in {self._storages[index] for index in (*op.inputs, *op.outputs)}:
                 self._readers[index].append(number)
-        held = self._held_bytes(graph)
+        held = self._by_op(graph)
+        self._peak = max(range(len(held)), key=held.__getitem__)
         self._before = [0]
         for number in range(len(graph.ops)):
             self._before.append(self._before[-1] + (held[number] > limit_bytes))
 
-    def while_held(self, stash: Stash) -> int:
-        """How many of them are between the last op of the forward pass that reads the value and the
-        first one of the backward pass."""
+    def exceeding_while_held(self, stash: Stash) -> int:
+        """How many ops at which it takes more than the limit run while the value is held."""
+        last, first = self._ends(stash)
+        return self._before[first] - self._before[min(last + 1, first)]
+
+    def at_peak(self, stash: Stash) -> bool:
+        """Whether the value is held where it takes the most."""
+        last, first = self._ends(stash)
+        return last < self._peak < first
+
+    def _ends(self, stash: Stash) -> tuple[int, int]:
+        """The last op of the forward pass that reads the value, and the first one of the backward
+        pass."""
         value, place = _op_of(stash.value)
         op = self._region.priced.graph.ops[self._numbers[value]]
         users = self._readers[self._storages[op.outputs[place]]]
         last = max(number for number in users if number < self._boundary)
         first = min((number for number in users if number > self._boundary), default=last)
-        return self._before[first] - self._before[min(last + 1, first)]
+        return last, first
 
-    def _held_bytes(self, graph) -> list[int]:
-        """By op: what is there while it runs, residents included."""
+    def _by_op(self, graph: Graph) -> list[int]:
+        """Residents included."""
         changes = [0] * (len(graph.ops) + 1)
         results = {self._storages[index] for index in graph.outputs}
         for index, users in self._readers.items():
