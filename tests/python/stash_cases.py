@@ -4,6 +4,7 @@ import random
 
 import torch
 from lowtide.pytorch.autograd import graphs
+from lowtide.pytorch.autograd.attempt import Chosen
 from on_device import DEVICE
 from torch import nn
 from torch.nn import functional as F
@@ -81,11 +82,11 @@ def all_stashed(monkeypatch, exact=True):
     """Regions stash all that they may, whatever that costs; a list that they are added to."""
     made = []
 
-    def with_all(captured, stashes, settings, make, attempt, soon):
+    def with_all(stashes, settings, make, attempt, smallest, soon):
         chosen = stashes.exact if exact else stashes.found
-        region = make(stashes.captured_with(chosen), settings, chosen, make(captured, settings))
+        region = make(settings, chosen, make(settings))
         made.append(region)
-        return region
+        return Chosen(region, {}, keeps_all=False)
 
     monkeypatch.setattr(graphs, "cheapest_region", with_all)
     return made

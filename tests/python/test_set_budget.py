@@ -7,6 +7,7 @@ import warnings
 import lowtide
 import pytest
 import torch
+from stash_cases import Rectified
 from sweep import sweep
 from torch import nn
 from torch_memory import profiled
@@ -34,7 +35,8 @@ class Tokens(nn.Module):
 CASES = {"rows": (five_layers, lambda: torch.randn(256, 32)),
          "tokens": (Tokens, lambda: torch.randint(0, 50, (8, 24))),
          "three graphs": (lambda: InThreeGraphs(lambda: Deep(layers=2).layers),
-                          lambda: torch.randn(256, 32))}
+                          lambda: torch.randn(256, 32)),
+         "stashes": (Rectified, lambda: torch.randn(4, 3, 24, 24))}
 
 
 class Counted:

@@ -209,8 +209,8 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     ``model.budget = ...`` does the same where the model has nothing of that name. It holds from the
     next forward or backward pass on; a pass that runs in another thread ends within the old one.
     Forward passes that wait for their backward pass give their memory back where the new budget has
-    no room for it, and run again then; results stay the same bits. Where a plan is not at hand, one
-    that takes a second is used until a better one is found in the background.
+    no room for it, and run again then; results stay the same bits. Stashes and ``slices="auto"``
+    are chosen again, by searches of a second; a better plan is looked for in the background.
     With ``mode="inductor"`` the next call is compiled anew.
 
     Raises InfeasibleError, with the smallest budget that does, where no plan fits: the old budget

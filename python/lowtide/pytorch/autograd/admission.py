@@ -76,7 +76,7 @@ class Admission:
                 other.executors.release_idle()
         waiting = [(executor.pending_pass, other, executor) for other in self._regions
                    for executor in other.executors
-                   if executor.pending_pass and other.why_not_replayable is None]
+                   if executor.pending_pass and _why_kept(other) is None]
         for _, other, executor in sorted(waiting, key=lambda pending: pending[0]):
             if self._taken_bytes(region) <= limit_bytes:
                 return
@@ -93,10 +93,17 @@ class Admission:
     def describe_taken(self, region: Region) -> str:
         """What the blocks hold that are not given back, and why, for messages."""
         taken = format_bytes(self._taken_bytes(region))
-        reasons = {f"{other.name} cannot be run again: {other.why_not_replayable}"
-                   for other in self._regions if other.pending_passes and other.why_not_replayable}
+        reasons = {f"{other.name} cannot be run again: {why}" for other in self._regions
+                   if other.pending_passes and (why := _why_kept(other)) is not None}
         why = f" ({'; '.join(sorted(reasons))})" if reasons else ""
         return (f"(Of the budget of {self._account.budget}, {taken} are taken by forward "
                 f"passes that wait for their backward pass{why} and by gradients that are kept "
                 f"elsewhere than in .grad. Drop them, or run the step again: its forward passes "
                 f"now share the budget.)")
+
+
+def _why_kept(region: Region) -> str | None:
+    """Why pending passes of the region keep their blocks; None where they need not."""
+    if region.ends_what_it_began:
+        return "it began in another number of slices than steps have now"
+    return region.why_not_replayable

@@ -18,11 +18,14 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans
 from ..plans.slower import Slower
 from ..stash import Stash, Stashes
+from .attempt import Attempt, Chosen, Outcome
+from .choices import Undo
 from .comparison import Comparison
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
+from .planned_graph import PlannedGraph
 from .region import Region
-from .stash_choice import Attempt, cheapest_region
+from .stash_choice import cheapest_region
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -50,35 +53,95 @@ class Graphs:
         self._plans: dict[Region, GraphPlans] = {}
         self._slower: dict[str, Slower] = {}
         self._comparison: Comparison | None = None
+        #: Those that run now, in the order in which they were added.
+        self.planned: list[PlannedGraph] = []
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> Region:
+            stashes: Stashes[Captured]) -> PlannedGraph:
         """As of ``Session.add``."""
         if self.updates is not None:
             self.updates.prepare(self.parameters())
         self.account.set_traced_parameters(trained, captured.device)
-        region = self._new_region(captured, stashes)
-        self._admit(region)
-        return region
+        graph = PlannedGraph(captured, stashes)
+        chosen = self._choose(graph, self.settings, soon=self.step_plans.takes_what_is_there)
+        graph.region = chosen.region
+        self._admit(chosen.region)
+        self.planned.append(graph)
+        if self._comparison is not None:
+            self._comparison.note(chosen)
+        return graph
 
-    def _new_region(self, captured: Captured, stashes: Stashes[Captured]) -> Region:
-        """By what it holds in fewer bits, the one whose plan takes the least time. In a comparison,
-        raises TooSlow where no plan can be of use."""
-        comparison, settings = self._comparison, self.settings
+    def _choose(self, graph: PlannedGraph, settings: Settings, soon: bool,
+                instead_of: Region | None = None) -> Chosen:
+        """By what it holds in fewer bits, the region whose plan takes the least time. In a
+        comparison, raises TooSlow where no plan can be of use. ``instead_of``: the one by which the
+        graph runs now."""
+        comparison = self._comparison
         if comparison is not None:
             settings = dataclasses.replace(settings, time_limit=comparison.seconds)
-        slower = self.slower_for(captured.device)
 
-        def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
+        def make(settings: Settings, stashes: Sequence[Stash] = (),
                  plain: Region | None = None) -> Region:
-            region = Region(captured, settings, self._plans.values(), self.account.afterwards,
-                            slower, self.updates, self.account.update_bytes, stashes, plain)
+            region = graph.with_stashes(stashes, lambda captured: self._region(
+                captured, settings, stashes, plain))
+            region.search_by(settings)
             if comparison is not None and plain is None:
                 comparison.require_use_of(region)
             return region
 
-        return cheapest_region(captured, stashes, settings, make, self._attempt,
-                               soon=self.step_plans.has_run or self.step_plans.has_others)
+        return cheapest_region(
+            graph.stashes, dataclasses.replace(settings, budget=self.account.budget), make,
+            lambda region: self._attempt(region, instead_of),
+            lambda region: self._smallest(region, instead_of), soon)
+
+    def _region(self, captured: Captured, settings: Settings, stashes: Sequence[Stash],
+                plain: Region | None) -> Region:
+        return Region(captured, settings, self._plans.values(), self.account.afterwards,
+                      self.slower_for(captured.device), self.updates, self.account.update_bytes,
+                      stashes, plain)
+
+    def choose_again(self, graph: PlannedGraph, undo: list[Undo]) -> None:
+        """Which region the graph runs by, where the budget is another one now, in searches of a
+        second; a better plan is looked for in the background. ``undo``: as of ``ChooseAgain``."""
+        before = graph.region
+        if before not in self.regions:
+            return
+        chosen = self._choose(graph, self.step_plans.limited(self.settings), soon=False,
+                              instead_of=before)
+        self._exchange(graph, chosen.region)
+        undo.append(lambda: self._exchange(graph, before))
+        chosen.region.search_longer(self.settings)
+
+    def _exchange(self, graph: PlannedGraph, region: Region) -> None:
+        """The graph runs by this region from now on. The other one stays as long as it has memory:
+        a backward pass is to come for it, or gradients lie in its block."""
+        before = graph.region
+        if region is before:
+            return
+        self.steps.retired.discard(region)
+        self.regions[:] = [other for other in self.regions if other is not region]
+        self._put(region, before)
+        region.copies_gradients = before.copies_gradients
+        graph.region = region
+        del self._plans[before]
+        self._plans[region] = region.plans
+        self.retire(before)
+
+    def retire(self, region: Region) -> None:
+        """It counts as long as it has memory, and begins nothing."""
+        self._bring_up_to_date(region)
+        self.regions.append(region)
+        self.steps.retired.add(region)
+        self.account.invalidate()
+
+    def drop_retired(self) -> None:
+        """Those that have no memory any more."""
+        for region in list(self.steps.retired):
+            region.executors.release_idle()
+            if not any(executor.held_bytes for executor in region.executors):
+                self.steps.retired.discard(region)
+                self._leave(region)
+                self.account.invalidate()
 
     def _admit(self, region: Region) -> None:
         """Plans it together with those that are there, as ``add``."""
@@ -98,21 +161,68 @@ class Graphs:
             raise
         self._plans[region] = region.plans
 
-    def _attempt(self, region: Region) -> Attempt:
-        """What planning the region would come to, were it there."""
-        might_move = self.values.may_move
-        self._take_in(region)
+    def _attempt(self, region: Region, instead_of: Region | None = None) -> Attempt:
+        """What planning the region would come to, were it there, ``instead_of`` another one."""
+        with self._as_if_there(region, instead_of):
+            share, unmoved = self._unmoved(region)
+            return Attempt(region, share, unmoved,
+                           unmoved if self.settings.offload is None else self._free(region))
+
+    def _unmoved(self, region: Region) -> tuple[int | None, Outcome]:
+        """The region's share where nothing moves, and its plan."""
+        if self.account.moves_state:  # it was sent away before
+            return None, Outcome()
+        self.values.set(MayMove.NOTHING)
+        share = None
         try:
-            self.choose_what_moves(region)
             share = self.account.share(region)
-            plan = self.step_plans.within_share(region, silent=True)
-            slower = self.slower_for(region.captured.device)
-            return Attempt(region, share, plan,
-                           region.cost(plan) + self.state.chosen_cost(region, slower))
+            plan = self.step_plans.in_share(region, silent=True)
+            return self.account.share(region), Outcome(plan, region.cost(plan))
         except InfeasibleError:
-            return Attempt(region)
+            return share, Outcome()
+
+    def _free(self, region: Region) -> Outcome:
+        """The plan where all may move that the settings allow."""
+        self.choose_what_moves(region)
+        try:
+            plan = self.step_plans.within_share(region, silent=True)
+        except InfeasibleError:
+            return Outcome()
+        slower = self.slower_for(region.captured.device)
+        return Outcome(plan, region.cost(plan) + self.state.chosen_cost(region, slower))
+
+    def _smallest(self, region: Region, instead_of: Region | None = None) -> int:
+        """The smallest budget that would do, were the region there."""
+        with self._as_if_there(region, instead_of):
+            return self.step_plans.smallest_budget(region)
+
+    @contextlib.contextmanager
+    def _as_if_there(self, region: Region, instead_of: Region | None) -> Iterator[None]:
+        might_move = self.values.may_move
+        if instead_of is None:
+            self._take_in(region)
+        else:
+            self._put(region, instead_of)
+        try:
+            yield
         finally:
-            self._take_out(region, might_move)
+            if instead_of is None:
+                self._take_out(region, might_move)
+            else:
+                self.state.give_up(self.regions, self.slower_for(region.captured.device))
+                self.values.set(might_move)
+                self._put(instead_of, region)
+
+    def _put(self, region: Region, instead_of: Region) -> None:
+        if region is not instead_of:
+            self._bring_up_to_date(region)
+            self.regions[self.regions.index(instead_of)] = region
+            self.steps.replace(instead_of, region)
+        self.account.invalidate()
+
+    def _bring_up_to_date(self, region: Region) -> None:
+        region.leave_afterwards(self.account.afterwards)
+        region.let_move(self.values.may_move)
 
     @contextlib.contextmanager
     def comparing(self, comparison: Comparison) -> Iterator[None]:
@@ -125,18 +235,29 @@ class Graphs:
         finally:
             self._comparison, self.step_plans.are_compared = None, False
 
-    def withdraw(self, regions: Iterable[Region]) -> None:
-        """Has the session as though these had not been added. None has run."""
-        for region in regions:
+    def withdraw(self, graphs: Iterable[PlannedGraph]) -> None:
+        """Has the session as though these had not been added, but for what they still hold."""
+        for graph in graphs:
+            region = graph.region
+            self.planned.remove(graph)
             del self._plans[region]
             self._leave(region)
-            region.executors.forget_all_but_pending()
+            if any(executor.held_bytes for executor in region.executors):
+                region.ends_what_it_began = True
+                self.retire(region)
+            else:
+                region.executors.forget_all_but_pending()
         self.account.invalidate()
 
-    def readmit(self, regions: Iterable[Region]) -> None:
+    def readmit(self, graphs: Iterable[PlannedGraph]) -> None:
         """Those that were withdrawn, by the plans that they had."""
-        for region in regions:
-            self._admit(region)
+        for graph in graphs:
+            if graph.region in self.steps.retired:
+                self.steps.retired.discard(graph.region)
+                graph.region.ends_what_it_began = False
+                self._leave(graph.region)
+            self._admit(graph.region)
+            self.planned.append(graph)
 
     def choose_what_moves(self, region: Region) -> None:
         """Values, the state of the optimizer, both or nothing, by the step that this region is of.
@@ -156,6 +277,7 @@ class Graphs:
         return self._slower[device]
 
     def _take_in(self, region: Region) -> None:
+        self._bring_up_to_date(region)
         self.regions.append(region)
         self.step_plans.has_others = len(self.regions) > 1
         self.steps.observe(region)

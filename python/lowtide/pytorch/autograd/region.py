@@ -100,6 +100,8 @@ class Region:
         self.uncounted_before = 0
         #: Whether each gradient is given memory of its own, as the caller keeps them.
         self.copies_gradients = False
+        #: Whether pending passes keep their blocks, as no other region can run them again.
+        self.ends_what_it_began = False
 
     def count_shares_of(self, whole_bytes: int) -> None:
         """A budget that is a share is one of so many bytes, whatever this graph takes."""
@@ -123,6 +125,11 @@ class Region:
         self._settings = settings
         for _, plans in self._known.values():
             plans.search_by(settings)
+
+    def search_longer(self, settings: Settings) -> None:
+        """As of ``GraphPlans``, of the plans that are in use now."""
+        self.plans.search_longer(settings)
+        self.search_by(settings)
 
     def leave_afterwards(self, afterwards: Afterwards) -> None:
         """Plans are made by this from now on."""

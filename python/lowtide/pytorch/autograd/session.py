@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import Error, InfeasibleError, InputError, Plan, _core, format_bytes
+from ... import Error, InfeasibleError, InputError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
 from ..budget.memory import Memory, Moved, outside_room
@@ -18,17 +18,19 @@ from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
-from ..stash import Stashes, describe
+from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
-from .by_module import by_module
+from .choices import Choices
 from .comparison import Comparison
 from .gradient_error import measured_error
+from .graph_report import graph_report
 from .graphs import Graphs
 from .kept_gradients import KeptGradients
 from .meter import Meter
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
+from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
 from .region import ONE_PASS_AT_A_TIME, Region
 from .step_plans import StepPlans
@@ -58,6 +60,8 @@ class Session:
         self.runs = 0
         #: Why a call ran without a plan, when one did; "" otherwise.
         self.why_unplanned = ""
+        #: What is made again when the budget changes.
+        self.choices = Choices()
         self._parameters = parameters
         self._steps = Steps(self.regions)
         self._account = BudgetAccount(settings, lambda: self._parameters(), self.regions,
@@ -69,7 +73,7 @@ class Session:
         self._kept_bytes = 0
         self._step_is_typical = True
         self._leaves_room = True
-        self._last: Region | None = None
+        self._last: PlannedGraph | None = None
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
@@ -86,7 +90,7 @@ class Session:
                               lambda: self._parameters())
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> Region:
+            stashes: Stashes[Captured]) -> PlannedGraph:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
@@ -95,22 +99,41 @@ class Session:
         """
         with self._between_passes.lock:
             self._step_is_typical = False
-            return self._graphs.add(captured, trained, stashes)
+            graph = self._graphs.add(captured, trained, stashes)
+            if not self._step_plans.are_compared:
+                self.choices.add(lambda undo: self._graphs.choose_again(graph, undo))
+            return graph
 
     def comparing(self, comparison: Comparison) -> contextlib.AbstractContextManager[None]:
         """As of ``Graphs.comparing``."""
         return self._graphs.comparing(comparison)
 
-    def withdraw(self, regions: Iterable[Region]) -> None:
-        """Has the session as though these had not been added. None has run."""
+    def withdraw(self, graphs: Iterable[PlannedGraph]) -> None:
+        """As of ``Graphs.withdraw``."""
         with self._between_passes.lock:
-            self._graphs.withdraw(regions)
+            self._graphs.withdraw(graphs)
 
-    def readmit(self, regions: Iterable[Region]) -> None:
-        """Those that were withdrawn, by the plans that they had."""
+    def readmit(self, graphs: Iterable[PlannedGraph]) -> None:
+        """As of ``Graphs.readmit``."""
         with self._between_passes.lock:
             self._step_is_typical = False
-            self._graphs.readmit(regions)
+            self._graphs.readmit(graphs)
+
+    def search_longer(self, graphs: Iterable[PlannedGraph]) -> None:
+        """Where their plans were made by brief searches, better ones are looked for in the
+        background."""
+        for graph in graphs:
+            graph.region.search_longer(self.settings)
+
+    @property
+    def time_limit(self) -> float:
+        """Seconds for a search that is made now; a step waits for one that is made again."""
+        return self._step_plans.limited(self.settings).time_limit
+
+    @property
+    def planned(self) -> Sequence[PlannedGraph]:
+        """The graphs that run, in the order in which they were added."""
+        return tuple(self._graphs.planned)
 
     @property
     def has_plans(self) -> bool:
@@ -129,7 +152,8 @@ class Session:
 
     def next_name(self) -> str:
         """What the next captured graph is called: the first has the model's own name."""
-        return f"{self.name} ({len(self.regions) + 1})" if self.regions else self.name
+        number = len(self._graphs.planned) + 1
+        return self.name if number == 1 else f"{self.name} ({number})"
 
     def begin_capture(self, device: str) -> None:
         """A graph is about to be captured and its ops measured on the device: blocks that nobody
@@ -152,18 +176,19 @@ class Session:
 
     # ---- Steps
 
-    def forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
-        """The forward outputs of a region and its ticket."""
-        refuse_recording_from_outside(region.captured.device)
+    def forward(self, graph: PlannedGraph, primals: Sequence) -> tuple[list, torch.Tensor]:
+        """The forward outputs of a graph and its ticket."""
+        refuse_recording_from_outside(graph.captured.device)
         self.runs += 1
         if self.preparing:
+            region = graph.region
             self._measure_error(region, primals)
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
         self._training_thread = threading.get_ident()
         with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
-            return self._forward(region, primals)
+            return self._forward(graph.region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
         if not any(other.pending_passes for other in self.regions):
@@ -196,28 +221,28 @@ class Session:
         for region in self.regions:
             region.bring_back()
 
-    def backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
+    def backward(self, graph: PlannedGraph, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                  tangents: Sequence[torch.Tensor]) -> list:
         """The gradients for a ticket, whose backward pass may have run already (``retain_graph``).
 
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
-        refuse_recording_from_outside(region.captured.device)
+        refuse_recording_from_outside(graph.captured.device)
         with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
+            region, executor = graph.awaiting(ticket)
             try:
-                gradients = self._backward(region, ticket, saved, tangents)
+                gradients = self._backward(region, executor, ticket, saved, tangents)
             finally:
                 region.executors.release_unused()
                 region.end_pass()
             self._moved = region.moved if self._begins_step else self._moved + region.moved
             self._begins_step = False
-            self._last = region
+            self._last = graph
             self._step_plans.has_trained = True
         return gradients
 
-    def _backward(self, region: Region, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
-                  tangents: Sequence[torch.Tensor]) -> list:
-        executor = region.executors.awaiting(ticket)
+    def _backward(self, region: Region, executor, ticket: torch.Tensor,
+                  saved: Sequence[torch.Tensor], tangents: Sequence[torch.Tensor]) -> list:
         if executor is not None:
             gradients = region.backward(executor, tangents, self._will_replay())
             if region.observe_results(executor):
@@ -225,6 +250,9 @@ class Session:
                 self._step_is_typical = False
         else:
             region.require_replayable()
+            if region not in self.regions:  # another number of slices runs now
+                with self._between_passes.lock:
+                    self._graphs.retire(region)
             self._clear_blocks(region)
             plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
             self._bring_back()
@@ -246,8 +274,9 @@ class Session:
         it compiled as long as the process runs. So the model, its tensors and the blocks are let go
         of; a backward pass that is to come finds what it needs."""
         self.release()
-        for region in self.regions:
-            region.executors.forget_all_but_pending()
+        self.choices.clear()
+        for graph in self._graphs.planned:
+            graph.forget_all_but_pending()
         self._parameters = tuple
         self._state.let_go()
         if self._updates is not None:
@@ -282,6 +311,7 @@ class Session:
         for other in self.regions:
             plan = self._step_plans.known(other) if other in step else None
             other.executors.release_idle(but=plan)
+        self._graphs.drop_retired()
         self._meter.begin(region.captured.device)
 
     def _leave_room_outside(self, region: Region) -> None:
@@ -365,13 +395,16 @@ class Session:
 
     def _take_budget(self, budget: Budget) -> None:
         before = self._account.budget
-        self._account.set_budget(budget)
         try:
-            self._require_plans()
-        except BaseException:
-            self._account.set_budget(before)
-            raise
+            with self.choices.again(lambda: self._account.set_budget(before)) as choose:
+                self._account.set_budget(budget)
+                with self._step_plans.choosing_again():
+                    choose()
+                self._require_plans()
+        finally:
+            self._graphs.drop_retired()
         self._adapt()
+        self._graphs.drop_retired()
         self._state.bring_back()
 
     def _take_waiting_budget(self, budget: Budget) -> None:
@@ -393,7 +426,7 @@ class Session:
         optimizer's state moves or comes back, as is best."""
         if not self.regions:
             return
-        last = self._last or self.regions[0]
+        last = self._latest
         slower = self._graphs.slower_for(last.captured.device)
         might_move = self._values.may_move
         try:
@@ -413,7 +446,7 @@ class Session:
         self._leaves_room = True
         self._adapts_at_next_pass = threading.get_ident() != self._training_thread
         if self.regions:
-            region = self._last or self.regions[0]
+            region = self._latest
             if not self._adapts_at_next_pass:
                 self._kept_bytes = self._gradients.bytes()
                 if self._kept_bytes and not self._admission.is_within(region):
@@ -425,6 +458,12 @@ class Session:
         self._meter.restart()
 
     # ---- Figures
+
+    @property
+    def _latest(self) -> Region:
+        """By which the graph runs that ran last, or the first one where that was none of these."""
+        planned = self._graphs.planned
+        return (self._last if self._last in planned else planned[0]).region
 
     @property
     def budget_bytes(self) -> int | None:
@@ -440,7 +479,7 @@ class Session:
         if not self.regions:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
-        last = self._last or self.regions[0]
+        last = self._latest
         step = self._steps.of(last)
         existing = self._account.existing_bytes + self._kept_bytes + max(
             region.priced.resident_bytes for region in step)
@@ -452,14 +491,14 @@ class Session:
 
     def predicted(self) -> PredictedTime:
         """How long a step is to take."""
-        regions = self._steps.of(self._last or self.regions[0])
+        regions = self._steps.of(self._latest)
         planned = sum(self._step_plans.known(region).cost for region in regions)
         kept = sum((region.plain or region).priced.keep_all_cost for region in regions)
         return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
-        step = self._steps.of(self._last or self.regions[0])
+        step = self._steps.of(self._latest)
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
         return self._account.existing_bytes + residents + blocks
@@ -470,13 +509,7 @@ class Session:
         if not self.regions:
             return f"Nothing is planned: {self.why_unplanned or 'no step was run'}."
         parts = [str(self.memory())]
-        for region in self.regions:
-            graph, plan = region.priced.graph, self._step_plans.known(region)
-            parts.append(f"{region.name}: {len(graph.ops)} ops\n"
-                         + _core.explain(graph, plan, most).rstrip("\n"))
-            kept_all = (region.plain or region).priced.keep_all_cost
-            parts.append(describe(region.stashes, plan.cost / kept_all - 1 if kept_all else 0.0))
-            if region.gradient_error is not None:
-                parts.append(str(region.gradient_error))
-            parts.append(by_module(graph, region.captured.nodes, plan, most))
+        for graph in self._graphs.planned:
+            parts += graph_report(graph, self._step_plans.known(graph.region), self.settings,
+                                  self._values.may_move, most)
         return "\n\n".join(filter(None, parts))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+from collections.abc import Iterator
 
 from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from ..plans.graph_plans import BRIEF_SECONDS
 from ..plans.planning import NoPlan, Refusal
 from .place_of_values import PlaceOfValues
 from .region import Region
@@ -29,6 +32,8 @@ class StepPlans:
         self.has_run = self.has_trained = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
+        #: Whether graphs are chosen for another budget: then a search is made for each.
+        self._are_chosen_again = False
         #: Whether there are plans for other sizes or other graphs already.
         self.has_others = False
 
@@ -46,23 +51,42 @@ class StepPlans:
         except InfeasibleError:
             return region.plans.smallest()
 
-    def in_share(self, region: Region, leaving_all: bool = False) -> Plan:
+    def in_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
         """The plan within the region's share, which may grow where none is found for it. Raises
-        InfeasibleError. ``leaving_all``: as of ``SectionedGraphPlans.within``."""
+        InfeasibleError. ``leaving_all``, ``silent``: as of ``SectionedGraphPlans.within``."""
         try:
-            return self.within_share(region, leaving_all)
+            return self.within_share(region, leaving_all, silent)
         except InfeasibleError:
             is_alone = len(self._steps.of(region)) == 1
             if is_alone or not self._account.set_least(self._least_of_step(region)):
                 raise
-        return self.within_share(region, leaving_all)
+        return self.within_share(region, leaving_all, silent)
 
     def within_share(self, region: Region, leaving_all: bool = False, silent: bool = False) -> Plan:
-        """The same within the share that the region has. ``silent``: as of
-        ``SectionedGraphPlans.within``."""
+        """The same within the share that the region has."""
         return region.plans.within(self._account.share(region),
-                                   soon=self.has_run or self.has_others, leaving_all=leaving_all,
+                                   soon=self.takes_what_is_there, leaving_all=leaving_all,
                                    silent=silent)
+
+    @property
+    def takes_what_is_there(self) -> bool:
+        """Whether a run waits, so that a plan which is at hand is taken."""
+        return (self.has_run or self.has_others) and not self._are_chosen_again
+
+    def limited(self, settings: Settings) -> Settings:
+        """Of a search that is made now: one for another budget takes a second."""
+        if not self._are_chosen_again or settings.time_limit <= BRIEF_SECONDS:
+            return settings
+        return dataclasses.replace(settings, time_limit=BRIEF_SECONDS)
+
+    @contextlib.contextmanager
+    def choosing_again(self) -> Iterator[None]:
+        """While it lasts, no plan is taken because it is at hand."""
+        self._are_chosen_again = True
+        try:
+            yield
+        finally:
+            self._are_chosen_again = False
 
     def require(self, region: Region) -> None:
         """Raises InfeasibleError where there is none within the share, unless the settings want a
@@ -88,9 +112,11 @@ class StepPlans:
 
     @property
     def may_exceed(self) -> bool:
-        """Whether the settings want that a step runs for which no plan fits."""
+        """Whether the settings want that a step runs for which no plan fits. A budget that none
+        fits is not set by itself."""
         chosen = self._settings.when_infeasible
-        return chosen == "warn" or (chosen is None and self.has_trained)
+        waits = self.has_trained and not self._are_chosen_again
+        return chosen == "warn" or (chosen is None and waits)
 
     def smallest(self, region: Region, error: InfeasibleError) -> Plan:
         """What runs where nothing fits. Raises InfeasibleError where the settings want that."""
@@ -101,13 +127,13 @@ class StepPlans:
             f"{region.name} has no plan within its part of the budget of {self._account.budget}, "
             f"so that steps exceed it: it runs by the plan that needs the least. "
             f"{self.explained(region, error)}")
-        self._choose_smallest(region)
+        self.smallest_budget(region)
         return region.plans.smallest()
 
     def explained(self, region: Region, error: InfeasibleError) -> NoPlan:
         """The error with the smallest budget of the whole model that does, as ``wrap`` takes it."""
         present = self._values.may_move
-        smallest = self._choose_smallest(region)
+        smallest = self.smallest_budget(region)
         why = error.refusal.why_not_less if isinstance(error, NoPlan) else str(error)
         known = "" if self.has_trained else (
             ", as far as the first step is known (graphs behind a break and further forward passes "
@@ -118,7 +144,7 @@ class StepPlans:
         self._values.set(present)
         return NoPlan(Refusal(message), smallest)
 
-    def _choose_smallest(self, region: Region) -> int:
+    def smallest_budget(self, region: Region) -> int:
         """What moves by the plans that need the smallest budget, which is returned."""
         return self._values.choose_smallest(
             self._steps.of(region),

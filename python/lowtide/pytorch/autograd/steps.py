@@ -20,11 +20,14 @@ class Steps:
         #: Of what was seen to wait at one time: how many forward passes of each region. None is
         #: part of another.
         self._seen: list[dict[Region, int]] = []
+        #: Regions that begin no pass any more. What they began is no part of later steps.
+        self.retired: set[Region] = set()
 
     def observe(self, region: Region) -> bool:
         """Notes what waits while a forward pass of this region begins; whether that is new."""
         waiting = {other: other.pending_passes + (other is region) for other in self._regions}
-        waiting = {other: passes for other, passes in waiting.items() if passes}
+        waiting = {other: passes for other, passes in waiting.items()
+                   if passes and other not in self.retired}
         if any(_contains(seen, waiting) for seen in self._seen):
             return False
         self._seen = [seen for seen in self._seen if not _contains(waiting, seen)] + [waiting]
@@ -34,11 +37,22 @@ class Steps:
         self._seen = [{other: passes for other, passes in seen.items() if other is not region}
                       for seen in self._seen]
 
+    def replace(self, region: Region, other: Region) -> None:
+        """The other one runs in its place."""
+        self._seen = [_replaced(seen, region, other) for seen in self._seen]
+
     def of(self, region: Region) -> Mapping[Region, int]:
         """The regions of the largest step that this one belongs to, oldest first, and how many
         forward passes of each wait at one time."""
         steps = [seen for seen in self._seen if region in seen]
         return max(steps, key=_block_bytes, default={region: 1})
+
+
+def _replaced(step: dict[Region, int], region: Region, other: Region) -> dict[Region, int]:
+    if region not in step:
+        return step
+    others = {one: passes for one, passes in step.items() if one is not region}
+    return others | {other: others.get(other, 0) + step[region]}
 
 
 def _contains(step: Mapping[Region, int], other: Mapping[Region, int]) -> bool:

@@ -28,7 +28,7 @@ def behind_aot_wrappers(trace: JointTrace, session: Session) -> Callable:
     the backward pass notes which those are, so that gradients of theirs alone are None, as eager.
     Compiled autograd can't trace such a hook, and gets the zeros.
     """
-    region = session.add(trace.captured, trace.trained, trace.stashes)
+    graph = session.add(trace.captured, trace.trained, trace.stashes)
     reached = tangents_of_gradients(trace.joint, len(trace.captured.forward_outputs))
     positions = _positions_of_tangents(trace.metadata)
     used: list[bool] = []
@@ -37,7 +37,7 @@ def behind_aot_wrappers(trace: JointTrace, session: Session) -> Callable:
         used[:] = [gradients[position] is not None for position in positions]
 
     def run_backward(ticket, saved: Sequence, tangents: Sequence) -> list:
-        found = session.backward(region, ticket, saved, tangents)
+        found = session.backward(graph, ticket, saved, tangents)
         return without_unused(found, reached, used) if len(used) == len(tangents) else found
 
     def run(*arguments):
@@ -47,7 +47,7 @@ def behind_aot_wrappers(trace: JointTrace, session: Session) -> Callable:
             node.register_prehook(note_used)
         return results
 
-    trace.run_forward = functools.partial(session.forward, region)
+    trace.run_forward = functools.partial(session.forward, graph)
     trace.run_backward = run_backward
     return run
 

@@ -13,8 +13,8 @@ from ..autograd.session import Session
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace, trace_joint
-from .number_of_slices import in_fastest_slices
-from .shapes import PerShape, is_symbolic, number_positions, with_numbers
+from .number_of_slices import FastestSlices
+from .shapes import PerShape, is_symbolic, number_positions, stand_ins, with_numbers
 from .used_results import Used, detached
 from .variants import Variants
 
@@ -35,8 +35,9 @@ def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> C
     source = _Source(graph, session, session.next_name())
     slices = session.settings.slices
     if not isinstance(slices, int):
-        return in_fastest_slices(session, source.name, lambda number: source.trace(inputs, number),
-                                 lambda trace: source.planned(trace, inputs))
+        described = stand_ins(graph, inputs)
+        return FastestSlices(session, source.name, lambda number: source.trace(described, number),
+                             lambda trace: source.planned(trace, described)).choose()
     trace = source.trace(inputs, slices)
     if not isinstance(trace, JointTrace):
         return trace

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import fx
+from torch._subclasses import FakeTensorMode
 
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 
@@ -37,6 +38,18 @@ def with_numbers(graph: fx.GraphModule, values: dict[int, float]) -> fx.GraphMod
                 graph.graph.erase_node(reader)
     graph.recompile()
     return graph
+
+
+def stand_ins(graph: fx.GraphModule, inputs: Sequence) -> list:
+    """The inputs without their elements, so that they may be kept: the graph is traced with them as
+    with the inputs themselves."""
+    nodes = graph.graph.find_nodes(op="placeholder")
+    known = [node.meta.get("example_value") for node in nodes]
+    if not any(is_symbolic(value) for value in known):
+        return known
+    fake = FakeTensorMode()
+    return [fake.from_tensor(value, static_shapes=True) if isinstance(value, torch.Tensor)
+            else value for value in inputs]
 
 
 class PerShape:

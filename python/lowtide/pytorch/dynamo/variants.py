@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from ... import Error, _runtime
+from ..autograd.planned_graph import PlannedGraph
 from ..autograd.region import Region
 from ..autograd.replayable import why_not_replayable
 from ..autograd.session import Session
@@ -34,7 +35,7 @@ class Variants:
         self._all_used: Used = (True,) * len(results)
         self._reached = tangents_of_gradients(full.joint, len(full.captured.forward_outputs))
         self._traces: dict[Used, JointTrace] = {self._all_used: full}
-        self._regions: dict[Used, Region] = {}
+        self._graphs: dict[Used, PlannedGraph] = {}
         self._functions: dict[Used, Callable] = {}
         self._expected = self._all_used
         self._last: Used | None = None
@@ -62,9 +63,9 @@ class Variants:
             self._functions[used] = self._differentiable(used)
 
     def _differentiable(self, used: Used) -> Callable:
-        region, saved = self._region(used), self._traces[used].saved
+        graph, saved = self._graph(used), self._traces[used].saved
         return _runtime.Differentiable(
-            forward=functools.partial(self._session.forward, region),
+            forward=functools.partial(self._session.forward, graph),
             backward=functools.partial(self._backward, used),
             saved_primals=saved.primals, saved_results=saved.results,
             written=self._full.metadata.mutated_inp_runtime_indices,
@@ -80,14 +81,14 @@ class Variants:
                 in enumerate(gradients[len(self._full.captured.forward_outputs):])
                 if isinstance(gradient, fx.Node)]
 
-    def _region(self, used: Used) -> Region:
-        if used not in self._regions:
+    def _graph(self, used: Used) -> PlannedGraph:
+        if used not in self._graphs:
             with ONE_TRACE_AT_A_TIME:
-                if used not in self._regions:  # by another thread
+                if used not in self._graphs:  # by another thread
                     trace = self._traces[used]
-                    self._regions[used] = self._session.add(trace.captured, trace.trained,
-                                                            trace.stashes)
-        return self._regions[used]
+                    self._graphs[used] = self._session.add(trace.captured, trace.trained,
+                                                           trace.stashes)
+        return self._graphs[used]
 
     def _values(self) -> list[torch.Tensor]:
         """The results that require gradients, as fake tensors."""
@@ -101,13 +102,13 @@ class Variants:
                   tangents: Sequence[torch.Tensor | None]) -> list:
         """One gradient, or None, for each primal. ``planned``: the variant that made the ticket."""
         used = tuple(tangent is not None for tangent in tangents)
-        region = self._regions[planned]
-        waiting = region.executors.awaiting(ticket)
+        graph = self._graphs[planned]
+        region, waiting = graph.awaiting(ticket)
         if waiting is not None:
             self._expected = self._next_expected(used)
         if used == planned:
             given = [tangent for tangent in tangents if tangent is not None]
-            return self._session.backward(region, ticket, saved, given)
+            return self._session.backward(graph, ticket, saved, given)
         if self._session.settings.fused_update is not None:
             self._refuse_zeros(region, waiting, used)
         if planned != self._all_used:
@@ -120,7 +121,7 @@ class Variants:
                     tangents: Sequence[torch.Tensor | None]) -> list:
         given = [_zeros(value) if tangent is None else tangent
                  for value, tangent in zip(self._values(), tangents)]
-        found = self._session.backward(self._region(self._all_used), ticket, saved, given)
+        found = self._session.backward(self._graph(self._all_used), ticket, saved, given)
         return without_unused(found, self._reached,
                               [tangent is not None for tangent in tangents])
 

@@ -33,7 +33,7 @@ _SHARES_LEFT = (0.75, 0.5, 0.25)
 _SMALL_SHARE = 0.01
 
 #: Seconds for a plan that a training run waits for; a better one is looked for meanwhile.
-_BRIEF_SECONDS = 1.0
+BRIEF_SECONDS = 1.0
 
 #: Budgets that are tried where values that move may take less memory than reruns alone.
 _STEPS_TO_SMALLEST = 6
@@ -56,6 +56,8 @@ class GraphPlans:
         self._relatives = relatives
         self._store = store_for(priced, settings)
         self._found: dict[int | None, Plan] = {}
+        #: By budget: the time limit by which its plan was found.
+        self._limits: dict[int | None, float] = {}
         self._refusals: dict[int | None, Refusal] = {}
         self._smallest: Plan | None = None
 
@@ -71,6 +73,7 @@ class GraphPlans:
             raise NoPlan(self._refusals[budget_bytes])
         if budget_bytes not in self._found:
             make = self._find_soon if soon else self._find
+            self._limits[budget_bytes] = self._settings.time_limit
             try:
                 self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or make(budget_bytes)
             except NoPlan as error:
@@ -81,6 +84,14 @@ class GraphPlans:
     def search_by(self, settings: Settings) -> None:
         """From now on, where a plan is not there yet."""
         self._settings = settings
+
+    def search_longer(self, settings: Settings) -> None:
+        """The same, and better plans than those that are there are looked for in the background,
+        where these had less time."""
+        self.search_by(settings)
+        for budget_bytes, plan in list(self._found.items()):
+            if self._limits.pop(budget_bytes, settings.time_limit) < settings.time_limit:
+                self._improve_in_background(budget_bytes, plan)
 
     def smallest(self) -> Plan:
         """The plan of the fewest bytes that is found, residents included.
@@ -113,7 +124,7 @@ class GraphPlans:
     def _smaller_by_moves(self, found: Plan) -> Plan:
         """Values that move may take less memory than any reruns: looked for between what every plan
         needs and what was found."""
-        brief = dataclasses.replace(self._settings, time_limit=min(_BRIEF_SECONDS,
+        brief = dataclasses.replace(self._settings, time_limit=min(BRIEF_SECONDS,
                                                                    self._settings.time_limit))
         low = self.priced.floor_bytes
         for _ in range(_STEPS_TO_SMALLEST):
@@ -144,7 +155,7 @@ class GraphPlans:
             return found
         if found is None:
             found = self._without_search(budget_bytes)
-        if found is None and self._settings.time_limit <= _BRIEF_SECONDS:
+        if found is None and self._settings.time_limit <= BRIEF_SECONDS:
             return self._find(budget_bytes)
         if found is None:
             found = self._search_briefly(budget_bytes)
@@ -202,7 +213,7 @@ class GraphPlans:
 
     def _search_briefly(self, budget_bytes: int | None) -> Plan:
         try:
-            quick = dataclasses.replace(self._settings, time_limit=_BRIEF_SECONDS)
+            quick = dataclasses.replace(self._settings, time_limit=BRIEF_SECONDS)
             return self._search(budget_bytes, quick)
         except InfeasibleError:
             return self._find(budget_bytes)
@@ -294,6 +305,11 @@ class SectionedGraphPlans(GraphPlans):
         super().search_by(settings)
         for plans in self._sectioned.values():
             plans.search_by(settings)
+
+    def search_longer(self, settings: Settings) -> None:
+        for plans in self._sectioned.values():
+            plans.search_longer(settings)
+        super().search_longer(settings)
 
     def found(self) -> list[Plan]:
         return super().found() + [plan for plans in tuple(self._sectioned.values())
