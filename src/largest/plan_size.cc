@@ -1,0 +1,78 @@
+#include "largest/plan_size.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/error.h"
+#include "planner/does_not_fit.h"
+#include "planner/realize.h"
+#include "planner/transfer.h"
+
+namespace lowtide::largest {
+namespace {
+
+/// The known plan, for this size; nothing where it does not do.
+std::optional<planner::Planned> taken_over(const Graph& graph, const PlannedSize& known,
+                                           Bytes budget, double limit) {
+  std::optional<Plan> plan = planner::transfer(graph, known.graph, *known.planned.plan, budget);
+  if (!plan || plan->cost > limit) return std::nullopt;
+  planner::Planned planned = planner::nothing_planned(graph, budget);
+  planned.outcome = strategy::Outcome::feasible;
+  planned.plan = std::move(plan);
+  return planned;
+}
+
+std::string too_slow(const planner::Planned& planned, double limit) {
+  const double own = planned.keep_all_cost;
+  const bool is_proved = planned.plan->lower_bound.value_or(0) > limit;
+  return fmt::format("{} takes {:.1f}% more time than one that keeps every value, more than the "
+                     "{:.1f}% that are allowed",
+                     is_proved ? "every plan" : "the fastest plan found",
+                     100 * (is_proved ? *planned.plan->lower_bound / own - 1 : planned.overhead()),
+                     100 * (limit / own - 1));
+}
+
+std::string too_little_memory(const planner::Planned& planned, Bytes reserved_bytes) {
+  if (!planned.smallest_budget) return "no plan was found in its part of the time limit";
+  return fmt::format("the smallest budget found is {}",
+                     planner::in_full(*planned.smallest_budget + reserved_bytes));
+}
+
+}  // namespace
+
+PlannedTrial plan_size(const Question& question, std::int64_t size, const Graph& graph,
+                       Bytes reserved_bytes, const PlannedSize* known, double seconds) {
+  const double limit = cost_limit(graph, question.extra);
+  const Bytes budget = question.budget_bytes - reserved_bytes;
+  PlannedTrial tried;
+  tried.trial.size = size;
+  if (std::optional<planner::Planned> same;
+      known && (same = taken_over(graph, *known, budget, limit))) {
+    tried.planned = *std::move(same);
+  } else {
+    Control control(seconds, question.listener);
+    tried.planned = planner::plan_within(graph, *question.strategy, budget,
+                                         question.strategy_options, control, reserved_bytes);
+    tried.used_seconds = control.used_seconds();
+  }
+  const planner::Planned& planned = tried.planned;
+  Trial& trial = tried.trial;
+  if (!planned.plan) {
+    if (Control::stop_requested()) throw StoppedError("stopped while planning.");
+    if (planned.smallest_budget) trial.smallest_budget = *planned.smallest_budget + reserved_bytes;
+    trial.why_not = too_little_memory(planned, reserved_bytes);
+    tried.refusal = std::make_exception_ptr(planner::DoesNotFit(graph, planned));
+    return tried;
+  }
+  trial.overhead = planned.overhead();
+  trial.fits = planned.plan->cost <= limit;
+  if (trial.fits) return tried;
+  trial.why_not = too_slow(planned, limit);
+  tried.refusal = std::make_exception_ptr(
+      InfeasibleError(fmt::format("a {} of {} does not fit: {}. Raise --budget or --extra-time.",
+                                  question.what, size, trial.why_not)));
+  return tried;
+}
+
+}  // namespace lowtide::largest
