@@ -25,7 +25,7 @@ class Finder {
     try {
       search();
     } catch (const StoppedError&) {
-      if (!best_) throw;
+      if (!best_ && !known_) throw;
     }
     found_.stopped = Control::stop_requested();
     if (found_.stopped && !best_) remember_estimates();
@@ -36,7 +36,7 @@ class Finder {
  private:
   void search() {
     const std::optional<std::int64_t> possible = largest_possible();
-    const std::int64_t bound = possible.value_or(question_.sizes.first);
+    const std::int64_t bound = possible.value_or(question_.sizes.smallest());
     steps_.expect(bound);
     Sizes sizes = question_.sizes;
     sizes.last = bound;
@@ -46,7 +46,7 @@ class Finder {
 
   /// Nothing when no size is.
   std::optional<std::int64_t> largest_possible() {
-    SizeSearch search(question_.sizes, question_.budget_bytes, question_.sizes.first);
+    SizeSearch search(question_.sizes, question_.budget_bytes, question_.sizes.smallest());
     while (const std::optional<std::int64_t> size = search.next()) {
       const Graph graph = steps_.bare(*size);
       stop_if_asked();
@@ -70,12 +70,11 @@ class Finder {
     found_.trials.push_back(std::move(trial));
   }
 
+  /// The largest size that is possible first: often it fits, and then nothing is left to try.
   void search_estimated(const Sizes& sizes) {
-    const bool any = question_.extra.kind == ExtraTime::Kind::any;
-    SizeSearch search(sizes, question_.budget_bytes,
-                      any ? std::optional(sizes.last) : std::nullopt);
+    SizeSearch search(sizes, question_.budget_bytes);
     add_first_need(search);
-    while (const std::optional<std::int64_t> size = next(search)) {
+    for (std::optional<std::int64_t> size = sizes.last; size; size = next(search)) {
       say(fmt::format("trying a {} of {}", question_.what, *size));
       const Graph graph = steps_.estimated(*size);
       settle(search, plan(*size, graph, Evidence::estimated, search), graph);
@@ -84,7 +83,7 @@ class Finder {
 
   /// From the size that the estimates lead to, until the one above it is measured not to fit.
   void search_measured(const Sizes& sizes) {
-    const std::int64_t hint = best_ ? best_->size : sizes.first;
+    const std::int64_t hint = best_ ? best_->size : sizes.smallest();
     SizeSearch search(sizes, question_.budget_bytes, hint);
     add_first_need(search);
     while (const std::optional<std::int64_t> size = next(search)) {
@@ -139,12 +138,13 @@ class Finder {
     return tried;
   }
 
-  /// The sizes that are left to try share what is left of the limit, and two more that are measured
-  /// afterwards.
+  /// The sizes that are left to try share what is left of the limit, with two more that are
+  /// measured afterwards.
   double part_of_limit(const SizeSearch& search) const {
     constexpr double kLeast = 0.1;
     if (question_.seconds <= 0) return 0;
-    const int tries = is_measured_ ? 2 : search.tries_by_halving() + 2;
+    const int measured = steps_.are_measured() ? 2 : 0;
+    const int tries = is_measured_ ? measured : search.tries_by_halving() + measured;
     return std::max(kLeast, left_seconds_ / tries);
   }
 

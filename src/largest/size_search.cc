@@ -18,7 +18,7 @@ constexpr std::int64_t kMostGrowth = 8;
 }  // namespace
 
 SizeSearch::SizeSearch(const Sizes& sizes, Bytes budget, std::optional<std::int64_t> hint)
-    : low_((sizes.first + sizes.multiple - 1) / sizes.multiple - 1),
+    : low_(sizes.smallest() / sizes.multiple - 1),
       high_(sizes.last / sizes.multiple + 1),
       multiple_(sizes.multiple),
       first_(low_ + 1),
@@ -36,7 +36,10 @@ std::optional<std::int64_t> SizeSearch::next() {
   std::optional<std::int64_t> guess = on_line();
   if (!guess) guess = hint_;
   if (!guess) return middle * multiple_;
-  if (low_ < *guess && *guess < high_) return *guess * multiple_;
+  if (low_ < *guess && *guess < high_) {
+    step_ = 1;
+    return *guess * multiple_;
+  }
   const std::int64_t step = step_;
   step_ *= 2;
   const bool is_below = *guess <= low_;

@@ -13,6 +13,8 @@ struct Sizes {
   std::int64_t first = 1;
   std::int64_t last = std::int64_t{1} << 20;
   std::int64_t multiple = 1;
+
+  std::int64_t smallest() const { return (first + multiple - 1) / multiple * multiple; }
 };
 
 /// Which size to try next, to find the largest that fits. A size above one that does not fit is

@@ -35,8 +35,7 @@ Graph SizedSteps::bare(std::int64_t size) {
 void SizedSteps::expect(std::int64_t largest) {
   for (std::int64_t part : {4, 2}) {
     const std::int64_t size = largest / part / sizes_.multiple * sizes_.multiple;
-    const std::int64_t first = (sizes_.first + sizes_.multiple - 1) / sizes_.multiple;
-    static_cast<void>(measured(std::max(size, first * sizes_.multiple)));
+    static_cast<void>(measured(std::max(size, sizes_.smallest())));
   }
 }
 

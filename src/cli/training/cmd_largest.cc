@@ -35,7 +35,8 @@ struct LargestArguments {
   Edits<models::StepRecipe> recipe;
   Edits<planner::PlanningOptions> planning;
   Edits<train::TrainOptions> edits;
-  largest::Sizes sizes;
+  std::int64_t start = 0;  ///< 0: the smallest that the model can have
+  largest::Sizes sizes;    ///< but for the first
   std::string budget;
   std::string extra = "any";
   std::string like;
@@ -52,19 +53,37 @@ train::TrainOptions options_of(const LargestArguments& arguments, const Dimensio
     throw InputError(fmt::format("{} looks for the {}: leave {} out; --start and --limit bound it.",
                                  dimension.command, dimension.what, dimension.option));
   }
-  options.recipe.sizes.*dimension.field = arguments.sizes.first;  // whether the model reads it
-  static_cast<void>(
-      models::with_defaults(models::find_model(options.recipe.model), options.recipe.sizes));
+  if (models::find_model(options.recipe.model).defaults.*dimension.field == 0) {
+    throw InputError(fmt::format("model {} has no {}: `lowtide models` lists those that have one.",
+                                 options.recipe.model, dimension.option));
+  }
   return options;
 }
 
+train::Recipe of_size(train::Recipe recipe, const Dimension& dimension, std::int64_t size) {
+  recipe.sizes.*dimension.field = size;
+  return recipe;
+}
+
+/// The smallest size, or the second where the model cannot have that one: batch normalization may
+/// need two images.
+std::int64_t first_possible(const largest::Sizes& sizes, const train::Recipe& recipe,
+                            const Dimension& dimension) {
+  try {
+    static_cast<void>(train::bare_graph(of_size(recipe, dimension, sizes.smallest())));
+    return sizes.first;
+  } catch (const InputError&) {
+    return sizes.smallest() + sizes.multiple;
+  }
+}
+
 /// A batch must have its micro-batches.
-largest::Sizes sizes_of(const LargestArguments& arguments, const models::StepRecipe& recipe,
+largest::Sizes sizes_of(const LargestArguments& arguments, const train::Recipe& recipe,
                         const Dimension& dimension) {
   largest::Sizes sizes = arguments.sizes;
-  if (sizes.first > sizes.last) {
+  if (arguments.start > sizes.last) {
     throw InputError(fmt::format("--start must be at most --limit, which is {}, not {}.",
-                                 sizes.last, sizes.first));
+                                 sizes.last, arguments.start));
   }
   if (recipe.micro_batches == models::kAutomatic) {
     throw InputError(
@@ -73,6 +92,7 @@ largest::Sizes sizes_of(const LargestArguments& arguments, const models::StepRec
   if (dimension.field == &models::ModelOptions::batch) {
     sizes.multiple = std::lcm(sizes.multiple, recipe.micro_batches);
   }
+  sizes.first = arguments.start > 0 ? arguments.start : first_possible(sizes, recipe, dimension);
   return sizes;
 }
 
@@ -86,9 +106,8 @@ std::unique_ptr<largest::Steps> steps_of(const LargestArguments& arguments,
   }
   const cost::DeviceRates& rates = cost::find_device(arguments.like);
   return std::make_unique<largest::UnmeasuredSteps>([=](std::int64_t size) {
-    train::Recipe recipe = options.recipe;
-    recipe.sizes.*dimension.field = size;
-    return cost::roofline_priced(train::bare_graph(recipe), rates);
+    return cost::roofline_priced(train::bare_graph(of_size(options.recipe, dimension, size)),
+                                 rates);
   });
 }
 
@@ -126,7 +145,7 @@ void add_size_options(CLI::App& app, LargestArguments& arguments) {
         ->type_name("N")
         ->group(group);
   };
-  add("--start", arguments.sizes.first, "The smallest size to try [1]");
+  add("--start", arguments.start, "The smallest size to try [1, or what the model can have]");
   add("--limit", arguments.sizes.last, "The largest size to try [1048576]");
   add("--multiple", arguments.sizes.multiple, "Only sizes that are multiples of this [1]");
   app.add_option("--extra-time", arguments.extra,
