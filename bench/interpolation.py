@@ -8,6 +8,7 @@ import sys
 import tempfile
 
 from lowtide_command import Failed, lowtide
+
 from report import Table
 
 # Model, and the size that is predicted; small enough for a laptop.

@@ -158,6 +158,7 @@ class Finder {
     if (peak <= question_.budget_bytes) return;
     trial.fits = false;
     trial.why_not = fmt::format("a step took {}", format_bytes(peak));
+    tried.refusal = refusal(question_, trial);
   }
 
   void settle(SizeSearch& search, PlannedTrial tried, const Graph& graph) {
@@ -224,16 +225,6 @@ class Finder {
 };
 
 }  // namespace
-
-std::string_view name(Evidence evidence) {
-  switch (evidence) {
-    case Evidence::bound: return "bound";
-    case Evidence::estimated: return "estimated";
-    case Evidence::measured: return "measured";
-    case Evidence::run: return "run";
-  }
-  return "";
-}
 
 Largest largest_size(const Question& question, Steps& steps) {
   return Finder(question, steps).run();

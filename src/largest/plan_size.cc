@@ -39,7 +39,32 @@ std::string too_little_memory(const planner::Planned& planned, Bytes reserved_by
                      planner::in_full(*planned.smallest_budget + reserved_bytes));
 }
 
+/// What came of the planning.
+void judge(PlannedTrial& tried, const Question& question, const Graph& graph, Bytes reserved_bytes,
+           double limit) {
+  const planner::Planned& planned = tried.planned;
+  Trial& trial = tried.trial;
+  if (!planned.plan) {
+    if (planned.smallest_budget) trial.smallest_budget = *planned.smallest_budget + reserved_bytes;
+    trial.why_not = too_little_memory(planned, reserved_bytes);
+    tried.refusal = std::make_exception_ptr(planner::DoesNotFit(graph, planned));
+    return;
+  }
+  trial.overhead = planned.overhead();
+  trial.fits = planned.plan->cost <= limit;
+  if (trial.fits) return;
+  trial.why_not = too_slow(planned, limit);
+  tried.refusal = refusal(question, trial);
+}
+
 }  // namespace
+
+std::exception_ptr refusal(const Question& question, const Trial& trial) {
+  const bool limits_time = question.extra.kind != ExtraTime::Kind::any;
+  return std::make_exception_ptr(InfeasibleError(
+      fmt::format("a {} of {} does not fit: {}. Raise --budget{}.", question.what, trial.size,
+                  trial.why_not, limits_time ? " or --extra-time" : "")));
+}
 
 PlannedTrial plan_size(const Question& question, std::int64_t size, const Graph& graph,
                        Bytes reserved_bytes, const PlannedSize* known, double seconds) {
@@ -47,31 +72,20 @@ PlannedTrial plan_size(const Question& question, std::int64_t size, const Graph&
   const Bytes budget = question.budget_bytes - reserved_bytes;
   PlannedTrial tried;
   tried.trial.size = size;
-  if (std::optional<planner::Planned> same;
-      known && (same = taken_over(graph, *known, budget, limit))) {
+  std::optional<planner::Planned> same;
+  if (known != nullptr) same = taken_over(graph, *known, budget, limit);
+  if (same) {
     tried.planned = *std::move(same);
   } else {
     Control control(seconds, question.listener);
     tried.planned = planner::plan_within(graph, *question.strategy, budget,
                                          question.strategy_options, control, reserved_bytes);
     tried.used_seconds = control.used_seconds();
+    if (!tried.planned.plan && Control::stop_requested()) {
+      throw StoppedError("stopped while planning.");
+    }
   }
-  const planner::Planned& planned = tried.planned;
-  Trial& trial = tried.trial;
-  if (!planned.plan) {
-    if (Control::stop_requested()) throw StoppedError("stopped while planning.");
-    if (planned.smallest_budget) trial.smallest_budget = *planned.smallest_budget + reserved_bytes;
-    trial.why_not = too_little_memory(planned, reserved_bytes);
-    tried.refusal = std::make_exception_ptr(planner::DoesNotFit(graph, planned));
-    return tried;
-  }
-  trial.overhead = planned.overhead();
-  trial.fits = planned.plan->cost <= limit;
-  if (trial.fits) return tried;
-  trial.why_not = too_slow(planned, limit);
-  tried.refusal = std::make_exception_ptr(
-      InfeasibleError(fmt::format("a {} of {} does not fit: {}. Raise --budget or --extra-time.",
-                                  question.what, size, trial.why_not)));
+  judge(tried, question, graph, reserved_bytes, limit);
   return tried;
 }
 

@@ -22,6 +22,9 @@ struct PlannedTrial {
   double used_seconds = 0;     ///< of the limit
 };
 
+/// InfeasibleError of a size that does not fit, for the user.
+std::exception_ptr refusal(const Question& question, const Trial& trial);
+
 /// Plans a step of a size: as `known` (null: none) does another, where that fits and takes no
 /// longer than asked for, or else in `seconds` (0: no limit). Throws StoppedError when stopped
 /// before a plan was found.

@@ -139,7 +139,7 @@ def test_too_small_a_budget_for_any_size(lowtide):
 
 
 def test_a_stop_keeps_the_best_so_far(lowtide):
-    slow = ["--extra-time", "forward", "--time-limit", "1000"]
+    slow = ["--extra-time", "forward", "--time-limit", "40"]
     done = lowtide.interrupted("max-batch", *MLP, "--budget", BUDGET, *slow, "--json",
                                when=" fits, by estimates")
     assert done.code == 4, done.err

@@ -188,6 +188,13 @@ TEST_F(LargestSizeTest, AStepThatExceedsTheBudgetDoesNotFit) {
   EXPECT_EQ(found.too_large_evidence, Evidence::run);
 }
 
+TEST_F(LargestSizeTest, NoStepKeepsTheBudget) {
+  const Question asked = question(20000);
+  SurprisingSteps steps(testing::chain_graph(10, 64), 0, 1, asked.budget_bytes);
+  EXPECT_THROW(largest_size(asked, steps), InfeasibleError);
+  EXPECT_EQ(steps.ran.back(), 1);
+}
+
 TEST_F(LargestSizeTest, AStopKeepsTheBestSoFar) {
   const Question asked = question(20000);
   SurprisingSteps whole(testing::chain_graph(10, 64), 40, 1000, asked.budget_bytes);
