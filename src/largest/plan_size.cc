@@ -24,13 +24,13 @@ std::optional<planner::Planned> taken_over(const Graph& graph, const PlannedSize
 }
 
 std::string too_slow(const planner::Planned& planned, double limit) {
-  const double own = planned.keep_all_cost;
-  const bool is_proved = planned.plan->lower_bound.value_or(0) > limit;
-  return fmt::format("{} takes {:.1f}% more time than one that keeps every value, more than the "
-                     "{:.1f}% that are allowed",
-                     is_proved ? "every plan" : "the fastest plan found",
-                     100 * (is_proved ? *planned.plan->lower_bound / own - 1 : planned.overhead()),
-                     100 * (limit / own - 1));
+  const std::optional<double> least = planned.least_overhead();
+  return fmt::format(
+      "the fastest plan found takes {:.1f}% more time than one that keeps every value{}, more than "
+      "the {:.1f}% that are allowed",
+      100 * planned.overhead(),
+      least ? fmt::format(" (lower bound {:.1f}%)", 100 * *least) : std::string(),
+      100 * (limit / planned.keep_all_cost - 1));
 }
 
 std::string too_little_memory(const planner::Planned& planned, Bytes reserved_bytes) {

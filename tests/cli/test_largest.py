@@ -109,8 +109,7 @@ def test_the_default_strategy(lowtide, found):
 
 
 def test_another_device_is_planned_for_and_not_run(lowtide):
-    done = lowtide("max-batch", *MLP, "--budget", BUDGET, "--like", "h100", "--time-limit", "5",
-                   "--json")
+    done = lowtide(*SEARCH, "--like", "h100", "--json")
     assert done.code == 0, done.err
     assert done.json["evidence"] == "estimated" and done.json["run"] is None
     assert done.json["costs"] == "estimates, like NVIDIA H100 SXM 80GB"
@@ -118,8 +117,7 @@ def test_another_device_is_planned_for_and_not_run(lowtide):
 
 
 def test_micro_batches_divide_the_batch(lowtide):
-    done = lowtide("max-batch", *MLP, "--budget", BUDGET, "--micro-batches", "3", "--time-limit",
-                   "5", "--json")
+    done = lowtide(*SEARCH, "--micro-batches", "3", "--json")
     assert done.code == 0, done.err
     assert done.json["size"] % 3 == 0
     assert done.json["too_large"]["size"] == done.json["size"] + 3
