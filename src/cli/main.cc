@@ -30,6 +30,8 @@ Action define_train(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_run(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_profile(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_devices(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_max_batch(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_max_length(CLI::App& app) { return refuse_without_runtime(app); }
 #endif
 
 namespace {
@@ -39,6 +41,8 @@ constexpr Command kCommands[] = {
     {"run", "Compute the forward pass of a model within a budget of bytes", define_run},
     {"graph", "Write the training step of a model as a graph", define_graph},
     {"estimate", "Tell the memory of a training step before it runs", define_estimate},
+    {"max-batch", "Find the largest batch that trains within a budget", define_max_batch},
+    {"max-length", "Find the longest sequences that train within a budget", define_max_length},
     {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide which values to keep and which to recompute", define_plan},
     {"verify", "Check a plan against its graph", define_verify},

@@ -1,5 +1,6 @@
 #include "train/prepare.h"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -16,11 +17,6 @@
 
 namespace lowtide::train {
 namespace {
-
-Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
-  const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
-  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0);
-}
 
 /// All that may move does, at no matter what speed.
 const offload::Slower kAllMoves{
@@ -111,6 +107,17 @@ Step prepared(const Graph& graph, const TrainOptions& options, const Control& co
 }
 
 }  // namespace
+
+void complete(Recipe& recipe) {
+  recipe = with_defaults(recipe);
+  if (recipe.threads > 0) at::set_num_threads(recipe.threads);
+  recipe.threads = at::get_num_threads();
+}
+
+Bytes executor_bytes(const Graph& graph, const MemoryOptions& options) {
+  const bool reserve = options.overrun == runtime::ExecutorOptions::Overrun::reserve;
+  return runtime::generator_state_bytes(graph) + (reserve ? options.reserve_bytes : 0);
+}
 
 Graph bare_graph(const Recipe& recipe) {
   return models::training_graph(models::find_model(recipe.model), recipe.sizes, recipe.optimizer,

@@ -14,6 +14,10 @@ struct Step {
   KeepAll keep_all;
 };
 
+/// Fills in what the user left open, so that a checkpoint records the actual values, and has the
+/// framework take the recipe's number of threads. Throws as with_defaults().
+void complete(Recipe& recipe);
+
 /// The training graph of the recipe, without measured times. Throws InputError for options that do
 /// not fit together.
 Graph bare_graph(const Recipe& recipe);
@@ -38,6 +42,9 @@ struct Fitted {
   Division division;
   const Plan& plan() const { return *planned.plan; }
 };
+
+/// Bytes of the budget that the executor takes for itself: generator states, the declared reserve.
+Bytes executor_bytes(const Graph& graph, const MemoryOptions& options);
 
 /// Plans the step within the budget of `options`. Throws planner::DoesNotFit, or StoppedError when
 /// the user stopped the search before it found a plan.

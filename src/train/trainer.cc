@@ -1,6 +1,5 @@
 #include "train/trainer.h"
 
-#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "base/error.h"
@@ -51,13 +50,6 @@ void require_same_recipe(const RunState& saved, const TrainOptions& options) {
                     "checkpoint has already, or start a new run without --resume.",
                     options.resume.string(), *difference));
   }
-}
-
-/// Fills in options that the user left open, so that a checkpoint records the actual values.
-void complete(Recipe& recipe) {
-  recipe = with_defaults(recipe);
-  if (recipe.threads > 0) at::set_num_threads(recipe.threads);
-  recipe.threads = at::get_num_threads();
 }
 
 /// The results of keep-all from the same start, for comparison; frees its memory before the planned

@@ -88,13 +88,7 @@ void add_file_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
       ->check(in_whole_range(1, kLargestWhole))
       ->type_name("N")
       ->group("Files");
-  add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",
-           &train::TrainOptions::profile);
-  app.add_flag_callback(
-         "--measure-again",
-         [&edits] { edits.push_back([](train::TrainOptions& o) { o.measure_again = true; }); },
-         "Measure all ops once more and keep the smaller times")
-      ->group("Files");
+  add_measurement_options(app, edits);
   add_path(app, edits, "--trace", "Chrome/Perfetto trace of the last step",
            &train::TrainOptions::trace);
   add_path(app, edits, "--plan-out", "The plan", &train::TrainOptions::plan_out);

@@ -74,6 +74,16 @@ void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::strin
       ->group("Files");
 }
 
+void add_measurement_options(CLI::App& app, Edits<train::TrainOptions>& edits) {
+  add_path(app, edits, "--profile", "Measurements of the ops [this device's, in the cache]",
+           &train::TrainOptions::profile);
+  app.add_flag_callback(
+         "--measure-again",
+         [&edits] { edits.push_back([](train::TrainOptions& o) { o.measure_again = true; }); },
+         "Measure all ops once more and keep the smaller times")
+      ->group("Files");
+}
+
 void require_used_disk(const train::MemoryOptions& memory) {
   if (memory.disk.empty()) {
     if (memory.disk_bytes) throw InputError("--disk-budget needs --disk FOLDER.");

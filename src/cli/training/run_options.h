@@ -18,6 +18,8 @@ void add_disk_options(CLI::App& app, Edits<train::TrainOptions>& edits);
 /// An option that names a file.
 void add_path(CLI::App& app, Edits<train::TrainOptions>& edits, const std::string& name,
               const std::string& help, std::filesystem::path train::TrainOptions::* field);
+/// --profile, --measure-again.
+void add_measurement_options(CLI::App& app, Edits<train::TrainOptions>& edits);
 
 /// Throws InputError for a disk, or a limit of it, that nothing would use.
 void require_used_disk(const train::MemoryOptions& memory);
