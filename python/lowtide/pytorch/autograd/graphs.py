@@ -22,6 +22,7 @@ from .comparison import Comparison
 from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .region import Region
+from .sizes_of_graph import SizesOfGraph
 from .stash_choice import Attempt, cheapest_region
 from .step_plans import StepPlans
 from .steps import Steps
@@ -52,16 +53,21 @@ class Graphs:
         self._comparison: Comparison | None = None
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> Region:
+            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> Region:
         """As of ``Session.add``."""
         if self.updates is not None:
             self.updates.prepare(self.parameters())
         self.account.set_traced_parameters(trained, captured.device)
-        region = self._new_region(captured, stashes)
-        self._admit(region)
+        leads = sizes is not None and sizes.largest is None
+        with self.step_plans.searching_even_for_others(leads):
+            region = self._new_region(captured, stashes, sizes)
+            self._admit(region)
+            if sizes is not None and leads:
+                sizes.lead(region, self.account, self.settings)
         return region
 
-    def _new_region(self, captured: Captured, stashes: Stashes[Captured]) -> Region:
+    def _new_region(self, captured: Captured, stashes: Stashes[Captured],
+                    sizes: SizesOfGraph | None) -> Region:
         """By what it holds in fewer bits, the one whose plan takes the least time. In a comparison,
         raises TooSlow where no plan can be of use."""
         comparison, settings = self._comparison, self.settings
@@ -72,13 +78,17 @@ class Graphs:
         def make(captured: Captured, settings: Settings, stashes: Sequence[Stash] = (),
                  plain: Region | None = None) -> Region:
             region = Region(captured, settings, self._plans.values(), self.account.afterwards,
-                            slower, self.updates, self.account.update_bytes, stashes, plain)
+                            slower, self.updates, self.account.update_bytes, stashes, plain,
+                            sizes)
             if comparison is not None and plain is None:
                 comparison.require_use_of(region)
             return region
 
+        if sizes is not None and sizes.largest is not None:
+            chosen = [stash for stash in stashes.found if stash.name in sizes.stashes]
+            return make(stashes.captured_with(chosen) if chosen else captured, settings, chosen)
         return cheapest_region(captured, stashes, settings, make, self._attempt,
-                               soon=self.step_plans.has_run or self.step_plans.has_others)
+                               soon=self.step_plans.is_waited_for)
 
     def _admit(self, region: Region) -> None:
         """Plans it together with those that are there, as ``add``."""

@@ -30,6 +30,7 @@ from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .recordable import refuse_recording_from_outside
 from .region import Region
+from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -82,16 +83,17 @@ class Session:
                               lambda: self._parameters())
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> Region:
+            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> Region:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
-        ``stashes``: what it may hold in fewer bits.
+        ``stashes``: what it may hold in fewer bits. ``sizes``: those that it is one of, the largest
+        first: that is planned, and the others follow it.
         """
         with self._between_passes.lock:
             self._step_is_typical = False
-            return self._graphs.add(captured, trained, stashes)
+            return self._graphs.add(captured, trained, stashes, sizes)
 
     def comparing(self, comparison: Comparison) -> contextlib.AbstractContextManager[None]:
         """As of ``Graphs.comparing``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterator
 
 from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
@@ -31,6 +32,22 @@ class StepPlans:
         self.are_compared = False
         #: Whether there are plans for other sizes or other graphs already.
         self.has_others = False
+        self._searches_for_others = False
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a run waits for a plan, so that the first that does is the best."""
+        return self.has_run or (self.has_others and not self._searches_for_others)
+
+    @contextlib.contextmanager
+    def searching_even_for_others(self, searches: bool) -> Iterator[None]:
+        """While it lasts, where ``searches``, plans beside others have the whole time limit too,
+        before the first pass."""
+        self._searches_for_others = searches
+        try:
+            yield
+        finally:
+            self._searches_for_others = False
 
     def of(self, region: Region) -> Plan:
         """How many graphs there are counts, and which gradients live."""
@@ -61,7 +78,7 @@ class StepPlans:
         """The same within the share that the region has. ``silent``: as of
         ``SectionedGraphPlans.within``."""
         return region.plans.within(self._account.share(region),
-                                   soon=self.has_run or self.has_others, leaving_all=leaving_all,
+                                   soon=self.is_waited_for, leaving_all=leaving_all,
                                    silent=silent)
 
     def require(self, region: Region) -> None:

@@ -25,30 +25,37 @@ class Variants:
     some of them only. A backward pass for other results than the region was planned for runs the
     forward pass again, by the region of all results with zeros for what is unused; where a forward
     pass cannot run again, that region serves always.
+
+    ``add``: takes a trace into the session, as the one for the results that the loss uses.
+    ``expected``: the results that the loss of another size used.
     """
 
     def __init__(self, full: JointTrace, results: Sequence[int], session: Session,
-                 trace: Callable[[Sequence, Used], JointTrace]):
+                 trace: Callable[[Sequence, Used], JointTrace],
+                 add: Callable[[JointTrace, Used], Region] | None = None,
+                 expected: Used | None = None):
         self._full, self._results, self._session, self._trace = full, results, session, trace
         self._all_used: Used = (True,) * len(results)
         self._reached = tangents_of_gradients(full.joint, len(full.captured.forward_outputs))
         self._traces: dict[Used, JointTrace] = {self._all_used: full}
         self._regions: dict[Used, Region] = {}
         self._functions: dict[Used, Callable] = {}
-        self._expected = self._all_used
+        self._add = add or (lambda trace, _: session.add(trace.captured, trace.trained,
+                                                         trace.stashes))
+        self.expected = self._all_used if expected is None else expected
         self._last: Used | None = None
         self._met: set[Used] = set()
 
     def prepare(self, inputs: Sequence) -> None:
         """Captures and plans for the results that the loss is likely to use."""
-        self._expected = self._plannable(likely_used(self._values()))
+        self.expected = self._plannable(likely_used(self._values()))
         self._function(inputs)
 
     def __call__(self, *primals):
         return self._function(primals)(*primals)
 
     def _function(self, primals: Sequence) -> Callable:
-        used = self._expected
+        used = self.expected
         if used not in self._functions:
             if used not in self._traces:
                 self._traces[used] = self._trace(primals, used)
@@ -76,8 +83,7 @@ class Variants:
 
     def _region(self, used: Used) -> Region:
         if used not in self._regions:
-            trace = self._traces[used]
-            self._regions[used] = self._session.add(trace.captured, trace.trained, trace.stashes)
+            self._regions[used] = self._add(self._traces[used], used)
         return self._regions[used]
 
     def _values(self) -> list[torch.Tensor]:
@@ -95,7 +101,7 @@ class Variants:
         region = self._regions[planned]
         waiting = region.executors.awaiting(ticket)
         if waiting is not None:
-            self._expected = self._next_expected(used)
+            self.expected = self._next_expected(used)
         if used == planned:
             given = [tangent for tangent in tangents if tangent is not None]
             return self._session.backward(region, ticket, saved, given)
@@ -119,7 +125,7 @@ class Variants:
         """Updates by gradients of zeros are none that eager PyTorch makes."""
         if waiting is not None:
             region.discard(waiting)
-        self._expected = self._plannable(used)
+        self.expected = self._plannable(used)
         raise Error(f"the loss uses other results of {self._full.captured.graph.name} than the "
                     f"step was planned for, and with fused_update=True the parameters behind the "
                     f"others would be updated too. Nothing was updated: run the step again, "
@@ -140,7 +146,7 @@ class Variants:
         """The results that the next step is planned for: those of this one; where the loss goes
         back to results of earlier steps, all that it was seen to use."""
         if used == self._last:
-            return self._expected
+            return self.expected
         goes_back = used in self._met
         self._last = used
         self._met.add(used)
