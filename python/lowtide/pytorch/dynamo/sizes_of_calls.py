@@ -47,20 +47,21 @@ class SizesOfCalls:
     def _prepare(self, arguments: Sequence, named: Mapping) -> None:
         """The largest sizes first. Where the model's code or a kernel of it is chosen by size, one
         trace is for a part of them, and the rest is traced in turn."""
-        for _ in range(_MOST_PARTS):
+        for part in range(_MOST_PARTS):
             sizes = self._ranges.largest_uncovered()
             if sizes is None:
                 return
-            self._prepare_one(*self._ranges.resized(arguments, named, sizes))
+            self._prepare_one(*self._ranges.resized(arguments, named, sizes), is_first=not part)
             self._ranges.cover([sizes])
         if self._ranges.largest_uncovered() is not None:
             self._ranges.give_up(f"the model runs other code for more than {_MOST_PARTS} parts of "
                                  f"the sizes")
 
-    def _prepare_one(self, arguments: Sequence, named: Mapping) -> None:
+    def _prepare_one(self, arguments: Sequence, named: Mapping, is_first: bool) -> None:
         before, self._session.preparing = self._session.preparing, True
         try:
-            with unchanged(self._model), self._ranges.marked(arguments, named):
+            with (unchanged(self._model),
+                  self._ranges.marked(arguments, named, must_stay_open=is_first)):
                 self._run(arguments, named)
         except Prepared:
             pass

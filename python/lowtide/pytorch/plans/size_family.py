@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from ... import Graph, InfeasibleError, Plan
 from ..budget.settings import Settings
-from .costs_between import with_costs_between
+from .costs_between import CostsBetween
 from .graph_plans import GraphPlans
 from .planning import PricedGraph, keep_all_bytes, price
 
@@ -32,12 +32,14 @@ class SizeFamily:
                  measure: Callable[[Graph], Graph]):
         self._captured_at, self._measure = captured_at, measure
         self._measured: dict[Names, list[Graph]] = {}
+        self._costs: dict[Names, CostsBetween] = {}
         #: By which results the caller drops: decisions of sizes, smallest first.
         self._decisions: dict[frozenset[int], list[tuple[PricedGraph, Plan]]] = {}
 
     def with_costs(self, graph: Graph, names: Names) -> Graph:
-        """One of the family, with costs."""
-        return with_costs_between(graph, self._measured_with(names))
+        """One of the family, with costs. It is measured where they do not follow from those of
+        other sizes."""
+        return self._costs_with(names).of(graph) or self._measure(graph)
 
     def decide(self, largest: PricedGraph, plan: Plan, names: Names, dropped: frozenset[int],
                device: str, budget_bytes: int, settings: Settings) -> None:
@@ -45,8 +47,7 @@ class SizeFamily:
         which it runs within the budget."""
         brief = dataclasses.replace(settings, time_limit=_SHARE_BETWEEN * settings.time_limit)
         found = []
-        for measured in self._measured_with(names)[:-1]:
-            graph = with_costs_between(measured, self._measured_with(names))
+        for graph in self._measured_with(names)[:-1]:
             priced = price(graph.with_results_dropped(sorted(dropped)), device, bool(dropped))
             if keep_all_bytes(graph) <= budget_bytes:
                 continue
@@ -64,3 +65,8 @@ class SizeFamily:
             self._measured[names] = [self._measure(captured(names))
                                      for captured in self._captured_at]
         return self._measured[names]
+
+    def _costs_with(self, names: Names) -> CostsBetween:
+        if names not in self._costs:
+            self._costs[names] = CostsBetween(self._measured_with(names))
+        return self._costs[names]

@@ -85,12 +85,14 @@ class SizeRanges:
         return SizeRanges(_ranges(dims), positional, model)
 
     @contextlib.contextmanager
-    def marked(self, arguments: Sequence, named: Mapping) -> Iterator[None]:
+    def marked(self, arguments: Sequence, named: Mapping, must_stay_open: bool = False
+               ) -> Iterator[None]:
         """While it lasts, Dynamo knows which dimensions of a call's inputs are open. Of a call with
         a size outside of the ranges none is: it warns once, or raises InputError where it is the
         first call, as then there is nothing to plan the ranges by. Raises InputError for what has
-        no such dimension."""
-        self._mark({**dict(zip(self._positional, arguments)), **named})
+        no such dimension. ``must_stay_open``: for what Dynamo is to raise an error where it finds
+        that a size has one value."""
+        self._mark({**dict(zip(self._positional, arguments)), **named}, must_stay_open)
         try:
             yield
         finally:
@@ -133,7 +135,7 @@ class SizeRanges:
         positional = [given.pop(name) for name, _ in zip(self._positional, arguments)]
         return (*positional, *arguments[len(positional):]), given
 
-    def _mark(self, given: Mapping) -> None:
+    def _mark(self, given: Mapping, must_stay_open: bool) -> None:
         sizes = [(size_range, self._size(size_range, given)) for size_range in self._ranges]
         outside = [f"{size_range.name}={size}" for size_range, size in sizes
                    if size is not None and not size_range.least <= size <= size_range.most]
@@ -145,7 +147,10 @@ class SizeRanges:
         for size_range, size in sizes:
             for name, dimension in size_range.places if size is not None else ():
                 if given.get(name) is not None and size >= _LEAST_OPEN:
-                    torch._dynamo.mark_dynamic(given[name], dimension)
+                    # In both ways: Dynamo guards on the weaker mark.
+                    torch._dynamo.maybe_mark_dynamic(given[name], dimension)
+                    if must_stay_open:
+                        torch._dynamo.mark_dynamic(given[name], dimension)
                     self._marked.append((given[name], dimension, size_range))
 
     def _size(self, size_range: SizeRange, given: Mapping) -> int | None:
@@ -243,9 +248,8 @@ def _named(sizes: Mapping[str, int]) -> NamedSizes:
 
 
 def _with_size(value: torch.Tensor, dimension: int, size: int) -> torch.Tensor:
-    """With its elements repeated along a dimension, in memory in the same order of dimensions."""
-    if value.shape[dimension] == size:
-        return value
+    """Another tensor with its elements repeated along a dimension, and dimensions in the same order
+    in memory."""
     order = sorted(range(value.dim()), key=lambda other: -value.stride(other))
     shape = [size if other == dimension else value.shape[other] for other in range(value.dim())]
     found = torch.empty_permuted(shape, order, dtype=value.dtype, device=value.device)
