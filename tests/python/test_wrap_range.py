@@ -1,13 +1,17 @@
 """Ranges of sizes (``dynamic_shapes``): planned at the largest, checked at every size, eager's bits
 and no search afterwards."""
 
+import gc
+import json
 import random
 import warnings
+import weakref
 
 import lowtide
 import pytest
 import torch
 from lowtide.pytorch.plans import graph_plans
+from lowtide.pytorch.plans.same_addresses import at_same_addresses
 from lowtide.pytorch.wrap import session_of
 from sweep import sweep
 from torch import nn
@@ -61,7 +65,8 @@ class Transformer(nn.Module):
         return F.cross_entropy(logits[:, :-1].reshape(-1, 30), labels[:, 1:].reshape(-1)), logits
 
     def inputs(self, size):
-        return tuple(torch.randint(0, 30, (2, size)) for _ in range(2))
+        shape = size if isinstance(size, tuple) else (2, size)
+        return tuple(torch.randint(0, 30, shape) for _ in range(2))
 
 
 class Images(nn.Module):
@@ -106,13 +111,13 @@ def built(make):
     return make()
 
 
-def trained(model, inputs):
-    """The losses of a step for each input, and what they leave behind."""
+def trained(model, sizes):
+    """The losses of a step for each size, and what they leave behind."""
     torch.manual_seed(1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     losses = []
-    for given in inputs:
-        found = model(*given)
+    for size in sizes:
+        found = model(*model.inputs(size))
         loss = found[0] if isinstance(found, tuple) else found
         loss.backward()
         losses.append(loss.detach())
@@ -127,10 +132,20 @@ def same_bits(some, others):
     return len(some) == len(others) and all(map(torch.equal, some, others))
 
 
-def whole_bytes(make, size, inputs):
-    whole = lowtide.wrap(built(make), inputs, budget="100%", time_limit=0.3, optimizer="sgd",
-                         stash=None)
-    return whole.memory.budget
+def wrapped_for(make, most, share, **settings):
+    """Within this share of what keeping all takes at the largest size, or within the smallest
+    budget."""
+    def wrapped(budget):
+        model = built(make)
+        return lowtide.wrap(model, model.inputs(most), budget=budget, time_limit=0.5,
+                            optimizer="sgd", **settings)
+
+    budget = int(share * lowtide.wrap(built(make), built(make).inputs(most), budget="100%",
+                                      time_limit=0.3, optimizer="sgd").memory.budget)
+    try:
+        return wrapped(max(1, budget))
+    except lowtide.InfeasibleError as error:
+        return wrapped(error.smallest_budget)
 
 
 @pytest.fixture
@@ -154,29 +169,235 @@ CASES = [(kind, seed) for kind in KINDS for seed in range(12)]
 @pytest.mark.parametrize(("kind", "seed"), sweep(CASES, [(kind, 0) for kind in KINDS]))
 def test_every_size_trains_within_the_budget_without_a_search(kind, seed, searches):
     make, least, most, places, rng = case(kind, seed)
-    torch.manual_seed(seed)
-    largest = built(make).inputs(most)
-    share = rng.choice([0.0, 0.6, 0.8, 1.0])
-    whole = whole_bytes(make, most, largest)
-    try:
-        wrapped = lowtide.wrap(built(make), built(make).inputs(most), budget=int(share * whole) or 1,
-                               time_limit=0.5, optimizer="sgd", dynamic_shapes=places)
-        budget = int(share * whole)
-    except lowtide.InfeasibleError as error:
-        budget = error.smallest_budget
-        wrapped = lowtide.wrap(built(make), built(make).inputs(most), budget=budget,
-                               time_limit=0.5, optimizer="sgd", dynamic_shapes=places)
-    sizes = [least, most, *(rng.randint(least, most) for _ in range(8)), least + 1, most - 1]
+    wrapped = wrapped_for(make, most, rng.choice([0.0, 0.6, 0.8, 1.0]), dynamic_shapes=places)
+    sizes = [least, most, *(rng.randint(least, most) for _ in range(6)), least + 1, most - 1]
     rng.shuffle(sizes)
-    inputs = [built(make).inputs(size) for size in sizes]
-    plain = trained(built(make), inputs)
+    plain = trained(built(make), sizes)
     searches.clear()
-    found = []
-    held = sum(p.nbytes for p in wrapped.parameters()) + sum(b.nbytes for b in wrapped.buffers())
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        peak, _, _ = profiled(lambda: found.append(trained(wrapped, inputs)))
-    assert same_bits(found[0], plain)
+    held = sum(tensor.nbytes for tensor in wrapped.state_dict().values())
+    found = trained(wrapped, sizes)
+    assert same_bits(found, plain)
+    for size in rng.sample(sizes, 3):
+        peak, _, _ = profiled(lambda size=size: trained(wrapped, [size]) and None)
+        assert peak <= wrapped.memory.budget - held
     assert not searches
-    assert session_of(wrapped)._meter.taken_bytes + held <= budget
-    del peak
+
+
+LENGTH = Dim("length", min=3, max=20)
+LENGTHS = {"input_ids": {1: LENGTH}, "labels": {1: LENGTH}}
+BATCH = {"x": {0: Dim("batch", min=2, max=40)}}
+
+
+def transformer():
+    return Transformer(16, 2, 1, 20)
+
+
+def layers():
+    return Layers(16, 3)
+
+
+def test_the_largest_size_is_planned_before_the_first_step():
+    model = built(transformer)
+    whole = wrapped_for(transformer, 20, 1.0).memory.budget
+    with pytest.raises(lowtide.InfeasibleError, match="at length=20, the largest .*smallest budget"
+                       ) as caught:
+        lowtide.wrap(model, model.inputs(3), budget=whole // 4, optimizer="sgd", time_limit=0.5,
+                     dynamic_shapes=LENGTHS)
+    wrapped = lowtide.wrap(model, model.inputs(3), budget=caught.value.smallest_budget,
+                           optimizer="sgd", time_limit=0.5, dynamic_shapes=LENGTHS)
+    sizes = [3, 20, 19]
+    assert same_bits(trained(wrapped, sizes), trained(built(transformer), sizes))
+
+
+def test_without_example_inputs_the_first_call_plans_all(searches):
+    wrapped = lowtide.wrap(built(layers), budget="70%", optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes=BATCH)
+    first = trained(wrapped, [5])
+    assert same_bits(first, trained(built(layers), [5]))
+    searches.clear()
+    wrapped.load_state_dict(built(layers).state_dict())
+    sizes = [40, 7, 2, 33]
+    assert same_bits(trained(wrapped, sizes), trained(built(layers), sizes))
+    assert not searches
+    largest = max(region.priced.input_bytes for region in session_of(wrapped).regions)
+    assert largest == 40 * 16 * 4
+
+
+def test_a_first_call_below_the_largest_says_that_the_largest_does_not_fit():
+    wrapped = lowtide.wrap(built(layers), budget=12_000, optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes=BATCH)
+    for _ in range(2):
+        with pytest.raises(lowtide.InfeasibleError, match="at batch=40, the largest"):
+            wrapped(torch.randn(2, 16))
+
+
+def test_a_size_outside_of_the_range_runs_with_one_warning():
+    wrapped = wrapped_for(layers, 40, 1.0, dynamic_shapes=BATCH, when_infeasible="warn")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sizes = [41, 5, 44, 41, 40, 1]
+        found = trained(wrapped, sizes)
+    said = [str(each.message) for each in caught if "dynamic_shapes" in str(each.message)]
+    assert len(said) == 1
+    assert "batch=41" in said[0]
+    assert "batch from 2 to 40" in said[0]
+    assert same_bits(found, trained(built(layers), sizes))
+
+
+def test_two_dimensions_of_two_names(searches):
+    length, batch = Dim("length", min=3, max=9), Dim("batch", min=2, max=5)
+    places = dict.fromkeys(("input_ids", "labels"), {0: batch, 1: length})
+
+    model = built(transformer)
+    wrapped = lowtide.wrap(model, model.inputs((3, 5)), budget="80%", optimizer="sgd",
+                           time_limit=0.5, dynamic_shapes=places)
+    searches.clear()
+    sizes = [(2, 3), (5, 9), (4, 9), (5, 4), (3, 7)]
+    assert same_bits(trained(wrapped, sizes), trained(built(transformer), sizes))
+    assert not searches
+
+
+class Padded(nn.Module):
+    """Rounds its rows up: what it adds is the most for none."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        y = torch.cat([self.first(x), x.new_zeros(-rows % 8, 8)]).relu()
+        return self.second(y)[:rows].square().mean()
+
+    def inputs(self, size):
+        return (torch.randn(size, 8),)
+
+
+def test_a_value_that_is_larger_at_a_smaller_size_is_noticed():
+    model = built(Padded)
+    with pytest.warns(UserWarning, match="takes more at rows=.* than at rows=62"):
+        wrapped = lowtide.wrap(model, model.inputs(62), budget="100%", optimizer="sgd",
+                               time_limit=0.5,
+                               dynamic_shapes={"x": {0: Dim("rows", min=2, max=62)}})
+    sizes = [62, 9, 61, 33]
+    assert same_bits(trained(wrapped, sizes), trained(built(Padded), sizes))
+
+
+class Branching(nn.Module):
+    """Other code for large inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.small, self.large = nn.Linear(8, 8), nn.Linear(8, 32)
+
+    def forward(self, x):
+        y = self.large(x) if x.shape[0] > 10 else self.small(x)
+        return y.square().mean()
+
+    def inputs(self, size):
+        return (torch.randn(size, 8),)
+
+
+def test_each_part_of_a_range_with_other_code_is_planned(searches):
+    model = built(Branching)
+    wrapped = lowtide.wrap(model, model.inputs(12), budget="100%", optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes={"x": {0: Dim("rows", min=1, max=30)}})
+    searches.clear()
+    sizes = [1, 30, 10, 11, 2, 29]
+    assert same_bits(trained(wrapped, sizes), trained(built(Branching), sizes))
+    assert not searches
+
+
+def structure(graph):
+    """All but names and costs."""
+    document = json.loads(graph.format())
+    for record in document["tensors"] + document["ops"]:
+        record.pop("name")
+        for key in ("cost", "cost_estimated", "workspace_bytes", "allocations"):
+            record.pop(key, None)
+    return document["tensors"], document["ops"], document["outputs"]
+
+
+def regions_by_size(wrapped, sizes):
+    for size in sizes:
+        wrapped(*wrapped.inputs(size))
+    return session_of(wrapped).regions[-len(sizes):]
+
+
+@pytest.mark.parametrize("make", [layers, transformer, lambda: Images(4)])
+def test_a_graph_at_a_size_is_that_of_a_trace_at_this_size(make):
+    """And its ops ask for the memory that they ask for when they are measured."""
+    wrapped = wrapped_for(make, 20, 1.0, stash=None, dynamic_shapes=(
+        LENGTHS if make is transformer else {"x": {0: Dim("batch", min=2, max=20)}}))
+    sizes = [4, 7, 13]
+    for size, region in zip(sizes, regions_by_size(wrapped, sizes), strict=True):
+        model = built(make)
+        (traced,) = session_of(lowtide.wrap(model, model.inputs(size), stash=None)).regions
+        assert structure(region.captured.graph) == structure(traced.captured.graph)
+        for op, measured in zip(*(json.loads(each.priced.graph.format())["ops"]
+                                  for each in (region, traced)), strict=True):
+            assert [request[:2] for request in op.get("allocations", [])] \
+                == [request[:2] for request in measured.get("allocations", [])], op["type"]
+
+
+def test_a_plan_of_a_larger_size_serves_at_its_addresses():
+    wrapped = wrapped_for(transformer, 20, 0.7, dynamic_shapes=LENGTHS)
+    largest, smaller = session_of(wrapped).regions[0], regions_by_size(wrapped, [19])[0]
+    plan = session_of(wrapped).plan_for(largest)
+    found = at_same_addresses(smaller.priced.graph, plan, plan.arena_bytes)
+    assert found.actions == plan.actions
+    assert lowtide.verify(smaller.priced.graph, found, plan.arena_bytes) is None
+    small = session_of(wrapped).plan_for(smaller)
+    assert at_same_addresses(largest.priced.graph, small, small.arena_bytes) is None
+
+
+def test_a_dropped_model_is_gone():
+    wrapped = wrapped_for(layers, 40, 0.8, dynamic_shapes=BATCH)
+    trained(wrapped, [40, 3, 9])
+    parameter = weakref.ref(next(wrapped.parameters()))
+    del wrapped
+    gc.collect()
+    assert parameter() is None
+
+
+@pytest.mark.parametrize(("places", "message"), [
+    ({"y": {0: Dim("batch", max=9)}}, "names an input 'y', and forward of Layers has x"),
+    ({"x": {0: Dim("batch")}}, "no largest size"),
+    ({"x": {0: None}}, "leaves no dimension open"),
+    ({}, "leaves no dimension open"),
+    ({"x": {0: 7}}, "give a torch.export.Dim"),
+    ({"x": {0: Dim.AUTO}}, "give a torch.export.Dim"),
+    ({"x": {0: 2 * Dim("batch", max=9)}}, "give a torch.export.Dim"),
+    ({"x": {-1: Dim("batch", max=9)}}, "count them from 0"),
+    ({"x": 7}, "a dict of dimensions or a sequence"),
+    (7, "a dict by the names of the inputs"),
+    (({0: Dim("batch", max=9)}, None), "2 entries, and forward takes 1"),
+    ({"x": {0: Dim("batch", max=9), 1: Dim("batch", max=8)}}, "two Dims"),
+    ({"x": {0: Dim("batch", max=1_000_000)}}, "at most 100000"),
+])
+def test_dynamic_shapes_that_say_no_ranges_are_refused(places, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.wrap(built(layers), dynamic_shapes=places)
+
+
+@pytest.mark.parametrize(("places", "inputs", "message"), [
+    ({"x": {2: Dim("batch", max=9)}}, torch.randn(3, 16), "leaves dimension 2 of x open"),
+    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(3, 16), "input of Layers has batch=3"),
+    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(10, 16), "begin with an input within"),
+    ({"x": {1: Dim("width", min=4, max=19)}}, torch.randn(3, 16), "cannot run at width=19"),
+    ({"x": {1: Dim("width", min=4, max=16)}}, torch.randn(3, 16), "the model has one value for"),
+    ({"x": {0: Dim("same", max=19), 1: Dim("same", max=19)}}, torch.randn(3, 16), "is one size"),
+    ({"x": {0: Dim("batch", max=9)}}, [[1.0]], "only sizes of tensors"),
+])
+def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.wrap(built(layers), (inputs,), dynamic_shapes=places)
+
+
+@pytest.mark.parametrize("settings", [
+    {"mode": "inductor"}, {"slices": "auto"},
+    {"budget": "50%", "offload": "/tmp"},
+])
+def test_what_ranges_are_not_for_is_refused(settings):
+    with pytest.raises(lowtide.InputError, match="dynamic_shapes is not for"):
+        lowtide.wrap(built(layers), dynamic_shapes=BATCH, **settings)

@@ -15,7 +15,7 @@ from ..plans.planning import NoPlan, Refusal, measure
 from ..plans.size_family import SizeFamily
 from ..sizes.every_size import EverySize
 from ..sizes.open_sizes import OpenSizes, Sizes
-from ..sizes.size_ranges import SizeRanges
+from ..sizes.size_ranges import SizeRanges, sizes_text
 from .fast_path import differentiable_results
 from .joint_trace import JointTrace
 from .open_trace import OpenTrace, trace_open
@@ -84,7 +84,7 @@ class GraphOfSizes:
     def prepare(self) -> None:
         """Plans the largest size. Raises InfeasibleError, which names it."""
         self._session.begin_capture(self._full_largest.captured.device)
-        variants = self._variants_of(self._full_largest, self._largest)
+        variants = self._variants_of(self._largest)
         try:
             variants.prepare(())
         except InfeasibleError as error:
@@ -99,14 +99,11 @@ class GraphOfSizes:
         key = tuple(sizes.values())
         if key not in self._variants:
             self._session.begin_capture(self._full_largest.captured.device)
-            self._variants[key] = self._variants_of(self._at(self._full, sizes), sizes)
+            self._variants[key] = self._variants_of(sizes)
         self._latest = self._variants[key]
         return self._latest(*inputs)
 
-    def _variants_of(self, full: JointTrace, sizes: Sizes) -> Variants:
-        all_used: Used = (True,) * len(self._results)
-        self._traces.setdefault(all_used, self._full)
-
+    def _variants_of(self, sizes: Sizes) -> Variants:
         def trace(_, used: Used) -> JointTrace:
             return self._at(self._trace_for(used), sizes)
 
@@ -114,10 +111,12 @@ class GraphOfSizes:
             return self._region(found, used, sizes)
 
         expected = None if self._latest is None else self._latest.expected
-        return Variants(full, self._results, self._session, trace, add, expected)
+        return Variants(self._full_largest, self._results, self._session, trace, add, expected)
 
     def _trace_for(self, used: Used) -> OpenTrace:
         """The joint graph in which only the used results get gradients."""
+        if all(used):
+            return self._full
         if used not in self._traces:
             written = len(self._full.metadata.mutated_inp_runtime_indices)
             unused = [position - written for position, is_used in zip(self._results, used)
@@ -129,6 +128,7 @@ class GraphOfSizes:
 
     def _at(self, trace: OpenTrace, sizes: Sizes) -> JointTrace:
         settings = self._session.settings
+        assert isinstance(settings.slices, int), "others are refused"
         return trace.at(sizes, f"{self._name} at {_text(self._open, sizes)}", settings.slices,
                         settings)
 
@@ -159,4 +159,4 @@ class GraphOfSizes:
 
 
 def _text(open_sizes: OpenSizes, sizes: Sizes) -> str:
-    return ", ".join(f"{name}={size}" for name, size in open_sizes.names(sizes).items())
+    return sizes_text(open_sizes.names(sizes))

@@ -6,14 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
-from torch._dynamo.exc import UserError
+from torch._dynamo.exc import TorchRuntimeError, UserError
 from torch.fx.experimental.symbolic_shapes import ConstraintViolationError
 
 from ... import InputError
 from ..autograd.session import Session
 from ..common.module_state import unchanged
 from ..common.prepared import Prepared
-from ..sizes.size_ranges import SizeRanges
+from ..sizes.size_ranges import SizeRanges, sizes_text
 
 #: For how many parts of the ranges the model may run other code, each of which is traced.
 _MOST_PARTS = 8
@@ -51,7 +51,12 @@ class SizesOfCalls:
             sizes = self._ranges.largest_uncovered()
             if sizes is None:
                 return
-            self._prepare_one(*self._ranges.resized(arguments, named, sizes), is_first=not part)
+            try:
+                self._prepare_one(*self._ranges.resized(arguments, named, sizes), not part)
+            except TorchRuntimeError as error:
+                raise InputError(f"the model cannot run at {sizes_text(sizes)}, which "
+                                 f"dynamic_shapes allows: name all inputs that have this size, or "
+                                 f"narrow the range. {_reason(error)}") from None
             self._ranges.cover([sizes])
         if self._ranges.largest_uncovered() is not None:
             self._ranges.give_up(f"the model runs other code for more than {_MOST_PARTS} parts of "
@@ -74,5 +79,7 @@ class SizesOfCalls:
 
 
 def _reason(error: Exception) -> str:
+    """The line of PyTorch's error that says it."""
     lines = [line.strip(" -") for line in str(error).splitlines()]
-    return next((line for line in lines if "size()" in line and "violated" not in line), lines[0])
+    said = ("size() = ", "specialized", "Explanation:")
+    return next((line for line in lines if any(word in line for word in said)), lines[0])

@@ -27,7 +27,8 @@ class Variants:
     pass cannot run again, that region serves always.
 
     ``add``: takes a trace into the session, as the one for the results that the loss uses.
-    ``expected``: the results that the loss of another size used.
+    ``expected``: the results that the loss of another size used; ``full`` is then of another size,
+    and each trace of this one is made by ``trace``.
     """
 
     def __init__(self, full: JointTrace, results: Sequence[int], session: Session,
@@ -37,7 +38,7 @@ class Variants:
         self._full, self._results, self._session, self._trace = full, results, session, trace
         self._all_used: Used = (True,) * len(results)
         self._reached = tangents_of_gradients(full.joint, len(full.captured.forward_outputs))
-        self._traces: dict[Used, JointTrace] = {self._all_used: full}
+        self._traces: dict[Used, JointTrace] = {self._all_used: full} if expected is None else {}
         self._regions: dict[Used, Region] = {}
         self._functions: dict[Used, Callable] = {}
         self._add = add or (lambda trace, _: session.add(trace.captured, trace.trained,
@@ -48,7 +49,7 @@ class Variants:
 
     def prepare(self, inputs: Sequence) -> None:
         """Captures and plans for the results that the loss is likely to use."""
-        self.expected = self._plannable(likely_used(self._values()))
+        self.expected = self._plannable(likely_used(self._values(self._full)))
         self._function(inputs)
 
     def __call__(self, *primals):
@@ -57,13 +58,16 @@ class Variants:
     def _function(self, primals: Sequence) -> Callable:
         used = self.expected
         if used not in self._functions:
-            if used not in self._traces:
-                self._traces[used] = self._trace(primals, used)
-            self._functions[used] = self._differentiable(used)
+            self._functions[used] = self._differentiable(used, self._traced(used, primals))
         return self._functions[used]
 
-    def _differentiable(self, used: Used) -> Callable:
-        region, saved = self._region(used), self._traces[used].saved
+    def _traced(self, used: Used, primals: Sequence = ()) -> JointTrace:
+        if used not in self._traces:
+            self._traces[used] = self._trace(primals, used)
+        return self._traces[used]
+
+    def _differentiable(self, used: Used, trace: JointTrace) -> Callable:
+        region, saved = self._region(used), trace.saved
         return _runtime.Differentiable(
             forward=functools.partial(self._session.forward, region),
             backward=functools.partial(self._backward, used),
@@ -71,7 +75,7 @@ class Variants:
             written=self._full.metadata.mutated_inp_runtime_indices,
             with_gradients=self._with_gradients(),
             derived=[(position, value.stride())
-                     for position, value in zip(self._results, self._values())])
+                     for position, value in zip(self._results, self._values(trace))])
 
     def _with_gradients(self) -> list[int]:
         """The primals that have gradients, those that the graph uses for updates too: so autograd
@@ -83,12 +87,12 @@ class Variants:
 
     def _region(self, used: Used) -> Region:
         if used not in self._regions:
-            self._regions[used] = self._add(self._traces[used], used)
+            self._regions[used] = self._add(self._traced(used), used)
         return self._regions[used]
 
-    def _values(self) -> list[torch.Tensor]:
+    def _values(self, trace: JointTrace) -> list[torch.Tensor]:
         """The results that require gradients, as fake tensors."""
-        outputs = self._full.joint.graph.output_node().args[0]
+        outputs = trace.joint.graph.output_node().args[0]
         return [outputs[position].meta["val"] for position in self._results]
 
     def _plannable(self, used: Used) -> Used:
@@ -116,7 +120,7 @@ class Variants:
     def _with_zeros(self, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                     tangents: Sequence[torch.Tensor | None]) -> list:
         given = [_zeros(value) if tangent is None else tangent
-                 for value, tangent in zip(self._values(), tangents)]
+                 for value, tangent in zip(self._values(self._traced(self._all_used)), tangents)]
         found = self._session.backward(self._region(self._all_used), ticket, saved, given)
         return without_unused(found, self._reached,
                               [tangent is not None for tangent in tangents])

@@ -28,10 +28,12 @@ class EverySize:
         self._bytes = [[function(*each.values()) for function, _ in functions] for each in covered]
         self._totals = [sum(size * count for size, (_, count) in zip(row, functions))
                         for row in self._bytes]
+        self._position_of_largest = self._position()
 
     @property
     def largest(self) -> Sizes:
-        """Where all together take the most."""
+        """Where all sizes are the largest; if the graph holds for none such, where all storages
+        together take the most."""
         return self._covered[self._position_of_largest]
 
     def exceeding(self) -> list[Sizes]:
@@ -48,9 +50,10 @@ class EverySize:
                      for goal in wanted]
         return [self._covered[position] for position in dict.fromkeys(positions)]
 
-    @property
-    def _position_of_largest(self) -> int:
-        return max(range(len(self._totals)), key=self._totals.__getitem__)
+    def _position(self) -> int:
+        most = [max(sizes) for sizes in zip(*(each.values() for each in self._covered))]
+        return max(range(len(self._totals)),
+                   key=lambda at: (list(self._covered[at].values()) == most, self._totals[at]))
 
 
 def _open_storages(joint: fx.GraphModule) -> list[sympy.Expr]:

@@ -8,6 +8,7 @@ import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -42,6 +43,11 @@ def all_sizes(ranges: Sequence[SizeRange]) -> Iterator[dict[str, int]]:
     """Each combination of sizes in the ranges, by their names."""
     for sizes in itertools.product(*(range(each.least, each.most + 1) for each in ranges)):
         yield dict(zip((each.name for each in ranges), sizes))
+
+
+def sizes_text(sizes: Mapping[str, int]) -> str:
+    """By the names of ranges, for messages."""
+    return ", ".join(f"{name}={size}" for name, size in sizes.items())
 
 
 class SizeRanges:
@@ -206,7 +212,7 @@ def _open_dimensions(name: str, shape: object) -> list[tuple[int, torch.export.D
     return [(position, dim) for position, dim in dims.items() if dim is not None]
 
 
-def _require_named_range(dim: object, place: str) -> None:
+def _require_named_range(dim: Any, place: str) -> None:
     if type(dim) is not torch.export.Dim:
         raise InputError(f"{place} is {dim!r}: give a torch.export.Dim(name, min=..., max=...), or "
                          f"None for a size that stays")
