@@ -4,7 +4,8 @@ without the range of lengths (`dynamic_shapes`).
 Each way trains the same model on the same batches in a process of its own. Checks that losses are
 equal in every bit and that the peak is within the budget. `first_s` is the time until the first
 step is done, with all planning; `new_s` and `known_s` are medians of the steps of lengths that came
-for the first time, and again.
+for the first time, and again. All are seconds of the processor on one thread, which a busy machine
+changes little.
 """
 
 import argparse
@@ -42,6 +43,7 @@ def planned(way, case, arguments, optimizer):
 
 def train(arguments):
     """Figures of a training in this process."""
+    torch.set_num_threads(1)
     case = models.build("gpt2", "cpu", batch=arguments.batch, layers=arguments.layers,
                         width=arguments.width, sequence=arguments.longest,
                         vocabulary=arguments.vocabulary)
@@ -49,11 +51,11 @@ def train(arguments):
     drawn = random.Random(1)
     lengths = [drawn.randint(arguments.shortest, arguments.longest)
                for _ in range(arguments.steps)]
-    begin = time.perf_counter()
+    begin = time.process_time()
     model = planned(arguments.way, case, arguments, optimizer)
     losses, new, known, seen = [], [], [], set()
     for length in lengths:
-        at = time.perf_counter()
+        at = time.process_time()
         optimizer.zero_grad()
         found = model(*(tokens[:, :length].contiguous() for tokens in case.inputs))
         loss = found[0] if isinstance(found, tuple) else found
@@ -61,11 +63,11 @@ def train(arguments):
         losses.append(loss.item())
         del found, loss
         optimizer.step()
-        (known if length in seen else new).append(time.perf_counter() - at)
+        (known if length in seen else new).append(time.process_time() - at)
         seen.add(length)
         if len(losses) == 1:
-            first = time.perf_counter() - begin
-    total = time.perf_counter() - begin
+            first = time.process_time() - begin
+    total = time.process_time() - begin
     memory = None if arguments.way == "eager" else model.memory
     return {"budget": memory and memory.budget, "peak": memory and memory.measured_peak,
             "losses": losses, "first": first, "total": total, "lengths": len(seen),
