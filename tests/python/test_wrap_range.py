@@ -308,6 +308,48 @@ def test_each_part_of_a_range_with_other_code_is_planned(searches):
     assert not searches
 
 
+class Viewed(Layers):
+    """Returns the same memory twice, which takes AOTAutograd's wrappers."""
+
+    def forward(self, x):
+        y = self.layers(x)
+        return y.square().sum(), y, y.view(-1)
+
+
+def viewed():
+    return Viewed(16, 2)
+
+
+def test_where_a_range_cannot_be_planned_as_a_whole_the_largest_is():
+    model = built(viewed)
+    with pytest.warns(UserWarning, match="only the largest is planned .* is a view"):
+        wrapped = lowtide.wrap(model, model.inputs(5), budget="100%", optimizer="sgd",
+                               time_limit=0.5, dynamic_shapes=BATCH)
+    assert session_of(wrapped).regions[0].priced.input_bytes == 40 * 16 * 4
+    sizes = [40, 3]
+    assert same_bits(trained(wrapped, sizes), trained(built(viewed), sizes))
+
+
+def test_parameters_are_updated_within_the_backward_pass_at_every_size(searches):
+    sizes = [40, 3, 17]
+
+    def run(model, optimizer):
+        torch.manual_seed(1)
+        for size in sizes:
+            model(*model.inputs(size)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return [p.detach() for p in model.parameters()]
+
+    model, plain = built(layers), built(layers)
+    optimizer, other = (torch.optim.Adam(each.parameters()) for each in (model, plain))
+    wrapped = lowtide.wrap(model, model.inputs(9), budget="80%", optimizer=optimizer,
+                           time_limit=0.5, fused_update=True, dynamic_shapes=BATCH)
+    searches.clear()
+    assert same_bits(run(wrapped, optimizer), run(plain, other))
+    assert not searches
+
+
 def structure(graph):
     """All but names and costs."""
     document = json.loads(graph.format())

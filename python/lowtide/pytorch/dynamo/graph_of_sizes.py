@@ -32,7 +32,7 @@ def graph_of_sizes(graph: fx.GraphModule, inputs: Sequence, session: Session,
     of which is planned in ``session``. None where the call has none, and where that cannot be,
     which is said. Raises InfeasibleError where the largest has no plan."""
     places = ranges.of_inputs(inputs)
-    fakes = [node.meta["example_value"] for node in graph.graph.find_nodes(op="placeholder")]
+    fakes = [node.meta.get("example_value") for node in graph.graph.find_nodes(op="placeholder")]
     if not places or not OpenSizes(fakes, places).are_in_ranges:
         return None
     full = trace_open(graph, fakes)

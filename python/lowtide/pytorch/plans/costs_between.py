@@ -25,9 +25,11 @@ class CostsBetween:
         self._counts = [_counts(document) for document in self._known]
 
     def of(self, graph: Graph) -> Graph | None:
-        """The graph with costs; None where the requests of some op are not known, so that it has
-        to be measured."""
+        """The graph with costs; None where other ops were measured, or the requests of some op are
+        not known, so that it has to be measured."""
         document = json.loads(graph.format())
+        if any(_types(known) != _types(document) for known in self._known):
+            return None
         document |= {key: value for key, value in self._known[-1].items()
                      if key in ("device", "cost_unit", "alignment")}
         counts = _counts(document)
@@ -104,6 +106,10 @@ def _cost(total: int, points: Sequence[_Point]) -> float:
 
 def _total(point: _Point) -> int:
     return point.total
+
+
+def _types(document: dict) -> list[str]:
+    return [op["type"] for op in document["ops"]]
 
 
 def _counts(document: dict) -> list[list[int]]:

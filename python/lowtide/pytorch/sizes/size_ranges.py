@@ -119,8 +119,8 @@ class SizeRanges:
         if not self._given_up:
             self._given_up = True
             self._notices.warn_once(
-                "given up", f"the sizes of dynamic_shapes are traced, measured and planned when "
-                            f"they come, and the largest before the first step: {why}")
+                "given up", f"of the sizes of dynamic_shapes only the largest is planned before "
+                            f"the first step, and the others are when they come: {why}")
 
     def largest_uncovered(self) -> dict[str, int] | None:
         """The largest sizes that no plan is known for; None where there are none, or where no more
