@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from ... import Graph, InfeasibleError
+from ... import Graph, InfeasibleError, Plan
 from ..budget.account import BudgetAccount
 from ..budget.settings import Settings
 from ..plans.graph_plans import SectionedGraphPlans
@@ -43,7 +43,7 @@ class SizesOfGraph:
                 account.invalidate()
                 budget = account.share(region)
                 if budget is not None:
-                    plan = region.plans.within(budget)
+                    plan = _within(region, budget)
                     self._family.decide(region.priced, plan, region.stash_names, dropped,
                                         region.captured.device, budget, settings)
         account.invalidate()
@@ -53,3 +53,12 @@ class SizesOfGraph:
               after_bytes: int) -> SectionedGraphPlans:
         """Of a size that is not the largest."""
         return PlansOfSize(priced, settings, self._family.decisions(dropped), after_bytes)
+
+
+def _within(region: Region, budget_bytes: int) -> Plan:
+    """Where held results leave the largest size no plan, smaller ones have that of the fewest
+    bytes."""
+    try:
+        return region.plans.within(budget_bytes)
+    except InfeasibleError:
+        return region.plans.smallest()
