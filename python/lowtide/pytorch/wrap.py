@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import inspect
 import os
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -29,6 +30,7 @@ from .common.notices import warn
 from .common.precision import in_precision
 from .common.prepared import Prepared
 from .dynamo.compile import compile_graph
+from .dynamo.sizes_of_calls import SizesOfCalls
 from .dynamo.trace import forget, is_traced_here, traced
 from .dynamo.transformers_masks import known_masks
 from .dynamo.unplanned import (
@@ -38,6 +40,7 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
+from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
     from .inductor.mode import InductorMode
@@ -65,6 +68,7 @@ def wrap(
     slices: int | str = 1,
     fused_update: FusedUpdate | bool = False,
     stash: str | None = "exact",
+    dynamic_shapes: Mapping | Sequence | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -144,6 +148,11 @@ def wrap(
     and indices of pooling; None: nothing; ``"bf16"``, ``"fp16"`` or ``"int8"`` (a scale for each
     256 elements): also activations, which changes the gradients. How much is measured on the first
     batch, told in a warning and by ``lowtide.explain``.
+    ``dynamic_shapes``: the sizes that vary, as ``torch.export.export`` takes them, of the inputs by
+    their names: ``{"input_ids": {1: torch.export.Dim("length", min=16, max=512)}}``. Before the
+    first step the largest is planned, which is an InfeasibleError where it does not fit, and it is
+    checked that all others fit where it does; then none is traced, measured or planned again.
+    Sizes outside of a range run as without, with a warning.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -159,7 +168,8 @@ def wrap(
                       options=options, time_limit=time_limit, cache=cache, report=report, mode=mode,
                       when_infeasible=when_infeasible, batches_ahead=batches_ahead, verbose=verbose,
                       cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
-                      precision=precision, slices=slices, fused_update=fused_update, stash=stash)
+                      precision=precision, slices=slices, fused_update=fused_update, stash=stash,
+                      dynamic_shapes=dynamic_shapes)
         return _in_class_of_its_own(model, session_of(module),
                                     {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
@@ -169,7 +179,10 @@ def wrap(
                         FusedUpdate.parse(fused_update), stash)
     if settings.offload is not None and settings.offload.parameters:
         require_memory_of_their_own(model.named_parameters())
-    run, session, let_go = _runner(model, settings)
+    ranges = SizeRanges.parse(dynamic_shapes, model.forward, type(model).__name__)
+    if ranges is not None:
+        settings.require_sizes_may_vary()
+    run, session, let_go = _runner(model, settings, ranges)
     exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
@@ -219,8 +232,8 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     session_of(model).set_budget(Budget.parse(budget))
 
 
-def _runner(model: torch.nn.Module,
-            settings: Settings) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
+def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None
+            ) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     def forward(*arguments, **named):
         return model.forward(*arguments, **named)
@@ -239,9 +252,16 @@ def _runner(model: torch.nn.Module,
         # Not by ``forward``, a function whose traces all wrapped modules would share.
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session),
+    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges),
                      name=session.name)
     unplanned = Unplanned(model, session)
+
+    def run_traced(arguments: Sequence, named: Mapping):
+        with known_masks(model.forward, arguments, named):
+            return planned(*arguments, **named)
+
+    of_call = (SizesOfCalls(ranges, model, session, run_traced).of_call if ranges is not None
+               else lambda *_: contextlib.nullcontext())
 
     # Around what traces and not within: so a graph break in the model is in no with block.
     @precisely
@@ -251,8 +271,8 @@ def _runner(model: torch.nn.Module,
                                  "vmap, and plans are for loss.backward()", arguments, named)
         runs, breaks = session.runs, graph_breaks()
         try:
-            with known_masks(model.forward, arguments, named):
-                result = planned(*arguments, **named)
+            with of_call(arguments, named):
+                result = run_traced(arguments, named)
         except FailOnRecompileLimitHit as failure:
             return unplanned.run(traced_too_often(failure), arguments, named)
         if session.runs == runs:

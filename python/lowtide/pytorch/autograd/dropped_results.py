@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Iterator
 
 from ... import Graph
 from ..capture import Captured, storages_of
@@ -35,6 +36,15 @@ class DroppedResults:
         self._held |= self._droppable.intersection(held)
         self.now = frozenset(self._droppable - self._held)
         return self.now != before
+
+    @contextlib.contextmanager
+    def supposing(self, dropped: frozenset[int]) -> Iterator[None]:
+        """While it lasts, these are expected to be dropped."""
+        before, self.now = self.now, dropped
+        try:
+            yield
+        finally:
+            self.now = before
 
 
 def _has_loss(captured: Captured) -> bool:

@@ -25,6 +25,7 @@ from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .planned_graph import PlannedGraph
 from .region import Region
+from .sizes_of_graph import SizesOfGraph
 from .stash_choice import cheapest_region
 from .step_plans import StepPlans
 from .steps import Steps
@@ -57,19 +58,35 @@ class Graphs:
         self.planned: list[PlannedGraph] = []
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> PlannedGraph:
+            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> PlannedGraph:
         """As of ``Session.add``."""
         if self.updates is not None:
             self.updates.prepare(self.parameters())
         self.account.set_traced_parameters(trained, captured.device)
-        graph = PlannedGraph(captured, stashes)
+        graph = PlannedGraph(captured, stashes, sizes)
+        if sizes is not None and sizes.largest is not None:
+            graph.region = self._as_largest(graph, sizes)
+            self._admit(graph.region)
+        else:
+            with self.step_plans.searching_even_for_others(sizes is not None):
+                self._admit_cheapest(graph)
+                if sizes is not None:
+                    sizes.lead(graph.region, self.account, self.settings)
+        self.planned.append(graph)
+        return graph
+
+    def _as_largest(self, graph: PlannedGraph, sizes: SizesOfGraph) -> Region:
+        """With the stashes that the graph has at its largest size."""
+        chosen = [stash for stash in graph.stashes.found if stash.name in sizes.stashes]
+        return graph.with_stashes(chosen, lambda captured: self._region(
+            captured, self.settings, chosen, None, sizes))
+
+    def _admit_cheapest(self, graph: PlannedGraph) -> None:
         chosen = self._choose(graph, self.settings, soon=self.step_plans.takes_what_is_there)
         graph.region = chosen.region
         self._admit(chosen.region)
-        self.planned.append(graph)
         if self._comparison is not None:
             self._comparison.note(chosen)
-        return graph
 
     def _choose(self, graph: PlannedGraph, settings: Settings, soon: bool,
                 instead_of: Region | None = None) -> Chosen:
@@ -83,7 +100,7 @@ class Graphs:
         def make(settings: Settings, stashes: Sequence[Stash] = (),
                  plain: Region | None = None) -> Region:
             region = graph.with_stashes(stashes, lambda captured: self._region(
-                captured, settings, stashes, plain))
+                captured, settings, stashes, plain, graph.sizes))
             region.search_by(settings)
             if comparison is not None and plain is None:
                 comparison.require_use_of(region)
@@ -95,10 +112,10 @@ class Graphs:
             lambda region: self._smallest(region, instead_of), soon)
 
     def _region(self, captured: Captured, settings: Settings, stashes: Sequence[Stash],
-                plain: Region | None) -> Region:
+                plain: Region | None, sizes: SizesOfGraph | None) -> Region:
         return Region(captured, settings, self._plans.values(), self.account.afterwards,
                       self.slower_for(captured.device), self.updates, self.account.update_bytes,
-                      stashes, plain)
+                      stashes, plain, sizes)
 
     def choose_again(self, graph: PlannedGraph, undo: list[Undo]) -> None:
         """Which region the graph runs by, where the budget is another one now, in searches of a

@@ -9,17 +9,19 @@ import torch
 from ..capture import Captured
 from ..stash import Stash, Stashes
 from .region import Region
+from .sizes_of_graph import SizesOfGraph
 
 
 class PlannedGraph:
     """``region``: of the step as it was captured, or with stashes; its owner exchanges it where
     another one is faster. What earlier ones began, they end. ``stashes``: what it may hold in fewer
-    bits."""
+    bits. ``sizes``: those of a range, where it is at one of them."""
 
     region: Region
 
-    def __init__(self, captured: Captured, stashes: Stashes[Captured]):
-        self.captured, self.stashes = captured, stashes
+    def __init__(self, captured: Captured, stashes: Stashes[Captured],
+                 sizes: SizesOfGraph | None = None):
+        self.captured, self.stashes, self.sizes = captured, stashes, sizes
         self._by_set: dict[frozenset[str], Region] = {}
 
     @property

@@ -35,6 +35,7 @@ from .executors import Executors
 from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
 from .saved_tensors import tensors_to_save
+from .sizes_of_graph import SizesOfGraph
 
 #: The executor serves the framework's allocator for the whole process, so one pass runs at a time.
 #: What a pass decides before, such as its plan, holds until it is over.
@@ -53,24 +54,29 @@ class Region:
     ``afterwards``: what follows its passes. ``slower``: where values may move, from
     ``let_move`` on. ``updates``: what updates parameters in a backward pass, taking
     ``update_bytes`` for a while. ``stashes``: what the graph holds in fewer bits; ``plain``: the
-    region of the same step that holds it as it is.
+    region of the same step that holds it as it is. ``sizes``: those that the graph is one of.
     """
 
     def __init__(self, captured: Captured, settings: Settings, relatives: Iterable[GraphPlans] = (),
                  afterwards: Afterwards = _NOTHING, slower: Slower | None = None,
                  updates: FusedUpdates | None = None, update_bytes: int = 0,
-                 stashes: Sequence[Stash] = (), plain: Region | None = None):
+                 stashes: Sequence[Stash] = (), plain: Region | None = None,
+                 sizes: SizesOfGraph | None = None):
         self.captured, self.stashes, self.plain = captured, tuple(stashes), plain
         self._updates, self._update_bytes = updates, update_bytes
         self._slower, self._may_move = slower, MayMove.NOTHING
         self._settings, self._relatives, self._afterwards = settings, relatives, afterwards
         if settings.cuda_graph:
             require_recordable(captured)
-        measured = measure(captured.graph, captured.device, settings)
+        self._sizes = sizes
+        measured = (measure(captured.graph, captured.device, settings) if sizes is None
+                    else sizes.with_costs(captured.graph, self.stash_names))
         if settings.cuda_graph:
             measured = measured.with_random_ops_kept()
-        self._results = DroppedResults(captured, measured, keep_all_bytes(measured),
-                                       any_dropped=not settings.cuda_graph)
+        self._leads = sizes is None or sizes.largest is None
+        #: Which results the caller drops: learnt for all sizes of a range together.
+        self.results: DroppedResults = sizes.largest.results if not self._leads else DroppedResults(
+            captured, measured, keep_all_bytes(measured), any_dropped=not settings.cuda_graph)
         self._measured = measured
         self._known: dict[tuple[frozenset[int], MayMove],
                           tuple[PricedGraph, SectionedGraphPlans]] = {}
@@ -112,6 +118,10 @@ class Region:
         return self.captured.graph.name
 
     @property
+    def stash_names(self) -> tuple[str, ...]:
+        return tuple(stash.name for stash in self.stashes)
+
+    @property
     def priced(self) -> PricedGraph:
         """The graph as plans are made for it now, by which results the caller drops."""
         return self._now()[0]
@@ -144,22 +154,24 @@ class Region:
             self.executors.forget_moving()
 
     def _now(self) -> tuple[PricedGraph, SectionedGraphPlans]:
-        dropped = self._results.now
+        dropped = self.results.now
         state = dropped, self._may_move
         if state not in self._known:
             known = price(self._measured.with_results_dropped(sorted(dropped)),
                           self.captured.device, bool(dropped),
                           self._slower if self._may_move else None,
                           self._may_move is MayMove.PARAMETERS)
-            plans = SectionedGraphPlans(known, self._settings, self._relatives,
-                                        self._after_bytes(known))
+            after_bytes = self._after_bytes(known)
+            plans = (SectionedGraphPlans(known, self._settings, self._relatives, after_bytes)
+                     if self._leads
+                     else self._sizes.plans(known, self._settings, dropped, after_bytes))
             self._known[state] = known, plans
         return self._known[state]
 
     def observe_results(self, executor) -> bool:
         """Takes in what the caller held at the executor's backward pass; whether plans are to be
         made for other results from now on."""
-        return self._results.observe(executor.held_results)
+        return self.results.observe(executor.held_results)
 
     def _after_bytes(self, known: PricedGraph) -> int:
         """Of the block, what plans are to leave to what follows. A block that recordings use stays

@@ -33,6 +33,7 @@ from .place_of_values import PlaceOfValues
 from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
 from .region import ONE_PASS_AT_A_TIME, Region
+from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
 
@@ -90,17 +91,19 @@ class Session:
                               lambda: self._parameters())
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
-            stashes: Stashes[Captured]) -> PlannedGraph:
+            stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> PlannedGraph:
         """Prices and plans a captured graph together with those that are there. Raises
         InfeasibleError when they do not fit, in the budget or on the device; then nothing is added.
 
         ``trained``: what is known of the parameters among its primals that need gradients.
-        ``stashes``: what it may hold in fewer bits.
+        ``stashes``: what it may hold in fewer bits. ``sizes``: those that it is one of, the largest
+        first: that is planned, and the others follow it.
         """
         with self._between_passes.lock:
             self._step_is_typical = False
-            graph = self._graphs.add(captured, trained, stashes)
-            if not self._step_plans.are_compared:
+            graph = self._graphs.add(captured, trained, stashes, sizes)
+            # Sizes of a range all hold the same in fewer bits, whatever the budget becomes.
+            if sizes is None and not self._step_plans.are_compared:
                 self.choices.add(lambda undo: self._graphs.choose_again(graph, undo))
             return graph
 

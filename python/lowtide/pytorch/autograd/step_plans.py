@@ -36,6 +36,17 @@ class StepPlans:
         self._are_chosen_again = False
         #: Whether there are plans for other sizes or other graphs already.
         self.has_others = False
+        self._searches_for_others = False
+
+    @contextlib.contextmanager
+    def searching_even_for_others(self, searches: bool) -> Iterator[None]:
+        """While it lasts, where ``searches``, plans beside others have the whole time limit too,
+        before the first pass."""
+        self._searches_for_others = searches
+        try:
+            yield
+        finally:
+            self._searches_for_others = False
 
     def of(self, region: Region) -> Plan:
         """How many graphs there are counts, and which gradients live."""
@@ -71,7 +82,8 @@ class StepPlans:
     @property
     def takes_what_is_there(self) -> bool:
         """Whether a run waits, so that a plan which is at hand is taken."""
-        return (self.has_run or self.has_others) and not self._are_chosen_again
+        is_beside_others = self.has_others and not self._searches_for_others
+        return (self.has_run or is_beside_others) and not self._are_chosen_again
 
     def limited(self, settings: Settings) -> Settings:
         """Of a search that is made now: one for another budget takes a second."""

@@ -110,6 +110,15 @@ class Settings:
             self._set("report", aloud(self.report))
         optimizer_state_bytes(self.optimizer, ())
 
+    def require_sizes_may_vary(self) -> None:
+        """Raises InputError for what plans of a range of sizes are not made with."""
+        refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph,
+                   "offload": self.offload is not None, "slices": self.slices == AUTO}
+        for name, is_refused in refused.items():
+            if is_refused:
+                raise InputError(f"dynamic_shapes is not for {name}={getattr(self, name)!r}: leave "
+                                 f"one of them out")
+
     def _require_inductor_can(self) -> None:
         if self.cache:
             raise InputError(f"mode=\"inductor\" keeps no plans for later runs: leave "

@@ -10,8 +10,10 @@ from torch import fx
 
 from ...interruptible import no_interrupt_lost
 from ..autograd.session import Session
+from ..sizes.size_ranges import SizeRanges
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
+from .graph_of_sizes import graph_of_sizes
 from .joint_trace import JointTrace, trace_joint
 from .number_of_slices import FastestSlices
 from .shapes import PerShape, is_symbolic, number_positions, stand_ins, with_numbers
@@ -19,9 +21,15 @@ from .used_results import Used, detached
 from .variants import Variants
 
 
-def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
-    """The callable of a graph, planned in ``session`` with those that are there."""
+def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session,
+                  ranges: SizeRanges | None = None) -> Callable:
+    """The callable of a graph, planned in ``session`` with those that are there. ``ranges``: of the
+    sizes of the model's inputs; for those in them the largest is planned."""
     numbers = number_positions(graph)
+    if ranges is not None and not numbers and torch.is_grad_enabled():
+        for_all = graph_of_sizes(graph, inputs, session, ranges)
+        if for_all is not None:
+            return for_all
     if numbers or any(is_symbolic(value) for value in inputs):
         def compile_for(*given):
             values = {position: given[position].item() for position in numbers}

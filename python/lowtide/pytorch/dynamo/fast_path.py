@@ -47,8 +47,7 @@ def _plain(metadata: ViewAndMutationMeta) -> bool:
         and all(type(meta) is PlainTensorMeta
                 for meta in (*metadata.subclass_inp_meta, *metadata.subclass_fw_graph_out_meta))
         and not metadata.tokens and metadata.grad_enabled_mutation is None
-        and not metadata.is_rng_op_functionalized and not metadata.num_graphsafe_rng_states
-        and not metadata.dynamic_outputs)
+        and not metadata.is_rng_op_functionalized and not metadata.num_graphsafe_rng_states)
 
 
 def _written_plainly(info: InputAliasInfo) -> bool:

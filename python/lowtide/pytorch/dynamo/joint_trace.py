@@ -63,13 +63,12 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     found: JointTrace | None = None
     # AOTAutograd may keep these functions as long as what it compiled, so they hold no inputs.
     described = describe_inputs(graph, inputs)
-    trained = [_without_elements(value) for value, (role, _) in zip(inputs, described)
-               if role == "parameter"]
+    trained = parameters_of(inputs, described)
 
     def partition(joint, joint_inputs, *, num_fwd_outputs, **_):
         nonlocal found
-        found = _captured(joint, num_fwd_outputs, described, trained, name, slices,
-                          settings)
+        found = captured_trace(joint, num_fwd_outputs, described, trained, name, slices,
+                               settings)
         return _halves(found, num_fwd_outputs)
 
     def forward(module, _):
@@ -84,7 +83,7 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
 
     backend = aot_autograd(fw_compiler=forward, bw_compiler=backward, partition_fn=partition,
                            inference_compiler=without_gradients)
-    with eager_kernels(), _tracing_context():
+    with eager_kernels(), tracing_context():
         function = backend(graph, inputs)
     if found is None:
         return function
@@ -92,16 +91,24 @@ def trace_joint(graph: fx.GraphModule, inputs: Sequence, name: str,
     return found
 
 
-def _tracing_context():
+def tracing_context():
     """Dynamo's, in which AOTAutograd leaves what it found; one of our own where Dynamo is done."""
     if torch._guards.TracingContext.try_get() is not None:
         return contextlib.nullcontext()
     return torch._guards.tracing(torch._guards.TracingContext(None))
 
 
-def _captured(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
-              trained: list[torch.Tensor], name: str, slices: int,
-              settings: Settings) -> JointTrace:
+def parameters_of(inputs: Sequence, described: Sequence[tuple[str, str]]) -> list[torch.Tensor]:
+    """Those among the inputs of a graph, without their elements."""
+    return [_without_elements(value) for value, (role, _) in zip(inputs, described)
+            if role == "parameter"]
+
+
+def captured_trace(joint: fx.GraphModule, num_fwd_outputs: int, described: list[tuple[str, str]],
+                   trained: list[torch.Tensor], name: str, slices: int,
+                   settings: Settings) -> JointTrace:
+    """A joint graph with sizes that are known, captured as ``trace_joint`` has it. ``described``:
+    role and name of each input of the graph that it was traced from."""
     roles, names = describe_primals(joint, described)
     joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
 
@@ -129,7 +136,7 @@ def _halves(trace: JointTrace, num_fwd_outputs: int) -> tuple[fx.GraphModule, fx
     returned, derived = results[:num_fwd_outputs], results[num_fwd_outputs:]
     saved = [*(primals[position] for position in trace.saved.primals),
              *(returned[position] for position in trace.saved.results)]
-    ticket = _fake_ticket(primals, trace.captured.device)
+    ticket = fake_ticket(primals, trace.captured.device)
     return (
         forward_graph(_run_forward(trace), primals, returned, saved, ticket),
         backward_graph(_run_backward(trace, len(saved)), saved, ticket,
@@ -151,7 +158,7 @@ def _run_backward(trace: JointTrace, num_saved: int) -> Callable:
     return run_backward
 
 
-def _fake_ticket(primals: Sequence[fx.Node], device: str) -> torch.Tensor:
+def fake_ticket(primals: Sequence[fx.Node], device: str) -> torch.Tensor:
     mode = torch._guards.detect_fake_mode([node.meta.get("val") for node in primals])
     with mode:
         return torch.zeros(_runtime.Executor.ticket_size(device), dtype=torch.int64)

@@ -27,43 +27,55 @@ class Variants:
     some of them only. A backward pass for other results than the region was planned for runs the
     forward pass again, by the region of all results with zeros for what is unused; where a forward
     pass cannot run again, that region serves always.
+
+    ``add``: takes a trace into the session, as the one for the results that the loss uses.
+    ``expected``: the results that the loss of another size used; ``full`` is then of another size,
+    and each trace of this one is made by ``trace``.
     """
 
     def __init__(self, full: JointTrace, results: Sequence[int], session: Session,
-                 trace: Callable[[Sequence, Used], JointTrace]):
+                 trace: Callable[[Sequence, Used], JointTrace],
+                 add: Callable[[JointTrace, Used], PlannedGraph] | None = None,
+                 expected: Used | None = None):
         self._full, self._results, self._session, self._trace = full, results, session, trace
         self._all_used: Used = (True,) * len(results)
         self._reached = tangents_of_gradients(full.joint, len(full.captured.forward_outputs))
-        self._traces: dict[Used, JointTrace] = {self._all_used: full}
+        self._traces: dict[Used, JointTrace] = {self._all_used: full} if expected is None else {}
         self._graphs: dict[Used, PlannedGraph] = {}
         self._functions: dict[Used, Callable] = {}
-        self._expected = self._all_used
+        self._add = add or (lambda trace, _: session.add(trace.captured, trace.trained,
+                                                         trace.stashes))
+        self.expected = self._all_used if expected is None else expected
         self._last: Used | None = None
         self._met: set[Used] = set()
 
     def prepare(self, inputs: Sequence) -> None:
         """Captures and plans for the results that the loss is likely to use."""
-        self._expected = self._plannable(likely_used(self._values()))
+        self.expected = self._plannable(likely_used(self._values(self._full)))
         self._function(inputs)
 
     def __call__(self, *primals):
         return self._function(primals)(*primals)
 
     def _function(self, primals: Sequence) -> Callable:
-        used = self._expected
+        used = self.expected
         if used not in self._functions:
             with ONE_TRACE_AT_A_TIME:
                 self._prepare_for(used, primals)
         return self._functions[used]
 
     def _prepare_for(self, used: Used, primals: Sequence) -> None:
+        trace = self._traced(used, primals)
+        if used not in self._functions:
+            self._functions[used] = self._differentiable(used, trace)
+
+    def _traced(self, used: Used, primals: Sequence = ()) -> JointTrace:
         if used not in self._traces:
             self._traces[used] = self._trace(primals, used)
-        if used not in self._functions:
-            self._functions[used] = self._differentiable(used)
+        return self._traces[used]
 
-    def _differentiable(self, used: Used) -> Callable:
-        graph, saved = self._graph(used), self._traces[used].saved
+    def _differentiable(self, used: Used, trace: JointTrace) -> Callable:
+        graph, saved = self._graph(used), trace.saved
         return _runtime.Differentiable(
             forward=functools.partial(self._session.forward, graph),
             backward=functools.partial(self._backward, used),
@@ -71,7 +83,7 @@ class Variants:
             written=self._full.metadata.mutated_inp_runtime_indices,
             with_gradients=self._with_gradients(),
             derived=[(position, value.stride())
-                     for position, value in zip(self._results, self._values())])
+                     for position, value in zip(self._results, self._values(trace))])
 
     def _with_gradients(self) -> list[int]:
         """The primals that have gradients, those that the graph uses for updates too: so autograd
@@ -85,14 +97,12 @@ class Variants:
         if used not in self._graphs:
             with ONE_TRACE_AT_A_TIME:
                 if used not in self._graphs:  # by another thread
-                    trace = self._traces[used]
-                    self._graphs[used] = self._session.add(trace.captured, trace.trained,
-                                                           trace.stashes)
+                    self._graphs[used] = self._add(self._traced(used), used)
         return self._graphs[used]
 
-    def _values(self) -> list[torch.Tensor]:
+    def _values(self, trace: JointTrace) -> list[torch.Tensor]:
         """The results that require gradients, as fake tensors."""
-        outputs = self._full.joint.graph.output_node().args[0]
+        outputs = trace.joint.graph.output_node().args[0]
         return [outputs[position].meta["val"] for position in self._results]
 
     def _plannable(self, used: Used) -> Used:
@@ -105,7 +115,7 @@ class Variants:
         graph = self._graphs[planned]
         region, waiting = graph.awaiting(ticket)
         if waiting is not None:
-            self._expected = self._next_expected(used)
+            self.expected = self._next_expected(used)
         if used == planned:
             given = [tangent for tangent in tangents if tangent is not None]
             return self._session.backward(graph, ticket, saved, given)
@@ -120,7 +130,7 @@ class Variants:
     def _with_zeros(self, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
                     tangents: Sequence[torch.Tensor | None]) -> list:
         given = [_zeros(value) if tangent is None else tangent
-                 for value, tangent in zip(self._values(), tangents)]
+                 for value, tangent in zip(self._values(self._traced(self._all_used)), tangents)]
         found = self._session.backward(self._graph(self._all_used), ticket, saved, given)
         return without_unused(found, self._reached,
                               [tangent is not None for tangent in tangents])
@@ -129,7 +139,7 @@ class Variants:
         """Updates by gradients of zeros are none that eager PyTorch makes."""
         if waiting is not None:
             region.discard(waiting)
-        self._expected = self._plannable(used)
+        self.expected = self._plannable(used)
         raise Error(f"the loss uses other results of {self._full.captured.graph.name} than the "
                     f"step was planned for, and with fused_update=True the parameters behind the "
                     f"others would be updated too. Nothing was updated: run the step again, "
@@ -150,7 +160,7 @@ class Variants:
         """The results that the next step is planned for: those of this one; where the loss goes
         back to results of earlier steps, all that it was seen to use."""
         if used == self._last:
-            return self._expected
+            return self.expected
         goes_back = used in self._met
         self._last = used
         self._met.add(used)

@@ -9,14 +9,15 @@ from typing import Any
 import torch
 from torch import fx
 
+from .primals import fake_mode_of
+
 
 class Calls:
     """Adds calls to ``graph``, in place of nodes of ``joint``."""
 
     def __init__(self, joint: fx.GraphModule, graph: fx.Graph):
         self._joint, self._graph = joint, graph
-        self._mode = torch._guards.detect_fake_mode(
-            [node.meta.get("val") for node in joint.graph.find_nodes(op="placeholder")])
+        self._mode = fake_mode_of(joint)
 
     def instead_of(self, node: fx.Node, name: str) -> Callable:
         """What adds a call, ``run(target, *args, **kwargs)``, and returns its result: a node, or a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch._functorch._aot_autograd import descriptors
+from torch._subclasses import FakeTensor, FakeTensorMode
 
 
 def placeholders(joint: torch.fx.GraphModule, kind: str) -> list[torch.fx.Node]:
@@ -22,3 +23,10 @@ def mutated_primals(joint: torch.fx.GraphModule) -> tuple[int, ...]:
     results = joint.graph.output_node().meta["desc"]
     return tuple(described.index(result.mutated_input) for result in results
                  if isinstance(result, descriptors.InputMutationAOTOutput))
+
+
+def fake_mode_of(joint: torch.fx.GraphModule) -> FakeTensorMode:
+    """Of the fake tensors of a joint graph, which may be another one than that of a trace that is
+    under way."""
+    return next(value.fake_mode for node in joint.graph.find_nodes(op="placeholder")
+                if isinstance(value := node.meta.get("val"), FakeTensor))

@@ -32,7 +32,7 @@ _ALIGNMENT = 64
 _SECONDS = {"us": 1e-6, "ns": 1e-9}
 
 #: More than any machine has: every value is kept.
-_UNLIMITED_BYTES = 1 << 52
+UNLIMITED_BYTES = 1 << 52
 
 
 @dataclasses.dataclass(frozen=True)
@@ -204,7 +204,7 @@ def stored_plan(budget_bytes: int | None, store: PlanStore | None,
 
 def plan_keeping_all(graph: Graph) -> Plan:
     """The plan that runs each op once, with addresses."""
-    return plan(graph, _UNLIMITED_BYTES, "keep-all").plan
+    return plan(graph, UNLIMITED_BYTES, "keep-all").plan
 
 
 def as_cost(seconds: float, graph: Graph) -> float:
@@ -239,4 +239,4 @@ def _outcome(answer: Planned) -> str:
 
 def _in_bytes(budget_bytes: int | None) -> int:
     """As the planner wants it: where others left less than nothing, it says what would do."""
-    return _UNLIMITED_BYTES if budget_bytes is None else max(1, budget_bytes)
+    return UNLIMITED_BYTES if budget_bytes is None else max(1, budget_bytes)

@@ -44,7 +44,7 @@ def combinations(allowed: Allowed, rows: int | None, can_fuse: bool) -> Iterator
     None: the batch is not to be divided. ``can_fuse``: whether there is an optimizer object."""
     numbers = [1] if rows is None or "micro_batches" not in allowed.ways else [
         number for number in _MICRO_BATCHES if rows % number == 0]
-    axes = [
+    axes: list[Sequence] = [
         [None, *allowed.precisions],
         numbers,
         ["exact", *allowed.stashes],

@@ -1,0 +1,444 @@
+"""Ranges of sizes (``dynamic_shapes``): planned at the largest, checked at every size, eager's bits
+and no search afterwards."""
+
+import gc
+import json
+import random
+import warnings
+import weakref
+
+import lowtide
+import pytest
+import torch
+from lowtide.pytorch.plans import graph_plans
+from lowtide.pytorch.plans.same_addresses import at_same_addresses
+from lowtide.pytorch.wrap import session_of
+from sweep import sweep
+from torch import nn
+from torch.export import Dim
+from torch.nn import functional as F
+from torch_memory import profiled
+
+pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")
+
+
+class Layers(nn.Module):
+    """Rows that are treated apart, with dropout."""
+
+    def __init__(self, width, depth):
+        super().__init__()
+        self.width = width
+        self.layers = nn.Sequential(*(layer for _ in range(depth) for layer in (
+            nn.Linear(width, width), nn.LayerNorm(width), nn.Dropout(0.2), nn.GELU())))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+    def inputs(self, size):
+        rows = size if isinstance(size, tuple) else (size,)
+        return (torch.randn(*rows, self.width),)
+
+
+class Transformer(nn.Module):
+    """Attention over the whole length, dropout, a loss and logits beside it."""
+
+    def __init__(self, width, heads, depth, most):
+        super().__init__()
+        self.heads = heads
+        self.tokens, self.positions = nn.Embedding(30, width), nn.Embedding(most, width)
+        self.blocks = nn.ModuleList(nn.ModuleDict({
+            "norm": nn.LayerNorm(width), "mix": nn.Linear(width, 3 * width),
+            "out": nn.Linear(width, width), "up": nn.Linear(width, 2 * width),
+            "down": nn.Linear(2 * width, width)}) for _ in range(depth))
+        self.head = nn.Linear(width, 30, bias=False)
+
+    def forward(self, input_ids, labels):
+        batch, length = input_ids.shape
+        x = self.tokens(input_ids) + self.positions(torch.arange(length))
+        for block in self.blocks:
+            q, k, v = block["mix"](block["norm"](x)).view(
+                batch, length, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True,
+                                                   dropout_p=0.1 if self.training else 0.0)
+            x = x + block["out"](mixed.transpose(1, 2).reshape(batch, length, -1))
+            x = x + F.dropout(block["down"](F.gelu(block["up"](x))), 0.1, self.training)
+        logits = self.head(x)
+        return F.cross_entropy(logits[:, :-1].reshape(-1, 30), labels[:, 1:].reshape(-1)), logits
+
+    def inputs(self, size):
+        return tuple(torch.randint(0, 30, (2, size)) for _ in range(2))
+
+
+class Images(nn.Module):
+    """Convolutions, whose kernel PyTorch chooses by the batch, and statistics of it."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(3, channels, 3, padding=1), nn.BatchNorm2d(channels), nn.ReLU(),
+            nn.MaxPool2d(2), nn.Conv2d(channels, channels, 3, padding=1), nn.ReLU(),
+            nn.Dropout(0.1), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(4 * channels, 5))
+
+    def forward(self, x):
+        return self.layers(x).square().mean()
+
+    def inputs(self, size):
+        return (torch.randn(size, 3, 12, 12),)
+
+
+def case(kind, seed):
+    """A random model, a range, and the dynamic_shapes for it."""
+    rng = random.Random(f"{kind} {seed}")
+    least = rng.choice([1, 2, 3, 5, 9])
+    if kind == "layers":
+        make = lambda: Layers(*shape)  # noqa: E731
+        shape, most = (rng.choice([16, 24]), rng.randint(2, 4)), rng.randint(20, 200)
+        places = {"x": {0: Dim("batch", min=least, max=most)}}
+    elif kind == "transformer":
+        least, most = max(2, least), rng.randint(17, 60)
+        shape = (16, rng.choice([2, 4]), rng.randint(1, 2), most)
+        make = lambda: Transformer(*shape)  # noqa: E731
+        places = {name: {1: Dim("length", min=least, max=most)} for name in ("input_ids", "labels")}
+    else:
+        make = lambda: Images(*shape)  # noqa: E731
+        shape, most = (rng.choice([4, 8]),), rng.randint(18, 40)
+        places = ({0: Dim("batch", min=least, max=most)},)
+    return make, least, most, places, rng
+
+
+def built(make):
+    torch.manual_seed(0)
+    return make()
+
+
+def trained(model, sizes):
+    """The losses of a step for each size, and what they leave behind."""
+    torch.manual_seed(1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for size in sizes:
+        found = model(*model.inputs(size))
+        loss = found[0] if isinstance(found, tuple) else found
+        del found  # logits that are held beside the backward pass take more
+        loss.backward()
+        losses.append(loss.detach())
+        del loss
+        optimizer.step()
+        optimizer.zero_grad()
+    return [*losses, *(p.detach().clone() for p in model.parameters()),
+            *(b.clone() for b in model.buffers()), torch.get_rng_state()]
+
+
+def same_bits(some, others):
+    return len(some) == len(others) and all(map(torch.equal, some, others))
+
+
+def wrapped_for(make, most, share, **settings):
+    """Within this share of what keeping all takes at the largest size, or within the smallest
+    budget."""
+    def wrapped(budget):
+        model = built(make)
+        return lowtide.wrap(model, model.inputs(most), budget=budget, time_limit=0.5,
+                            optimizer="sgd", **settings)
+
+    budget = int(share * lowtide.wrap(built(make), built(make).inputs(most), budget="100%",
+                                      time_limit=0.3, optimizer="sgd").memory.budget)
+    try:
+        return wrapped(max(1, budget))
+    except lowtide.InfeasibleError as error:
+        return wrapped(error.smallest_budget)
+
+
+@pytest.fixture
+def searches(monkeypatch):
+    """The planner's searches, as they are counted."""
+    found = []
+    search = graph_plans.GraphPlans._search
+
+    def counted(self, *arguments):
+        found.append(arguments)
+        return search(self, *arguments)
+
+    monkeypatch.setattr(graph_plans.GraphPlans, "_search", counted)
+    return found
+
+
+KINDS = ("layers", "transformer", "images")
+CASES = [(kind, seed) for kind in KINDS for seed in range(12)]
+USUAL = [("layers", 0), ("transformer", 2), ("images", 0)]
+
+
+@pytest.mark.parametrize(("kind", "seed"), sweep(CASES, USUAL))
+def test_every_size_trains_within_the_budget_without_a_search(kind, seed, searches):
+    make, least, most, places, rng = case(kind, seed)
+    wrapped = wrapped_for(make, most, rng.choice([0.0, 0.6, 0.8, 1.0]), dynamic_shapes=places)
+    sizes = [least, most, *(rng.randint(least, most) for _ in range(3)), least + 1, most - 1]
+    rng.shuffle(sizes)
+    plain = trained(built(make), sizes)
+    searches.clear()
+    held = sum(tensor.nbytes for tensor in wrapped.state_dict().values())
+    found = trained(wrapped, sizes)
+    assert same_bits(found, plain)
+    for size in rng.sample(sizes, 2):
+        peak, _, _ = profiled(lambda size=size: trained(wrapped, [size]) and None)
+        assert peak <= wrapped.memory.budget - held
+    assert not searches
+
+
+LENGTH = Dim("length", min=3, max=20)
+LENGTHS = {"input_ids": {1: LENGTH}, "labels": {1: LENGTH}}
+BATCH = {"x": {0: Dim("batch", min=2, max=40)}}
+
+
+def transformer():
+    return Transformer(16, 2, 1, 20)
+
+
+def layers():
+    return Layers(16, 3)
+
+
+def test_the_largest_size_is_planned_before_the_first_step():
+    model = built(layers)
+    with pytest.raises(lowtide.InfeasibleError, match="at batch=40, the largest .*smallest budget"
+                       ) as caught:
+        lowtide.wrap(model, model.inputs(3), budget=12_000, optimizer="sgd", time_limit=0.5,
+                     dynamic_shapes=BATCH)
+    wrapped = lowtide.wrap(model, model.inputs(3), budget=caught.value.smallest_budget,
+                           optimizer="sgd", time_limit=0.5, dynamic_shapes=BATCH)
+    sizes = [3, 40, 39]
+    assert same_bits(trained(wrapped, sizes), trained(built(layers), sizes))
+
+
+def test_without_example_inputs_the_first_call_plans_all(searches):
+    wrapped = lowtide.wrap(built(layers), budget="70%", optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes=BATCH)
+    first = trained(wrapped, [5])
+    assert same_bits(first, trained(built(layers), [5]))
+    searches.clear()
+    wrapped.load_state_dict(built(layers).state_dict())
+    sizes = [40, 7, 2, 33]
+    assert same_bits(trained(wrapped, sizes), trained(built(layers), sizes))
+    assert not searches
+    largest = max(region.priced.input_bytes for region in session_of(wrapped).regions)
+    assert largest == 40 * 16 * 4
+
+
+def test_a_first_call_below_the_largest_says_that_the_largest_does_not_fit():
+    wrapped = lowtide.wrap(built(layers), budget=12_000, optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes=BATCH)
+    for _ in range(2):
+        with pytest.raises(lowtide.InfeasibleError, match="at batch=40, the largest"):
+            wrapped(torch.randn(2, 16))
+
+
+def test_a_size_outside_of_the_range_runs_with_one_warning():
+    wrapped = wrapped_for(layers, 40, 1.0, dynamic_shapes=BATCH, when_infeasible="warn")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sizes = [41, 5, 44, 41, 40, 1]
+        found = trained(wrapped, sizes)
+    said = [str(each.message) for each in caught if "dynamic_shapes" in str(each.message)]
+    assert len(said) == 1
+    assert "batch=41" in said[0]
+    assert "batch from 2 to 40" in said[0]
+    assert same_bits(found, trained(built(layers), sizes))
+
+
+def test_two_dimensions_of_two_names(searches):
+    length, batch = Dim("length", min=3, max=9), Dim("batch", min=2, max=5)
+    model = built(layers)
+    wrapped = lowtide.wrap(model, model.inputs((3, 5)), budget="80%", optimizer="sgd",
+                           time_limit=0.5, dynamic_shapes={"x": {0: batch, 1: length}})
+    searches.clear()
+    sizes = [(2, 3), (5, 9), (4, 9), (5, 4), (3, 7)]
+    assert same_bits(trained(wrapped, sizes), trained(built(layers), sizes))
+    assert not searches
+
+
+class Padded(nn.Module):
+    """Rounds its rows up: what it adds is the most for none."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        rows = x.shape[0]
+        y = torch.cat([self.first(x), x.new_zeros(-rows % 8, 8)]).relu()
+        return self.second(y)[:rows].square().mean()
+
+    def inputs(self, size):
+        return (torch.randn(size, 8),)
+
+
+def test_a_value_that_is_larger_at_a_smaller_size_is_noticed():
+    model = built(Padded)
+    with pytest.warns(UserWarning, match="takes more at rows=.* than at rows=62"):
+        wrapped = lowtide.wrap(model, model.inputs(62), budget="100%", optimizer="sgd",
+                               time_limit=0.5,
+                               dynamic_shapes={"x": {0: Dim("rows", min=2, max=62)}})
+    sizes = [62, 9, 61, 33]
+    assert same_bits(trained(wrapped, sizes), trained(built(Padded), sizes))
+
+
+class Branching(nn.Module):
+    """Other code for large inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.small, self.large = nn.Linear(8, 8), nn.Linear(8, 32)
+
+    def forward(self, x):
+        y = self.large(x) if x.shape[0] > 10 else self.small(x)
+        return y.square().mean()
+
+    def inputs(self, size):
+        return (torch.randn(size, 8),)
+
+
+def test_each_part_of_a_range_with_other_code_is_planned(searches):
+    model = built(Branching)
+    wrapped = lowtide.wrap(model, model.inputs(12), budget="100%", optimizer="sgd", time_limit=0.5,
+                           dynamic_shapes={"x": {0: Dim("rows", min=1, max=30)}})
+    searches.clear()
+    sizes = [1, 30, 10, 11, 2, 29]
+    assert same_bits(trained(wrapped, sizes), trained(built(Branching), sizes))
+    assert not searches
+
+
+class Viewed(Layers):
+    """Returns the same memory twice, which takes AOTAutograd's wrappers."""
+
+    def forward(self, x):
+        y = self.layers(x)
+        return y.square().sum(), y, y.view(-1)
+
+
+def viewed():
+    return Viewed(16, 2)
+
+
+def test_where_a_range_cannot_be_planned_as_a_whole_the_largest_is():
+    model = built(viewed)
+    with pytest.warns(UserWarning, match="only the largest is planned .* is a view"):
+        wrapped = lowtide.wrap(model, model.inputs(5), budget="100%", optimizer="sgd",
+                               time_limit=0.5, dynamic_shapes=BATCH)
+    assert session_of(wrapped).regions[0].priced.input_bytes == 40 * 16 * 4
+    sizes = [40, 3]
+    assert same_bits(trained(wrapped, sizes), trained(built(viewed), sizes))
+
+
+def test_parameters_are_updated_within_the_backward_pass_at_every_size(searches):
+    sizes = [40, 3, 17]
+
+    def run(model, optimizer):
+        torch.manual_seed(1)
+        for size in sizes:
+            model(*model.inputs(size)).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        return [p.detach() for p in model.parameters()]
+
+    model, plain = built(layers), built(layers)
+    optimizer, other = (torch.optim.Adam(each.parameters()) for each in (model, plain))
+    wrapped = lowtide.wrap(model, model.inputs(9), budget="80%", optimizer=optimizer,
+                           time_limit=0.5, fused_update=True, dynamic_shapes=BATCH)
+    searches.clear()
+    assert same_bits(run(wrapped, optimizer), run(plain, other))
+    assert not searches
+
+
+def structure(graph):
+    """All but names and costs."""
+    document = json.loads(graph.format())
+    for record in document["tensors"] + document["ops"]:
+        record.pop("name")
+        for key in ("cost", "cost_estimated", "workspace_bytes", "allocations"):
+            record.pop(key, None)
+    return document["tensors"], document["ops"], document["outputs"]
+
+
+def regions_by_size(wrapped, sizes):
+    for size in sizes:
+        wrapped(*wrapped.inputs(size))
+    return session_of(wrapped).regions[-len(sizes):]
+
+
+@pytest.mark.parametrize("make", [layers, transformer, lambda: Images(4)])
+def test_a_graph_at_a_size_is_that_of_a_trace_at_this_size(make):
+    """And its ops ask for the memory that they ask for when they are measured."""
+    wrapped = wrapped_for(make, 20, 1.0, stash=None, dynamic_shapes=(
+        LENGTHS if make is transformer else {"x": {0: Dim("batch", min=2, max=20)}}))
+    sizes = [4, 13]
+    for size, region in zip(sizes, regions_by_size(wrapped, sizes), strict=True):
+        model = built(make)
+        (traced,) = session_of(lowtide.wrap(model, model.inputs(size), stash=None)).regions
+        assert structure(region.captured.graph) == structure(traced.captured.graph)
+        for op, measured in zip(*(json.loads(each.priced.graph.format())["ops"]
+                                  for each in (region, traced)), strict=True):
+            assert [request[:2] for request in op.get("allocations", [])] \
+                == [request[:2] for request in measured.get("allocations", [])], op["type"]
+
+
+def test_a_plan_of_a_larger_size_serves_at_its_addresses():
+    wrapped = wrapped_for(layers, 40, 0.7, dynamic_shapes=BATCH)
+    largest, smaller = session_of(wrapped).regions[0], regions_by_size(wrapped, [39])[0]
+    plan = session_of(wrapped).plan_for(largest)
+    found = at_same_addresses(smaller.priced.graph, plan, plan.arena_bytes)
+    assert found.actions == plan.actions
+    assert lowtide.verify(smaller.priced.graph, found, plan.arena_bytes) is None
+    small = session_of(wrapped).plan_for(smaller)
+    assert at_same_addresses(largest.priced.graph, small, small.arena_bytes) is None
+
+
+def test_a_dropped_model_is_gone():
+    wrapped = wrapped_for(layers, 40, 0.8, dynamic_shapes=BATCH)
+    trained(wrapped, [40, 3, 9])
+    parameter = weakref.ref(next(wrapped.parameters()))
+    del wrapped
+    gc.collect()
+    assert parameter() is None
+
+
+@pytest.mark.parametrize(("places", "message"), [
+    ({"y": {0: Dim("batch", max=9)}}, "names an input 'y', and forward of Layers has x"),
+    ({"x": {0: Dim("batch")}}, "no largest size"),
+    ({"x": {0: None}}, "leaves no dimension open"),
+    ({}, "leaves no dimension open"),
+    ({"x": {0: 7}}, "give a torch.export.Dim"),
+    ({"x": {0: Dim.AUTO}}, "give a torch.export.Dim"),
+    ({"x": {0: 2 * Dim("batch", max=9)}}, "give a torch.export.Dim"),
+    ({"x": {-1: Dim("batch", max=9)}}, "count them from 0"),
+    ({"x": 7}, "a dict of dimensions or a sequence"),
+    (7, "a dict by the names of the inputs"),
+    (({0: Dim("batch", max=9)}, None), "2 entries, and forward takes 1"),
+    ({"x": {0: Dim("batch", max=9), 1: Dim("batch", max=8)}}, "two Dims"),
+    ({"x": {0: Dim("batch", max=1_000_000)}}, "at most 100000"),
+])
+def test_dynamic_shapes_that_say_no_ranges_are_refused(places, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.wrap(built(layers), dynamic_shapes=places)
+
+
+@pytest.mark.parametrize(("places", "inputs", "message"), [
+    ({"x": {2: Dim("batch", max=9)}}, torch.randn(3, 16), "leaves dimension 2 of x open"),
+    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(3, 16), "input of Layers has batch=3"),
+    ({"x": {0: Dim("batch", min=4, max=9)}}, torch.randn(10, 16), "begin with an input within"),
+    ({"x": {1: Dim("width", min=4, max=19)}}, torch.randn(3, 16), "cannot run at width=19"),
+    ({"x": {1: Dim("width", min=4, max=16)}}, torch.randn(3, 16), "the model has one value for"),
+    ({"x": {0: Dim("same", max=19), 1: Dim("same", max=19)}}, torch.randn(3, 16), "is one size"),
+    ({"x": {0: Dim("batch", max=9)}}, [[1.0]], "only sizes of tensors"),
+])
+def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message):
+    with pytest.raises(lowtide.InputError, match=message):
+        lowtide.wrap(built(layers), (inputs,), dynamic_shapes=places)
+
+
+@pytest.mark.parametrize("settings", [
+    {"mode": "inductor"}, {"slices": "auto"},
+    {"budget": "50%", "offload": "/tmp"},
+])
+def test_what_ranges_are_not_for_is_refused(settings):
+    with pytest.raises(lowtide.InputError, match="dynamic_shapes is not for"):
+        lowtide.wrap(built(layers), dynamic_shapes=BATCH, **settings)
