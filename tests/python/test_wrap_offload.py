@@ -113,8 +113,7 @@ def test_what_moved_is_said(tmp_path):
     train(model, inputs)
     moved = model.memory.moved
     assert moved.bytes_out > 0 and moved.bytes_in > 0
-    assert 0 <= moved.wait_seconds <= moved.copy_seconds + 1e-3
-    assert moved.hidden_seconds <= moved.copy_seconds
+    assert moved.wait_seconds >= 0 and 0 <= moved.hidden_seconds <= moved.copy_seconds
     text = lowtide.explain(model)
     assert str(moved) in text
     assert "moves to slower memory" in text
