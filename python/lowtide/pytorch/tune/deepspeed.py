@@ -39,13 +39,13 @@ def from_deepspeed(configuration: Mapping | str | os.PathLike[str]) -> Adopted:
     values that are none of DeepSpeed's.
     """
     given = _read(configuration)
-    reader = _Reader()
+    reader = _KeyReader()
     for key, value in given.items():
         reader.read(str(key), value)
     return reader.adopted()
 
 
-class _Reader:
+class _KeyReader:
     """Collects what the keys ask for."""
 
     def __init__(self):
