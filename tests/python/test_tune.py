@@ -1,6 +1,7 @@
 """Which ways to need less memory to combine: the ranking, what is run, what stays as it was."""
 
 import copy
+import itertools
 import json
 
 import lowtide
@@ -13,6 +14,10 @@ from lowtide.pytorch.tune.combinations import Allowed, combinations
 from sweep import sweep
 
 WIDTH, ROWS = 64, 252  # 1, 2 or 4 micro-batches
+
+ALL_WAYS = ("micro_batches", "slices", "fused_update")
+#: A few combinations, each planned briefly.
+QUICK = {"time_limit": 0.2, "verbose": False, "precisions": (), "ways": ("micro_batches",)}
 
 
 class Net(torch.nn.Module):
@@ -37,10 +42,6 @@ def make_step(rows):
 def tuned(budget, model=None, goal="fastest", **settings):
     made, inputs = make_step(ROWS)
     return lowtide.tune(model or made, inputs, budget, goal=goal, **{**QUICK, **settings})
-
-
-#: A few combinations, each planned briefly.
-QUICK = {"time_limit": 0.2, "verbose": False, "precisions": (), "ways": ("micro_batches",)}
 
 
 @pytest.fixture(name="whole", scope="module")
@@ -68,15 +69,15 @@ def test_where_all_fits_nothing_is_changed(whole, as_predicted):
     assert "keeps every value" in str(found) and "the same bits" in str(found)
 
 
-@pytest.mark.parametrize("share", sweep([0.9, 0.7, 0.6], [0.7]))
-def test_the_first_is_the_best_of_all_combinations(whole, as_predicted, share):
+@pytest.mark.parametrize("share, ways", sweep(
+    itertools.product([0.9, 0.7, 0.6], [("micro_batches",), ALL_WAYS]), [(0.7, ALL_WAYS[:1])]))
+def test_the_first_is_the_best_of_all_combinations(share, ways, whole, as_predicted):
     model, inputs = make_step(ROWS)
     optimizer = torch.optim.AdamW(model.parameters())
     budget = int(share * whole)
-    found = lowtide.tune(model, inputs, budget, optimizer=optimizer, precisions=(),
-                         time_limit=0.2, verbose=False)
-    settings = {"optimizer": optimizer, "time_limit": 0.2, "verbose": False}
-    seconds = [one.seconds for combination in combinations(Allowed(()), ROWS, can_fuse=True)
+    found = lowtide.tune(model, inputs, budget, optimizer=optimizer, **{**QUICK, "ways": ways})
+    settings = {"optimizer": optimizer, "time_limit": QUICK["time_limit"], "verbose": False}
+    seconds = [one.seconds for combination in combinations(Allowed((), ways), ROWS, can_fuse=True)
                if (one := trial.planned(model, inputs, budget, combination, settings)).fits]
     assert found.best.seconds <= 1.02 * min(seconds)
     assert all(one.peak <= budget for one in found.ranked if one.fits)
@@ -96,6 +97,7 @@ def test_without_room_for_the_model_none_fits(as_predicted):
         _ = found.settings
 
 
+@pytest.mark.sweep
 def test_the_largest_batch_is_that_of_max_batch(whole):
     found = lowtide.tune(make_step, None, whole, goal="batch", **{**QUICK, "ways": ()})
     alone = lowtide.max_batch(make_step, whole, time_limit=0.2, verbose=False)
@@ -122,11 +124,12 @@ def test_everything_is_as_before(whole, fused):
         assert torch.equal(parameter.grad, gradient)
 
 
+@pytest.mark.sweep
 def test_the_code_that_is_shown_runs(whole, as_predicted):
     model, inputs = make_step(ROWS)
     optimizer = torch.optim.AdamW(model.parameters())
     found = tuned(int(0.7 * whole), model=model, optimizer=optimizer,
-                  ways=("micro_batches", "slices", "fused_update"))
+                  ways=ALL_WAYS)
     for one in found.ranked:
         if not one.fits:
             continue
@@ -166,7 +169,7 @@ def test_one_that_exceeds_the_budget_when_run_is_not_the_first(whole, monkeypatc
 
 
 def test_slower_than_asked_comes_behind(whole, as_predicted):
-    found = tuned(int(0.7 * whole), step_seconds=1e-9)
+    found = tuned(int(0.8 * whole), step_seconds=1e-9)
     assert found.best is not None  # all are too slow, and ranked all the same
 
 
