@@ -1,0 +1,83 @@
+"""The time and memory of checkpoints at sqrt(n), predicted and measured by training.
+
+Costs are measured on this machine. Keep-all and the plan run in processes of their own, on one
+thread; a step's time is the shortest of three, which other programs disturb the least.
+"""
+
+import math
+import pathlib
+import tempfile
+
+import lowtide as package
+import plot
+from lowtide_command import lowtide
+
+from .study import Study
+
+STEPS = 4  # the first is not timed
+COLUMNS = ("model", "size", "strategy", "keep_all_bytes", "measured_keep_all_bytes", "budget_bytes",
+           "measured_bytes", "predicted", "measured", "bit_identical")
+
+
+def measured_graph(model, options):
+    """(the graph with measured costs, what training it keep-all says)."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "graph.json"
+        result = _train(model, options, "--graph-out", path)
+        return package.Graph.load(path), result
+
+
+def rows(case):
+    """A row of a (model, size, strategy, options)."""
+    model, size, strategy, options = case
+    graph, kept = measured_graph(model, options)
+    chosen = {"segments": round(math.sqrt(size))} if strategy == "segments" else {}
+    found = package.plan(graph, 1, strategy, options=chosen)
+    budget = int(found.smallest_budget * 1.001)  # the command keeps room for random states
+    flags = [word for name, value in chosen.items() for word in ("-O", f"{name}={value}")]
+    within = ("--budget", budget, "--strategy", strategy, *flags)
+    planned = _train(model, options, *within)
+    checked = _train(model, options, *within, "--check")
+    yield (model, size, strategy, found.keep_all_peak_bytes, kept["measured_peak_bytes"], budget,
+           planned["measured_peak_bytes"], found.smallest_plan.cost / found.keep_all_cost - 1,
+           _seconds(planned) / _seconds(kept) - 1, checked["bit_identical"])
+
+
+def _train(model, options, *more):
+    return lowtide("train", "--model", model, *options, "--steps", STEPS, "--lr", "0.001",
+                   "--threads", 1, *more)
+
+
+def _seconds(result):
+    return min(result["seconds_of_steps"][1:])
+
+
+def picture(rows):
+    names = [f"{row['model']} {row['size']:.0f}" if row["model"] == "lstm" else row["model"]
+             for row in rows]
+    most = max(max(row["predicted"], row["measured"]) for row in rows)
+    least = min(0, *(row["measured"] for row in rows))
+    memory = plot.Panel(70, 60, 330, 240, "peak measured, percent of keep-all's",
+                        plot.NameAxis(names), plot.LinearAxis(0, 100))
+    time = plot.Panel(480, 60, 330, 240, "extra time in percent", plot.NameAxis(names),
+                      plot.LinearAxis(110 * least, 110 * most))
+    lines = [*memory.frame(), *time.frame()]
+    for i, row in enumerate(rows):
+        share = 100 * row["measured_bytes"] / row["measured_keep_all_bytes"]
+        lines += memory.bar(i, (0, share), plot.COLORS[1])
+        for figure, color, shift in (("predicted", plot.COLORS[0], -10),
+                                     ("measured", plot.COLORS[1], 10)):
+            low, high = sorted((0, 100 * row[figure]))
+            lines += time.bar(i, (low, high), color, shift)
+    lines += plot.legend((486, 350), 120, [("predicted", plot.COLORS[0], "square"),
+                                           ("measured", plot.COLORS[1], "square")])
+    return plot.document(860, 375, "Memory and time of checkpoints at sqrt(n), measured", lines)
+
+
+STUDY = Study(
+    "checkpoint_time", COLUMNS, 3,
+    (("resnet18", 18, "chen-sqrt", ("--batch", 16, "--image", 96)),
+     ("resnet50", 50, "chen-sqrt", ("--batch", 16, "--image", 96)),
+     ("lstm", 64, "segments", ("--sequence", 64, "--width", 256))),
+    ("mlp", 6, "chen-sqrt", ("--batch", 256, "--image", 8, "--width", 32, "--layers", 6)),
+    rows, picture)
