@@ -108,7 +108,7 @@ class Panel:
             yield f'<g fill="{color}">{title}{mark(self.place(point), shape)}</g>'
 
     def bar(self, x, span, color, shift=0.0, width=16.0):
-        """From `span[0]` up to `span[1]`, `width` pixels wide, its middle `shift` pixels right of x."""
+        """From `span[0]` up to `span[1]`; `width` pixels wide, `shift` pixels to the right of x."""
         (middle, bottom), (_, top) = self.place((x, span[0])), self.place((x, span[1]))
         yield (f'<rect x="{middle + shift - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
                f'height="{bottom - top:.1f}" fill="{color}"/>')

@@ -13,11 +13,13 @@ NAMES = ("reuse", "checkpoint_time", "pools", "square_root", "frontiers", "ten_p
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", choices=(*NAMES, []),
-                        help=f"of a study: {', '.join(NAMES)}")
-    parser.add_argument("--cases", help="only cases that begin with one of these names, a,b,c")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(NAMES))
+    parser.add_argument("--cases", help="only those of these models or sizes, a,b,c")
     parser.add_argument("--draw", action="store_true", help="only draw the pictures again")
     arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in NAMES]
+    if unknown:
+        parser.error(f"no such study: {', '.join(unknown)}; there are {', '.join(NAMES)}")
     for name in arguments.names or NAMES:
         study = importlib.import_module(f"studies.{name}").STUDY
         if not arguments.draw:

@@ -5,6 +5,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from lowtide_command import ROOT
+
 from report import RESULTS, Table
 
 
