@@ -56,7 +56,7 @@ def picture(rows):
 
 STUDY = Study(
     "devices", ("model", "precision", "planned_for", "run_on", "overhead", "bound",
-                "common_reruns"), 4,
+                "common_reruns"), 2,
     tuple((model, precision, options, DEVICES, SECONDS)
           for model, options in (("resnet50", ("--batch", 32)), ("gpt", ("--batch", 8)),
                                  ("mobilenetv2", ("--batch", 32)))

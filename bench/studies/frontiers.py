@@ -17,10 +17,9 @@ CASES = {
     "gpt3-small": (), "gpt3-medium": (), "gpt3-large": (), "gpt3-xl": (), "gpt3-2.7b": (),
     "gpt3-6.7b": (), "gpt3-13b": (), "gpt3-175b": (),
 }
-POINTS = 12
-SECONDS = 12  # for all budgets together
-SECONDS_OF_LARGE = 45
-LARGE = ("gpt3", "resnet152", "densenet121", "mobilenetv2", "lstm")  # graphs of many ops
+EFFORT = (12, 12)  # budgets, and seconds for all of them together
+EFFORT_OF_LARGE = (6, 60)
+LARGE = ("gpt3", "resnet152", "densenet121", "lstm")  # graphs of many ops
 ACROSS, MOST = 5, 0.6  # panels in a row; the highest overhead drawn
 
 
@@ -69,7 +68,7 @@ def _points(rows, column):
 
 STUDY = Study(
     "frontiers", ("model", "point", "keep_all_bytes", "resident_bytes", "budget_bytes", "share",
-                  "share_above_residents", "overhead", "bound"), 2,
-    tuple((model, options, POINTS, SECONDS_OF_LARGE if model.startswith(LARGE) else SECONDS)
+                  "share_above_residents", "overhead", "bound"), 1,
+    tuple((model, options, *(EFFORT_OF_LARGE if model.startswith(LARGE) else EFFORT))
           for model, options in CASES.items()),
     ("mlp", ("--batch", 512, "--image", 8, "--width", 32, "--layers", 6), 4, 1), rows, picture)

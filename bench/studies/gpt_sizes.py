@@ -47,6 +47,6 @@ def picture(rows):
 
 
 STUDY = Study(
-    "gpt_sizes", ("size", "batch", "parameters", *PARTS, "peak_bytes"), 2,
+    "gpt_sizes", ("size", "batch", "parameters", *PARTS, "peak_bytes"), 1,
     tuple((size, *numbers) for size, numbers in SIZES.items()), ("125M", *SIZES["125M"]), rows,
     picture)

@@ -9,7 +9,7 @@ from lowtide_command import lowtide
 from .study import Study
 
 STATIC = "planned"
-PLANS = {"keep-all": (), "60%": ("--budget", "60%")}
+PLANS = {"keep-all": (), "70%": ("--budget", "70%")}
 SECONDS = 5
 MOST = 100  # percent: what wastes more is drawn at the edge
 
@@ -48,7 +48,7 @@ def picture(rows):
 
 
 STUDY = Study(
-    "pools", ("model", "plan", "pool", "live_bytes", "height", "waste"), 3,
+    "pools", ("model", "plan", "pool", "live_bytes", "height", "waste"), 1,
     (("resnet50", ("--batch", 16)), ("densenet121", ("--batch", 8)), ("unet", ("--batch", 4)),
      ("gpt", ("--batch", 2, "--layers", 6)), ("lstm", ("--sequence", 64)),
      ("mobilenetv2", ("--batch", 16))),

@@ -102,7 +102,7 @@ def picture(rows):
 
 STUDY = Study(
     "reruns", ("model", "share", "overhead", "gap", "grouping", "group", "saved_bytes",
-               "rerun_bytes", "rerun_share"), 6,
+               "rerun_bytes", "rerun_share"), 1,
     tuple((model, options, SHARES, SECONDS) for model, options in (
         ("resnet50", ("--batch", 32)), ("resnet152", ("--batch", 32)), ("vgg16", ("--batch", 32)),
         ("densenet121", ("--batch", 32)), ("gpt", ("--batch", 8)), ("vit-small", ("--batch", 32)))),

@@ -84,7 +84,7 @@ def _panel(i, j, title, rows, figure):
 
 
 STUDY = Study(
-    "reuse", ("model", "size", "way", "feature_bytes", "total_bytes", "overhead"), 3,
+    "reuse", ("model", "size", "way", "feature_bytes", "total_bytes", "overhead"), 2,
     (*((f"resnet{n}", n, ("--batch", 32)) for n in (18, 50, 152)),
      *(("lstm", n, ("--sequence", n)) for n in (16, 32, 64, 128, 256))),
     ("resnet18", 18, ("--batch", 2, "--image", 64)), rows, picture)

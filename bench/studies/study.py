@@ -12,7 +12,7 @@ from report import RESULTS, Table
 @dataclasses.dataclass(frozen=True)
 class Study:
     """`rows(case)` gives the rows of one of `cases`, each with a cell for each of `columns`; the
-    first `key` cells tell rows apart. `picture(rows)` draws rows, as `recorded` gives them, as an
+    first `key` cells tell cases apart. `picture(rows)` draws rows, as `recorded` gives them, as an
     SVG document. `smallest` is a case that takes seconds, for tests."""
 
     name: str
@@ -30,7 +30,7 @@ class Study:
                     for row in csv.DictReader(file)]
 
     def run(self, cases):
-        """Computes the rows of `cases` and writes them; other rows of the file stay."""
+        """Computes the rows of `cases` and writes them; rows of other cases stay."""
         table = Table(self._stem, self.columns, key=self.key)
         for case in cases:
             for row in self.rows(case):
