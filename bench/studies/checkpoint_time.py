@@ -29,8 +29,8 @@ def measured_graph(model, options):
 
 
 def rows(case):
-    """A row of a (model, size, strategy, options)."""
-    model, size, strategy, options = case
+    """A row of a (model, size, strategy, options, rounds)."""
+    model, size, strategy, options, times = case
     graph, kept = measured_graph(model, options)
     chosen = {"segments": round(math.sqrt(size))} if strategy == "segments" else {}
     found = package.plan(graph, 1, strategy, options=chosen)
@@ -38,7 +38,7 @@ def rows(case):
     flags = [word for name, value in chosen.items() for word in ("-O", f"{name}={value}")]
     within = ("--budget", budget, "--strategy", strategy, *flags)
     checked = _train(model, options, *within, "--check")
-    rounds = [(_train(model, options), _train(model, options, *within)) for _ in range(ROUNDS)]
+    rounds = [(_train(model, options), _train(model, options, *within)) for _ in range(times)]
     kept_seconds, seconds = (min(map(_seconds, results)) for results in zip(*rounds))
     yield (model, size, strategy, found.keep_all_peak_bytes, kept["measured_peak_bytes"], budget,
            checked["measured_peak_bytes"], found.smallest_plan.cost / found.keep_all_cost - 1,
@@ -78,8 +78,8 @@ def picture(rows):
 
 STUDY = Study(
     "checkpoint_time", COLUMNS, 2,
-    (("resnet18", 18, "chen-sqrt", ("--batch", 8, "--image", 96)),
-     ("resnet50", 50, "chen-sqrt", ("--batch", 8, "--image", 96)),
-     ("lstm", 64, "segments", ("--sequence", 64, "--width", 256))),
-    ("mlp", 6, "chen-sqrt", ("--batch", 256, "--image", 8, "--width", 32, "--layers", 6)),
+    (("resnet18", 18, "chen-sqrt", ("--batch", 8, "--image", 96), ROUNDS),
+     ("resnet50", 50, "chen-sqrt", ("--batch", 8, "--image", 96), ROUNDS),
+     ("lstm", 64, "segments", ("--sequence", 64, "--width", 256), ROUNDS)),
+    ("mlp", 6, "chen-sqrt", ("--batch", 256, "--image", 8, "--width", 32, "--layers", 6), 1),
     rows, picture)

@@ -61,5 +61,5 @@ STUDY = Study(
           for model, options in (("resnet50", ("--batch", 32)), ("gpt", ("--batch", 8)),
                                  ("mobilenetv2", ("--batch", 32)))
           for precision in ("f32", "fp16")),
-    ("mlp", "f32", ("--batch", 512, "--image", 8, "--width", 32, "--layers", 6), ("a100", "h100"),
-     1), rows, picture)
+    ("gpt", "f32", ("--batch", 4, "--layers", 2, "--width", 64, "--sequence", 128),
+     ("a100", "h100"), 1), rows, picture)

@@ -15,13 +15,13 @@ MOST = 100  # percent: what wastes more is drawn at the edge
 
 
 def rows(case):
-    """For each plan of a (model, options): a row for the planned addresses and each pool."""
-    model, options = case
+    """For each plan of a (model, options, seconds): a row for planned addresses and each pool."""
+    model, options, seconds = case
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "graph.json"
         lowtide("graph", "--model", model, *options, "-o", path)
         for plan, budget in PLANS.items():
-            found = lowtide("layout", path, "--compare", "--time-limit", SECONDS,
+            found = lowtide("layout", path, "--compare", "--time-limit", seconds,
                             *budget)["comparison"]
             for pool in ({"name": STATIC, **found}, *found["pools"]):
                 yield (model, plan, pool["name"], found["live_bytes"], pool["height"],
@@ -49,7 +49,8 @@ def picture(rows):
 
 STUDY = Study(
     "pools", ("model", "plan", "pool", "live_bytes", "height", "waste"), 1,
-    (("resnet50", ("--batch", 16)), ("densenet121", ("--batch", 8)), ("unet", ("--batch", 4)),
-     ("gpt", ("--batch", 2, "--layers", 6)), ("lstm", ("--sequence", 64)),
-     ("mobilenetv2", ("--batch", 16))),
-    ("mlp", ("--batch", 256, "--image", 8, "--width", 32, "--layers", 6)), rows, picture)
+    tuple((model, options, SECONDS) for model, options in (
+        ("resnet50", ("--batch", 16)), ("densenet121", ("--batch", 8)), ("unet", ("--batch", 4)),
+        ("gpt", ("--batch", 2, "--layers", 6)), ("lstm", ("--sequence", 64)),
+        ("mobilenetv2", ("--batch", 16)))),
+    ("mlp", ("--batch", 256, "--image", 8, "--width", 32, "--layers", 6), 1), rows, picture)
