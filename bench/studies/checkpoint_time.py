@@ -1,11 +1,13 @@
 """The time and memory of checkpoints at sqrt(n), predicted and measured by training.
 
 Costs are measured on this machine. Keep-all and the plan take turns in processes of their own, on
-one thread; a step's time is the shortest of all, which other programs disturb the least.
+one thread. A step's time is the processor time that more steps take more, the least of all turns:
+other programs disturb it less than the time of the clock.
 """
 
 import math
 import pathlib
+import resource
 import tempfile
 
 import lowtide as package
@@ -14,7 +16,7 @@ from lowtide_command import lowtide
 
 from .study import Study
 
-STEPS = 4  # of a process, of which the first is not timed
+STEPS = 4  # that a longer run has more
 ROUNDS = 3
 COLUMNS = ("model", "size", "strategy", "keep_all_bytes", "measured_keep_all_bytes", "budget_bytes",
            "measured_bytes", "predicted", "measured", "bit_identical")
@@ -38,20 +40,28 @@ def rows(case):
     flags = [word for name, value in chosen.items() for word in ("-O", f"{name}={value}")]
     within = ("--budget", budget, "--strategy", strategy, *flags)
     checked = _train(model, options, *within, "--check")
-    rounds = [(_train(model, options), _train(model, options, *within)) for _ in range(times)]
-    kept_seconds, seconds = (min(map(_seconds, results)) for results in zip(*rounds))
+    rounds = [(_seconds(model, options), _seconds(model, options, *within))
+              for _ in range(times)]
+    kept_seconds, seconds = map(min, zip(*rounds))
     yield (model, size, strategy, found.keep_all_peak_bytes, kept["measured_peak_bytes"], budget,
            checked["measured_peak_bytes"], found.smallest_plan.cost / found.keep_all_cost - 1,
            seconds / kept_seconds - 1, checked["bit_identical"])
 
 
-def _train(model, options, *more):
-    return lowtide("train", "--model", model, *options, "--steps", STEPS, "--lr", "0.001",
+def _train(model, options, *more, steps=1):
+    return lowtide("train", "--model", model, *options, "--steps", steps, "--lr", "0.001",
                    "--threads", 1, *more)
 
 
-def _seconds(result):
-    return min(result["seconds_of_steps"][1:])
+def _seconds(model, options, *more):
+    """Of the processor, for a step."""
+    used = []
+    for steps in (1, 1 + STEPS):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        _train(model, options, *more, steps=steps)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return (used[1] - used[0]) / STEPS
 
 
 def picture(rows):
