@@ -31,7 +31,7 @@ def rows(case):
 
 def picture(rows):
     panel = plot.Panel(130, 70, 560, 24 * len(rows), "keep-all peak over the least budget with "
-                       "less than 10% extra time", plot.LinearAxis(0.5, 6),
+                       "less than 10% extra time", plot.LinearAxis(1, 4),
                        plot.NameAxis([row["model"] for row in rows][::-1]))
     lines = list(panel.frame())
     for figure, color in zip(FIGURES, plot.COLORS[1:]):
