@@ -55,13 +55,14 @@ def neighbour_bytes(graph, plan):
 
 
 def picture(rows):
+    most = max(row["packed_bytes"] / row["all_bytes"] for row in rows)
     panel = plot.Panel(70, 70, 700, 270, "activations of a forward pass, percent of all values",
-                       plot.NameAxis([row["model"] for row in rows]), plot.LinearAxis(0, 30))
+                       plot.NameAxis([row["model"] for row in rows]), plot.LinearAxis(0, 110 * most))
     lines = list(panel.frame())
     for i, row in enumerate(rows):
         for figure, color, shift in (("packed_bytes", 1, -10), ("neighbour_bytes", 0, 10)):
             share = 100 * row[figure] / row["all_bytes"]
-            lines += panel.bar(i, (0, min(30, share)), plot.COLORS[color], shift)
+            lines += panel.bar(i, (0, share), plot.COLORS[color], shift)
     lines += plot.legend((76, 390), 220, [("packed", plot.COLORS[1], "square"),
                                           ("what one op reads and writes", plot.COLORS[0],
                                            "square")])
