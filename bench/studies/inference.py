@@ -57,7 +57,8 @@ def neighbour_bytes(graph, plan):
 def picture(rows):
     most = max(row["packed_bytes"] / row["all_bytes"] for row in rows)
     panel = plot.Panel(70, 70, 700, 270, "activations of a forward pass, percent of all values",
-                       plot.NameAxis([row["model"] for row in rows]), plot.LinearAxis(0, 110 * most))
+                       plot.NameAxis([row["model"] for row in rows]),
+                       plot.LinearAxis(0, 110 * most))
     lines = list(panel.frame())
     for i, row in enumerate(rows):
         for figure, color, shift in (("packed_bytes", 1, -10), ("neighbour_bytes", 0, 10)):
