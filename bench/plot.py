@@ -1,4 +1,4 @@
-"""Plots as SVG: panels with a grid, curves and marks, on a card for light and dark pages."""
+"""Plots as SVG: panels with a grid, curves, marks and bars, on a card for light and dark pages."""
 
 import dataclasses
 import html
@@ -12,7 +12,14 @@ font-size: 12px; fill: #1b2733; } .strong { font-weight: 600; font-size: 14px; }
 COLORS = ("#7b8a99", "#0b9a8f", "#d1661c", "#7a6ae0", "#d63d6f", "#c79a10", "#2f7fd1")
 
 
-class LogAxis:
+class Axis:
+    """Of a panel: `share` says where between its ends a value lies, from 0 to 1."""
+
+    def label(self, tick):
+        return f"{tick:,.7g}"
+
+
+class LogAxis(Axis):
     """From one power of ten to another; ticks at each."""
 
     def __init__(self, values):
@@ -26,7 +33,7 @@ class LogAxis:
         return [10.0**power for power in range(self.first, self.last + 1)]
 
 
-class LinearAxis:
+class LinearAxis(Axis):
     """From `first` to `last`; about five ticks at round numbers."""
 
     def __init__(self, first, last):
@@ -43,6 +50,22 @@ class LinearAxis:
         return [step * i for i in range(begin, math.floor(self.last / step + 1e-9) + 1)]
 
 
+class NameAxis(Axis):
+    """Names side by side, the i-th at i."""
+
+    def __init__(self, names):
+        self.names = list(names)
+
+    def share(self, value):
+        return (value + 0.5) / len(self.names)
+
+    def ticks(self):
+        return range(len(self.names))
+
+    def label(self, tick):
+        return self.names[tick]
+
+
 @dataclasses.dataclass(frozen=True)
 class Panel:
     """A plot in a picture: the upper left corner of its frame and its size, in pixels. Its methods
@@ -53,8 +76,8 @@ class Panel:
     width: float
     height: float
     title: str
-    x: LogAxis | LinearAxis
-    y: LogAxis | LinearAxis
+    x: Axis
+    y: Axis
 
     def place(self, point):
         return (self.left + self.width * self.x.share(point[0]),
@@ -66,11 +89,11 @@ class Panel:
         for tick in self.x.ticks():
             x = self.left + self.width * self.x.share(tick)
             yield _line((x, self.top), (x, bottom))
-            yield text((x, bottom + 18), f"{tick:,.7g}", "muted", "middle")
+            yield text((x, bottom + 18), self.x.label(tick), "muted", "middle")
         for tick in self.y.ticks():
             y = self.top + self.height * (1 - self.y.share(tick))
             yield _line((self.left, y), (right, y))
-            yield text((self.left - 8, y + 4), f"{tick:,.7g}", "muted", "end")
+            yield text((self.left - 8, y + 4), self.y.label(tick), "muted", "end")
 
     def curve(self, points, color, dashes=""):
         """A line from the first to the last, which may be dashed as "5 4"."""
@@ -83,6 +106,12 @@ class Panel:
         for i, point in enumerate(points):
             title = f"<title>{html.escape(names[i])}</title>" if names else ""
             yield f'<g fill="{color}">{title}{mark(self.place(point), shape)}</g>'
+
+    def bar(self, x, span, color, shift=0.0, width=16.0):
+        """From `span[0]` up to `span[1]`; `width` pixels wide, `shift` pixels to the right of x."""
+        (middle, bottom), (_, top) = self.place((x, span[0])), self.place((x, span[1]))
+        yield (f'<rect x="{middle + shift - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
+               f'height="{bottom - top:.1f}" fill="{color}"/>')
 
 
 def mark(at, shape, size=3.6):

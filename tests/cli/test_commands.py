@@ -55,8 +55,8 @@ def test_devices_say_what_runs_where(lowtide):
     text = lowtide("devices").out
     for like in found["like"]:
         assert like["title"] in text
-    assert {like["name"] for like in found["like"]} >= {"a100", "h100", "h200", "l40s", "rtx4090",
-                                                        "mi300x"}
+    assert {like["name"] for like in found["like"]} >= {"v100", "a100", "h100", "h200", "l40s",
+                                                        "rtx4090", "mi300x"}
 
 
 def test_plans_say_like_which_device_costs_are(lowtide):
