@@ -42,5 +42,6 @@ Action define_layout(CLI::App& app);
 Action define_estimate(CLI::App& app);
 Action define_max_batch(CLI::App& app);
 Action define_max_length(CLI::App& app);
+Action define_tune(CLI::App& app);
 
 }  // namespace lowtide::cli

@@ -32,6 +32,7 @@ Action define_profile(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_devices(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_max_batch(CLI::App& app) { return refuse_without_runtime(app); }
 Action define_max_length(CLI::App& app) { return refuse_without_runtime(app); }
+Action define_tune(CLI::App& app) { return refuse_without_runtime(app); }
 #endif
 
 namespace {
@@ -43,6 +44,7 @@ constexpr Command kCommands[] = {
     {"estimate", "Tell the memory of a training step before it runs", define_estimate},
     {"max-batch", "Find the largest batch that trains within a budget", define_max_batch},
     {"max-length", "Find the longest sequences that train within a budget", define_max_length},
+    {"tune", "Rank the ways to train a model within a budget", define_tune},
     {"profile", "Measure the ops of a graph on this machine", define_profile},
     {"plan", "Decide which values to keep and which to recompute", define_plan},
     {"verify", "Check a plan against its graph", define_verify},
