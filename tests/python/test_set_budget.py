@@ -321,3 +321,27 @@ def test_the_optimizer_s_state_moves_away_and_comes_back(tmp_path):
     states = [optimizer.state_dict()["state"] for optimizer in optimizers]
     for key, state in states[0].items():
         require_same([states[1][key][name] for name in state], list(state.values()))
+
+
+@pytest.mark.parametrize("extra", [0, 20_000])
+def test_a_pass_that_runs_again_ends_within_a_budget_that_was_accepted(extra):
+    """Beside the results of the first one, which the caller holds."""
+    def make():
+        return nn.Sequential(*(layer for _ in range(8)
+                               for layer in (nn.Linear(32, 32), nn.Tanh(), nn.Dropout(0.1))))
+
+    x = torch.randn(64, 32)
+    plain = built(make)
+    model = lowtide.wrap(built(make), x, "100%", optimizer="none", time_limit=0.3, verbose=False)
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        model.budget = 2000
+    for one in (plain, model):
+        torch.manual_seed(7)
+        loss = one(x).square().mean()
+        if one is model:
+            one.budget = refused.value.smallest_budget + extra
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the budget of .* is exceeded by up to")
+            loss.backward()
+    require_same([parameter.grad for parameter in model.parameters()],
+                 [parameter.grad for parameter in plain.parameters()])

@@ -154,3 +154,35 @@ def test_a_fake_call_leaves_transformers_as_it_is_for_other_threads():
         other.join()
     assert seen[0] is None
     assert seen[1].tolist() == [[0, 0, 1, 1]]
+
+
+def test_what_the_program_prints_meanwhile_is_printed(quick_switches, capsys):
+    """A model that prints is silent while it is planned, and no other thread is."""
+    class Talks(nn.Linear):
+        def forward(self, x):
+            torch._dynamo.graph_break()
+            print("the model")
+            return super().forward(x)
+
+    output, said = sys.stdout, []
+
+    def plan(number):
+        lowtide.wrap(Talks(8, 8), torch.randn(4, 8), time_limit=0.1, verbose=False,
+                     report=said.append)
+
+    over = threading.Event()
+
+    def talk():
+        while not over.wait(0.01):
+            print("the program")
+
+    talker = threading.Thread(target=talk)
+    talker.start()
+    try:
+        assert in_threads(plan) == []
+    finally:
+        over.set()
+        talker.join()
+    assert sys.stdout is output and said
+    lines = capsys.readouterr().out.splitlines()
+    assert lines.count("the program") > 1 and "the model" not in lines

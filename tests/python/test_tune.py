@@ -233,6 +233,23 @@ def test_each_key_of_deepspeed_is_read_or_said_to_mean_nothing(tmp_path):
             assert f"activation_checkpointing.{key}" in str(found)
 
 
+def test_what_is_null_in_a_configuration_is_off():
+    found = lowtide.from_deepspeed({
+        "zero_optimization": {"stage": "auto", "offload_optimizer": None, "offload_param": None},
+        "activation_checkpointing": {"number_checkpoints": None},
+        "torch_autocast": {"enabled": True, "dtype": "bfloat16"}})
+    assert found.allowed.offload is None and found.allowed.precisions == ("bf16",)
+
+
+def test_the_settings_of_micro_batches_are_for_one_of_them(whole, as_predicted):
+    model, inputs = make_step(ROWS)
+    found = tuned(int(0.55 * whole), model=model)
+    assert found.micro_batches > 1
+    rows = ROWS // found.micro_batches
+    wrapped = lowtide.wrap(model, inputs[:rows], optimizer="adam", **found.settings)
+    assert wrapped.memory.planned_peak <= found.budget
+
+
 def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
     nvme = {"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme",
                                                                "nvme_path": str(tmp_path)}}}
@@ -249,6 +266,10 @@ def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
     ({"bf16": True}, "bf16 of a configuration of DeepSpeed is an object"),
     ({"fp16": {"enabled": "yes"}}, "fp16.enabled is true, false"),
     ({"zero_optimization": {"offload_param": {"device": "tape"}}}, "offload_param.device is"),
+    ({"zero_optimization": {"stage": 9}}, "stage is 0, 1, 2, 3"),
+    ({"gradient_accumulation_steps": "4"}, "is a whole number or"),
+    ({"activation_checkpointing": {"number_checkpoints": "auto"}}, "is a whole number or null"),
+    ({"bf16": {"enabled": True}, "fp16": {"enabled": True}}, "one of bf16 and fp16"),
 ])
 def test_a_broken_configuration_is_refused(given, message):
     with pytest.raises(lowtide.InputError, match=message):

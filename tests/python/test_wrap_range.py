@@ -442,3 +442,46 @@ def test_inputs_that_are_not_of_the_ranges_are_refused(places, inputs, message):
 def test_what_ranges_are_not_for_is_refused(settings):
     with pytest.raises(lowtide.InputError, match="dynamic_shapes is not for"):
         lowtide.wrap(built(layers), dynamic_shapes=BATCH, **settings)
+
+
+class LongOrShort(nn.Module):
+    """Runs other code for short inputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(16, 32), nn.Linear(32, 32)
+
+    def forward(self, x):
+        hidden = torch.tanh(self.first(x))
+        if x.shape[1] <= 5:
+            hidden = torch.tanh(self.second(hidden)).exp().sin()
+        return hidden.square().mean()
+
+
+def test_every_part_is_planned_where_a_batch_may_be_one(searches):
+    model = built(LongOrShort)
+    places = ({0: Dim("batch", min=1, max=2), 1: Dim("length", min=2, max=16)},)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        wrapped = lowtide.wrap(model, torch.randn(2, 8, 16), "100%", optimizer="none",
+                               dynamic_shapes=places, time_limit=0.3, verbose=False)
+    made = len(searches)
+    for rows, length in ((2, 16), (1, 3), (2, 4), (1, 16), (2, 12)):
+        wrapped(torch.randn(rows, length, 16)).backward()
+        assert wrapped.memory.measured_peak <= wrapped.budget
+    assert len(searches) == made
+
+
+def test_a_budget_that_is_set_later_holds_for_the_largest_size():
+    places = {"x": {0: Dim("batch", min=2, max=64)}}
+    model = lowtide.wrap(built(lambda: Layers(16, 3)), torch.randn(64, 16), "100%",
+                         optimizer="none", dynamic_shapes=places, time_limit=0.3, verbose=False)
+    model(torch.randn(2, 16)).backward()
+    model.zero_grad()
+    with pytest.raises(lowtide.InfeasibleError) as refused:
+        model.budget = 2000
+    model.budget = refused.value.smallest_budget
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", "no plan within")
+        model(torch.randn(64, 16)).backward()
+    assert model.memory.measured_peak <= model.budget

@@ -75,6 +75,12 @@ class Graphs:
         self.planned.append(graph)
         return graph
 
+    @property
+    def largest_of_ranges(self) -> list[Region]:
+        """Of each graph that runs at the sizes of a range, the region of the largest."""
+        return [graph.region for graph in self.planned
+                if graph.sizes is not None and graph.sizes.largest is graph.region]
+
     def _as_largest(self, graph: PlannedGraph, sizes: SizesOfGraph) -> Region:
         """With the stashes that the graph has at its largest size."""
         chosen = [stash for stash in graph.stashes.found if stash.name in sizes.stashes]

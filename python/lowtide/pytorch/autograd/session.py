@@ -257,7 +257,7 @@ class Session:
                 with self._between_passes.lock:
                     self._graphs.retire(region)
             self._clear_blocks(region)
-            plan = self._plan_that_fits(region, region.priced.uncounted_bytes)
+            plan = self._plan_for_replay(region)
             self._bring_back()
             gradients = region.replay(plan, ticket, saved, tangents)
         self._meter.read(0 if self._updates is None else self._updates.take_made_bytes())
@@ -294,13 +294,25 @@ class Session:
         self._meter.end()
         self._release_idle()
 
-    def _plan_that_fits(self, region: Region, extra_bytes: int = 0) -> Plan:
-        """``extra_bytes``: as of ``Admission.plan_that_fits``."""
+    def _plan_that_fits(self, region: Region) -> Plan:
         plan = self.plan_for(region)
         try:
-            return self._admission.plan_that_fits(region, plan, extra_bytes)
+            return self._admission.plan_that_fits(region, plan)
         except InfeasibleError as error:
             return self._step_plans.smallest(region, error)
+
+    def _plan_for_replay(self, region: Region) -> Plan:
+        """A budget that was set since the forward pass may have no room for what a second one gives
+        beside the first one's results. Then the step ends all the same."""
+        extra = region.priced.uncounted_bytes
+        try:
+            return self._admission.plan_that_fits(region, self.plan_for(region), extra)
+        except InfeasibleError:
+            plan = self._plan_that_fits(region)
+        warn(f"the budget of {self._account.budget} is exceeded by up to {format_bytes(extra)} "
+             f"until this step is over, as a forward pass runs again beside the results of the "
+             f"first.")
+        return plan
 
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
@@ -434,8 +446,9 @@ class Session:
         might_move = self._values.may_move
         try:
             self._graphs.choose_what_moves(last)
-            for region in self._steps.of(last):
-                self._step_plans.require(region)
+            for one in dict.fromkeys([*self._graphs.largest_of_ranges, last]):
+                for region in self._steps.of(one):
+                    self._step_plans.require(region)
             self._state.settle(last.captured.device, slower)
         except BaseException:
             self._state.give_up(self.regions, slower)

@@ -10,9 +10,9 @@ import torch
 from ... import InputError, _core
 from ...arguments import checked_count, checked_options, checked_seconds, checked_strategy
 from ..common.fused_update import FusedUpdate
-from ..common.module_state import aloud
 from ..common.precision import require_precision
 from ..common.progress import Progress
+from ..common.silence import aloud
 from ..common.stash_kinds import changes_gradients, require_stash_kind
 from .budget import Budget
 from .may_move import MayMove

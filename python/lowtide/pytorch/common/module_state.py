@@ -4,43 +4,32 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import io
 import random
 import sys
-from collections.abc import Callable
 
 import torch
 
-
-class _Silence(io.StringIO):
-    """Takes what a model prints in place of the standard output."""
-
-    def __init__(self):
-        super().__init__()
-        self.silenced = sys.stdout
-
-
-def aloud(report: Callable[[str], None]) -> Callable[[str], None]:
-    """The same report, heard while a model is silenced: it may print."""
-    def told(line: str) -> None:
-        output = sys.stdout
-        while isinstance(output, _Silence):
-            output = output.silenced
-        with contextlib.redirect_stdout(output):
-            report(line)
-    return told
+from .one_trace import ONE_TRACE_AT_A_TIME
+from .silence import silenced
 
 
 @contextlib.contextmanager
 def unchanged(model: torch.nn.Module):
     """While it lasts, code of the model may run; afterwards its buffers, its attributes, and the
-    generators of torch, python and numpy are as before, and nothing was printed."""
+    generators of torch, python and numpy are as before, and nothing was printed. Threads take
+    turns, as all of them share the generators."""
+    with ONE_TRACE_AT_A_TIME, _put_back_afterwards(model):
+        yield
+
+
+@contextlib.contextmanager
+def _put_back_afterwards(model: torch.nn.Module):
     modules = [(module, _attributes(module)) for module in model.modules()]
     buffers = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
     numpy = sys.modules.get("numpy")
     drawn = random.getstate(), numpy and numpy.random.get_state()
     try:
-        with torch.random.fork_rng(devices=[]), contextlib.redirect_stdout(_Silence()):
+        with torch.random.fork_rng(devices=[]), silenced():
             yield
     finally:
         random.setstate(drawn[0])

@@ -58,6 +58,7 @@ class SizeRanges:
         self._notices = Notices()
         self._has_begun = False
         self._marked: list[tuple[torch.Tensor, int, SizeRange]] = []
+        self._present: dict[str, int] = {}  # the sizes of the call that is marked
         self._covered: set[NamedSizes] = set()
         self._given_up = False
 
@@ -103,6 +104,7 @@ class SizeRanges:
             yield
         finally:
             self._marked.clear()
+            self._present.clear()
 
     def of_inputs(self, inputs: Sequence) -> dict[tuple[int, int], SizeRange]:
         """By position among these inputs and dimension: the ranges of the call that is marked."""
@@ -111,8 +113,9 @@ class SizeRanges:
                 for tensor, dimension, size_range in self._marked if tensor is value}
 
     def cover(self, sizes: Iterable[Mapping[str, int]]) -> None:
-        """Calls of these sizes, by the names of the ranges, are planned."""
-        self._covered |= {_named(each) for each in sizes}
+        """Calls of these sizes, by the names of the ranges, are planned; of a range that is left
+        out, the size of the call under way alone."""
+        self._covered |= {_named({**self._present, **each}) for each in sizes}
 
     def give_up(self, why: str) -> None:
         """The ranges cannot be planned as a whole."""
@@ -148,7 +151,8 @@ class SizeRanges:
         if outside:
             self._say_outside(", ".join(outside))
             return
-        if any(size is not None for _, size in sizes):
+        self._present = {size_range.name: size for size_range, size in sizes if size is not None}
+        if self._present:
             self._has_begun = True
         for size_range, size in sizes:
             for name, dimension in size_range.places if size is not None else ():

@@ -57,6 +57,7 @@ class _KeyReader:
     def read(self, key: str, value: object) -> None:
         readers: dict[str, Callable[[str, Any], None]] = {
             "bf16": self._precision, "bfloat16": self._precision, "fp16": self._precision,
+            "torch_autocast": self._autocast,
             "gradient_accumulation_steps": self._accumulation,
             "zero_optimization": self._zero,
             "activation_checkpointing": self._checkpointing,
@@ -67,6 +68,8 @@ class _KeyReader:
             self._notes[key] = _OTHERS.get(key, "of no meaning to the memory of a step")
 
     def adopted(self) -> Adopted:
+        if len(set(self._precisions)) > 1:
+            raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
         offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
         return Adopted(Allowed(tuple(self._precisions), tuple(self._ways), (), offload),
                        self._notes)
@@ -81,8 +84,19 @@ class _KeyReader:
                   "2 ** initial_scale_power" if name == "fp16" else "")
         self._notes[key] = f"precision={name!r}, as under torch.autocast{scaled}"
 
+    def _autocast(self, key: str, value: object) -> None:
+        dtype = _section(key, value).get("dtype", "bfloat16")
+        if dtype not in ("bfloat16", "float16"):
+            raise InputError(f"{key}.dtype is \"bfloat16\" or \"float16\", not {dtype!r}")
+        name = "fp16" if dtype == "float16" else "bf16"
+        if _enabled(key, value):
+            self._precisions.append(name)
+        self._notes[key] = f"precision={name!r}" if _enabled(key, value) else "off"
+
     def _accumulation(self, key: str, value: object) -> None:
-        if value == "auto" or (isinstance(value, int) and value > 1):
+        if value != "auto" and not _is_count(value):
+            raise InputError(f"{key} is a whole number or \"auto\", not {value!r}")
+        if value == "auto" or value > 1:  # type: ignore[operator]
             self._ways.append("micro_batches")
             self._notes[key] = "micro-batches are tried, in numbers that divide the batch"
         else:
@@ -93,6 +107,8 @@ class _KeyReader:
         for name, one in settings.items():
             text = _NOTHING_TO_SHARD
             if name == "stage":
+                if one not in (0, 1, 2, 3, "auto") or isinstance(one, bool):
+                    raise InputError(f"{key}.stage is 0, 1, 2, 3 or \"auto\", not {one!r}")
                 text = ("nothing is shared out" if one == 0 else
                         f"stage {one} shares state out {_NOTHING_TO_SHARD}")
             elif name == "offload_optimizer":
@@ -126,7 +142,10 @@ class _KeyReader:
         if name == "cpu_checkpointing" and value:
             self._offload.setdefault("to", _place())
             return "saved values may move, where that is faster than to make them again"
-        if name == "number_checkpoints" and value:
+        if name == "number_checkpoints" and value is not None:
+            if not _is_count(value):
+                raise InputError(f"activation_checkpointing.{name} is a whole number or null, not "
+                                 f"{value!r}")
             return ("the plan chooses what to keep; strategy=\"megatron\", options={\"layers\": "
                     f"L / {value}}} keeps the inputs of so many parts of L layers")
         return _CHECKPOINTING.get(name, "not known: no key of DeepSpeed's activation checkpointing")
@@ -159,7 +178,14 @@ def _place() -> str:
     return HOST if torch.cuda.is_available() else tempfile.gettempdir()
 
 
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 def _section(key: str, value: object) -> Mapping:
+    """null stands for one without keys."""
+    if value is None:
+        return {}
     if not isinstance(value, Mapping):
         raise InputError(f"{key} of a configuration of DeepSpeed is an object with keys, not "
                          f"{value!r}")
@@ -182,6 +208,6 @@ def _read(configuration: Mapping | str | os.PathLike[str]) -> Mapping:
         with open(configuration, encoding="utf-8") as file:
             given = json.load(file)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: {error}"
-                         ) from None
+        raise InputError(f"the configuration of DeepSpeed {configuration!r} cannot be read: "
+                         f"{error}. It is to be JSON, without comments.") from None
     return _section(os.fspath(configuration), given)

@@ -71,8 +71,14 @@ class Found:
 def planned(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
             settings: Mapping[str, Any]) -> Found:
     """By a plan within ``budget``; nothing is run. Raises InputError for what cannot be planned."""
+    held = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
+    # Gradients that are added up are there while a micro-batch runs; wrap sees them only then.
+    room = budget - held * (combination.micro_batches > 1)
     try:
-        wrapped = _wrapped(model, inputs, budget, combination, settings)
+        if room <= 0:
+            raise InfeasibleError(f"the gradients take {format_bytes(held)}, which is more than "
+                                  f"the budget of {format_bytes(budget)}")
+        wrapped = _wrapped(model, inputs, room, combination, settings)
     except InfeasibleError as error:
         return not_fitting(combination, error)
     return found_of(wrapped, combination)
@@ -106,7 +112,7 @@ def measured(model: torch.nn.Module, inputs: object, budget: int, combination: C
     with _restored(model, settings.get("optimizer") if combination.fused_update else None):
         wrapped = _wrapped(model, inputs, budget, combination, settings)
         times, peak = [], 0
-        for _ in range(steps):
+        for _ in range(1 + steps):  # ops of passes beside gradients are planned in the first one
             began = time.perf_counter()
             for _ in range(combination.micro_batches):  # the parts of a batch take as long
                 total(wrapped(*arguments, **named)).backward()
@@ -117,18 +123,13 @@ def measured(model: torch.nn.Module, inputs: object, budget: int, combination: C
             memory = _session_of(wrapped).memory()
             peak = max(peak, memory.measured_peak - memory.outside)
             model.zero_grad()
-        return Measured(statistics.median(times), peak, budget)
+        return Measured(statistics.median(times[1:]), peak, budget)
 
 
 def _wrapped(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,
              settings: Mapping[str, Any]) -> torch.nn.Module:
-    """Where gradients are added up, they are there while a micro-batch runs."""
-    held = sum(parameter.nbytes for parameter in model.parameters() if parameter.requires_grad)
-    room = budget - held * (combination.micro_batches > 1)
-    if room <= 0:
-        raise InfeasibleError(f"the gradients take {format_bytes(held)}, which is more than the "
-                              f"budget of {format_bytes(budget)}")
-    return wrap(model, _micro_batch(inputs, combination), room, **settings, **combination.settings)
+    return wrap(model, _micro_batch(inputs, combination), budget, **settings,
+                **combination.settings)
 
 
 def _micro_batch(inputs: object, combination: Combination) -> object:

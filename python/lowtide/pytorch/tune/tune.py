@@ -95,7 +95,7 @@ def tune(
                 "verbose": verbose}
     tell = report or (say if verbose else _silent)
     search = (SizeSearch if goal in SIZES else StepSearch)(model, example_inputs, settings)
-    limit = _budget_bytes(budget, search.device)
+    limit = _budget_bytes(budget, search)
     found = _tried(search, limit, allowed, optimizer, tell)
     ranked = _Proof(search, limit, goal, step_seconds, tell).ranked(found)
     return Tuned(goal, limit, ranked, {} if adopted is None else adopted.notes)
@@ -105,9 +105,9 @@ def _silent(_: str) -> None:
     pass
 
 
-def _budget_bytes(given: int | str | None, device: torch.device) -> int:
+def _budget_bytes(given: int | str | None, search: StepSearch | SizeSearch) -> int:
     if given is None:
-        free, _ = _runtime.device_memory(str(device))
+        free, _ = _runtime.device_memory(str(search.device))
         return int(_SHARE_OF_FREE * free)
     budget = Budget.parse(given)
     if budget.bytes is None:

@@ -32,10 +32,16 @@ class Tuned:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Those of the best, for ``wrap``. Raises InfeasibleError where none fits."""
+        """Those of the best, for ``wrap``, whose example inputs are then those of one of
+        ``micro_batches``. Raises InfeasibleError where none fits."""
         if self.best is None:
             raise InfeasibleError(f"no combination fits within {format_bytes(self.budget)}")
         return {"budget": self.budget, **self.best.combination.settings}
+
+    @property
+    def micro_batches(self) -> int:
+        """In how many equal parts the batch runs by the best; 1 where none fits."""
+        return 1 if self.best is None else self.best.combination.micro_batches
 
     @property
     def code(self) -> str:
