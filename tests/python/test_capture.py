@@ -6,6 +6,7 @@ from capture_cases import CASES, build, capture_case, compiled_step, step
 from joint_by_hand import JointByHand
 from joint_capture import compile_step, interpret
 from lowtide.pytorch.capture import from_joint
+from lowtide.pytorch.capture.module_path import module_of
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -40,7 +41,10 @@ def test_nodes_are_those_of_the_ops(name):
     captured, document = capture_case(name)
     assert len(captured.nodes) == len(document["ops"])
     for node, op in zip(captured.nodes, document["ops"]):
-        assert node is None or (node.name, node.op) == (op["name"], "call_function")
+        if node is not None:
+            assert node.op == "call_function"
+            path, _, own = op["name"].rpartition(".")
+            assert own == node.name and path == module_of(node)[0]
     assert len(set(captured.nodes)) == len(captured.nodes)
 
 

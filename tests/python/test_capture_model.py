@@ -295,3 +295,20 @@ def test_the_help_says_what_is_left_out(capsys):
         main(["capture", "--help"])
     assert caught.value.code == 0
     assert "optimizer is not part" in capsys.readouterr().out
+
+
+def test_ops_bear_the_names_of_their_modules():
+    class Blocks(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.blocks = torch.nn.ModuleList(torch.nn.Linear(4, 4) for _ in range(2))
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = torch.relu(block(x))
+            return x.sum()
+
+    graph = lowtide.capture(Blocks(), (torch.randn(3, 4),))
+    names = [op.name for op in graph.ops if op.type == "aten::addmm"]
+    assert names == ["blocks.0.addmm", "blocks.1.addmm_1"]
+    assert any(op.name.startswith("relu") for op in graph.ops)
