@@ -38,7 +38,7 @@ std::vector<DType> precisions_of(const std::string& text) {
   return precisions;
 }
 
-Bytes budget_of(const TuneArguments& arguments) {
+Bytes bytes_of_budget(const TuneArguments& arguments) {
   if (!arguments.budget.empty()) return parse_amount(arguments.budget, "--budget");
   return static_cast<Bytes>(kShareOfFree * static_cast<double>(machine_memory().free));
 }
@@ -50,7 +50,7 @@ int tune_model(const TuneArguments& arguments) {
   apply(arguments.planning, options.memory.planning);
   apply(arguments.edits, options);
   require_model(options.recipe);
-  const Bytes budget = budget_of(arguments);
+  const Bytes budget = bytes_of_budget(arguments);
   options.memory.planning.budget.value = budget;
   require_used_disk(options.memory);
   // A number that was given stays.
