@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "models/micro_batches.h"
-#include "train/prepare.h"
+#include "train/micro_batches.h"
 #include "train/trainer.h"
 
 namespace lowtide::train {
@@ -77,8 +77,7 @@ class Tuner {
   bool consider(const TrainOptions& options) {
     Candidate candidate{options};
     try {
-      const Step step = prepare_step(options, Control(0, listener_));
-      const Fitted fitted = fit(step, options.memory, listener_);
+      const auto [step, fitted] = planned_step(candidate.options, listener_);
       const Plan& plan = fitted.plan();
       candidate.predicted_seconds = 1e-6 * plan.cost;
       candidate.overhead = plan.cost / step.keep_all.cost - 1;
