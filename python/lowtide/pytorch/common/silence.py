@@ -10,10 +10,11 @@ from typing import Any, TextIO
 
 
 class _Output:
-    """Takes the place of the standard output: silent for some threads, as before for the others."""
+    """Takes the place of the standard output: silent for some threads, as before for the others.
+    ``users``: how many want it in place."""
 
     def __init__(self, output: TextIO):
-        self.output, self.silent = output, threading.local()
+        self.output, self.silent, self.users = output, threading.local(), 0
 
     def write(self, text: str) -> int:
         return len(text) if self.is_silent else self.output.write(text)
@@ -27,8 +28,6 @@ class _Output:
 
 
 _LOCK = threading.Lock()
-#: How many threads want it in place, by output that stands in.
-_users = 0
 
 
 @contextlib.contextmanager
@@ -59,21 +58,17 @@ def aloud(report: Callable[[str], None]) -> Callable[[str], None]:
 
 
 def _enter() -> _Output:
-    global _users
     with _LOCK:
         if not isinstance(sys.stdout, _Output):
             sys.stdout = _Output(sys.stdout)  # type: ignore[assignment]
-            _users = 0
-        _users += 1
-        return sys.stdout  # type: ignore[return-value]
+        ours: _Output = sys.stdout  # type: ignore[assignment]
+        ours.users += 1
+        return ours
 
 
 def _leave(ours: _Output) -> None:
     """The last one puts the output back, unless somebody has exchanged it meanwhile."""
-    global _users
     with _LOCK:
-        if sys.stdout is not ours:
-            return
-        _users -= 1
-        if _users == 0:
+        ours.users -= 1
+        if ours.users == 0 and sys.stdout is ours:
             sys.stdout = ours.output

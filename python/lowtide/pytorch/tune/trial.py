@@ -62,10 +62,9 @@ class Found:
         return self.seconds is not None and self.seconds == self.keep_all_seconds
 
     @property
-    def seconds_per_row(self) -> float | None:
-        """Of the largest batch; of a whole batch of another search. As measured, where it was."""
-        seconds = self.seconds if self.measured is None else self.measured.seconds
-        return None if seconds is None else seconds / (self.size or 1)
+    def known_seconds(self) -> float | None:
+        """Of the same step: as measured, where it was run."""
+        return self.seconds if self.measured is None else self.measured.seconds
 
 
 def planned(model: torch.nn.Module, inputs: object, budget: int, combination: Combination,

@@ -159,10 +159,10 @@ def _planned(search: StepSearch | SizeSearch, budget: int, combination: Combinat
 
 
 def _rank(found: Found, goal: str, step_seconds: float | None) -> tuple:
-    seconds = found.seconds_per_row
-    if found.seconds is None or seconds is None:
+    seconds = found.known_seconds
+    if seconds is None:
         return (2, found.peak is None, found.peak or 0)
-    is_too_slow = step_seconds is not None and seconds * (found.size or 1) > step_seconds
+    is_too_slow = step_seconds is not None and seconds > step_seconds
     changes = found.combination.changes
     if goal == "fits":
         return (is_too_slow, changes, seconds)
