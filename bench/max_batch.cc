@@ -1,10 +1,10 @@
 // The largest batch within 16 GB and the time of one more forward pass, for Checkmate's networks by
-// its own accounting (data/README.md), next to what no plan can exceed. Prints a table. --help lists
-// the options.
+// its own accounting (data/README.md), next to what no plan can exceed. Prints a table. --help
+// lists the options.
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <filesystem>
 #include <string>
@@ -55,23 +55,23 @@ void run_network(const Network& network, const Arguments& arguments) {
                                  fmt::format("checkmate-{}.json", network.name));
   largest::UnmeasuredSteps steps(
       [&](std::int64_t batch) { return with_batch(graph, network.batch, batch); });
-  const largest::Question question{
-      .sizes = {},
-      .what = "batch",
-      .budget_bytes = static_cast<Bytes>(arguments.budget),
-      .extra = largest::parse_extra_time(arguments.extra),
-      .strategy = &strategy::default_strategy(),
-      .strategy_options = {},
-      .seconds = arguments.seconds,
-      .listener = [](const std::string& m) {
-        if (m.starts_with("note: ")) fmt::print(stderr, "{}\n", m);
-      }};
+  const largest::Question question{.sizes = {},
+                                   .what = "batch",
+                                   .budget_bytes = static_cast<Bytes>(arguments.budget),
+                                   .extra = largest::parse_extra_time(arguments.extra),
+                                   .strategy = &strategy::default_strategy(),
+                                   .strategy_options = {},
+                                   .seconds = arguments.seconds,
+                                   .listener = [](const std::string& m) {
+                                     if (m.starts_with("note: ")) fmt::print(stderr, "{}\n", m);
+                                   }};
   const Control clock;
   const largest::Largest found = largest::largest_size(question, steps);
   const largest::Trial& first = found.trials.front();
   const std::int64_t possible =
       first.evidence == largest::Evidence::bound ? first.size - 1 : found.size;
-  fmt::print("| {} | {} | {} | {:.1f} | {} | {:.0f} |\n", network.name, found.size, possible, 100 * found.planned.overhead(),
+  fmt::print("| {} | {} | {} | {:.1f} | {} | {:.0f} |\n", network.name, found.size, possible,
+             100 * found.planned.overhead(),
              found.too_large ? fmt::format("{}: {}", *found.too_large, found.why_too_large) : "-",
              clock.elapsed_seconds());
   std::fflush(stdout);

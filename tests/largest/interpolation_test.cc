@@ -20,8 +20,9 @@ constexpr int kLayers = 6;
 
 /// A chain with activations of so many bytes, and ops that cost and work in what the functions say
 /// of an op and these bytes.
-Graph chain(Bytes bytes, const std::function<double(OpId, double)>& cost,
-            const std::function<Bytes(OpId, Bytes)>& workspace = [](OpId, Bytes) { return 0; }) {
+Graph chain(
+    Bytes bytes, const std::function<double(OpId, double)>& cost,
+    const std::function<Bytes(OpId, Bytes)>& workspace = [](OpId, Bytes) { return 0; }) {
   GraphData data = chain_graph(kLayers, bytes).data();
   data.cost_unit = "us";
   data.device = "a device";
@@ -139,16 +140,17 @@ TEST(InterpolationTest, TheErrorIsThatOfTheStepAndOfHalfItsTime) {
 /// counted for another device.
 Graph as_measured(const models::Model& model, const models::ModelOptions& sizes,
                   const char* device) {
-  GraphData data = cost::roofline_priced(models::training_graph(model, sizes, {}),
-                                         cost::find_device(device))
-                       .data();
+  GraphData data =
+      cost::roofline_priced(models::training_graph(model, sizes, {}), cost::find_device(device))
+          .data();
   for (Op& op : data.ops) op.cost_estimated = false;
   return Graph(std::move(data));
 }
 
 TEST(InterpolationTest, StepsOfTheZooOnAnotherDevice) {
   for (const char* device : {"h100", "a100"}) {
-    for (const char* name : {"resnet50", "mobilenetv2", "unet", "densenet121", "gpt", "vit-small"}) {
+    for (const char* name :
+         {"resnet50", "mobilenetv2", "unet", "densenet121", "gpt", "vit-small"}) {
       const models::Model& model = models::find_model(name);
       const auto of_batch = [&](std::int64_t batch) {
         models::ModelOptions sizes;
@@ -158,8 +160,7 @@ TEST(InterpolationTest, StepsOfTheZooOnAnotherDevice) {
       const std::vector<Graph> measured{of_batch(8), of_batch(16)};
       for (const std::int64_t batch : {12, 32}) {
         const Graph truth = of_batch(batch);
-        const InterpolationError error =
-            interpolation_error(interpolated(truth, measured), truth);
+        const InterpolationError error = interpolation_error(interpolated(truth, measured), truth);
         EXPECT_LT(std::abs(error.step), 0.1) << name << " " << batch << " on " << device;
         EXPECT_LT(error.median_op, 0.1) << name << " " << batch << " on " << device;
       }

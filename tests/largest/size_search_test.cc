@@ -41,7 +41,9 @@ TEST(SizeSearchTest, FindsWhatLookingAtEverySizeFinds) {
   for (int round = 0; round < 2000; ++round) {
     Sizes sizes{.first = 1 + below(5), .last = 20 + below(300), .multiple = 1 + below(6)};
     const Bytes fixed = below(1000), slope = 1 + below(50), square = below(2) * (1 + below(3));
-    const Need need = [=](std::int64_t size) { return fixed + slope * size + square * size * size; };
+    const Need need = [=](std::int64_t size) {
+      return fixed + slope * size + square * size * size;
+    };
     const Bytes budget = below(need(sizes.last) * 2);
     const bool tells_needs = below(2) == 1;
     std::optional<std::int64_t> hint;
@@ -80,7 +82,8 @@ TEST(SizeSearchTest, HalvingTakesAsManyTriesAsItSays) {
     for (std::int64_t answer = 0; answer <= last; ++answer) {
       SizeSearch search({.first = 1, .last = last, .multiple = 1}, answer);
       const int most = search.tries_by_halving();
-      EXPECT_LE(search_through(search, [](std::int64_t size) { return size; }, answer, false), most);
+      EXPECT_LE(
+          search_through(search, [](std::int64_t size) { return size; }, answer, false), most);
     }
   }
 }
