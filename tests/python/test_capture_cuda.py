@@ -139,5 +139,5 @@ def test_costs_like_a_device_need_no_device():
     plain = lowtide.capture(model, x)
     graph = lowtide.capture(model, x, like="a100")
     assert plain.device == "" and graph.device == "like NVIDIA A100 SXM 80GB"
-    with pytest.raises(lowtide.InputError, match="Known are cpu, a100"):
+    with pytest.raises(lowtide.InputError, match="Known are cpu, .*a100"):
         lowtide.capture(model, x, like="a10")

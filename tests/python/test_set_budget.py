@@ -130,7 +130,7 @@ def test_another_thread_may_set_it_at_any_time():
     def set_budgets():
         draw = random.Random(1)
         while not over.wait(0.005):
-            chosen.append(int(draw.choice((0.6, 0.8, 1)) * most))
+            chosen.append(int(draw.choice((0.8, 0.9, 1)) * most))
             wrapped.budget = chosen[-1]
 
     thread = threading.Thread(target=set_budgets)
