@@ -38,7 +38,37 @@ std::string words(const Candidate& candidate) {
   return text;
 }
 
+std::string numerics(const Candidate& candidate) {
+  const Recipe& recipe = candidate.options.recipe;
+  std::string text;
+  if (recipe.precision.compute != DType::f32) {
+    text = fmt::format("as torch.autocast in {}", models::precision_name(recipe.precision.compute));
+  }
+  if (recipe.micro_batches > 1) {
+    text += text.empty() ? "" : "; ";
+    text += "sums round otherwise, batch norm sees micro-batches";
+  }
+  return text.empty() ? "the same bits" : text;
+}
+
+TuningGoal parse_tuning_goal(std::string_view text) {
+  if (text == "fastest") return TuningGoal::fastest;
+  if (text == "fits") return TuningGoal::fits;
+  throw InputError(fmt::format("--goal must be fastest or fits, not \"{}\".", text));
+}
+
 namespace {
+
+double known_seconds(const Candidate& candidate) {
+  return candidate.measured_seconds.value_or(candidate.predicted_seconds.value_or(0));
+}
+
+/// In how much it differs from training the whole batch in f32 in memory.
+int changes(const Candidate& candidate) {
+  const TrainOptions& options = candidate.options;
+  return (options.recipe.precision.compute != DType::f32 ? 1 : 0) +
+         (options.recipe.micro_batches > 1 ? 1 : 0) + (options.memory.disk.empty() ? 0 : 1);
+}
 
 class Tuner {
  public:
@@ -105,11 +135,16 @@ class Tuner {
   }
 
   void rank() {
-    std::ranges::stable_sort(found_.ranked, {}, [](const Candidate& one) {
-      const double seconds = one.measured_seconds.value_or(one.predicted_seconds.value_or(0));
-      return std::tuple(!one.fits(), !one.measured_seconds.has_value(), seconds,
+    std::ranges::stable_sort(found_.ranked, {}, [this](const Candidate& one) {
+      const bool changes_count = choices_.goal == TuningGoal::fits;
+      return std::tuple(!one.fits(), takes_too_long(one), changes_count ? changes(one) : 0,
+                        !one.measured_seconds.has_value(), known_seconds(one),
                         one.peak_bytes.value_or(0));
     });
+  }
+
+  bool takes_too_long(const Candidate& candidate) const {
+    return choices_.step_seconds && known_seconds(candidate) > *choices_.step_seconds;
   }
 
   void run_first() {

@@ -60,6 +60,30 @@ def test_the_table_names_the_first(lowtide, budget):
     assert "note: f32: " in done.err
 
 
+def changes(one):
+    return sum(("bf16" in one["combination"], "micro-batches" in one["combination"]))
+
+
+def test_the_goal_fits_changes_least(lowtide, budget):
+    done = lowtide("tune", *MLP, "--strategy", "lower-sets", "--goal", "fits", "--no-run",
+                   "--budget", budget, "--json")
+    assert done.code == 0, done.err
+    fitting = [one for one in done.json["ranked"] if one["fits"]]
+    assert {changes(one) for one in fitting} >= {0, 1}
+    assert [changes(one) for one in fitting] == sorted(changes(one) for one in fitting)
+    for one in fitting:
+        assert (one["results"] == "the same bits") == (changes(one) == 0)
+
+
+def test_longer_steps_than_asked_for_come_behind(lowtide, budget, found):
+    seconds = [one["predicted_step_seconds"] for one in found["ranked"] if one["fits"]]
+    limit = sum(seconds) / len(seconds)
+    done = lowtide(*TUNE, "--goal", "fits", "--step-seconds", limit, "--no-run",
+                   "--budget", budget, "--json")
+    longer = [one["predicted_step_seconds"] > limit for one in done.json["ranked"] if one["fits"]]
+    assert set(longer) == {False, True} and longer == sorted(longer)
+
+
 def test_a_number_of_micro_batches_that_is_given_stays(lowtide, budget):
     done = lowtide(*TUNE, "--micro-batches", "4", "--budget", budget, "--no-run", "--json")
     assert [one["combination"] for one in done.json["ranked"]] == ["f32, 4 micro-batches"]
@@ -83,6 +107,8 @@ def test_where_nothing_fits_the_smallest_budgets_are_named(lowtide):
     (["--budget", "60%"], "--budget"),
     (["--budget", "1GiB", "--precisions", "int4"], "precision"),
     (["--budget", "1GiB", "--precisions", ",f32"], "precision"),
+    (["--budget", "1GiB", "--goal", "cheapest"], "--goal must be fastest or fits"),
+    (["--budget", "1GiB", "--step-seconds", "0"], "--step-seconds"),
 ])
 def test_what_is_wrong_is_said(lowtide, options, message):
     done = lowtide(*TUNE[:-4], *options)

@@ -1,5 +1,6 @@
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <sstream>
 
 #include "base/machine_memory.h"
@@ -25,6 +26,8 @@ struct TuneArguments {
   Edits<train::TrainOptions> edits;
   std::string budget;
   std::string precisions = "f32,bf16";
+  std::string goal = "fastest";
+  std::optional<double> step_seconds;
   bool runs = true;
   bool json = false;
 };
@@ -58,7 +61,9 @@ int tune_model(const TuneArguments& arguments) {
       options.recipe.micro_batches == models::kAutomatic || options.recipe.micro_batches == 1;
   Progress progress;
   const train::Tuning found = train::tuned(options,
-                                           {.precisions = precisions_of(arguments.precisions),
+                                           {.goal = train::parse_tuning_goal(arguments.goal),
+                                            .step_seconds = arguments.step_seconds,
+                                            .precisions = precisions_of(arguments.precisions),
                                             .micro_batches = may_divide,
                                             .disk = !options.memory.disk.empty(),
                                             .runs = arguments.runs ? 2 : 0},
@@ -87,6 +92,16 @@ Action define_tune(CLI::App& app) {
                  "Which to try, with commas: f32, bf16, fp16 [f32,bf16]")
       ->type_name("LIST")
       ->group("Search");
+  app.add_option("--goal", arguments->goal,
+                 "fastest: the shortest step; fits: the one that changes the training least "
+                 "[fastest]")
+      ->type_name("GOAL")
+      ->group("Search");
+  app.add_option("--step-seconds", arguments->step_seconds,
+                 "Of those whose step takes longer, all come behind the others")
+      ->check(CLI::PositiveNumber)
+      ->type_name("SECONDS")
+      ->group("Search");
   app.add_flag_callback(
          "--no-run", [arguments] { arguments->runs = false; }, "Run no step for proof")
       ->group("Search");
@@ -95,10 +110,11 @@ Action define_tune(CLI::App& app) {
   add_json_flag(app, arguments->json);
   add_help(app,
            "Plans a training step within the budget by every combination of precision, number of\n"
-           "micro-batches and, with --disk, moves; runs the fastest two, and prints all in order\n"
+           "micro-batches and, with --disk, moves; runs the best two, and prints all in order\n"
            "with the reason. Of a precision in which one keeps every value, no other is planned.\n"
            "--time-limit is for each plan. Ctrl-C ends with the ranking so far.",
            "  lowtide tune --model gpt --batch 8 --budget 1GiB\n"
+           "  lowtide tune --model vit-small --budget 1GiB --goal fits --step-seconds 5\n"
            "  lowtide tune --model resnet50 --budget 800MiB --precisions f32 --disk /tmp\n");
   return [arguments] { return tune_model(*arguments); };
 }

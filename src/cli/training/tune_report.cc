@@ -49,17 +49,19 @@ nlohmann::json candidate_json(const Candidate& candidate) {
           {"peak_bytes", or_null(candidate.peak_bytes)},
           {"step_seconds", or_null(candidate.measured_seconds)},
           {"measured_peak_bytes", or_null(candidate.measured_peak_bytes)},
+          {"results", train::numerics(candidate)},
           {"why", why(candidate)}};
 }
 
 }  // namespace
 
 std::string tuning_text(const train::Tuning& found, Bytes budget) {
-  report::Table table({"combination", "predicted", "run", "peak", "why"});
+  report::Table table({"combination", "predicted", "run", "peak", "results", "why"});
   table.align(4, report::Table::Align::left);
+  table.align(5, report::Table::Align::left);
   for (const Candidate& one : found.ranked) {
     table.add({train::words(one), seconds_text(one.predicted_seconds),
-               seconds_text(one.measured_seconds), peak_text(one), why(one)});
+               seconds_text(one.measured_seconds), peak_text(one), train::numerics(one), why(one)});
   }
   const Candidate& first = found.ranked.front();
   const std::string end =
