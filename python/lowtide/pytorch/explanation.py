@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from .budget.memory import Memory
-from .wrap import session_of
+from .planned_class import session_of
 
 
 def explanation(model: torch.nn.Module, most: int) -> str:

@@ -17,7 +17,8 @@ from .budget.memory import Memory
 from .common.inputs import arguments_of
 from .common.outputs import total
 from .common.progress import say
-from .wrap import session_of, wrap
+from .planned_class import session_of
+from .wrap import wrap
 
 #: How many times the largest size that fits is tried at most: far from there a line says little.
 _MOST_GROWTH = 8

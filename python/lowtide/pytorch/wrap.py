@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
-import inspect
 import os
-import types
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch._dynamo.exc import FailOnRecompileLimitHit
@@ -20,11 +17,10 @@ from .. import InputError
 from . import inductor
 from .autograd.session import Session
 from .budget.budget import Budget
-from .budget.memory import Memory
 from .budget.offload import Offload, require_memory_of_their_own, slower_limit
 from .budget.settings import TIME_LIMIT, Settings
 from .common.fused_update import FusedUpdate
-from .common.inputs import arguments_of, require_one_device
+from .common.inputs import arguments_of
 from .common.module_state import unchanged
 from .common.notices import warn
 from .common.precision import in_precision
@@ -40,6 +36,7 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
+from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
@@ -158,7 +155,7 @@ def wrap(
     Raises InputError for what cannot be captured, with the line of the model's code, and
     InfeasibleError for a budget below what the step needs at least; ``model`` is then as it was.
     """
-    model = _plain(model)
+    model = plain_module(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
         if FusedUpdate.parse(fused_update) is not None:
@@ -170,8 +167,8 @@ def wrap(
                       cuda_graph=cuda_graph, offload=offload, offload_budget=offload_budget,
                       precision=precision, slices=slices, fused_update=fused_update, stash=stash,
                       dynamic_shapes=dynamic_shapes)
-        return _in_class_of_its_own(model, session_of(module),
-                                    {"module": property(lambda self: module)})
+        return in_class_of_its_own(model, session_of(module),
+                                   {"module": property(lambda self: module)})
     settings = Settings(Budget.parse(budget), optimizer, strategy,
                         {} if options is None else options, time_limit, cache, report, mode,
                         when_infeasible, batches_ahead, verbose, cuda_graph,
@@ -183,23 +180,14 @@ def wrap(
     if ranges is not None:
         settings.require_sizes_may_vary()
     run, session, let_go = _runner(model, settings, ranges)
-    exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
+    exchanged: dict[str, object] = {"forward": planned_forward(model, run)}
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
-    planned = _in_class_of_its_own(model, session, exchanged)
+    planned = in_class_of_its_own(model, session, exchanged)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(model, planned, example_inputs)
     return planned
-
-
-def session_of(model: torch.nn.Module) -> Session | InductorMode:
-    """The session of a wrapped module. Raises InputError for another one."""
-    session = getattr(type(model), "_lowtide_session", None)
-    if session is None:
-        raise InputError(f"{type(model).__name__} is not wrapped: call lowtide.wrap(model, ...) "
-                         f"and use what it returns")
-    return session
 
 
 def gradient_norm(model: torch.nn.Module) -> float | None:
@@ -295,117 +283,6 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         session.forget()
 
     return run_planned, session, let_go
-
-
-class _OwnForward:
-    """``forward`` of a planned object, which is no attribute that it shares with the model: what is
-    set on the planned object, as Accelerate does, is its own and may call what was there before;
-    what is set on the model is planned."""
-
-    def __init__(self, planned: Callable):
-        self._planned, self._other = planned, None
-
-    @property
-    def is_exchanged(self) -> bool:
-        return self._other is not None
-
-    def __get__(self, instance, owner=None):
-        if instance is None:
-            return self._planned
-        return self._other or types.MethodType(self._planned, instance)
-
-    def __set__(self, instance, other):
-        self._other = other
-
-    def __delete__(self, instance):
-        if self._other is None:
-            raise AttributeError("forward")
-        self._other = None
-
-
-def _forward_of(model: torch.nn.Module, run: Callable) -> _OwnForward:
-    def forward(self, *arguments, **named):
-        try:
-            return run(*arguments, **named)
-        except RuntimeError:
-            require_one_device(self, arguments, named)
-            raise
-
-    forward.__doc__ = model.forward.__doc__
-    forward.__signature__ = _signature_with_self(model)  # type: ignore[attr-defined]
-    return _OwnForward(forward)
-
-
-def _in_class_of_its_own(model: torch.nn.Module, session: Session | InductorMode,
-                         exchanged: Mapping[str, object]) -> torch.nn.Module:
-    """An object of a class derived from the model's, over the same attributes but those that are
-    ``exchanged``."""
-    plain = type(model)
-
-    def memory(self) -> Memory:
-        """What a step was planned to take and took, in bytes."""
-        return session.memory()
-
-    def budget_bytes(self) -> int | None:
-        """Of a step, in bytes; None for no limit. What is set holds from the next pass on, as of
-        ``lowtide.set_budget``."""
-        return session.budget_bytes
-
-    def reduce(self, protocol):
-        return _itself, (model,)
-
-    def deepcopy(self, memo):
-        return copy.deepcopy(model, memo)
-
-    body = {
-        "__doc__": plain.__doc__, "__module__": plain.__module__, **exchanged,
-        "__reduce_ex__": reduce, "__deepcopy__": deepcopy, "_lowtide_session": session,
-        "_lowtide_plain": model,
-    }
-    if not hasattr(model, "memory"):
-        body["memory"] = property(memory)
-    if not hasattr(model, "budget"):
-        body["budget"] = property(budget_bytes, set_budget)
-    planned_class: Any = types.new_class(plain.__name__, (_Planned, plain),
-                                         exec_body=lambda namespace: namespace.update(body))
-    planned = planned_class.__new__(planned_class)
-    planned.__dict__ = model.__dict__
-    return planned
-
-
-class _Planned:
-    """The first base of all planned classes: these are no subclasses for a model's own registry."""
-
-    def __init_subclass__(cls, **_):
-        pass
-
-
-def _signature_with_self(model: torch.nn.Module) -> inspect.Signature:
-    known = inspect.signature(model.forward)
-    self = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    parameters = [parameter.replace(kind=parameter.POSITIONAL_OR_KEYWORD)
-                  if parameter.kind is parameter.POSITIONAL_ONLY else parameter
-                  for parameter in known.parameters.values()]
-    return known.replace(parameters=[self, *parameters])
-
-
-def _plain(model):
-    """What a wrapped module was made of, whose block is given back; any other as it is. Raises
-    InputError where another tool has exchanged the wrapped one's forward, which would be lost."""
-    if getattr(type(model), "_lowtide_session", None) is None:
-        return model
-    forward = vars(type(model)).get("forward")
-    if isinstance(forward, _OwnForward) and forward.is_exchanged:
-        raise InputError(f"{type(model).__name__} is wrapped already, and its forward was "
-                         f"exchanged since, as accelerator.prepare does: wrap the plain module, "
-                         f"and prepare that again")
-    session_of(model).release()
-    return type(model)._lowtide_plain
-
-
-def _itself(model):
-    """What unpickling a wrapped module gives: its pickle holds the plain one."""
-    return model
 
 
 def _refuse_unplannable(model) -> None:

@@ -67,6 +67,11 @@ class Admission:
         blocks = sum(executor.held_bytes for other in self._regions for executor in other.executors)
         return blocks + kept_bytes <= whole + self._account.held_bytes
 
+    def release_idle(self) -> None:
+        """Gives back the blocks that nobody needs now."""
+        for region in self._regions:
+            region.executors.release_idle()
+
     def _make_room(self, region: Region, limit_bytes: int) -> None:
         """Takes blocks from others until no more than so many bytes are taken: those that nobody
         needs, then those of the pending passes that began first: their backward passes come

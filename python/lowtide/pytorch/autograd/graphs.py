@@ -56,6 +56,7 @@ class Graphs:
         self._comparison: Comparison | None = None
         #: Those that run now, in the order in which they were added.
         self.planned: list[PlannedGraph] = []
+        self.ran_last: PlannedGraph | None = None
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
             stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> PlannedGraph:
@@ -74,6 +75,11 @@ class Graphs:
                     sizes.lead(graph.region, self.account, self.settings)
         self.planned.append(graph)
         return graph
+
+    @property
+    def latest(self) -> Region:
+        """By which the graph runs that ran last, or the first one where that was none of these."""
+        return (self.ran_last if self.ran_last in self.planned else self.planned[0]).region
 
     @property
     def largest_of_ranges(self) -> list[Region]:

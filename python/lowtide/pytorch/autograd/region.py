@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import torch
 
@@ -13,10 +13,9 @@ from ..budget.account import Afterwards
 from ..budget.may_move import MayMove
 from ..budget.memory import Moved
 from ..budget.settings import Settings
-from ..capture import Captured, Output, storages_of
+from ..capture import Captured
 from ..capture.captured import BOUNDARY
 from ..capture.updates import GradientVisit, updating
-from ..joint_graph.primals import placeholders
 from ..optimizer.fused_updates import FusedUpdates
 from ..plans.graph_plans import GraphPlans, SectionedGraphPlans
 from ..plans.needed_bytes import needed_bytes
@@ -31,6 +30,7 @@ from ..plans.planning import (
 from ..plans.slower import Slower
 from ..stash import Stash
 from .dropped_results import DroppedResults
+from .executor_values import ExecutorValues
 from .executors import Executors
 from .recordable import explained, require_recordable
 from .replayable import why_not_replayable
@@ -90,13 +90,7 @@ class Region:
         self.executors = Executors(captured.device, settings.cuda_graph, slower)
         self.why_not_replayable = why_not_replayable(captured)
         self.saved = tensors_to_save(captured)
-        self._residents = _resident_sources(captured)
-        self._forward_wanted, self._forward_results = _wanted(captured.forward_outputs)
-        self._backward_wanted, self._backward_results = _wanted(captured.gradients)
-        #: Positions of the primals that get gradients and are no parameters.
-        self.inputs = _inputs(captured)
-        self._passed_on = {self._backward_results[position] for position in self.inputs}
-        self._gradient_bytes = _storage_bytes(captured, self._backward_wanted)
+        self._values = ExecutorValues(captured)
         #: What the last pass moved to slower memory, whose backward half has run.
         self.moved = Moved()
         #: Of gradients, where stashes change them, when it is measured.
@@ -193,7 +187,7 @@ class Region:
     @property
     def copied_gradient_bytes(self) -> int:
         """What gradients take beside the block where they were made."""
-        return self._gradient_bytes if self.copies_gradients else 0
+        return self._values.gradient_bytes if self.copies_gradients else 0
 
     @property
     def uncounted_bytes(self) -> int:
@@ -247,15 +241,15 @@ class Region:
         """The forward outputs, and the ticket of the pending pass."""
         with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
-            given = self._given(primals)
+            given = self._values.residents(primals)
             try:
                 self._send_away(executor, plan, given)
                 with explained(executor, self.captured):
-                    found, ticket = executor.forward(given, self._forward_wanted)
+                    found, ticket = executor.forward(given, self._values.forward_wanted)
             except BaseException:
                 self.bring_back()
                 raise
-        return _filled(self._forward_results, found), ticket
+        return self._values.forward_outputs(found), ticket
 
     def reserve(self, plan: Plan) -> None:
         """Takes the room in slower memory that a pass by the plan needs. Raises Error where there
@@ -273,7 +267,7 @@ class Region:
             executor = self._idle(plan)
             try:
                 with explained(executor, self.captured):
-                    executor.rehearse(self._given(primals))
+                    executor.rehearse(self._values.residents(primals))
             finally:
                 executor.release()
 
@@ -285,7 +279,7 @@ class Region:
         """
         with ONE_PASS_AT_A_TIME, explained(executor, self.captured), self._updating():
             self._ran = executor
-            found = executor.backward(tangents, self._backward_wanted)
+            found = executor.backward(tangents, self._values.backward_wanted)
         return self._gradients(found, copied)
 
     def replay(self, plan: Plan, ticket: torch.Tensor, saved: Sequence[torch.Tensor],
@@ -295,33 +289,29 @@ class Region:
         ``saved``: what autograd saved; of it the primals are needed, as ``self.saved`` lists them.
         """
         with ONE_PASS_AT_A_TIME, self._updating():
-            known = dict(zip(self.saved.primals, saved))
-            known |= {position: self._unsaved(position) for position, constant
-                      in self._residents if constant is None and position not in known}
             executor = self._ran = self._idle(plan)
-            given = self._given(known)
+            given = self._values.residents_of_saved(dict(zip(self.saved.primals, saved)))
             self._send_away(executor, plan, given)
-            found = executor.replay(ticket, given, tangents, self._backward_wanted)
+            found = executor.replay(ticket, given, tangents, self._values.backward_wanted)
         return self._gradients(found, True)
 
     def visit_gradients(self, plan: Plan, primals: Sequence, tangents: Sequence[torch.Tensor],
                         visit: Callable[[int, torch.Tensor], None]) -> None:
         """Calls ``visit(position, gradient)`` for each parameter of a pass that updates nothing and
         leaves the primals as they are. A gradient holds until the call returns."""
-        parameters = {position for position, index in enumerate(self.captured.primals)
-                      if index is not None
-                      and self.captured.graph.tensors[index].role == "parameter"}
+        parameters = self._values.parameters
         positions = {primals[position].data_ptr(): position for position in parameters}
-        given = _with_copies(primals, _written_in_place(self.captured))
+        given = self._values.with_copies(primals)
         with ONE_PASS_AT_A_TIME:
             executor = self._idle(plan)
             seen = GradientVisit(lambda gradient, parameter:
                                  visit(positions[parameter.data_ptr()], gradient))
             with explained(executor, self.captured), updating(seen):
-                pending = executor.forward(self._given(given), self._forward_wanted)
-                found = executor.backward(tangents, self._backward_wanted)
+                pending = executor.forward(self._values.residents(given),
+                                           self._values.forward_wanted)
+                found = executor.backward(tangents, self._values.backward_wanted)
                 del pending  # without its ticket the pass would be over
-            for position, gradient in enumerate(_filled(self._backward_results, found)):
+            for position, gradient in enumerate(self._values.gradients(found)):
                 if position in parameters and gradient is not None:
                     visit(position, gradient)
 
@@ -371,68 +361,12 @@ class Region:
             executor.discard()
             executor.release()
 
-    def _given(self, primals: Sequence | Mapping[int, torch.Tensor]) -> list[torch.Tensor]:
-        """The residents, of primals by position."""
-        return [primals[position] if constant is None else constant
-                for position, constant in self._residents]
-
     def _idle(self, plan: Plan):
         return self.executors.idle(plan, self.priced.graph)
 
-    def _unsaved(self, position: int) -> torch.Tensor:
-        """Stands for a primal that nothing reads which matters; takes no memory."""
-        value = placeholders(self.captured.joint, "primals")[position].meta["val"]
-        return torch.zeros((), dtype=value.dtype, device=value.device).expand(value.shape)
-
     def _gradients(self, found: list[torch.Tensor], copied: bool) -> list:
-        if copied or self.copies_gradients:
-            found = [tensor.clone() if self.copies_gradients or index in self._passed_on else tensor
-                     for index, tensor in enumerate(found)]
-        return _filled(self._backward_results, found)
-
-
-def _resident_sources(captured: Captured) -> list[tuple[int, torch.Tensor | None]]:
-    """By resident storage: the position of its primal, or its constant."""
-    positions = {index: position for position, index in enumerate(captured.primals)
-                 if index is not None}
-    constants = dict(captured.constants)
-    return [(positions.get(index, -1), constants.get(index))
-            for index, tensor in enumerate(captured.graph.tensors)
-            if tensor.kind == "resident" and tensor.alias_of is None]
-
-
-def _wanted(outputs: Sequence[Output]) -> tuple[list[int], list]:
-    """The tensors to ask an executor for, and for each output its place among them, or itself."""
-    tensors = list(dict.fromkeys(output.tensor for output in outputs if output.tensor is not None))
-    return tensors, [output if output.tensor is None else tensors.index(output.tensor)
-                     for output in outputs]
-
-
-def _written_in_place(captured: Captured) -> set[int]:
-    """Positions of the primals, but for parameters, that ops write where they are."""
-    written = {op.inputs[position] for op in captured.graph.ops if op.type != BOUNDARY
-               for position in op.mutates}
-    return {position for position, index in enumerate(captured.primals)
-            if index in written and captured.graph.tensors[index].role != "parameter"}
-
-
-def _with_copies(primals: Sequence, positions: set[int]) -> list:
-    return [primal.clone() if position in positions else primal
-            for position, primal in enumerate(primals)]
-
-
-def _inputs(captured: Captured) -> list[int]:
-    tensors = captured.graph.tensors
-    return [position for position, (index, gradient)
-            in enumerate(zip(captured.primals, captured.gradients))
-            if gradient.tensor is not None
-            and (index is None or tensors[index].role != "parameter")]
-
-
-def _storage_bytes(captured: Captured, indices: Sequence[int]) -> int:
-    tensors, storages = captured.graph.tensors, storages_of(captured.graph)
-    return sum(tensors[storages[index]].bytes for index in indices)
-
-
-def _filled(results: Sequence, found: Sequence[torch.Tensor]) -> list:
-    return [result.literal if isinstance(result, Output) else found[result] for result in results]
+        if self.copies_gradients:
+            found = [tensor.clone() for tensor in found]
+        elif copied:
+            found = self._values.with_copies_to_pass_on(found)
+        return self._values.gradients(found)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import torch
 
-from ... import Error, InfeasibleError, InputError, Plan, format_bytes
+from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
 from ..budget.budget import Budget
-from ..budget.memory import Memory, Moved, outside_room
+from ..budget.memory import Memory, Moved
 from ..budget.predicted_time import PredictedTime
 from ..budget.settings import Settings
 from ..capture import Captured
@@ -21,9 +20,11 @@ from ..optimizer.fused_updates import FusedUpdates
 from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
+from .budget_change import BudgetChange
 from .choices import Choices
 from .comparison import Comparison
 from .gradient_error import measured_error
+from .gradients_in_blocks import GradientsInBlocks
 from .graph_report import graph_report
 from .graphs import Graphs
 from .kept_gradients import KeptGradients
@@ -33,6 +34,7 @@ from .place_of_values import PlaceOfValues
 from .planned_graph import PlannedGraph
 from .recordable import refuse_recording_from_outside
 from .region import ONE_PASS_AT_A_TIME, Region
+from .room_outside import RoomOutside
 from .sizes_of_graph import SizesOfGraph
 from .step_plans import StepPlans
 from .steps import Steps
@@ -42,7 +44,7 @@ _MICROSECOND = 1e-6
 
 
 class Session:
-    """GraphPlans and runs the graphs of one model within one budget.
+    """Plans and runs the graphs of one model within one budget.
 
     ``parameters``: gives those of the whole model, as it is now; none where it is not known.
     ``name``: what the graphs are called in reports.
@@ -71,10 +73,6 @@ class Session:
         self._gradients = KeptGradients(parameters())
         self._meter = Meter(self.regions)
         self._notices = Notices()
-        self._kept_bytes = 0
-        self._step_is_typical = True
-        self._leaves_room = True
-        self._last: PlannedGraph | None = None
         self._moved = Moved()
         self._begins_step = True
         self._between_passes = BetweenPasses()
@@ -84,11 +82,16 @@ class Session:
                                      self._notices, self._state.remark)
         self._updates = None if settings.fused_update is None else FusedUpdates(
             settings.optimizer, settings.fused_update, lambda: self._parameters())
-        self._training_thread = threading.get_ident()
-        self._adapts_at_next_pass = False
         self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,
                               self._values, self._step_plans, self._updates,
                               lambda: self._parameters())
+        self._gradients_in_blocks = GradientsInBlocks(self._gradients, self.regions, self._account,
+                                         self._admission)
+        self._room_outside = RoomOutside(self._account, self._step_plans, self.regions)
+        self._change_budget = BudgetChange(
+            settings, self._account, self._between_passes, self.choices, self._graphs, self._steps,
+            self._step_plans, self._values, self._state, self._admission, self._gradients_in_blocks,
+            self._room_outside, self._meter)
 
     def add(self, captured: Captured, trained: Sequence[torch.Tensor],
             stashes: Stashes[Captured], sizes: SizesOfGraph | None = None) -> PlannedGraph:
@@ -100,7 +103,7 @@ class Session:
         first: that is planned, and the others follow it.
         """
         with self._between_passes.lock:
-            self._step_is_typical = False
+            self._room_outside.step_is_typical = False
             graph = self._graphs.add(captured, trained, stashes, sizes)
             # Sizes of a range all hold the same in fewer bits, whatever the budget becomes.
             if sizes is None and not self._step_plans.are_compared:
@@ -119,7 +122,7 @@ class Session:
     def readmit(self, graphs: Iterable[PlannedGraph]) -> None:
         """As of ``Graphs.readmit``."""
         with self._between_passes.lock:
-            self._step_is_typical = False
+            self._room_outside.step_is_typical = False
             self._graphs.readmit(graphs)
 
     def search_longer(self, graphs: Iterable[PlannedGraph]) -> None:
@@ -165,7 +168,7 @@ class Session:
         if self.preparing or any(region.pending_passes for region in self.regions):
             return
         self._meter.end()
-        self._release_idle()
+        self._admission.release_idle()
         self._meter.capture(device)
 
     def plan_for(self, region: Region) -> Plan:
@@ -189,8 +192,8 @@ class Session:
             if self.settings.cuda_graph:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
-        self._training_thread = threading.get_ident()
-        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
+        self._change_budget.note_training_thread()
+        with self._between_passes.one_pass(self._change_budget.end_before_pass), ONE_PASS_AT_A_TIME:
             return self._forward(graph.region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -231,7 +234,7 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(graph.captured.device)
-        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
+        with self._between_passes.one_pass(self._change_budget.end_before_pass), ONE_PASS_AT_A_TIME:
             region, executor = graph.awaiting(ticket)
             try:
                 gradients = self._backward(region, executor, ticket, saved, tangents)
@@ -240,7 +243,7 @@ class Session:
                 region.end_pass()
             self._moved = region.moved if self._begins_step else self._moved + region.moved
             self._begins_step = False
-            self._last = graph
+            self._graphs.ran_last = graph
             self._step_plans.has_trained = True
         return gradients
 
@@ -250,13 +253,13 @@ class Session:
             gradients = region.backward(executor, tangents, self._will_replay())
             if region.observe_results(executor):
                 self._account.invalidate()
-                self._step_is_typical = False
+                self._room_outside.step_is_typical = False
         else:
             region.require_replayable()
             if region not in self.regions:  # another number of slices runs now
                 with self._between_passes.lock:
                     self._graphs.retire(region)
-            self._clear_blocks(region)
+            self._gradients_in_blocks.clear(region)
             plan = self._plan_for_replay(region)
             self._bring_back()
             gradients = region.replay(plan, ticket, saved, tangents)
@@ -292,7 +295,7 @@ class Session:
 
     def _release(self) -> None:
         self._meter.end()
-        self._release_idle()
+        self._admission.release_idle()
 
     def _plan_that_fits(self, region: Region) -> Plan:
         plan = self.plan_for(region)
@@ -317,10 +320,10 @@ class Session:
     def _begin_step(self, region: Region) -> None:
         self._meter.end()
         self._begins_step = True
-        self._clear_blocks(region)
+        self._gradients_in_blocks.clear(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)
-        self._leave_room_outside(region)
+        self._room_outside.leave(region, self._steps.of(region), self._meter.unforeseen_bytes)
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
@@ -329,157 +332,17 @@ class Session:
         self._graphs.drop_retired()
         self._meter.begin(region.captured.device)
 
-    def _leave_room_outside(self, region: Region) -> None:
-        """What a step took more than its plans count, for other code, counts from then on, where
-        plans can do with what is left. A step in which a graph was captured is not typical, as ops
-        were measured then; nor is one whose plan was for results that turned out to be held or
-        dropped."""
-        step = self._steps.of(region)
-        unforeseen = self._meter.unforeseen_bytes
-        is_typical, self._step_is_typical = self._step_is_typical, True
-        if not is_typical or not self._leaves_room or unforeseen <= self._account.left_outside:
-            return
-        seen, before = outside_room(unforeseen), self._account.outside_bytes
-        self._leave_outside(seen)
-        try:
-            for other in step:
-                self._step_plans.within_share(other)
-        except InfeasibleError as error:
-            self._leaves_room = False
-            reason = self._step_plans.explained(region, error)
-            self._leave_outside(before)
-            warn(f"other code of this process took {format_bytes(seen)} during the last step, "
-                 f"which the budget of {self._account.budget} has no room for, so that steps "
-                 f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
-                 f"{reason}")
-
-    def _leave_outside(self, outside_bytes: int) -> None:
-        self._account.reserve_outside(outside_bytes)
-        for region in self.regions:
-            region.leave_afterwards(self._account.afterwards)
-
-    def _clear_blocks(self, region: Region) -> None:
-        """Moves gradients out of the blocks before a pass of this region. Where somebody keeps
-        others than those in ``.grad``, and with them the block where they lie, they get memory of
-        their own from now on."""
-        self._kept_bytes = self._gradients.bytes()
-        if self._kept_bytes:
-            self._move_gradients_out(region)
-        self._account.reserve_gradients(self._kept_bytes)
-        for other in self.regions:
-            if not other.copies_gradients and other.holds_gradients:
-                other.copies_gradients = True
-                self._account.invalidate()
-
-    def _move_gradients_out(self, region: Region) -> None:
-        executors = [executor for other in self.regions for executor in other.executors
-                     if executor.held_bytes]
-
-        def in_a_block(gradient: torch.Tensor) -> bool:
-            return any(executor.contains(gradient) for executor in executors)
-
-        if self._admission.has(region, self._kept_bytes):
-            self._gradients.move_out(in_a_block)
-        else:
-            self._gradients.move_out_by_file(in_a_block, self._release_idle)
-
-    def _release_idle(self) -> None:
-        """Gives back the blocks that nobody needs now."""
-        for region in self.regions:
-            region.executors.release_idle()
-
     def _will_replay(self) -> bool:
         """Whether a forward pass is to be replayed before the step is over, so that gradients which
         are passed on to it must leave their block."""
         return (self._admission.discarded_passes
                 or torch._C._autograd._get_current_graph_task_keep_graph())
 
-    # ---- Another budget
-
     def set_budget(self, budget: Budget) -> None:
-        """Of all passes from now on; while one runs, or the optimizer steps, of those after it.
-        Pending passes that exceed it give their blocks back, and their backward passes replay them.
-
-        Raises InfeasibleError, as at the start, where no plan fits; the budget then stays.
-        """
-        if self.settings.offload is not None and budget.is_unlimited:
-            raise InputError("offload needs a budget: without one all values stay in memory")
-        self._between_passes.do(lambda: self._take_budget(budget),
-                                lambda: self._take_waiting_budget(budget),
-                                may=lambda: not self._state.is_in_use)
-
-    def _take_budget(self, budget: Budget) -> None:
-        before = self._account.budget
-        try:
-            with self.choices.again(lambda: self._account.set_budget(before)) as choose:
-                self._account.set_budget(budget)
-                with self._step_plans.choosing_again():
-                    choose()
-                self._require_plans()
-        finally:
-            self._graphs.drop_retired()
-        self._adapt()
-        self._graphs.drop_retired()
-        self._state.bring_back()
-
-    def _take_waiting_budget(self, budget: Budget) -> None:
-        """The thread that set it does not wait for an error any more."""
-        try:
-            self._take_budget(budget)
-        except Error as error:
-            warn(f"the budget of {budget} was set while a pass or the optimizer ran, and cannot be "
-                 f"kept: {error} The budget is {self._account.budget}.")
-
-    def _before_pass(self) -> None:
-        """No other pass runs, and the optimizer does not step any more."""
-        self._state.end_use()
-        if self._adapts_at_next_pass:
-            self._adapt()
-
-    def _require_plans(self) -> None:
-        """Raises InfeasibleError where the step has no plan within the budget as it is now. The
-        optimizer's state moves or comes back, as is best."""
-        if not self.regions:
-            return
-        last = self._latest
-        slower = self._graphs.slower_for(last.captured.device)
-        might_move = self._values.may_move
-        try:
-            self._graphs.choose_what_moves(last)
-            for one in dict.fromkeys([*self._graphs.largest_of_ranges, last]):
-                for region in self._steps.of(one):
-                    self._step_plans.require(region)
-            self._state.settle(last.captured.device, slower)
-        except BaseException:
-            self._state.give_up(self.regions, slower)
-            self._values.set(might_move)
-            raise
-
-    def _adapt(self) -> None:
-        """Gives back what the new budget has no room for. Gradients are left to the next pass by
-        other threads than the one that trains: it may clip or drop them now, and PyTorch lets only
-        one thread at a time have ``.grad``."""
-        self._leaves_room = True
-        self._adapts_at_next_pass = threading.get_ident() != self._training_thread
-        if self.regions:
-            region = self._latest
-            if not self._adapts_at_next_pass:
-                self._kept_bytes = self._gradients.bytes()
-                if self._kept_bytes and not self._admission.is_within(region):
-                    self._move_gradients_out(region)
-            self._admission.shrink(region)
-            if not self._adapts_at_next_pass and not self._admission.is_within(region):
-                warn(f"the budget of {self._account.budget} is exceeded until this step is over. "
-                     f"{self._admission.describe_taken(region)}")
-        self._meter.restart()
+        """As of ``BudgetChange.to``."""
+        self._change_budget.to(budget)
 
     # ---- Figures
-
-    @property
-    def _latest(self) -> Region:
-        """By which the graph runs that ran last, or the first one where that was none of these."""
-        planned = self._graphs.planned
-        return (self._last if self._last in planned else planned[0]).region
 
     @property
     def budget_bytes(self) -> int | None:
@@ -495,9 +358,9 @@ class Session:
         if not self.regions:
             fixed = self._account.fixed_bytes
             return Memory(self._account.budget.bytes, fixed, fixed)
-        last = self._latest
+        last = self._graphs.latest
         step = self._steps.of(last)
-        existing = self._account.existing_bytes + self._kept_bytes + max(
+        existing = self._account.existing_bytes + self._gradients_in_blocks.kept_bytes + max(
             region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(self._step_plans.known(region)) for region in step)
         taken = self._meter.taken_bytes
@@ -507,14 +370,14 @@ class Session:
 
     def predicted(self) -> PredictedTime:
         """How long a step is to take."""
-        regions = self._steps.of(self._latest)
+        regions = self._steps.of(self._graphs.latest)
         planned = sum(self._step_plans.known(region).cost for region in regions)
         kept = sum((region.plain or region).priced.keep_all_cost for region in regions)
         return PredictedTime(_MICROSECOND * planned, _MICROSECOND * kept)
 
     def least_bytes(self) -> int:
         """About the smallest budget that the planner would find plans for."""
-        step = self._steps.of(self._latest)
+        step = self._steps.of(self._graphs.latest)
         residents = max(region.priced.resident_bytes for region in step)
         blocks = sum(region.block_bytes(region.plans.smallest()) for region in step)
         return self._account.existing_bytes + residents + blocks

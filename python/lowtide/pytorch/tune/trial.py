@@ -17,7 +17,8 @@ from ..autograd.session import Session
 from ..common.inputs import arguments_of
 from ..common.module_state import unchanged
 from ..common.outputs import total
-from ..wrap import session_of, wrap
+from ..planned_class import session_of
+from ..wrap import wrap
 from .combination import Combination
 from .rows_of_batch import first_rows, number_of_rows
 

@@ -1,0 +1,56 @@
+"""Gradients that the caller keeps leave the blocks where they were made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from ..budget.account import BudgetAccount
+from .admission import Admission
+from .kept_gradients import KeptGradients
+from .region import Region
+
+
+class GradientsInBlocks:
+    """Of the ``gradients`` that are kept, those that lie in blocks of ``regions``, a list that its
+    owner changes. ``kept_bytes``: what all took when they were last counted.
+    """
+
+    def __init__(self, gradients: KeptGradients, regions: Sequence[Region],
+                 account: BudgetAccount[Region], admission: Admission):
+        self._gradients, self._regions = gradients, regions
+        self._account, self._admission = account, admission
+        self.kept_bytes = 0
+
+    def clear(self, region: Region) -> None:
+        """Moves them out before a pass of this region. Where somebody keeps others than those in
+        ``.grad``, and with them the block where they lie, they get memory of their own from now
+        on."""
+        self.kept_bytes = self._gradients.bytes()
+        if self.kept_bytes:
+            self._move_out(region)
+        self._account.reserve_gradients(self.kept_bytes)
+        for other in self._regions:
+            if not other.copies_gradients and other.holds_gradients:
+                other.copies_gradients = True
+                self._account.invalidate()
+
+    def leave_for_budget(self, region: Region) -> None:
+        """Moves them out where the blocks exceed the budget, as things are in a step with this
+        region."""
+        self.kept_bytes = self._gradients.bytes()
+        if self.kept_bytes and not self._admission.is_within(region):
+            self._move_out(region)
+
+    def _move_out(self, region: Region) -> None:
+        executors = [executor for other in self._regions for executor in other.executors
+                     if executor.held_bytes]
+
+        def in_a_block(gradient: torch.Tensor) -> bool:
+            return any(executor.contains(gradient) for executor in executors)
+
+        if self._admission.has(region, self.kept_bytes):
+            self._gradients.move_out(in_a_block)
+        else:
+            self._gradients.move_out_by_file(in_a_block, self._admission.release_idle)

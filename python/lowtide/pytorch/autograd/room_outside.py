@@ -1,0 +1,58 @@
+"""Room that steps leave to other code of the process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ... import InfeasibleError, format_bytes
+from ..budget.account import BudgetAccount
+from ..budget.memory import outside_room
+from ..common.notices import warn
+from .region import Region
+from .step_plans import StepPlans
+
+
+class RoomOutside:
+    """What a step took more than its plans count, for other code, counts from then on, where plans
+    can do with what is left.
+
+    ``regions``: all there are, a list that its owner changes.
+    """
+
+    def __init__(self, account: BudgetAccount[Region], step_plans: StepPlans,
+                 regions: Sequence[Region]):
+        self._account, self._step_plans, self._regions = account, step_plans, regions
+        self._is_sought = True
+        #: Whether what the step under way takes says something of those that follow. It does not
+        #: where a graph is captured, as ops are measured then, nor where the plan is for results
+        #: that turn out to be held or dropped.
+        self.step_is_typical = True
+
+    def seek_again(self) -> None:
+        """Another budget may have the room that there was not."""
+        self._is_sought = True
+
+    def leave(self, region: Region, step: Iterable[Region], unforeseen_bytes: int) -> None:
+        """A step begins, with this region, after one that took so many bytes more."""
+        is_typical, self.step_is_typical = self.step_is_typical, True
+        if (not is_typical or not self._is_sought
+                or unforeseen_bytes <= self._account.left_outside):
+            return
+        seen, before = outside_room(unforeseen_bytes), self._account.outside_bytes
+        self._reserve(seen)
+        try:
+            for other in step:
+                self._step_plans.within_share(other)
+        except InfeasibleError as error:
+            self._is_sought = False
+            reason = self._step_plans.explained(region, error)
+            self._reserve(before)
+            warn(f"other code of this process took {format_bytes(seen)} during the last step, "
+                 f"which the budget of {self._account.budget} has no room for, so that steps "
+                 f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
+                 f"{reason}")
+
+    def _reserve(self, outside_bytes: int) -> None:
+        self._account.reserve_outside(outside_bytes)
+        for region in self._regions:
+            region.leave_afterwards(self._account.afterwards)
