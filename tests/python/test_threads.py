@@ -2,6 +2,7 @@
 
 import copy
 import logging
+import functools
 import random
 import sys
 import threading
@@ -117,6 +118,24 @@ def test_what_tracing_exchanges_is_put_back_whatever_traces_at_the_same_time(qui
 
     assert in_threads(trace) == []
     assert shared_state() == before
+
+
+def test_threads_substitute_functions_of_transformers_once(monkeypatch):
+    pytest.importorskip("transformers.masking_utils")
+    substituted = []
+
+    @functools.cache
+    def substitute():
+        time.sleep(0.01)
+        substituted.append(threading.get_ident())
+
+    def call(number):
+        with transformers_masks.known_masks(lambda x: x, (), {}):
+            pass
+
+    monkeypatch.setattr(transformers_masks, "_substitute", substitute)
+    assert in_threads(call) == []
+    assert len(substituted) == 1
 
 
 def test_threads_see_the_masks_of_their_own_call(quick_switches):

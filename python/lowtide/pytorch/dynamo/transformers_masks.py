@@ -42,8 +42,8 @@ def known_masks(forward: Callable, arguments: Sequence, named: Mapping):
     if "transformers.masking_utils" not in sys.modules:
         yield
         return
-    _substitute()
     with _ONE_CALL_AT_A_TIME:
+        _substitute()  # a cache alone lets two threads in
         before = dataclasses.replace(_CALL)
         _note_call(forward, arguments, named)
         try:
