@@ -1,8 +1,8 @@
 """Wrapped modules and estimates that several threads use at the same time."""
 
 import copy
-import logging
 import functools
+import logging
 import random
 import sys
 import threading
