@@ -1,0 +1,10 @@
+"""Training on many ranks: collectives, their costs, faults of ranks, and sharded checkpoints.
+
+A *rank* is one of the processes of a training. PyTorch's process groups carry everything: Gloo
+between CPUs, NCCL between GPUs.
+"""
+
+from .communicator import Communicator
+from .errors import RankError
+
+__all__ = ["Communicator", "RankError"]

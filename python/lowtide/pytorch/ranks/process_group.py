@@ -1,0 +1,68 @@
+"""The process group of a training: the one that there is, torchrun's, or one of a single rank."""
+
+from __future__ import annotations
+
+import datetime
+import os
+
+import torch
+import torch.distributed as dist
+
+from ... import InputError
+
+_OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def open_default_group(device: torch.device, timeout: float | None) -> None:
+    """Makes the default process group, with Gloo, and on GPUs NCCL beside it. ``timeout``:
+    seconds after which a collective fails, None for PyTorch's.
+
+    Raises InputError where the environment has some of torchrun's variables but not all."""
+    limit = None if timeout is None else datetime.timedelta(seconds=timeout)
+    backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
+    if _is_launched():
+        dist.init_process_group(backend, timeout=limit)
+    else:
+        dist.init_process_group(backend, timeout=limit, store=dist.HashStore(), rank=0,
+                                world_size=1)
+
+
+def chosen_device(device: str | torch.device | None) -> torch.device:
+    """The device of this rank: the one that is asked for, the GPU of torchrun's LOCAL_RANK, or the
+    CPU."""
+    if device is None:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = torch.device(device)
+    if chosen.type not in ("cpu", "cuda"):
+        raise InputError(f"device must be a CPU or a CUDA device, not {chosen}")
+    if chosen.type == "cpu" or chosen.index is not None:
+        return chosen
+    local = _number("LOCAL_RANK", "0")
+    if local >= torch.cuda.device_count():
+        raise InputError(f"LOCAL_RANK is {local}, and this machine has {torch.cuda.device_count()} "
+                         f"GPUs: start as many processes on it as it has GPUs, or set "
+                         f'device="cpu"')
+    return torch.device("cuda", local)
+
+
+def _is_launched() -> bool:
+    there = [name for name in _OF_TORCHRUN if os.environ.get(name)]
+    if not there:
+        return False
+    missing = [name for name in _OF_TORCHRUN if name not in there]
+    if missing:
+        raise InputError(f"the environment has {', '.join(there)} and lacks {', '.join(missing)}: "
+                         f"start the program with torchrun, which sets all of them, or unset them")
+    rank, size = _number("RANK"), _number("WORLD_SIZE")
+    if not 0 <= rank < size:
+        raise InputError(f"RANK is {rank} and WORLD_SIZE is {size}: ranks go from 0 to "
+                         f"WORLD_SIZE - 1; torchrun sets both")
+    return True
+
+
+def _number(name: str, default: str | None = None) -> int:
+    text = os.environ.get(name, default)
+    if not text or not text.strip().isdecimal():
+        raise InputError(f"the environment variable {name} must be a whole number, not {text!r}: "
+                         f"torchrun sets it")
+    return int(text)
