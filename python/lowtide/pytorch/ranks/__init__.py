@@ -4,7 +4,8 @@ A *rank* is one of the processes of a training. PyTorch's process groups carry e
 between CPUs, NCCL between GPUs.
 """
 
+from .collective_costs import CollectiveCosts
 from .communicator import Communicator
 from .errors import RankError
 
-__all__ = ["Communicator", "RankError"]
+__all__ = ["CollectiveCosts", "Communicator", "RankError"]

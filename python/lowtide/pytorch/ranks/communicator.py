@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
@@ -12,9 +13,14 @@ from ... import InputError
 from ...arguments import checked_count, checked_switch, checked_timeout
 from .agreement import described, digest, disagreement
 from .calls import Call, decoded_call, encoded_call, rows_text, tensor_text
+from .collective_costs import CollectiveCosts, fitted_costs
 from .errors import collective_named
+from .measurement import measured_times
 from .process_group import chosen_device, open_default_group
 from .wire import OPS, apart, bytes_of, plain, shares_memory, wire_for, with_rows
+
+#: Bytes of the tensors that ``measure`` sends, from 1 KiB to 16 MiB.
+SIZES = tuple(1024 * 4**power for power in range(8))
 
 
 class Communicator:
@@ -157,6 +163,21 @@ class Communicator:
             raise InputError(f"the ranks of this training differ: "
                              f"{disagreement(self._lines_of_ranks(lines))}. Give every rank the "
                              f"same model, inputs of the same shapes, budget and options")
+
+    def measure(self, sizes: Sequence[int] = SIZES, repeats: int = 7) -> CollectiveCosts:
+        """Latency and bandwidth of the collectives of this group, from the medians of ``repeats``
+        calls with tensors of these bytes; the same on each rank, which all must call it. Nothing
+        else should run meanwhile. Raises InputError for a group of one rank, which sends nothing.
+        """
+        self._require_open("measure")
+        sizes = [checked_count("a size", size, 1) for size in sizes]
+        if self.size == 1 or len(set(sizes)) < 2:
+            raise InputError(f"measure needs 2 ranks and 2 sizes or more, and has {self.size} and "
+                             f"{len(set(sizes))}: start more processes with torchrun")
+        self._require_one_call(f"measure of {sizes}")
+        times = measured_times(self.group, self.device, sizes,
+                               checked_count("repeats", repeats, 1))
+        return fitted_costs(self.size, dist.get_backend(self.group), times)
 
     def rows_of(self, rank: int, rows: int) -> tuple[int, int]:
         """The first of ``rows`` rows that ``reduce_scatter`` gives to a rank, and the one after its
