@@ -88,6 +88,7 @@ _WITH_TORCH = {
     "RankError": ".pytorch.ranks",
     "set_budget": ".pytorch.wrap",
     "tune": ".pytorch.tune",
+    "Watchdog": ".pytorch.ranks",
     "wrap": ".pytorch.wrap",
 }
 

@@ -7,5 +7,6 @@ between CPUs, NCCL between GPUs.
 from .collective_costs import CollectiveCosts
 from .communicator import Communicator
 from .errors import RankError
+from .watchdog import Watchdog
 
-__all__ = ["CollectiveCosts", "Communicator", "RankError"]
+__all__ = ["CollectiveCosts", "Communicator", "RankError", "Watchdog"]

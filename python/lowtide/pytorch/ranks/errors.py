@@ -25,5 +25,5 @@ def collective_named(call: str, rank: int, size: int) -> Iterator[None]:
     except RuntimeError as error:  # all errors of c10d are of this class
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise RankError(f"rank {rank} of {size}: {call} failed: {first} (a rank that ended or "
-                        f"stands still shows as this in the others; comm.watchdog() around the "
-                        f"training names it)") from error
+                        f"stands still shows as this in the others; lowtide.Watchdog(comm) around "
+                        f"the training names it)") from error
