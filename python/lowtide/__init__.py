@@ -76,6 +76,7 @@ __all__ = [
 #: What needs torch, by the module that has it: loaded when it is first asked for.
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
+    "Checkpointer": ".pytorch.ranks",
     "CollectiveCosts": ".pytorch.ranks",
     "Communicator": ".pytorch.ranks",
     "compile_within": ".pytorch.inductor",

@@ -13,7 +13,9 @@ import traceback
 import torch.distributed as dist
 
 _CONTEXT = multiprocessing.get_context("forkserver")
-_CONTEXT.set_forkserver_preload(["torch", "torch.distributed.checkpoint", "lowtide.pytorch.ranks"])
+#: Loaded once; a rank is forked from there. Optimizers load Dynamo when they make their first step.
+_CONTEXT.set_forkserver_preload(
+    ["torch._dynamo", "torch.distributed.fsdp", "lowtide.pytorch.ranks"])
 _SET_PARENT_DEATH_SIGNAL = 1  # of prctl(2)
 
 

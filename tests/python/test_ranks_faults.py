@@ -15,7 +15,7 @@ from rank_processes import RankProcesses, said
 from sweep import sweep
 
 SIZE, BAD = 3, 1
-TIMEOUT = 2.0  # of the watchdogs
+TIMEOUT = 3.0  # of the watchdogs
 LIMIT = 30  # of the tests, for the slowest machine
 
 pytestmark = pytest.mark.cpu_only("the ranks of these tests are on the CPU")
@@ -163,6 +163,7 @@ def fewer_steps(folder):
     time.sleep(LIMIT if comm.rank == BAD else 0)
 
 
+@pytest.mark.sweep
 def test_a_rank_that_leaves_before_the_others(tmp_path):
     with RankProcesses(tmp_path, fewer_steps, SIZE, tmp_path) as ranks:
         ranks.processes[0].join()
@@ -201,7 +202,7 @@ def test_a_rank_that_never_begins(tmp_path):
         ranks.processes[0].join()
         ranks.processes[2].join()
         ranks.signal(BAD, signal.SIGKILL)
-        require_one_message(ranks.outcomes(LIMIT), "it has not begun the watchdog for 2 s")
+        require_one_message(ranks.outcomes(LIMIT), "it has not begun the watchdog for 3 s")
 
 
 def twice_without_fault(folder):

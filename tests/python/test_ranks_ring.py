@@ -8,6 +8,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from rank_processes import values_of_ranks
+from sweep import sweep
 
 RING = pathlib.Path(__file__).resolve().parents[2] / "examples" / "ranks" / "ring.py"
 
@@ -45,7 +46,7 @@ def beside_the_communicator():
         return sum(sent)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("size", sweep([1, 2, 3, 5], usual=[3]))
 def test_the_ring_is_the_communicators_collectives(tmp_path, size):
     """And sends 2(p-1)/p of the bytes."""
     for sent in values_of_ranks(tmp_path, beside_the_communicator, size):

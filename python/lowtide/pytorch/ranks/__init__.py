@@ -4,9 +4,10 @@ A *rank* is one of the processes of a training. PyTorch's process groups carry e
 between CPUs, NCCL between GPUs.
 """
 
+from .checkpointer import Checkpointer
 from .collective_costs import CollectiveCosts
 from .communicator import Communicator
 from .errors import RankError
 from .watchdog import Watchdog
 
-__all__ = ["CollectiveCosts", "Communicator", "RankError", "Watchdog"]
+__all__ = ["Checkpointer", "CollectiveCosts", "Communicator", "RankError", "Watchdog"]

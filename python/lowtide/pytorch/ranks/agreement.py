@@ -37,12 +37,13 @@ def disagreement(of_ranks: Sequence[Mapping[str, str]]) -> str | None:
         return None
     usual = max(counts, key=lambda key: (counts[key], -keys.index(key)))
     model = keys.index(usual)
-    parts = [f"rank {rank} has {_difference(lines, of_ranks[model])}"
+    parts = [f"rank {rank} has {difference(lines, of_ranks[model])}"
              for rank, lines in enumerate(of_ranks) if keys[rank] != usual]
     return f"{'; '.join(parts)} (rank {model})"
 
 
-def _difference(lines: Mapping[str, str], usual: Mapping[str, str]) -> str:
+def difference(lines: Mapping[str, str], usual: Mapping[str, str]) -> str:
+    """The first lines that are not as usual; the two are not equal."""
     names = [name for name in sorted({*lines, *usual}) if lines.get(name) != usual.get(name)]
     parts = [f"{name} = {lines.get(name, 'nothing')} instead of {usual.get(name, 'nothing')}"
              for name in names[:_MOST]]

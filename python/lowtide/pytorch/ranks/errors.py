@@ -17,13 +17,18 @@ class RankError(Error):
         self.rank = rank
 
 
+def error_text(error: BaseException) -> str:
+    """Class and first line of the message."""
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
 @contextlib.contextmanager
 def collective_named(call: str, rank: int, size: int) -> Iterator[None]:
     """Errors of a backend within it become RankErrors that name the rank and the call."""
     try:
         yield
     except RuntimeError as error:  # all errors of c10d are of this class
-        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise RankError(f"rank {rank} of {size}: {call} failed: {first} (a rank that ended or "
-                        f"stands still shows as this in the others; lowtide.Watchdog(comm) around "
-                        f"the training names it)") from error
+        raise RankError(f"rank {rank} of {size}: {call} failed: {error_text(error)} (a rank "
+                        f"that ended or stands still shows as this in the others; "
+                        f"lowtide.Watchdog(comm) around the training names it)") from error

@@ -33,7 +33,8 @@ class RankMonitor(threading.Thread):
                  calls: Callable[[], int]):
         super().__init__(name="lowtide-rank-monitor", daemon=True)
         self.interval = min(_LONGEST_INTERVAL, timeout / _BEATS)
-        self.failed, self.failure = threading.Event(), None
+        self.failed = threading.Event()
+        self.failure: Failure | None = None
         self._board, self._rank, self._size, self._timeout = board, rank, size, timeout
         self._calls, self._count, self._silence = calls, 0, timeout
         self._main, self._ends = threading.get_ident(), threading.Event()
@@ -98,7 +99,7 @@ class RankMonitor(threading.Thread):
         if beats[rank].has_left:
             return Failure(rank, f"it has left the training after {beats[rank].calls} collectives, "
                                  f"and other ranks wait in number {most}")
-        return Failure(rank, f"it has begun {beats[rank].calls} collectives and other ranks {most}, "
+        return Failure(rank, f"it has begun {beats[rank].calls} collectives and others {most}, "
                              f"which wait for it for {suspicion.seconds:.1f} s: it hangs, or "
                              f"computes for longer than the timeout of {self._timeout:g} s")
 

@@ -14,7 +14,7 @@ from torch.distributed import distributed_c10d
 
 from ...arguments import checked_timeout
 from .communicator import Communicator
-from .errors import RankError
+from .errors import RankError, error_text
 from .process_identity import this_process
 from .rank_board import Failure, RankBoard
 from .rank_monitor import RankMonitor, failure_text
@@ -127,8 +127,7 @@ def _comes_from_outside(error: BaseException) -> bool:
 def _reason(error: BaseException) -> str:
     if isinstance(error, _Terminated):
         return "it was told to end by SIGTERM"
-    lines = str(error).strip().splitlines()
-    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    text = error_text(error)
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in text:
         return f"it ran out of memory ({text}): give all ranks a smaller budget or batch"
     return text
