@@ -111,7 +111,7 @@ class Communicator:
             rows, _ = divmod(len(values) + self.size - 1, self.size)
             mine = encoded.new_empty((rows, *encoded.shape[1:]))
             with collective_named(call, self.rank, self.size):
-                dist.reduce_scatter_tensor(mine, with_rows(encoded, rows * self.size), OPS[op],
+                dist.reduce_scatter_single(mine, with_rows(encoded, rows * self.size), OPS[op],
                                            group=self.group)
         return wire.decode(self._averaged(mine[:end - begin], op))
 
@@ -230,7 +230,7 @@ class Communicator:
         """``mine`` of each rank, filled up to ``most`` bytes."""
         gathered = mine.new_empty(self.size * most)
         with collective_named(call, self.rank, self.size):
-            dist.all_gather_into_tensor(gathered, with_rows(mine, most), group=self.group)
+            dist.all_gather_single(gathered, with_rows(mine, most), group=self.group)
         return gathered.view(self.size, most).unbind()
 
     def _lines_of_ranks(self, lines: dict[str, str]) -> list[dict[str, str]]:

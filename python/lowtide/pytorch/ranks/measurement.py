@@ -31,8 +31,8 @@ def _calls(group: dist.ProcessGroup, piece: torch.Tensor,
            whole: torch.Tensor) -> dict[str, Callable[[], object]]:
     return {
         "allreduce": lambda: dist.all_reduce(whole, group=group),
-        "reduce_scatter": lambda: dist.reduce_scatter_tensor(piece, whole, group=group),
-        "allgather": lambda: dist.all_gather_into_tensor(whole, piece, group=group),
+        "reduce_scatter": lambda: dist.reduce_scatter_single(piece, whole, group=group),
+        "allgather": lambda: dist.all_gather_single(whole, piece, group=group),
         "broadcast": lambda: dist.broadcast(whole, group=group, group_src=0),
     }
 

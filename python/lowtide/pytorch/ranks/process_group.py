@@ -20,11 +20,8 @@ def open_default_group(device: torch.device, timeout: float | None) -> None:
     Raises InputError where the environment has some of torchrun's variables but not all."""
     limit = None if timeout is None else datetime.timedelta(seconds=timeout)
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
-    if _is_launched():
-        dist.init_process_group(backend, timeout=limit)
-    else:
-        dist.init_process_group(backend, timeout=limit, store=dist.HashStore(), rank=0,
-                                world_size=1)
+    store, rank, size = (_launched_store() if _is_launched() else (dist.HashStore(), 0, 1))
+    dist.init_process_group(backend, timeout=limit, store=store, rank=rank, world_size=size)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:
@@ -43,6 +40,14 @@ def chosen_device(device: str | torch.device | None) -> torch.device:
                          f"GPUs: start as many processes on it as it has GPUs, or set "
                          f'device="cpu"')
     return torch.device("cuda", local)
+
+
+def _launched_store() -> tuple[dist.Store, int, int]:
+    """With the rank and the number of ranks. torchrun keeps its store when it starts the ranks
+    again, where the addresses of the ranks before must not be found."""
+    store, rank, size = next(dist.rendezvous("env://"))
+    start = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return dist.PrefixStore(f"start-{start}", store), rank, size
 
 
 def _is_launched() -> bool:
