@@ -11,7 +11,7 @@ made from one half of the sizes; the other half is new to it.
 import argparse
 
 import lowtide
-from lowtide.pytorch.ranks.collective_costs import traffic
+from lowtide.pytorch.ranks.communication_costs import traffic
 from lowtide.pytorch.ranks.communicator import SIZES
 from lowtide.pytorch.ranks.measurement import measured_times
 

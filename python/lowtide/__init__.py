@@ -77,7 +77,7 @@ __all__ = [
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
     "Checkpointer": ".pytorch.ranks",
-    "CollectiveCosts": ".pytorch.ranks",
+    "CommunicationCosts": ".pytorch.ranks",
     "Communicator": ".pytorch.ranks",
     "compile_within": ".pytorch.inductor",
     "from_deepspeed": ".pytorch.tune",

@@ -33,18 +33,21 @@ class RankOutcome:
 
 class RankProcesses:
     """Ranks that run ``program(*arguments)`` in torchrun's environment, whose store lives here, as
-    it lives in torchrun's agent."""
+    it lives in torchrun's agent. ``agent=False``: it lives in rank 0, as without torchrun."""
 
-    def __init__(self, folder, program, size, *arguments):
+    def __init__(self, folder, program, size, *arguments, agent=True):
         self._folder, self._begin = folder, time.monotonic()
         self._store = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+        port = self._store.port
+        if not agent:
+            self._store = None  # the port is free again
         self._pipes, self.processes = [], []
         for rank in range(size):
             ours, theirs = _CONTEXT.Pipe(duplex=False)
             environment = {
                 "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port),
-                "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
+                "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                "TORCHELASTIC_USE_AGENT_STORE": str(agent), "TORCHELASTIC_RESTART_COUNT": "0",
                 "GLOO_SOCKET_IFNAME": "lo", "TORCH_CPP_LOG_LEVEL": "ERROR"}
             process = _CONTEXT.Process(target=_rank, args=(
                 theirs, os.fspath(folder / f"stderr-{rank}"), environment, program, arguments))

@@ -8,7 +8,7 @@ import lowtide
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowtide.pytorch.ranks.collective_costs import COLLECTIVES, fitted_costs
+from lowtide.pytorch.ranks.communication_costs import COLLECTIVES, fitted_costs
 from lowtide.pytorch.ranks.link_fit import Link, Sample, fitted_link
 from rank_processes import values_of_ranks
 
@@ -83,16 +83,17 @@ def test_costs_of_a_ring_are_recovered(latency, bandwidth, ranks):
 
 
 def test_a_file_goes_round(tmp_path):
-    costs = lowtide.CollectiveCosts(4, "gloo", Link(1e-4, 2e9), {"allreduce": Link(0., math.inf)})
+    links = {"allreduce": Link(0., math.inf)}
+    costs = lowtide.CommunicationCosts(4, "gloo", Link(1e-4, 2e9), links)
     costs.save(tmp_path / "costs.json")
-    assert lowtide.CollectiveCosts.load(tmp_path / "costs.json") == costs
+    assert lowtide.CommunicationCosts.load(tmp_path / "costs.json") == costs
     document = json.loads((tmp_path / "costs.json").read_text())
     assert (document["latency"], document["bandwidth"]) == (1e-4, 2e9)
     assert document["collectives"]["allreduce"] == {"latency": 0, "bandwidth": None}
 
 
 def test_one_rank_sends_nothing_and_a_collective_must_be_known():
-    costs = lowtide.CollectiveCosts(1, "gloo", Link(1., 1.), {})
+    costs = lowtide.CommunicationCosts(1, "gloo", Link(1., 1.), {})
     assert costs.seconds("allreduce", 10) == 0
     with pytest.raises(lowtide.InputError, match="collective must be one of allreduce"):
         costs.seconds("gather", 10)
@@ -113,10 +114,10 @@ def test_a_wrong_file_is_refused_by_its_field(tmp_path, change, message):
     document = {"format": "lowtide-collectives", "version": 1, "ranks": 2, "backend": "gloo",
                 "latency": 1e-4, "bandwidth": 1e9, "collectives": {}}
     path.write_text(json.dumps(document))
-    lowtide.CollectiveCosts.load(path)
+    lowtide.CommunicationCosts.load(path)
     path.write_text(json.dumps({**document, **change}))
     with pytest.raises(lowtide.InputError, match=message) as caught:
-        lowtide.CollectiveCosts.load(path)
+        lowtide.CommunicationCosts.load(path)
     assert str(path) in str(caught.value)
 
 
@@ -124,7 +125,7 @@ def test_a_wrong_file_is_refused_by_its_field(tmp_path, change, message):
 def test_a_damaged_file_is_refused(tmp_path, text):
     (tmp_path / "costs.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(lowtide.InputError, match="costs.json"):
-        lowtide.CollectiveCosts.load(tmp_path / "costs.json")
+        lowtide.CommunicationCosts.load(tmp_path / "costs.json")
 
 
 def measured():

@@ -1,16 +1,19 @@
 """A rank that is killed, stands still, raises, runs out of memory or differs ends all ranks, and
 each says which it was and why."""
 
+import dataclasses
 import os
+import re
 import signal
 import time
 
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.ranks.peer_history import PeerHistory
-from lowtide.pytorch.ranks.process_identity import GONE, RUNNING, STOPPED
-from lowtide.pytorch.ranks.rank_board import Beat
+from lowtide.pytorch.ranks import rank_monitor
+from lowtide.pytorch.ranks.peer_history import PeerHistory, Suspicion
+from lowtide.pytorch.ranks.process_identity import GONE, RUNNING, STOPPED, this_process
+from lowtide.pytorch.ranks.rank_board import Beat, Failure, RankBoard
 from rank_processes import RankProcesses, said
 from sweep import sweep
 
@@ -155,6 +158,58 @@ def test_ranks_that_are_told_to_end_because_another_was_killed_say_so(tmp_path):
         require_one_message(ranks.outcomes(LIMIT), "has ended without a word")
 
 
+def training_where_rank_0_waits(folder):
+    comm = lowtide.Communicator.create()
+    with lowtide.Watchdog(comm, timeout=60):
+        comm.barrier()
+        said(folder, "ready")
+        while True:
+            comm.allreduce(torch.ones(10))
+
+
+@pytest.mark.sweep
+def test_the_rank_that_holds_the_store_is_killed(tmp_path):
+    with RankProcesses(tmp_path, training_where_rank_0_waits, SIZE, tmp_path, agent=False) as ranks:
+        ranks.wait_for("ready")
+        ranks.signal(0, signal.SIGKILL)
+        _, first, second = ranks.outcomes(LIMIT)
+    assert first.error[0] == second.error[0] == "RankError"
+    for outcome in (first, second):
+        assert re.match(r"rank 0 of 3 failed: its process.* has ended", outcome.error[1])
+
+
+def in_another_group(folder):
+    comm = lowtide.Communicator.create()
+    group = torch.distributed.new_group(range(SIZE))
+    with lowtide.Watchdog(comm, timeout=TIMEOUT):
+        for step in range(10**9):
+            if step == 3 and comm.rank == BAD:
+                hang()
+            torch.distributed.all_reduce(torch.ones(10), group=group)
+
+
+@pytest.mark.sweep
+def test_a_rank_that_hangs_is_found_by_another_group_of_all_ranks(tmp_path):
+    require_one_message(outcomes_of(tmp_path, in_another_group), "it has begun")
+
+
+def in_a_group_of_some(folder):
+    comm = lowtide.Communicator.create()
+    group = torch.distributed.new_group([0, BAD])
+    with lowtide.Watchdog(comm, timeout=TIMEOUT):
+        if comm.rank == 0:
+            torch.distributed.all_reduce(torch.ones(10), group=group)
+        time.sleep(2 * TIMEOUT)
+        comm.barrier()
+
+
+@pytest.mark.sweep
+def test_nobody_is_blamed_where_it_is_not_known_who_is_to_blame(tmp_path):
+    found = outcomes_of(tmp_path, in_a_group_of_some)
+    assert len({outcome.error for outcome in found}) == 1
+    assert "a rank of 3 failed: a collective failed on rank 0, and all" in found[0].error[1]
+
+
 def fewer_steps(folder):
     comm = lowtide.Communicator.create()
     with lowtide.Watchdog(comm, timeout=TIMEOUT):
@@ -227,6 +282,34 @@ def test_one_rank_needs_nobody(tmp_path):
 def test_a_wrong_timeout_is_refused(timeout):
     with pytest.raises(lowtide.InputError, match="timeout must be seconds"):
         lowtide.Watchdog(None, timeout=timeout)
+
+
+@pytest.fixture
+def board():
+    return RankBoard(torch.distributed.HashStore(), "test")
+
+
+def test_the_first_failure_is_the_one_of_all(board):
+    assert board.failure() is None and board.announced(0) is None
+    first, second = Failure(2, "a"), Failure(None, "b")
+    assert board.report(first) == first
+    assert board.report(second) == first == board.failure()
+
+
+def test_kills_for_want_of_memory_are_told(board, monkeypatch):
+    """Of a process that has ended."""
+    board.announce(1, dataclasses.replace(this_process(), started="never"))
+    assert board.announced(1).state() == GONE
+    assert this_process().state() == RUNNING
+    board.beat(1, Beat(1, 0))
+    for killed, told in ((7, True), (5, False), (None, False)):
+        counts = iter([5, killed])
+        monkeypatch.setattr(rank_monitor, "processes_killed_for_memory", lambda: next(counts))
+        monitor = rank_monitor.RankMonitor(board, 0, 2, 60., lambda: 0)
+        monitor.beat()
+        failure = monitor._judged(1, Suspicion("gone", 0.))
+        assert failure.rank == 1
+        assert ("killed 2 processes for want of memory" in failure.reason) == told
 
 
 def seen(history, beat, now, own_calls=5, state=RUNNING):

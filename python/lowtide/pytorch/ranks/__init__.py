@@ -5,9 +5,9 @@ between CPUs, NCCL between GPUs.
 """
 
 from .checkpointer import Checkpointer
-from .collective_costs import CollectiveCosts
+from .communication_costs import CommunicationCosts
 from .communicator import Communicator
 from .errors import RankError
 from .watchdog import Watchdog
 
-__all__ = ["Checkpointer", "CollectiveCosts", "Communicator", "RankError", "Watchdog"]
+__all__ = ["Checkpointer", "CommunicationCosts", "Communicator", "RankError", "Watchdog"]

@@ -22,6 +22,7 @@ from .agreement import difference
 from .checkpoint_folder import MANIFEST, CheckpointFolder, read_manifest
 from .communicator import Communicator
 from .errors import RankError, error_text
+from .process_group import backends_of
 from .together import raise_together, told_by_first
 from .training_state import restore, training_state, writable
 
@@ -62,8 +63,9 @@ class Checkpointer:
         self._lock: int | None = None
         self._newest_step = told_by_first(comm, self._open)
         # Files are written while the training uses its own group.
-        ranks = dist.get_process_group_ranks(comm.group)
-        self._group = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
+        ranks, (backend, *_) = dist.get_process_group_ranks(comm.group), backends_of(comm.group)
+        self._group = dist.new_group(ranks, timeout=backend.options._timeout, backend="gloo",
+                                     use_local_synchronization=True)
         self._saving: concurrent.futures.Future | None = None
 
     def save(self, step: int, model: torch.nn.Module,

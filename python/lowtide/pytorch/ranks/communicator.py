@@ -13,7 +13,7 @@ from ... import InputError
 from ...arguments import checked_count, checked_switch, checked_timeout
 from .agreement import described, digest, disagreement
 from .calls import Call, decoded_call, encoded_call, rows_text, tensor_text
-from .collective_costs import CollectiveCosts, fitted_costs
+from .communication_costs import CommunicationCosts, fitted_costs
 from .errors import collective_named
 from .measurement import measured_times
 from .process_group import chosen_device, open_default_group
@@ -164,7 +164,7 @@ class Communicator:
                              f"{disagreement(self._lines_of_ranks(lines))}. Give every rank the "
                              f"same model, inputs of the same shapes, budget and options")
 
-    def measure(self, sizes: Sequence[int] = SIZES, repeats: int = 7) -> CollectiveCosts:
+    def measure(self, sizes: Sequence[int] = SIZES, repeats: int = 7) -> CommunicationCosts:
         """Latency and bandwidth of the collectives of this group, from the medians of ``repeats``
         calls with tensors of these bytes; the same on each rank, which all must call it. Nothing
         else should run meanwhile. Raises InputError for a group of one rank, which sends nothing.

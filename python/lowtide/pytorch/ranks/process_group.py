@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import os
+from collections.abc import Sequence
 
 import torch
 import torch.distributed as dist
+from torch.distributed import distributed_c10d
 
 from ... import InputError
 
@@ -22,6 +24,18 @@ def open_default_group(device: torch.device, timeout: float | None) -> None:
     backend = "gloo" if device.type == "cpu" else "cpu:gloo,cuda:nccl"
     store, rank, size = (_launched_store() if _is_launched() else (dist.HashStore(), 0, 1))
     dist.init_process_group(backend, timeout=limit, store=store, rank=rank, world_size=size)
+
+
+def backends_of(group: dist.ProcessGroup) -> list:
+    """PyTorch's backends of a group, one for each type of device."""
+    return [group._get_backend(device) for device in group._device_types]
+
+
+def calls_of(ranks: Sequence[int]) -> int:
+    """How many collectives this process has begun in all process groups of exactly these ranks."""
+    return sum(group._get_sequence_number_for_group()
+               for group in list(distributed_c10d._world.pg_map)
+               if dist.get_process_group_ranks(group) == ranks)
 
 
 def chosen_device(device: str | torch.device | None) -> torch.device:

@@ -55,10 +55,8 @@ class RankMonitor(threading.Thread):
     def run(self) -> None:
         try:
             self._watch()
-        except RuntimeError as error:  # of the store: nobody can be told any more
-            self._hear(Failure(None, f"the store of the process group does not answer ({error}): "
-                                     f"the process that holds it, torchrun's or that of rank 0, "
-                                     f"has ended"))
+        except RuntimeError:  # of the store: nobody can be told any more
+            self._hear(_failure_of_store())
         self._end_process_in_time()
 
     def _watch(self) -> None:
@@ -122,6 +120,12 @@ class RankMonitor(threading.Thread):
                          f"it stands at:\n{stands}")
         sys.stderr.flush()
         os._exit(1)
+
+
+def _failure_of_store() -> Failure:
+    if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return Failure(None, "torchrun, which holds the store of the process group, has ended")
+    return Failure(0, "its process, which holds the store of the process group, has ended")
 
 
 def failure_text(failure: Failure, size: int) -> str:

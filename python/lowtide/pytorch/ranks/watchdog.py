@@ -15,6 +15,7 @@ from torch.distributed import distributed_c10d
 from ...arguments import checked_timeout
 from .communicator import Communicator
 from .errors import RankError, error_text
+from .process_group import backends_of, calls_of
 from .process_identity import this_process
 from .rank_board import Failure, RankBoard
 from .rank_monitor import RankMonitor, failure_text
@@ -37,11 +38,11 @@ class Watchdog:
 
     ``timeout``: seconds that a rank may be without a sign of life, or behind the others by a
     collective; more than the longest time between two collectives of a rank. It is that of all
-    process groups meanwhile. A rank that ends is noticed within a second where it ran on a machine
-    with another one that watches it, else within ``timeout``; one that stands still within
-    ``timeout``. At the latest ``timeout`` after that, a rank that is still computing ends as
-    ``os._exit(1)`` does, with the same text on its standard error; a process that was stopped by a
-    signal is killed by a rank of its machine.
+    process groups meanwhile. A rank that ends is noticed within a second if the rank before it is
+    on the same machine, else within ``timeout``; one that stands still within ``timeout``. At the
+    latest ``timeout`` after that, a rank that is still computing ends as ``os._exit(1)`` does, with
+    the same text on its standard error; a process that was stopped by a signal is killed by the
+    rank before it, on its machine.
     """
 
     def __init__(self, comm: Communicator, *, timeout: float = 300.0, **agreed: object):
@@ -65,7 +66,8 @@ class Watchdog:
             failure = None if error is None else self._failure_behind(error)
             self._monitor.end()
             if failure is None:
-                self._monitor.beat(has_left=True)
+                with contextlib.suppress(RuntimeError):  # the store may have ended before
+                    self._monitor.beat(has_left=True)
                 return
         text = failure_text(failure, self._comm.size)
         if failure.rank == self._comm.rank or not _comes_from_outside(error):
@@ -77,11 +79,12 @@ class Watchdog:
         comm = self._comm
         if comm.size == 1:
             return
+        ranks = dist.get_process_group_ranks(comm.group)
         store = comm.group.get_group_store()
         number = store.add(f"lowtide/watchdogs/{comm.rank}", 1)  # the same on each rank
         self._board = RankBoard(store, f"lowtide/watchdog/{number}")
         self._monitor = RankMonitor(self._board, comm.rank, comm.size, self._timeout,
-                                    comm.group._get_sequence_number_for_group)
+                                    lambda: calls_of(ranks))
         self._board.announce(comm.rank, this_process())
         self._monitor.beat()
         try:
@@ -98,14 +101,18 @@ class Watchdog:
 
     def _failure_behind(self, error: BaseException) -> Failure:
         """The failure that ended this training: another rank's, where the error follows from it."""
-        if isinstance(error, _Terminated):
+        is_outside, is_told = _comes_from_outside(error), isinstance(error, _Terminated)
+        if is_told:
             self._monitor.failed.wait(_BEATS_AT_END * self._monitor.interval)
-        elif _comes_from_outside(error):
+        elif is_outside:
             self._monitor.expect_failure()
             self._monitor.failed.wait(self._timeout + _BEATS_AT_END * self._monitor.interval)
-        if self._monitor.failure is not None and _comes_from_outside(error):
+        if self._monitor.failure is not None and is_outside:
             return self._monitor.failure
         own = Failure(self._comm.rank, _reason(error))
+        if is_outside and not is_told:
+            own = Failure(None, f"a collective failed on rank {self._comm.rank}, and all ranks "
+                                f"give signs of life: {error_text(error)}")
         try:
             return self._board.report(own)
         except RuntimeError:  # the store is gone as well
@@ -136,8 +143,8 @@ def _reason(error: BaseException) -> str:
 @contextlib.contextmanager
 def _timeouts(seconds: float) -> Iterator[None]:
     """Collectives of all process groups fail after so many seconds, and not after half an hour."""
-    backends = [group._get_backend(device) for group in distributed_c10d._world.pg_map
-                for device in group._device_types]
+    backends = [backend for group in distributed_c10d._world.pg_map
+                for backend in backends_of(group)]
     before = [backend.options._timeout for backend in backends]
     for backend in backends:
         backend._set_default_timeout(datetime.timedelta(seconds=seconds))

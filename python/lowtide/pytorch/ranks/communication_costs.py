@@ -19,7 +19,7 @@ _FORMAT, _VERSION = "lowtide-collectives", 1
 
 
 @dataclasses.dataclass(frozen=True)
-class CollectiveCosts:
+class CommunicationCosts:
     """Times of collectives of ``ranks`` ranks: latency + traffic / bandwidth, where the traffic is
     2(p-1)/p of the bytes for an allreduce of p ranks, and (p-1)/p for the others. That is the least
     that any algorithm sends on a rank's link (Patarasuk and Yuan, 2009).
@@ -47,7 +47,7 @@ class CollectiveCosts:
         pathlib.Path(path).write_text(json.dumps(document, indent=2) + "\n")
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> CollectiveCosts:
+    def load(cls, path: str | os.PathLike[str]) -> CommunicationCosts:
         """Raises InputError, which names the file and the field, for a file that ``save`` does not
         write."""
         try:
@@ -74,13 +74,13 @@ class CollectiveCosts:
 
 
 def fitted_costs(ranks: int, backend: str,
-                 times: Mapping[str, Sequence[tuple[int, float]]]) -> CollectiveCosts:
+                 times: Mapping[str, Sequence[tuple[int, float]]]) -> CommunicationCosts:
     """From measured pairs of bytes and seconds, by collective: two sizes or more, above 0."""
     samples = {name: [Sample(traffic(name, ranks, size), seconds) for size, seconds in pairs]
                for name, pairs in times.items()}
     links = {name: fitted_link(own) for name, own in samples.items()}
     together = [sample for own in samples.values() for sample in own]
-    return CollectiveCosts(ranks, backend, fitted_link(together), links)
+    return CommunicationCosts(ranks, backend, fitted_link(together), links)
 
 
 def traffic(collective: str, ranks: int, bytes: int) -> float:
