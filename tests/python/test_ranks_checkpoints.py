@@ -70,7 +70,7 @@ def killed_after(ranks, seconds):
 
 @pytest.mark.parametrize("kills", sweep([3, 40], usual=[3]))
 def test_a_training_that_is_killed_at_random_ends_as_one_that_is_not(tmp_path, kills):
-    signs, steps, draw = tmp_path / "signs", 12, random.Random(kills)
+    signs, steps, draw = tmp_path / "signs", 2 * kills + 6, random.Random(kills)
     signs.mkdir()
     whole = values_of_ranks(tmp_path, training, 2, tmp_path / "whole", "sharded", steps)
     for _ in range(kills):
@@ -85,7 +85,7 @@ def test_a_training_that_is_killed_at_random_ends_as_one_that_is_not(tmp_path, k
     assert begin >= len(list(signs.glob("complete-*"))) - (begin == steps)
     assert losses == whole[0][1][begin:] and digest == whole[0][3]
     left = sorted(path.name for path in (tmp_path / "run").iterdir())
-    assert left == [".lock", "step-00000011", "step-00000012"]
+    assert left == [".lock", f"step-{steps - 1:08d}", f"step-{steps:08d}"]
 
 
 def dies_at_event(folder, number):
