@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import sys
+import threading
 import time
 
 import lowtide
@@ -193,6 +194,24 @@ def test_tensors_of_all_kinds_go_round(tmp_path, alone):
     for (name, ours), theirs in zip(again.state_dict().items(), model.state_dict().values()):
         assert torch.equal(ours, theirs) and ours.stride() == theirs.stride(), name
     assert [group["betas"] for group in its_optimizer.param_groups] == [(0.9, 0.999)] * 2
+
+
+def test_a_checkpoint_is_written_while_the_training_goes_on(tmp_path, alone, monkeypatch):
+    may_write, write_data = threading.Event(), dcp.HuggingFaceStorageWriter.write_data
+
+    def late(*arguments):
+        assert may_write.wait(60)
+        return write_data(*arguments)
+
+    monkeypatch.setattr(dcp.HuggingFaceStorageWriter, "write_data", late)
+    model = filled(1)
+    with lowtide.Checkpointer(tmp_path, alone) as checkpoints:
+        checkpoints.save(1, model)
+        torch.nn.init.constant_(model.weight, 2)
+        assert CheckpointFolder(tmp_path).newest() is None
+        may_write.set()
+        assert checkpoints.load(model).step == 1  # waits for it
+    assert (model.weight == 1).all()
 
 
 def test_loading_runs_no_code_of_a_file(tmp_path, alone):

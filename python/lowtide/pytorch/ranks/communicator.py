@@ -16,7 +16,12 @@ from .calls import Call, decoded_call, encoded_call, rows_text, tensor_text
 from .communication_costs import CommunicationCosts, fitted_costs
 from .errors import collective_named
 from .measurement import measured_times
-from .process_group import chosen_device, open_default_group
+from .process_group import (
+    all_gather_single,
+    chosen_device,
+    open_default_group,
+    reduce_scatter_single,
+)
 from .wire import OPS, apart, bytes_of, plain, shares_memory, wire_for, with_rows
 
 #: Bytes of the tensors that ``measure`` sends, from 1 KiB to 16 MiB.
@@ -111,8 +116,8 @@ class Communicator:
             rows, _ = divmod(len(values) + self.size - 1, self.size)
             mine = encoded.new_empty((rows, *encoded.shape[1:]))
             with collective_named(call, self.rank, self.size):
-                dist.reduce_scatter_single(mine, with_rows(encoded, rows * self.size), OPS[op],
-                                           group=self.group)
+                reduce_scatter_single(mine, with_rows(encoded, rows * self.size), OPS[op],
+                                      group=self.group)
         return wire.decode(self._averaged(mine[:end - begin], op))
 
     def allgather(self, x: torch.Tensor) -> torch.Tensor:
@@ -230,7 +235,7 @@ class Communicator:
         """``mine`` of each rank, filled up to ``most`` bytes."""
         gathered = mine.new_empty(self.size * most)
         with collective_named(call, self.rank, self.size):
-            dist.all_gather_single(gathered, with_rows(mine, most), group=self.group)
+            all_gather_single(gathered, with_rows(mine, most), group=self.group)
         return gathered.view(self.size, most).unbind()
 
     def _lines_of_ranks(self, lines: dict[str, str]) -> list[dict[str, str]]:

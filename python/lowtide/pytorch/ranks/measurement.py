@@ -9,6 +9,8 @@ from collections.abc import Callable, Sequence
 import torch
 import torch.distributed as dist
 
+from .process_group import all_gather_single, reduce_scatter_single
+
 _FLOAT_BYTES = 4
 
 
@@ -31,8 +33,8 @@ def _calls(group: dist.ProcessGroup, piece: torch.Tensor,
            whole: torch.Tensor) -> dict[str, Callable[[], object]]:
     return {
         "allreduce": lambda: dist.all_reduce(whole, group=group),
-        "reduce_scatter": lambda: dist.reduce_scatter_single(piece, whole, group=group),
-        "allgather": lambda: dist.all_gather_single(whole, piece, group=group),
+        "reduce_scatter": lambda: reduce_scatter_single(piece, whole, group=group),
+        "allgather": lambda: all_gather_single(whole, piece, group=group),
         "broadcast": lambda: dist.broadcast(whole, group=group, group_src=0),
     }
 

@@ -12,6 +12,10 @@ from torch.distributed import distributed_c10d
 
 from ... import InputError
 
+#: By the names that PyTorch has for them since 2.13, or those before.
+all_gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+reduce_scatter_single = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
 _OF_TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
