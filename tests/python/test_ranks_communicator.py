@@ -187,6 +187,7 @@ def refusals():
         refused(lambda: comm.agree(budget=7 if comm.rank == 1 else 5, options={"slices": None}))
         comm.agree(model=torch.nn.Linear(3, 4), step=len, options=[1, "a", x])
         assert comm.allreduce(x).tolist() == [3, 3, 3]  # and all goes on
+        assert comm.allgather_text("äö" * comm.rank) == ["", "äö", "äöäö"]
     return messages
 
 

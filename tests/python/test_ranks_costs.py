@@ -24,6 +24,7 @@ def close(link, latency, bandwidth, tolerance=1e-6):
                for size in SIZES)
 
 
+@settings(deadline=None)
 @given(latencies, bandwidths)
 def test_times_of_a_link_give_the_link(latency, bandwidth):
     link = fitted_link([Sample(size, latency + size / bandwidth) for size in SIZES])
@@ -31,6 +32,7 @@ def test_times_of_a_link_give_the_link(latency, bandwidth):
     assert link.latency >= 0 and link.bandwidth > 0
 
 
+@settings(deadline=None)
 @given(latencies, bandwidths, st.sets(st.sampled_from(SIZES)), st.floats(2, 1000))
 def test_some_times_that_are_far_off_change_nothing(latency, bandwidth, late, factor):
     """Of three times for each size, one may be."""
@@ -50,6 +52,7 @@ def test_whatever_is_measured_no_figure_is_negative(pairs):
     assert not math.isnan(link.bandwidth)
 
 
+@settings(deadline=None)
 @given(latencies, bandwidths)
 def test_least_squares_are_the_best_of_their_surroundings(latency, bandwidth):
     """With times that are off by 1 part in 100 at random, so that none is an outlier by far."""
@@ -68,6 +71,7 @@ def test_least_squares_are_the_best_of_their_surroundings(latency, bandwidth):
         assert squares(link) <= squares(other) * (1 + 1e-9)
 
 
+@settings(deadline=None)
 @given(latencies, bandwidths, st.integers(2, 64))
 def test_costs_of_a_ring_are_recovered(latency, bandwidth, ranks):
     """Each collective by its traffic, and one link for all of them."""

@@ -10,7 +10,7 @@ import time
 import lowtide
 import pytest
 import torch
-from lowtide.pytorch.ranks import rank_monitor
+from lowtide.pytorch.ranks import process_identity, rank_monitor
 from lowtide.pytorch.ranks.peer_history import PeerHistory, Suspicion
 from lowtide.pytorch.ranks.process_identity import GONE, RUNNING, STOPPED, this_process
 from lowtide.pytorch.ranks.rank_board import Beat, Failure, RankBoard
@@ -156,6 +156,18 @@ def test_ranks_that_are_told_to_end_because_another_was_killed_say_so(tmp_path):
         for rank, number in ((BAD, signal.SIGKILL), (0, signal.SIGTERM), (2, signal.SIGTERM)):
             ranks.signal(rank, number)
         require_one_message(ranks.outcomes(LIMIT), "has ended without a word")
+
+
+def on_a_machine_of_its_own(folder):
+    process_identity._place = lambda: f"machine of process {os.getpid()}"
+    return training(folder, go_on)
+
+
+@pytest.mark.sweep
+def test_a_killed_rank_of_another_machine(tmp_path):
+    """Of which only its silence tells."""
+    found = outcomes_of(tmp_path, on_a_machine_of_its_own, after=signal.SIGKILL)
+    require_one_message(found, "hangs, or its machine cannot be reached")
 
 
 def training_where_rank_0_waits(folder):

@@ -8,6 +8,8 @@ import hashlib
 
 import torch
 
+from .wire import tensor_of_bytes
+
 MESSAGE_BYTES = 128
 _ROWS, _HASH = 8, 8
 _TEXT = MESSAGE_BYTES - _ROWS - _HASH
@@ -32,7 +34,7 @@ def encoded_call(text: str, rows: int) -> torch.Tensor:
     data = text.encode()
     message = (rows.to_bytes(_ROWS, "little") + data[:_TEXT].ljust(_TEXT, b"\0")
                + hashlib.sha256(data).digest()[:_HASH])
-    return torch.frombuffer(bytearray(message), dtype=torch.uint8)
+    return tensor_of_bytes(message)
 
 
 def decoded_call(message: torch.Tensor) -> Call:

@@ -22,7 +22,7 @@ from .process_group import (
     open_default_group,
     reduce_scatter_single,
 )
-from .wire import OPS, apart, bytes_of, plain, shares_memory, wire_for, with_rows
+from .wire import OPS, apart, bytes_of, plain, shares_memory, tensor_of_bytes, wire_for, with_rows
 
 #: Bytes of the tensors that ``measure`` sends, from 1 KiB to 16 MiB.
 SIZES = tuple(1024 * 4**power for power in range(8))
@@ -135,6 +135,13 @@ class Communicator:
         whole = torch.cat([part[:size] for part, size in zip(parts, sizes)])
         return whole.view(values.dtype).reshape(-1, *values.shape[1:])
 
+    def allgather_text(self, text: str) -> list[str]:
+        """The texts of all ranks, of any lengths."""
+        mine = tensor_of_bytes(text.encode() + b"\0").to(self.device)  # an empty one has no memory
+        ends = self.allgather(torch.tensor(len(mine), device=self.device)).cumsum(0).tolist()
+        whole = self.allgather(mine).cpu().numpy().tobytes()
+        return [whole[begin:end - 1].decode() for begin, end in zip([0, *ends], ends)]
+
     def broadcast(self, x: torch.Tensor, root: int = 0, *,
                   in_place: bool = False) -> torch.Tensor:
         """The tensor of the rank ``root``; all have its shape and type. ``in_place``: writes it to
@@ -163,11 +170,12 @@ class Communicator:
         of an optimizer, its class and options; of other objects, their classes."""
         self._require_open("agree")
         lines = described(values)
-        digests = self.allgather(_as_tensor(digest(lines)).to(self.device)).view(self.size, -1)
+        digests = self.allgather(tensor_of_bytes(digest(lines)).to(self.device)).view(self.size, -1)
         if not (digests == digests[0]).all():
-            raise InputError(f"the ranks of this training differ: "
-                             f"{disagreement(self._lines_of_ranks(lines))}. Give every rank the "
-                             f"same model, inputs of the same shapes, budget and options")
+            of_ranks = list(map(json.loads, self.allgather_text(json.dumps(lines))))
+            raise InputError(f"the ranks of this training differ: {disagreement(of_ranks)}. Give "
+                             f"every rank the same model, inputs of the same shapes, budget and "
+                             f"options")
 
     def measure(self, sizes: Sequence[int] = SIZES, repeats: int = 7) -> CommunicationCosts:
         """Latency and bandwidth of the collectives of this group, from the medians of ``repeats``
@@ -238,12 +246,6 @@ class Communicator:
             all_gather_single(gathered, with_rows(mine, most), group=self.group)
         return gathered.view(self.size, most).unbind()
 
-    def _lines_of_ranks(self, lines: dict[str, str]) -> list[dict[str, str]]:
-        mine = _as_tensor(json.dumps(lines).encode()).to(self.device)
-        ends = self.allgather(torch.tensor(len(mine), device=self.device)).cumsum(0).tolist()
-        whole = bytes(self.allgather(mine).tolist())
-        return [json.loads(whole[begin:end]) for begin, end in zip([0, *ends], ends)]
-
     def _is_sent(self, x: torch.Tensor) -> bool:
         return self.size > 1 and x.numel() > 0
 
@@ -261,7 +263,3 @@ def _delivered(result: torch.Tensor, x: torch.Tensor, in_place: bool) -> torch.T
     if not shares_memory(result, x):
         x.detach().copy_(result)
     return x
-
-
-def _as_tensor(data: bytes) -> torch.Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8)

@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from ... import Error, InputError
 from .communicator import Communicator
 from .errors import RankError, error_text
@@ -22,7 +20,7 @@ def told_by_first(comm: Communicator, find: Callable[[], Any]) -> Any:
             told = {"found": find()}
         except (Error, OSError) as error:
             told = {"error": str(error)}
-    told = _texts(comm, json.dumps(told))[0]
+    told = json.loads(comm.allgather_text(json.dumps(told))[0])
     if "error" in told:
         raise InputError(told["error"])
     return told["found"]
@@ -31,19 +29,11 @@ def told_by_first(comm: Communicator, find: Callable[[], Any]) -> Any:
 def raise_together(comm: Communicator, error: BaseException | None, doing: str) -> None:
     """Raises on all ranks where any of them has an error: its own, or a RankError that names the
     first one that has one."""
-    told = _texts(comm, json.dumps({} if error is None else {"error": error_text(error)}))
+    told = comm.allgather_text("" if error is None else error_text(error))
     failed = [rank for rank, text in enumerate(told) if text]
     if not failed:
         return
-    text = f"rank {failed[0]} of {comm.size} failed {doing}: {told[failed[0]]['error']}"
+    text = f"rank {failed[0]} of {comm.size} failed {doing}: {told[failed[0]]}"
     if isinstance(error, Error):
         raise error
     raise RankError(text, failed[0]) from error
-
-
-def _texts(comm: Communicator, own: str) -> list[dict]:
-    """JSON of each rank."""
-    mine = torch.frombuffer(bytearray(own.encode()), dtype=torch.uint8).to(comm.device)
-    ends = comm.allgather(torch.tensor(len(mine), device=comm.device)).cumsum(0).tolist()
-    whole = comm.allgather(mine).cpu().numpy().tobytes()
-    return [json.loads(whole[begin:end]) for begin, end in zip([0, *ends], ends)]

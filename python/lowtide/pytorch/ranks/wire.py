@@ -55,6 +55,10 @@ def wire_for(dtype: torch.dtype, op: str, call: str) -> Wire:
     raise InputError(f"{call}: {op!r} of {_name(dtype)} is not defined: {_instead(dtype)}")
 
 
+def tensor_of_bytes(data: bytes) -> torch.Tensor:
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
 def bytes_of(x: torch.Tensor) -> torch.Tensor:
     """The bytes of a contiguous tensor, flat, in the same memory."""
     return x.as_strided((x.numel(),), (1,)).view(torch.uint8)  # one element may have any stride
