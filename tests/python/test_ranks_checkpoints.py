@@ -251,6 +251,16 @@ def test_an_incomplete_checkpoint_is_passed_over(tmp_path, alone):
         assert checkpoints.load(model).step == 3
 
 
+def test_a_damaged_file_is_named(tmp_path, alone):
+    with lowtide.Checkpointer(tmp_path, alone) as checkpoints:
+        checkpoints.save(1, filled(1))
+        checkpoints.wait()
+        file = next((tmp_path / "step-00000001").glob("*.safetensors"))
+        file.write_bytes(b"\xff" * file.stat().st_size)
+        with pytest.raises(lowtide.InputError, match="step-00000001 cannot be read on rank 0"):
+            checkpoints.load(filled(0))
+
+
 def test_old_checkpoints_are_removed(tmp_path, alone):
     with lowtide.Checkpointer(tmp_path, alone, keep=2) as checkpoints:
         for step in range(5):
@@ -312,26 +322,30 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path, alone):
 
 def full_disk(folder):
     comm = lowtide.Communicator.create()
-    if comm.rank == 1:
-        def write_data(self, plan, planner):
-            raise OSError(28, "No space left on device")
+    write_data = dcp.HuggingFaceStorageWriter.write_data
 
-        dcp.HuggingFaceStorageWriter.write_data = write_data
-    messages = []
+    def fails(self, plan, planner):
+        raise OSError(28, "No space left on device")
+
+    if comm.rank == 1:
+        dcp.HuggingFaceStorageWriter.write_data = fails
+    model = torch.nn.parallel.DistributedDataParallel(filled(1))
     with lowtide.Checkpointer(folder, comm) as checkpoints:
-        checkpoints.save(1, torch.nn.parallel.DistributedDataParallel(filled(1)))
-        try:
+        checkpoints.save(1, model)
+        with pytest.raises(lowtide.RankError) as caught:
             checkpoints.wait()
-        except lowtide.RankError as error:
-            messages.append((error.rank, str(error)))
-        assert checkpoints.load(filled(1)) is None
-    return messages
+        assert checkpoints.load(model) is None
+        assert [path.name for path in folder.iterdir()] == [".lock"]
+        dcp.HuggingFaceStorageWriter.write_data = write_data
+        checkpoints.save(1, model)
+        assert checkpoints.load(model).step == 1
+    return caught.value.rank, str(caught.value)
 
 
 def test_a_rank_that_cannot_write_is_named_on_all(tmp_path):
     first, second = values_of_ranks(tmp_path, full_disk, 2, tmp_path / "run")
     assert first == second
-    assert first[0][0] == 1 and "No space left on device" in first[0][1]
+    assert first[0] == 1 and "No space left on device" in first[1]
 
 
 def test_names_of_files_stay_in_their_folder(tmp_path):

@@ -298,7 +298,7 @@ def test_a_wrong_timeout_is_refused(timeout):
 
 @pytest.fixture
 def board():
-    return RankBoard(torch.distributed.HashStore(), "test")
+    return RankBoard(torch.distributed.HashStore(), "test", 60.)
 
 
 def test_the_first_failure_is_the_one_of_all(board):

@@ -16,7 +16,7 @@ import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
-from ... import InputError
+from ... import Error, InputError
 from ...arguments import checked_count
 from .agreement import difference
 from .checkpoint_folder import MANIFEST, CheckpointFolder, read_manifest
@@ -67,6 +67,7 @@ class Checkpointer:
         self._group = dist.new_group(ranks, timeout=backend.options._timeout, backend="gloo",
                                      use_local_synchronization=True)
         self._saving: concurrent.futures.Future | None = None
+        self._saving_step = 0
 
     def save(self, step: int, model: torch.nn.Module,
              optimizer: torch.optim.Optimizer | None = None, *,
@@ -93,8 +94,7 @@ class Checkpointer:
             writable(state.tensors), process_group=self._group,
             storage_writer=dcp.HuggingFaceStorageWriter(partial, save_distributed=True),
             planner=dcp.DefaultSavePlanner(dedup_save_to_lowest_rank=True))
-        self._saving = self._published(written, step, manifest)
-        self._newest_step = step
+        self._saving, self._saving_step = self._published(written, step, manifest), step
 
     def wait(self) -> None:
         """Returns when the last ``save`` is on the disk on all ranks. Raises RankError, which names
@@ -106,7 +106,13 @@ class Checkpointer:
             saving.result()
         except (Exception, CheckpointException) as caught:
             error = self._named(caught)
-        raise_together(self._comm, error, "to write a checkpoint")
+        try:
+            raise_together(self._comm, error, "to write a checkpoint")
+        except Error:
+            if self._comm.rank == 0:
+                self._folder.clean()  # it may be the room on the disk that lacks
+            raise
+        self._newest_step = self._saving_step
 
     def load(self, model: torch.nn.Module,
              optimizer: torch.optim.Optimizer | None = None) -> Restored | None:
@@ -126,14 +132,11 @@ class Checkpointer:
         except InputError as caught:
             error = caught
         raise_together(self._comm, error, "to load a checkpoint")
-        is_as_before = (self._comm.rank < manifest["ranks"]
-                        and manifest["device"] == self._comm.device.type)
-        read = {name: tensor for name, tensor in state.tensors.items()
-                if is_as_before or not name.startswith("random.")}
-        dcp.load(read, process_group=self._group,
-                 storage_reader=dcp.HuggingFaceStorageReader(str(path)))
-        restore(dataclasses.replace(state, tensors={**state.tensors, **read}), manifest["values"],
-                model, optimizer, self._comm.rank, self._comm.device)
+        had_rank = (self._comm.rank < manifest["ranks"]
+                    and manifest["device"] == self._comm.device.type)
+        self._read(path, {name: tensor for name, tensor in state.tensors.items()
+                          if had_rank or not name.startswith("random.")})
+        restore(state, manifest["values"], model, optimizer, self._comm.rank, self._comm.device)
         return Restored(manifest["step"], manifest["extra"], manifest["ranks"])
 
     def close(self) -> None:
@@ -152,6 +155,16 @@ class Checkpointer:
             self.close()
         else:  # other ranks may not answer any more
             self._release()
+
+    def _read(self, path: pathlib.Path, tensors: dict[str, torch.Tensor]) -> None:
+        """Into the tensors' own memory."""
+        try:
+            dcp.load(tensors, process_group=self._group,
+                     storage_reader=dcp.HuggingFaceStorageReader(str(path)))
+        except CheckpointException as error:
+            rank, cause = _first_failure(error)
+            raise InputError(f"{path} cannot be read on rank {rank}: {error_text(cause)}: it is "
+                             f"damaged; without this folder, the one before is loaded") from error
 
     def _open(self) -> int | None:
         self._lock = self._folder.locked()
@@ -173,7 +186,7 @@ class Checkpointer:
         from all ranks."""
         if not isinstance(error, CheckpointException):
             return error
-        rank, (cause, _) = min(error.failures.items(), key=lambda item: item[0])
+        rank, cause = _first_failure(error)
         return RankError(f"rank {rank} of {self._comm.size} failed to write a checkpoint: "
                          f"{error_text(cause)}", rank)
 
@@ -196,6 +209,11 @@ class Checkpointer:
 
         written.add_done_callback(publish)
         return published
+
+
+def _first_failure(error: CheckpointException) -> tuple[int, BaseException]:
+    rank = min(error.failures)
+    return rank, error.failures[rank][0]
 
 
 def _checked_extra(extra: Mapping[str, Any] | None) -> Mapping[str, Any]:

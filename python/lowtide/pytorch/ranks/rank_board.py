@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 from collections.abc import Sequence
 
@@ -32,9 +33,11 @@ class Beat:
 class RankBoard:
     """A failure is told once, and the first is the one that all ranks read."""
 
-    def __init__(self, store: dist.Store, name: str):
+    def __init__(self, store: dist.Store, name: str, timeout: float):
+        """``timeout``: seconds after which a store that does not answer raises RuntimeError."""
         # A connection of its own: others may wait in the store for minutes.
         self._store = dist.PrefixStore(name, store).clone()
+        self._store.set_timeout(datetime.timedelta(seconds=timeout))
 
     def announce(self, rank: int, identity: ProcessIdentity) -> None:
         self._store.set(f"process/{rank}", identity.to_json())

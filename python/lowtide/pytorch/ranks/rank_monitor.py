@@ -50,7 +50,7 @@ class RankMonitor(threading.Thread):
 
     def end(self) -> None:
         self._ends.set()
-        self.join()
+        self.join(self._timeout)  # it may wait for the store
 
     def run(self) -> None:
         try:

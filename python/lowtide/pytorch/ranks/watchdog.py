@@ -82,7 +82,7 @@ class Watchdog:
         ranks = dist.get_process_group_ranks(comm.group)
         store = comm.group.get_group_store()
         number = store.add(f"lowtide/watchdogs/{comm.rank}", 1)  # the same on each rank
-        self._board = RankBoard(store, f"lowtide/watchdog/{number}")
+        self._board = RankBoard(store, f"lowtide/watchdog/{number}", self._timeout)
         self._monitor = RankMonitor(self._board, comm.rank, comm.size, self._timeout,
                                     lambda: calls_of(ranks))
         self._board.announce(comm.rank, this_process())
