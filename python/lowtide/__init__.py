@@ -76,6 +76,9 @@ __all__ = [
 #: What needs torch, by the module that has it: loaded when it is first asked for.
 _WITH_TORCH = {
     "capture": ".pytorch.capture",
+    "Checkpointer": ".pytorch.ranks",
+    "CommunicationCosts": ".pytorch.ranks",
+    "Communicator": ".pytorch.ranks",
     "compile_within": ".pytorch.inductor",
     "from_deepspeed": ".pytorch.tune",
     "FusedUpdate": ".pytorch.common.fused_update",
@@ -83,8 +86,10 @@ _WITH_TORCH = {
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",
+    "RankError": ".pytorch.ranks",
     "set_budget": ".pytorch.wrap",
     "tune": ".pytorch.tune",
+    "Watchdog": ".pytorch.ranks",
     "wrap": ".pytorch.wrap",
 }
 

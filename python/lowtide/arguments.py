@@ -60,6 +60,15 @@ def checked_seconds(time_limit, *, zero_is_none: bool) -> float:
     return float(time_limit)
 
 
+def checked_timeout(timeout) -> float:
+    """Seconds that ranks wait for each other."""
+    is_number = isinstance(timeout, numbers.Real) and not isinstance(timeout, bool)
+    if not is_number or not 0 < timeout < math.inf:
+        raise InputError(f"timeout must be seconds that ranks wait for each other, more than 0, "
+                         f"not {timeout!r}")
+    return float(timeout)
+
+
 def checked_switch(name: str, value) -> bool | None:
     """None is what is best."""
     if not any(value is choice for choice in (None, True, False)):
