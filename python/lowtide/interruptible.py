@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+#: Work that is done in compiled modules: what is set when it is over, and the module, which can be
+#: asked to stop.
+_IN_COMPILED_CODE: dict[threading.Event, Any] = {}
+
+#: Seconds between two requests to stop, as another thread may take one back.
+_ASK_AGAIN = 0.1
 
 
 @contextlib.contextmanager
@@ -64,6 +73,36 @@ def no_interrupt_lost() -> Iterator[None]:
             del interrupt  # it would keep this frame
 
 
+def in_background(work: Callable[[], object], compiled, name: str) -> threading.Event:
+    """Starts a thread of this name that does the work in the module ``compiled``; returns what is
+    set when it is over. A program that ends waits for it. Where Ctrl-C ends that wait, the work is
+    asked to stop: it then raises StoppedError, or returns what it has."""
+    # Not Thread.join(): interrupted, it takes a thread that goes on for one that has ended
+    # (https://github.com/python/cpython/issues/90882).
+    over = threading.Event()
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            del _IN_COMPILED_CODE[over]
+            over.set()
+
+    _IN_COMPILED_CODE[over] = compiled
+    threading.Thread(target=run, name=name).start()
+    return over
+
+
+@atexit.register
+def _leave_compiled_code() -> None:
+    """Python ends a thread that comes back to it late by unwinding its stack, which is fatal in
+    compiled code."""
+    for over, compiled in list(_IN_COMPILED_CODE.items()):
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        while not over.wait(_ASK_AGAIN):
+            compiled.request_stop()
+
+
 def interruptible(work, compiled):
     """Runs work() in a thread, so that this one, which alone hears of Ctrl-C, can stop it.
 
@@ -80,14 +119,15 @@ def interruptible(work, compiled):
         except BaseException as error:  # handed on to the caller below
             outcome["error"] = error
 
-    thread = threading.Thread(target=run, name="lowtide")
-    thread.start()
+    with uninterrupted():
+        over = in_background(run, compiled, "lowtide")
     try:
-        thread.join()
+        over.wait()
     except KeyboardInterrupt:
-        compiled.request_stop()
-        thread.join()
-        compiled.clear_stop()
+        with uninterrupted():
+            compiled.request_stop()
+            over.wait()
+            compiled.clear_stop()
         raise
     if "error" in outcome:
         raise outcome["error"]

@@ -1,5 +1,6 @@
 """Estimates of steps of eager PyTorch: the same bytes as the allocator counts in real steps."""
 
+import functools
 import gc
 import json
 
@@ -227,7 +228,8 @@ def test_graphs_are_estimated_too():
 def test_plans_within_a_budget():
     model, inputs = CASES["gpt"]()
     found = lowtide.estimate(model, inputs, optimizer="sgd", budget="80%", time_limit=0.3)
-    assert found.planned_peak_bytes <= 0.8 * found.peak_bytes
+    wrapped = lowtide.wrap(model, inputs, optimizer="sgd", budget="100%", time_limit=0.3)
+    assert found.planned_peak_bytes <= 0.8 * wrapped.memory.budget
     assert found.planned_overhead >= 0
     document = json.loads(found.to_json())
     assert document["planned"]["peak_bytes"] == found.planned_peak_bytes
@@ -369,3 +371,21 @@ def test_the_smallest_budget_of_a_refusal_does():
     with pytest.raises(lowtide.InfeasibleError) as caught:
         lowtide.estimate(model, budget=1000, **given)
     lowtide.estimate(model, budget=caught.value.smallest_budget, **given)  # raises nothing
+
+
+@pytest.mark.parametrize("rows, width, layers", [(1, 3, 1), (64, 3, 1), (4, 16, 3), (64, 32, 6)])
+@pytest.mark.parametrize("percent", [100, 90, 70])
+def test_a_share_fits_where_wrap_accepts_it(rows, width, layers, percent):
+    """Of small steps too, most of whose bytes are taken when the passes are over."""
+    model = nn.Sequential(*(layer for _ in range(layers)
+                            for layer in (nn.Linear(width, width), nn.Tanh())))
+    given = dict(example_inputs=torch.randn(rows, width), optimizer="adamw", time_limit=0.3)
+    needed = {}
+    for ask in (lowtide.estimate, functools.partial(lowtide.wrap, verbose=False)):
+        try:
+            ask(model, budget=f"{percent}%", **given)
+        except lowtide.InfeasibleError as error:
+            needed[ask] = error.smallest_budget
+    assert len(needed) in (0, 2)
+    if needed:
+        assert min(needed.values()) == pytest.approx(max(needed.values()), rel=0.01)

@@ -81,3 +81,55 @@ def test_a_class_that_cannot_be_tried_counts_as_adam():
 def test_an_unknown_name():
     with pytest.raises(lowtide.InputError, match="sgd-momentum"):
         optimizer_state_bytes("adm", [])
+
+
+def rippled(x):
+    return (torch.sin(7 * x) * x).sum() + 0.05 * x.square().sum()
+
+
+def rosenbrock(x):
+    return (100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2).sum()
+
+
+def bowl(x):
+    return (torch.logspace(0, 3, len(x)) * x * x).sum()
+
+
+class Growing(torch.optim.LBFGS):
+    """One of somebody else's."""
+
+    def step(self, closure):
+        return super().step(closure)
+
+
+@pytest.mark.parametrize("loss", [rippled, rosenbrock, bowl])
+@pytest.mark.parametrize("history, line_search, iterations", [
+    (1, None, 20), (7, None, 3), (7, "strong_wolfe", 20), (12, "strong_wolfe", 4)])
+def test_a_history_counts_as_long_as_it_gets(loss, history, line_search, iterations):
+    """Whatever is held while LBFGS runs the model, step by step, and no more than it can be."""
+    parameter = nn.Parameter(torch.linspace(0.5, 1.5, 3000))
+    optimizer = torch.optim.LBFGS([parameter], lr=1 if line_search else 0.01, max_iter=iterations,
+                                  history_size=history, line_search_fn=line_search)
+    before = optimizer_state_bytes(optimizer, [parameter])
+    parameter.grad = torch.zeros_like(parameter)
+    existing = lowtide._runtime.taken_bytes("cpu")
+    held = [0]
+
+    def closure():
+        held.append(lowtide._runtime.taken_bytes("cpu") - existing)
+        value = loss(parameter)
+        parameter.grad.copy_(*torch.autograd.grad(value, parameter))
+        return value.detach()
+
+    for _ in range(12):
+        optimizer.step(closure)
+    assert (2 * history + 2) * parameter.nbytes <= max(held) <= before
+    assert before <= max(held) + 6.1 * parameter.nbytes
+    assert optimizer_state_bytes(optimizer, [parameter]) == before
+
+
+def test_a_history_counts_for_a_class_and_for_one_of_somebody_elses():
+    parameters = [torch.zeros(500, requires_grad=True), torch.zeros(300, requires_grad=True)]
+    known = optimizer_state_bytes(torch.optim.LBFGS(parameters), parameters)
+    assert optimizer_state_bytes(torch.optim.LBFGS, parameters) == known >= 202 * 4 * 800
+    assert optimizer_state_bytes(Growing(parameters, history_size=100), parameters) == known

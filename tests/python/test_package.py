@@ -213,7 +213,40 @@ def test_ctrl_c_ends_the_search_and_the_next_one_runs(heard_interrupts):
     threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
         lowtide.plan(graph, "60%", options={"moves": 1e9}, time_limit=60)
+    assert not any(thread.name == "lowtide" for thread in threading.enumerate())
     assert lowtide.plan(graph, "100%", time_limit=20).plan is not None
+
+
+SEARCHES = """
+import signal, sys, lowtide
+from lowtide.interruptible import in_background
+signal.signal(signal.SIGINT, signal.default_int_handler)
+graph = lowtide.Graph.load(sys.argv[1])
+def search():
+    lowtide.plan(graph, "60%", options={"moves": 1e9}, time_limit=600)
+if sys.argv[2] == "in the background":
+    in_background(search, lowtide._core, "search")
+print("searches", flush=True)
+if sys.argv[2] == "at once":
+    search()
+"""
+
+
+@pytest.mark.parametrize("place", ["at once", "in the background"])
+def test_interrupts_end_a_program_as_they_end_any_other(place):
+    """However many come, also while it ends: no thread may be left in the planner then."""
+    program = subprocess.Popen([sys.executable, "-c", SEARCHES, LAYERED, place], text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert program.stdout.readline() == "searches\n"
+    for _ in range(600):
+        time.sleep(0.1)
+        if program.poll() is not None:
+            break
+        program.send_signal(signal.SIGINT)
+    program.kill()
+    errors = program.communicate()[1]
+    assert program.returncode in (-signal.SIGINT, 0, 1), errors
+    assert "terminate" not in errors
 
 
 def interrupted_in_a_finalizer():

@@ -156,3 +156,36 @@ def test_optimizers_by_name_or_of_other_classes_are_foreseen():
     assert step_bytes(Own(parameters, 1), parameters) == adam
     assert step_bytes("none", parameters) == step_bytes("sgd", parameters) == 0
     assert step_bytes(torch.optim.AdamW, []) == 0
+
+
+@pytest.mark.parametrize("line_search", [None, "strong_wolfe"])
+def test_steps_that_run_the_model_are_within_the_budget_to_the_last(line_search):
+    """LBFGS, whose history grows from step to step, and which holds it while the model runs."""
+    model, plain = built(Dropping), built(Dropping)
+    optimizers = [torch.optim.LBFGS(m.parameters(), lr=0.1, history_size=5, max_iter=4,
+                                    line_search_fn=line_search) for m in (model, plain)]
+    x = torch.randn(ROWS // 2, WIDTH)
+    wrapped = lowtide.wrap(model, x, budget="75%", optimizer=optimizers[0], time_limit=0.6)
+
+    def step_of(model, optimizer):
+        def closure():
+            optimizer.zero_grad()
+            torch.manual_seed(5)
+            loss = model(x)
+            loss.backward()
+            return loss.detach()
+        return optimizer.step(closure)
+
+    existing = held_bytes([*model.parameters(), x])
+    for _ in range(3):
+        state = held_bytes(tensor for values in optimizers[0].state.values()
+                           for value in values.values()
+                           for tensor in (value if isinstance(value, list) else [value])
+                           if isinstance(tensor, torch.Tensor))
+        gradients = held_bytes([p.grad for p in model.parameters() if p.grad is not None])
+        blocks = sum(executor.held_bytes for region in session_of(wrapped).regions
+                     for executor in region.executors)
+        peak = profiled(lambda: step_of(wrapped, optimizers[0]))[0]
+        assert existing + state + max(gradients, blocks) + peak <= wrapped.memory.budget
+        step_of(plain, optimizers[1])
+        assert same(list(model.parameters()), list(plain.parameters()))

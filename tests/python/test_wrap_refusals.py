@@ -188,8 +188,12 @@ def test_a_budget_below_the_buffers_for_copies_names_them(tmp_path, budget):
                                                               rel=0.01)
 
 
-def test_a_model_that_is_moved_after_it_was_wrapped():
-    wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4)).to("meta")
+@pytest.mark.parametrize("options", [
+    {}, {"slices": "auto"}, {"dynamic_shapes": ({0: torch.export.Dim("rows", min=2, max=8)},)}])
+def test_a_model_that_is_moved_after_it_was_wrapped(options):
+    wrapped = lowtide.wrap(nn.Linear(4, 4), torch.randn(2, 4), "100%", time_limit=0.1, **options)
+    wrapped(torch.randn(2, 4)).sum().backward()
+    wrapped.to("meta")
     with pytest.raises(lowtide.InputError, match="on the device meta, and plans are run on"):
         wrapped(torch.empty(2, 4, device="meta"))
 

@@ -27,6 +27,8 @@ def require_recordable(captured: Captured) -> None:
 def refuse_recording_from_outside(device: str) -> None:
     """Raises Error while the program records what it asks of the device as a graph of its own.
     Passes decide anew in each step where they run, and prepare memory for it."""
+    if torch.device(device).type == "meta":  # computes nothing; refused when it is to
+        return
     module = torch.get_device_module(device)
     is_recording = getattr(module, "is_current_stream_capturing", None)
     if is_recording is not None and is_recording():

@@ -8,7 +8,7 @@ import torch
 
 from ... import InputError
 from ..common.notices import warn
-from .optimizer_trial import groups_of, state_bytes, trial
+from .optimizer_trial import groups_of, state_bytes, trial, wants_closure
 
 #: How many tensors as large as a parameter each optimizer keeps. Those of torch.optim by the name
 #: of their class in lower case; options that add some are in `_copies`.
@@ -30,13 +30,17 @@ def optimizer_state_bytes(optimizer, parameters: Iterable[torch.Tensor]) -> int:
 
     ``optimizer``: an instance (its own options count, and what it holds already), a class, a name
     of ``STATES``, or None for Adam. A class that is not among ``STATES`` is tried on small
-    parameters; one that cannot be tried counts as Adam, with a warning. Raises InputError for what
-    is no optimizer.
+    parameters; one that cannot be tried counts as Adam, with a warning. Of one whose step runs the
+    model, as LBFGS does, it is the most that is held meanwhile, by a history as long as it gets.
+    Raises InputError for what is no optimizer.
     """
     parameters = list(parameters)
     size = sum(parameter.nbytes for parameter in parameters)
     if isinstance(optimizer, torch.optim.Optimizer):
-        return state_bytes(optimizer) or _state_to_come(optimizer, size, len(parameters))
+        held = state_bytes(optimizer)
+        if held and not wants_closure(type(optimizer)):
+            return held
+        return max(held, _state_to_come(optimizer, size, len(parameters)))
     if _is_unknown_class(optimizer):
         return _tried(optimizer, [(parameters, {})], size) if parameters else 0
     name = _name(optimizer)

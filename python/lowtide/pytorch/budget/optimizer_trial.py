@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import inspect
 import math
-from collections.abc import Iterator, Mapping, Sequence
+import random
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
@@ -18,13 +22,21 @@ _TRIED_BYTES = 1 << 18
 #: What a parameter is to each group, and what changes no memory: not options of the class.
 _NOT_OPTIONS = {"params", "param_names", "lr", "initial_lr"}
 
+#: Of the option ``history_size``: what an optimizer holds grows by as much with each entry.
+_TRIED_HISTORY = 2
+#: So many steps fill that history, and let a line search take its ways.
+_STEPS_WITH_CLOSURE = 12
+#: The largest parameter then, in bytes, as each of these steps is many.
+_TRIED_BYTES_WITH_CLOSURE = 1 << 14
+
 #: Parameters, and the options that they are trained with.
 Group = tuple[Sequence[torch.Tensor], Mapping]
 
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """Bytes that an optimizer holds between two steps, and that it takes for a while in a step."""
+    """Bytes that an optimizer holds between two steps, or while the closure of its step trains, and
+    that it takes for a while in a step."""
 
     state_bytes: int
     step_bytes: int
@@ -38,23 +50,73 @@ def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
 def trial(kind: type, groups: Sequence[Group], device: str = "cpu", smaller_by: int = 1) -> Trial:
     """Of an optimizer of the class ``kind`` on the device. It is tried on parameters in the same
     order that are smaller by one factor, ``smaller_by`` or more, by which the result is multiplied.
-    Raises what the class raises: one of somebody else's may want other arguments, or a closure.
+    One whose step wants a closure is tried with gradients at random. Raises what the class raises:
+    one of somebody else's may want other arguments.
     """
     largest = max((parameter.nbytes for parameters, _ in groups for parameter in parameters),
                   default=0)
     if not largest:
         return Trial(0, 0)
-    factor = max(smaller_by, -(-largest // _TRIED_BYTES))
-    with _untraced(), torch.enable_grad():
-        optimizer = kind([
+    tried_bytes = _TRIED_BYTES_WITH_CLOSURE if wants_closure(kind) else _TRIED_BYTES
+    factor = max(smaller_by, -(-largest // tried_bytes))
+
+    def make() -> Any:
+        return kind([
             {"params": [_smaller(parameter, factor, device) for parameter in parameters], **options}
             for parameters, options in groups])
-        optimizer.step()  # makes its state
-        _runtime.reset_peaks(device)
-        before = _runtime.taken_bytes(device)
-        optimizer.step()
-        return Trial(factor * state_bytes(optimizer),
-                     factor * (_runtime.taken_peak_bytes(device) - before))
+
+    with _untraced(), torch.enable_grad():
+        tried = (_with_history(make, device) if wants_closure(kind)
+                 else _without_closure(make(), device))
+    return Trial(factor * tried.state_bytes, factor * tried.step_bytes)
+
+
+def wants_closure(kind: type) -> bool:
+    """Whether the step of the class runs the model itself, as LBFGS does."""
+    closure = inspect.signature(kind.step).parameters.get("closure")  # type: ignore[attr-defined]
+    return closure is not None and closure.default is inspect.Parameter.empty
+
+
+def _without_closure(optimizer: torch.optim.Optimizer, device: str) -> Trial:
+    optimizer.step()  # makes its state
+    _runtime.reset_peaks(device)
+    before = _runtime.taken_bytes(device)
+    optimizer.step()
+    return Trial(state_bytes(optimizer), _runtime.taken_peak_bytes(device) - before)
+
+
+def _with_history(make: Callable[[], Any], device: str) -> Trial:
+    """With as long a history as the optimizer is to have."""
+    history = max(group.get("history_size", 0) for group in make().param_groups)
+    if history <= _TRIED_HISTORY:
+        return _with_closure(make(), device)
+    shorter, longer = (_with_closure(make(), device, history_size=tried)
+                       for tried in (_TRIED_HISTORY - 1, _TRIED_HISTORY))
+    entry_bytes = longer.state_bytes - shorter.state_bytes
+    return Trial(longer.state_bytes + (history - _TRIED_HISTORY) * entry_bytes, longer.step_bytes)
+
+
+def _with_closure(optimizer: torch.optim.Optimizer, device: str, **options) -> Trial:
+    """``options``: instead of those of the optimizer's groups."""
+    for group in optimizer.param_groups:
+        group.update(options)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    numbers = random.Random(0)
+    loss = torch.zeros((), device=device)
+    held = [0]
+    _runtime.reset_peaks(device)
+    before = _runtime.taken_bytes(device)
+
+    def closure() -> torch.Tensor:
+        held.append(_runtime.taken_bytes(device) - before)
+        for parameter in parameters:
+            parameter.grad.fill_(numbers.uniform(-1, 1))
+        return loss.fill_(numbers.uniform(-1, 1))
+
+    for _ in range(_STEPS_WITH_CLOSURE):
+        optimizer.step(closure)
+    peak = _runtime.taken_peak_bytes(device) - before
+    return Trial(max(held), peak - max(held))
 
 
 @contextlib.contextmanager
@@ -76,8 +138,16 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Of the tensors that it holds now, wherever they are."""
     if hasattr(optimizer.state, "nbytes"):  # a part of it is in slower memory
         return optimizer.state.nbytes
-    return sum(value.nbytes for state in optimizer.state.values() for value in state.values()
-               if isinstance(value, torch.Tensor))
+    return sum(_tensor_bytes(state) for state in optimizer.state.values())
+
+
+def _tensor_bytes(value: object) -> int:
+    """Of a tensor, or of all in a collection of them."""
+    if isinstance(value, torch.Tensor):
+        return value.nbytes
+    if isinstance(value, Mapping):
+        return _tensor_bytes(list(value.values()))
+    return sum(map(_tensor_bytes, value)) if isinstance(value, (list, tuple, deque)) else 0
 
 
 def _smaller(parameter: torch.Tensor, factor: float, device: str) -> torch.nn.Parameter:

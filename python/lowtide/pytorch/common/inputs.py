@@ -25,6 +25,13 @@ def tensors_in(tree: object) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, torch.Tensor)]
 
 
+def device_of(model: torch.nn.Module, inputs: object = None) -> torch.device:
+    """Where the first parameter of the model is, or else the first of the inputs; the CPU without
+    any."""
+    return next((tensor.device for tensor in [*model.parameters(), *tensors_in(inputs)]),
+                torch.device("cpu"))
+
+
 def require_one_device(model: torch.nn.Module, arguments: tuple, named: Mapping) -> None:
     """Raises InputError when a model is called with tensors on another device than its own."""
     own = {tensor.device for tensor in itertools.chain(model.parameters(), model.buffers())}

@@ -7,16 +7,7 @@ from typing import Any
 
 import torch
 
-from ... import (
-    Estimate,
-    Graph,
-    InfeasibleError,
-    InputError,
-    Planned,
-    _runtime,
-    format_bytes,
-    plan,
-)
+from ... import Estimate, InputError
 from ...arguments import checked_seconds
 from ..budget.budget import Budget
 from ..capture import capture
@@ -25,10 +16,10 @@ from ..common.inputs import arguments_of, tensors_in
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 from ..common.precision import require_precision
 from ..dynamo.transformers_masks import known_masks_of_fake_call
-from ..plans.planning import NoPlan, Refusal
 from .configuration import inputs_for, is_configuration, model_of
 from .fake_step import FakeStep, fake_step
 from .op_peaks import OpPeaks
+from .plan_of_step import with_plan
 from .traced_step import TracedStep, trace_step
 
 
@@ -65,7 +56,8 @@ def estimate_model(
         return found
     with step.context():
         graph = capture(model, example_inputs)
-    return _with_plan(found, graph, limit, seconds)
+    parameters = [tensor for tensor in held_by(model) if isinstance(tensor, torch.nn.Parameter)]
+    return with_plan(found, graph, limit, optimizer, parameters, seconds)
 
 
 def _made(configuration: Any, example_inputs: object, batch: int,
@@ -102,28 +94,6 @@ def _notes(op_peaks: OpPeaks | None) -> list[str]:
         notes.append(f"Without those of {', '.join(sorted(op_peaks.not_measured))}, which are too "
                      f"large here or refuse a batch of zeros.")
     return notes
-
-
-def _with_plan(found: Estimate, graph: Graph, limit: Budget, seconds: float) -> Estimate:
-    """With the peak of a plan of the captured step. The optimizer's state and results in the
-    caller's memory are beside the plan."""
-    budget = limit.resolve(found.peak_bytes)
-    beside = found.whole.get("optimizer state", 0) + _runtime.foreign_bytes(graph)
-    planned = plan(graph, max(1, budget - beside), time_limit=seconds)
-    if planned.plan is None:
-        raise _no_plan(planned, beside)
-    return found.with_plan(budget=budget, strategy=planned.plan.strategy,
-                           peak=planned.plan.peak_bytes + beside, overhead=planned.overhead)
-
-
-def _no_plan(planned: Planned, beside: int) -> InfeasibleError:
-    if planned.smallest_budget is None:
-        return NoPlan(Refusal(planned.message))
-    smallest = planned.smallest_budget + beside
-    return NoPlan(Refusal(
-        f"infeasible: the smallest budget that does is {format_bytes(smallest)} ({smallest} "
-        f"bytes), of which the optimizer's state and results in the caller's memory take "
-        f"{format_bytes(beside)}. {planned.why_not_less}"), smallest)
 
 
 def _name_of(model: Callable) -> str:

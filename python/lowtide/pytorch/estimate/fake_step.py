@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from ... import InputError
 from ..budget.optimizer_state import optimizer_state_bytes
 from ..budget.optimizer_step import as_groups
+from ..budget.optimizer_trial import wants_closure
 from ..capture.meta import attributes_of, fake_copies, fake_module, held_by
 from ..common.inputs import tensors_in
 from ..common.precision import autocast_in
@@ -107,11 +108,6 @@ def _require_shapes(held: Iterable[torch.Tensor]) -> None:
                          "once before the estimate")
 
 
-def _wants_closure(kind: type[torch.optim.Optimizer]) -> bool:
-    closure = inspect.signature(kind.step).parameters.get("closure")
-    return closure is not None and closure.default is inspect.Parameter.empty
-
-
 def _class_and_groups(optimizer, trained: Iterable[torch.Tensor]):
     optimizer_state_bytes(optimizer, ())  # refuses what is no optimizer
     if optimizer == "none":
@@ -122,7 +118,7 @@ def _class_and_groups(optimizer, trained: Iterable[torch.Tensor]):
 
 
 def _fake_optimizer(mode, kind, groups, copies) -> torch.optim.Optimizer | None:
-    if kind is not None and _wants_closure(kind):
+    if kind is not None and wants_closure(kind):
         raise InputError(f"{kind.__name__} calls the model itself in its step, so that an estimate "
                          f"of one forward and backward pass does not hold for it")
     if kind is None or not any(parameters for parameters, _ in groups):

@@ -6,7 +6,8 @@ import dataclasses
 import threading
 from collections.abc import Iterable
 
-from ... import InfeasibleError, Plan, format_bytes, keep_all
+from ... import InfeasibleError, Plan, StoppedError, _core, format_bytes, keep_all
+from ...interruptible import in_background
 from ..budget.settings import Settings
 from ..common.notices import Notices
 from .needed_bytes import needed_bytes
@@ -220,14 +221,13 @@ class GraphPlans:
 
     def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
         if first.cost > self.priced.keep_all_cost:
-            threading.Thread(target=self._improve, args=(budget_bytes, first),
-                             name="lowtide-improve").start()
+            in_background(lambda: self._improve(budget_bytes, first), _core, "lowtide-improve")
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:
         """Replaces a plan that was made quickly; the next forward pass takes the new one.
 
-        A program that ends waits for the search that goes on, as no thread may be in the planner
-        when the process ends; its plan is there at the next start. No other one is begun.
+        A program that ends waits for the search that goes on, whose plan is there at the next
+        start. No other one is begun.
         """
         with _ONE_SEARCH_AT_A_TIME:
             if not threading.main_thread().is_alive():
@@ -236,7 +236,7 @@ class GraphPlans:
                 better = self._search(budget_bytes,
                                        dataclasses.replace(self._settings, report=None,
                                                            verbose=False))
-            except InfeasibleError:
+            except (InfeasibleError, StoppedError):
                 return  # the first one holds
         if better.cost < first.cost:
             self._found[budget_bytes] = better

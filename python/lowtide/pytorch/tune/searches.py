@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ... import InfeasibleError, InputError
-from ..common.inputs import tensors_in
+from ..common.inputs import device_of
 from ..max_batch import max_batch
 from ..wrap import wrap
 from .combination import Combination
@@ -27,8 +27,7 @@ class StepSearch:
 
     @property
     def device(self) -> torch.device:
-        return next((tensor.device for tensor in [*self._model.parameters(),
-                                                  *tensors_in(self._inputs)]), torch.device("cpu"))
+        return device_of(self._model, self._inputs)
 
     def planned(self, budget: int, combination: Combination) -> Found:
         return planned(self._model, self._inputs, budget, combination, self._settings)
@@ -51,7 +50,7 @@ class SizeSearch:
     @property
     def device(self) -> torch.device:
         model, inputs = self._make_step(1)
-        return StepSearch(model, inputs, self._settings).device
+        return device_of(model, inputs)
 
     def planned(self, budget: int, combination: Combination) -> Found:
         settings = {**self._settings, **combination.settings}

@@ -14,7 +14,7 @@ import torch
 
 from ... import InfeasibleError, InputError, format_bytes
 from ..autograd.session import Session
-from ..common.inputs import arguments_of
+from ..common.inputs import arguments_of, device_of
 from ..common.module_state import unchanged
 from ..common.outputs import total
 from ..planned_class import session_of
@@ -172,6 +172,6 @@ def _restored(model: torch.nn.Module, updating: torch.optim.Optimizer | None) ->
 
 
 def _synchronize(model: torch.nn.Module) -> None:
-    device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+    device = device_of(model)
     if device.type != "cpu":
         getattr(torch, device.type).synchronize(device)
