@@ -12,6 +12,7 @@ from lowtide import _runtime
 from lowtide.__main__ import main
 from sweep import sweep
 from torch import nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 from torch_models import WithLoss
 
@@ -389,3 +390,55 @@ def test_a_share_fits_where_wrap_accepts_it(rows, width, layers, percent):
     assert len(needed) in (0, 2)
     if needed:
         assert min(needed.values()) == pytest.approx(max(needed.values()), rel=0.01)
+
+
+class Forks(nn.Module):
+    """A large value that ``uses`` products read, so that as many gradients of it are added up."""
+
+    def __init__(self, uses, scatters):
+        super().__init__()
+        self.uses, self.scatters = uses, scatters
+        self.enter = nn.Linear(64, 3000, bias=False)
+
+    def forward(self, x):
+        hidden = self.enter(x).tanh()
+        parts = [hidden[:, place] if self.scatters else hidden.narrow(1, 0, 1 + place)
+                 for place in range(self.uses)]
+        return sum(part.sin().sum() for part in parts) + sum(
+            (hidden * place).sum() for place in range(self.uses))
+
+
+@pytest.mark.parametrize("uses", [1, 2, 4])
+@pytest.mark.parametrize("scatters", [False, True])
+def test_gradients_of_a_value_are_added_up_in_place(uses, scatters):
+    def make():
+        return Forks(uses, scatters), (torch.randn(30, 64),)
+
+    found = lowtide.estimate(*make(), optimizer=torch.optim.SGD)
+    peak, _ = measured(make, lambda p: torch.optim.SGD(p, lr=0.1))
+    assert abs(found.peak_bytes - peak) <= SMALL
+
+
+class Experts(nn.Module):
+    """Groups of rows, each multiplied by a matrix of its own, of no rows among them."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(4, 96, 64, dtype=dtype))
+
+    def forward(self, x):
+        ends = torch.tensor([30, 80, 80, 400], dtype=torch.int32)
+        x = x.to(self.weight.dtype)
+        for weight in (self.weight.transpose(1, 2), self.weight):
+            x = F.grouped_mm(x, weight, offs=ends).relu()
+        return x.float().mean()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_experts_are_estimated_in_each_type_that_their_kernel_has(dtype):
+    def make():
+        return Experts(dtype), (torch.randn(400, 64),)
+
+    found = lowtide.estimate(*make())
+    peak, _ = measured(make)
+    assert abs(found.peak_bytes - peak) <= SMALL

@@ -241,6 +241,27 @@ def test_what_is_null_in_a_configuration_is_off():
     assert found.allowed.offload is None and found.allowed.precisions == ("bf16",)
 
 
+@pytest.mark.parametrize("given, precisions", [
+    ({"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}, {"bf16", "fp16"}),
+    ({"bf16": {"enabled": True}, "fp16": {"enabled": "auto"}}, {"bf16"}),
+    ({"bf16": {"enabled": False}, "fp16": {"enabled": "auto"}}, {"fp16"}),
+    ({"bf16": {"enabled": True}, "torch_autocast": {"enabled": True, "dtype": "bfloat16"}},
+     {"bf16"}),
+    ({"amp": {"enabled": True, "opt_level": "O1"}}, {"fp16"}),
+    ({"amp": {"enabled": False}}, set()),
+])
+def test_what_the_launcher_is_to_decide_is_tried_where_nothing_else_is_on(given, precisions):
+    allowed = lowtide.from_deepspeed(given).allowed.precisions
+    assert set(allowed) == precisions and len(allowed) == len(precisions)
+
+
+def test_older_keys_of_zero_are_read():
+    older = {"stage": 2, "cpu_offload": True, "cpu_offload_params": True}
+    offload = lowtide.from_deepspeed({"zero_optimization": older}).allowed.offload
+    assert offload.optimizer_state and offload.parameters
+    assert lowtide.from_deepspeed({"zero_optimization": True}).allowed.offload is None
+
+
 def test_the_settings_of_micro_batches_are_for_one_of_them(whole, as_predicted):
     model, inputs = make_step(ROWS)
     found = tuned(int(0.55 * whole), model=model)
@@ -267,6 +288,8 @@ def test_tune_allows_what_deepspeed_says(whole, as_predicted, tmp_path):
     ({"fp16": {"enabled": "yes"}}, "fp16.enabled is true, false"),
     ({"zero_optimization": {"offload_param": {"device": "tape"}}}, "offload_param.device is"),
     ({"zero_optimization": {"stage": 9}}, "stage is 0, 1, 2, 3"),
+    ({"zero_optimization": {"offload_param": {"device": "nvme", "nvme_path": "/no/such"}}},
+     "zero_optimization.offload_param.nvme_path: .*/no/such"),
     ({"gradient_accumulation_steps": "4"}, "is a whole number or"),
     ({"activation_checkpointing": {"number_checkpoints": "auto"}}, "is a whole number or null"),
     ({"bf16": {"enabled": True}, "fp16": {"enabled": True}}, "one of bf16 and fp16"),

@@ -58,9 +58,18 @@ def running_updates() -> Updates | None:
 
 
 def _update(gradient: torch.Tensor, parameter: torch.Tensor) -> None:
-    updates = running_updates()
+    """The copy of a gradient that is laid out in another way is measured with the op."""
+    updates, accumulated = running_updates(), _as_accumulated(gradient, parameter)
     if updates is not None:
-        updates.update(gradient, parameter)
+        updates.update(accumulated, parameter)
+
+
+def _as_accumulated(gradient: torch.Tensor, parameter: torch.Tensor) -> torch.Tensor:
+    """Laid out as autograd does before it becomes ``.grad``: as the parameter. Optimizers copy it
+    otherwise, or give their state its layout."""
+    if gradient.layout != torch.strided or gradient.stride() == parameter.stride():
+        return gradient
+    return torch.empty_like(parameter, dtype=gradient.dtype).copy_(gradient)
 
 
 _library.impl("update", _update, "CompositeExplicitAutograd")

@@ -69,6 +69,13 @@ class Ledger:
                 self.add(tensor, part)
                 self._live[tensor.untyped_storage()._cdata].part = part
 
+    def was_there(self, tensor: torch.Tensor, time: int) -> bool:
+        """Whether the storage of this tensor is there, and was when so many ops had run."""
+        if tensor.layout != torch.strided:
+            return False
+        holding = self._live.get(tensor.untyped_storage()._cdata)
+        return holding is not None and holding.born <= time
+
     def note(self, bytes: int, op: str, phase: str) -> None:
         """That so many bytes are there at this time."""
         if bytes > self.peak.bytes:

@@ -21,6 +21,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ... import InputError
 from ..common.inputs import tensors_in
 from .fake_step import FakeStep
+from .gradient_sums import GradientSums
+from .grouped_products import GROUPED, grouped_product
 from .ledger import Ledger, Peak, sum_by
 from .op_peaks import OpPeaks
 
@@ -50,15 +52,19 @@ class _Watch(TorchDispatchMode):
         self.phase = "forward"
         self.layers = [""]
         self._ledger, self._op_peaks = ledger, op_peaks
+        self._sums = GradientSums(ledger)
 
     def __torch_dispatch__(self, op, types, arguments=(), named=None):
         named = named or {}
         ledger = self._ledger
         before = ledger.bytes
+        is_in_place = self.phase == "backward" and self._sums.may_be_in_place(op, arguments)
         result = self._result(op, arguments, named)
         ledger.time += 1
         for made in tensors_in(result):
             ledger.add(made, _PART_OF[self.phase], self.layers[-1], _kind_of(op))
+        if is_in_place:  # counts from the next op on, where the gradient under it is gone
+            return result
         highest = ledger.bytes
         if self._op_peaks is not None and not op.is_view:
             highest = max(highest, before + self._op_peaks.bytes(op, arguments, named))
@@ -67,6 +73,8 @@ class _Watch(TorchDispatchMode):
 
     def _result(self, op, arguments, named):
         """Optimizers read numbers such as norms, on which none of their memory depends."""
+        if op is GROUPED:
+            return grouped_product(*arguments, **named)
         try:
             return op(*arguments, **named)
         except DataDependentOutputException:

@@ -49,7 +49,8 @@ class _KeyReader:
     """Collects what the keys ask for."""
 
     def __init__(self):
-        self._precisions: list[str] = []
+        self._precisions: list[str] = []  # that are on
+        self._open_precisions: list[str] = []  # that the launcher's arguments may put on
         self._ways: list[str] = []
         self._offload: dict[str, Any] = {}
         self._notes: dict[str, str] = {}
@@ -57,7 +58,7 @@ class _KeyReader:
     def read(self, key: str, value: object) -> None:
         readers: dict[str, Callable[[str, Any], None]] = {
             "bf16": self._precision, "bfloat16": self._precision, "fp16": self._precision,
-            "torch_autocast": self._autocast,
+            "torch_autocast": self._autocast, "amp": self._amp,
             "gradient_accumulation_steps": self._accumulation,
             "zero_optimization": self._zero,
             "activation_checkpointing": self._checkpointing,
@@ -70,28 +71,35 @@ class _KeyReader:
     def adopted(self) -> Adopted:
         if len(set(self._precisions)) > 1:
             raise InputError("a configuration of DeepSpeed enables one of bf16 and fp16, not both")
+        precisions = tuple(dict.fromkeys(self._precisions or self._open_precisions))
         offload = Offload(**{"to": _place(), **self._offload}) if self._offload else None
-        return Adopted(Allowed(tuple(self._precisions), tuple(self._ways), (), offload),
+        return Adopted(Allowed(precisions, tuple(self._ways), (), offload),
                        self._notes)
 
     def _precision(self, key: str, value: object) -> None:
         name = "fp16" if key == "fp16" else "bf16"
-        if not _enabled(key, value):
-            self._notes[key] = "off"
-            return
-        self._precisions.append(name)
-        scaled = (": scale the loss by torch.amp.GradScaler, whose init_scale is "
-                  "2 ** initial_scale_power" if name == "fp16" else "")
-        self._notes[key] = f"precision={name!r}, as under torch.autocast{scaled}"
+        scale = ", whose init_scale is 2 ** initial_scale_power"
+        self._notes[key] = self._allow(key, value, name, scale)
 
     def _autocast(self, key: str, value: object) -> None:
         dtype = _section(key, value).get("dtype", "bfloat16")
         if dtype not in ("bfloat16", "float16"):
             raise InputError(f"{key}.dtype is \"bfloat16\" or \"float16\", not {dtype!r}")
-        name = "fp16" if dtype == "float16" else "bf16"
-        if _enabled(key, value):
-            self._precisions.append(name)
-        self._notes[key] = f"precision={name!r}" if _enabled(key, value) else "off"
+        self._notes[key] = self._allow(key, value, "fp16" if dtype == "float16" else "bf16")
+
+    def _amp(self, key: str, value: object) -> None:
+        self._notes[key] = self._allow(key, value, "fp16")
+
+    def _allow(self, key: str, value: object, precision: str, init_scale: str = "") -> str:
+        """Where it is on; or where it may be, and nothing else is."""
+        enabled = _enabled(key, value)
+        if not enabled:
+            return "off"
+        (self._open_precisions if enabled == "auto" else self._precisions).append(precision)
+        scaled = (f": scale the loss by torch.amp.GradScaler{init_scale}" if precision == "fp16"
+                  else "")
+        tried = ("; \"auto\" is tried where no other precision is on" if enabled == "auto" else "")
+        return f"precision={precision!r}, as under torch.autocast{scaled}{tried}"
 
     def _accumulation(self, key: str, value: object) -> None:
         if value != "auto" and not _is_count(value):
@@ -103,7 +111,7 @@ class _KeyReader:
             self._notes[key] = "the batch as a whole"
 
     def _zero(self, key: str, value: object) -> None:
-        settings = _section(key, value)
+        settings = {"stage": int(value)} if isinstance(value, bool) else _section(key, value)
         for name, one in settings.items():
             text = _NOTHING_TO_SHARD
             if name == "stage":
@@ -115,9 +123,9 @@ class _KeyReader:
                 text = self._offloaded(f"{key}.{name}", one, "optimizer_state")
             elif name == "offload_param":
                 text = self._offloaded(f"{key}.{name}", one, "parameters")
-            elif name == "cpu_offload":
+            elif name in _ON_THE_HOST:
                 text = self._offloaded(f"{key}.{name}", {"device": "cpu" if one else "none"},
-                                       "optimizer_state")
+                                       _ON_THE_HOST[name])
             elif name == "contiguous_gradients":
                 text = _ALWAYS
             self._notes[f"{key}.{name}"] = text
@@ -131,7 +139,7 @@ class _KeyReader:
             return "off"
         self._offload[what] = True
         if device == "nvme" and settings.get("nvme_path"):
-            self._offload["to"] = settings["nvme_path"]
+            self._offload["to"] = _folder(f"{key}.nvme_path", settings["nvme_path"])
         return f"lowtide.Offload(..., {what}=True): planned with what runs again"
 
     def _checkpointing(self, key: str, value: object) -> None:
@@ -150,6 +158,9 @@ class _KeyReader:
                     f"L / {value}}} keeps the inputs of so many parts of L layers")
         return _CHECKPOINTING.get(name, "not known: no key of DeepSpeed's activation checkpointing")
 
+
+#: Older keys of ZeRO that are true or false, with what moves.
+_ON_THE_HOST = {"cpu_offload": "optimizer_state", "cpu_offload_params": "parameters"}
 
 _CHECKPOINTING = {
     "partition_activations": f"saved values are split {_NOTHING_TO_SHARD}",
@@ -178,6 +189,15 @@ def _place() -> str:
     return HOST if torch.cuda.is_available() else tempfile.gettempdir()
 
 
+def _folder(key: str, path: object) -> str:
+    """Raises InputError for one that no values may move to."""
+    try:
+        Offload(str(path))
+    except InputError as error:
+        raise InputError(f"{key}: {error}") from None
+    return str(path)
+
+
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
@@ -192,11 +212,10 @@ def _section(key: str, value: object) -> Mapping:
     return value
 
 
-def _enabled(key: str, value: object) -> bool:
+def _enabled(key: str, value: object) -> bool | str:
+    """True, False, or "auto", where the launcher's arguments say it."""
     enabled = _section(key, value).get("enabled", False)
-    if enabled == "auto":
-        return True
-    if not isinstance(enabled, bool):
+    if enabled != "auto" and not isinstance(enabled, bool):
         raise InputError(f"{key}.enabled is true, false or \"auto\", not {enabled!r}")
     return enabled
 
