@@ -5,6 +5,13 @@
 #include "cost/roofline.h"
 
 namespace lowtide::parallel {
+namespace {
+
+constexpr std::string_view kCollective = "lowtide::collective";
+
+}  // namespace
+
+bool is_collective(const Op& op) { return op.type == kCollective; }
 
 UnitDraft::UnitDraft(std::string name, DType compute, const cost::DeviceRates& device)
     : compute_(compute), device_(device), outbox_(0) {
@@ -49,6 +56,7 @@ void UnitDraft::run(const std::string& name, std::vector<TensorId> inputs,
 void UnitDraft::communicate(const std::string& name, TensorId input, TensorId output,
                             double seconds, bool in_place) {
   Op& op = append(name, {input}, {output});
+  op.type = kCollective;
   op.cost = seconds * 1e6;
   if (in_place) op.inplace = {{.output = 0, .input = 0}};
 }

@@ -8,6 +8,9 @@
 
 namespace lowtide::parallel {
 
+/// Whether the op is a collective operation of tensor-parallel ranks.
+bool is_collective(const Op& op);
+
 /// Drafts the graph of a unit by the bytes of its values and the work of its ops.
 class UnitDraft {
  public:
@@ -24,7 +27,7 @@ class UnitDraft {
   /// weights. The first output may be written over the input at position `over`, if any.
   void run(const std::string& name, std::vector<TensorId> inputs, std::vector<TensorId> outputs,
            double flops = 0, double extra_traffic = 0, int over = -1);
-  /// An op that takes that time.
+  /// A collective operation, which takes that time.
   void communicate(const std::string& name, TensorId input, TensorId output, double seconds,
                    bool in_place);
 

@@ -7,6 +7,7 @@
 
 #include "base/control.h"
 #include "base/error.h"
+#include "parallel/units/unit_draft.h"
 #include "plan/in_place.h"
 #include "plan/lower.h"
 #include "plan/replay.h"
@@ -138,25 +139,15 @@ std::size_t first_backward(const Graph& graph, const Plan& plan) {
   return static_cast<std::size_t>(found - plan.actions.begin());
 }
 
-double seconds_of_phase(const Graph& graph, const Plan& plan, std::size_t begin, std::size_t end) {
-  double cost = 0;
-  for (std::size_t a = begin; a < end; ++a) {
-    const Action& action = plan.actions[a];
-    if (action.verb == Verb::run) cost += graph.op(action.index).cost;
-  }
-  return cost / kSecond;
-}
-
-std::vector<std::string> names_of_reruns(const Graph& graph, const Plan& plan, std::size_t begin) {
-  std::vector<std::string> names;
-  for (std::size_t a = begin; a < plan.actions.size(); ++a) {
-    const Action& action = plan.actions[a];
-    if (action.verb == Verb::run && graph.op(action.index).phase == Phase::forward &&
-        !graph.is_view_op(action.index)) {
-      names.push_back(graph.op(action.index).name);
-    }
-  }
-  return names;
+/// Adds one run of an op to the times of its pass.
+void add_run(UnitPlan& plan, const Graph& graph, OpId id, bool in_backward_pass) {
+  const Op& op = graph.op(id);
+  const double seconds = op.cost / kSecond;
+  (in_backward_pass ? plan.backward_seconds : plan.forward_seconds) += seconds;
+  if (is_collective(op)) plan.communication_seconds += seconds;
+  if (!in_backward_pass || op.phase != Phase::forward) return;
+  plan.rerun_seconds += seconds;
+  if (!graph.is_view_op(id)) plan.reruns.push_back(op.name);
 }
 
 UnitPlan measured(const Graph& graph, std::span<const OpId> order) {
@@ -164,12 +155,14 @@ UnitPlan measured(const Graph& graph, std::span<const OpId> order) {
   const Replay replayed = replay(graph, plan);
   const std::size_t backward = first_backward(graph, plan);
   const Bytes residents = graph.resident_bytes();
-  const Bytes held = backward == 0 ? 0 : replayed.memory[backward - 1] - residents;
-  return {.held_bytes = held,
-          .working_bytes = std::max<Bytes>(0, replayed.peak_bytes - residents - held),
-          .forward_seconds = seconds_of_phase(graph, plan, 0, backward),
-          .backward_seconds = seconds_of_phase(graph, plan, backward, plan.actions.size()),
-          .reruns = names_of_reruns(graph, plan, backward)};
+  UnitPlan result;
+  result.held_bytes = backward == 0 ? 0 : replayed.memory[backward - 1] - residents;
+  result.working_bytes = std::max<Bytes>(0, replayed.peak_bytes - residents - result.held_bytes);
+  for (std::size_t a = 0; a < plan.actions.size(); ++a) {
+    const Action& action = plan.actions[a];
+    if (action.verb == Verb::run) add_run(result, graph, action.index, a >= backward);
+  }
+  return result;
 }
 
 bool is_no_better(const UnitPlan& plan, const UnitPlan& than) {
