@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "parallel/solved_placement.h"
+#include "parallel/whole_step.h"
 
 namespace lowtide::parallel {
 namespace {
@@ -44,6 +45,7 @@ class PlacementSearch {
     }
     if (best_.empty()) refuse();
     report_best();
+    plan_whole_steps();
     if (found_.complete) found_.misfits = misfits(limits_.misfits, worst_seconds());
     return std::move(found_);
   }
@@ -131,6 +133,15 @@ class PlacementSearch {
       found_.best.push_back(report(model_, cluster_, best->placement, plans_.of(best->placement),
                                    best->solved));
     }
+  }
+
+  void plan_whole_steps() {
+    for (PlacementReport& best : found_.best) {
+      if (!runs_whole_step(model_, best.placement)) continue;
+      std::optional<PlacementReport> exact = whole_step_report(model_, cluster_, best, control_);
+      if (exact) best = std::move(*exact);
+    }
+    std::ranges::stable_sort(found_.best, {}, &PlacementReport::step_seconds);
   }
 
   /// Widths of which no placement fits, the most promising first. Of each the placements with the

@@ -24,9 +24,20 @@ std::int64_t most_in_flight(const Pipeline& pipeline, int stage) {
   return std::min(all, 2 * (after - 1) + std::int64_t{pipeline.chunks - 1} * pipeline.stages + 1);
 }
 
+std::int64_t most_of_first_unit(const Pipeline& pipeline) {
+  if (pipeline.chunks == 1) return most_in_flight(pipeline, 0);
+  return std::min(pipeline.micro_batches, std::int64_t{2} * pipeline.stages);
+}
+
 StepWeights step_weights(const Pipeline& pipeline) {
-  const double share = 1.0 / pipeline.chunks;
-  return {.slowest = static_cast<double>(pipeline.micro_batches) - share, .sum = share};
+  const auto times = static_cast<double>(pipeline.micro_batches);
+  switch (pipeline.schedule) {
+    case Schedule::gpipe: return {.slowest = times - 1, .sum = 1, .apart = true};
+    case Schedule::one_f_one_b: return {.slowest = times - 1, .sum = 1};
+    case Schedule::interleaved: break;
+  }
+  return {.slowest = times + static_cast<double>(pipeline.stages - 1) / pipeline.chunks,
+          .apart = true};
 }
 
 }  // namespace lowtide::parallel

@@ -30,16 +30,23 @@ struct Pipeline {
 /// (chunks - 1) stages + 1. Never more than there are.
 std::int64_t most_in_flight(const Pipeline& pipeline, int stage);
 
-/// What a step's time is made of, with T as the time of one micro-batch on a rank, all its chunks
-/// together: slowest x max T + sum x (T of all ranks added up). With equal ranks that is
-/// micro-batches x T x (1 + bubble), where the bubble is (stages - 1) / (micro-batches x chunks).
+/// The same of the first chunk of the first rank alone, at most. Of the last chunk of the last rank
+/// it is 1 with interleaved.
+std::int64_t most_of_first_unit(const Pipeline& pipeline);
+
+/// What a step's time is made of, with F, B as the times of one micro-batch's passes on a rank, all
+/// its chunks together: slowest x max (F + B) + sum x (F + B of all ranks added up). With equal
+/// ranks that is micro-batches x (F + B) x (1 + bubble), where the bubble is
+/// (stages - 1) / (micro-batches x chunks), and the makespan of the pipeline. With unequal ranks:
 ///
-/// For GPipe and 1F1B that is the makespan of a pipeline whose slowest rank never waits once its
-/// first micro-batch arrived. GPipe: exact, where max T is the sum of the slowest forward and the
-/// slowest backward pass, which may be on two ranks.
+/// - GPipe: the makespan. The slowest forward and backward pass may be on two ranks (`apart`).
+/// - 1F1B: as if the slowest rank never waited once its first micro-batch arrived (Zheng et al.,
+///   Alpa, OSDI 2022). Mostly more than the makespan, rarely one or two percent less.
+/// - interleaved: all ranks as slow as the slowest pass of any; never less than the makespan.
 struct StepWeights {
   double slowest = 0;
   double sum = 0;
+  bool apart = false;  ///< max F + max B instead of max (F + B)
 };
 StepWeights step_weights(const Pipeline& pipeline);
 

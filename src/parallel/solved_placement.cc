@@ -121,8 +121,9 @@ PlacementReport report(const LayeredModel& model, const Cluster& cluster,
   PlacementReport report{.placement = placement, .step_seconds = solved.seconds};
   for (std::size_t stage = 0; stage < solved.stages.size(); ++stage) {
     for (RankReport& ranks : costs.report(static_cast<int>(stage), solved.stages[stage])) {
-      ranks.waiting_seconds = solved.seconds - ranks.compute_seconds -
-                              ranks.communication_seconds - ranks.update_seconds;
+      const double busy =
+          ranks.compute_seconds + ranks.communication_seconds + ranks.update_seconds;
+      ranks.waiting_seconds = std::max(0.0, solved.seconds - busy);  // less is rounding
       report.most_memory_bytes = std::max(report.most_memory_bytes, ranks.memory_bytes);
       report.ranks.push_back(std::move(ranks));
     }

@@ -19,7 +19,8 @@ StateBytes sharded(const StateBytes& whole, const Sharding& sharding, int ranks)
   };
   return {.parameters = part(whole.parameters, 3),
           .gradients = part(whole.gradients, 2),
-          .optimizer = part(whole.optimizer, 1)};
+          .optimizer = part(whole.optimizer, 1),
+          .others = whole.others};
 }
 
 /// An operation for each of so many units, of so many bytes together and for the largest.
@@ -236,7 +237,7 @@ std::optional<StageCosts::RankPlan> StageCosts::fastest_of_chunks(int kind, int 
   };
   std::vector<End> ends;
   if (has_first) {
-    ends.push_back({0, std::min<std::int64_t>(pipeline.micro_batches, 2 * pipeline.stages)});
+    ends.push_back({0, most_of_first_unit(pipeline)});
   }
   if (has_last) ends.push_back({num_units() - 1, 1});
   std::vector<RankPlan> with_ends(1);
@@ -334,6 +335,7 @@ RankReport StageCosts::report_of_kind(int kind, int stage, const UnitRanges& ran
   estimate::add_to(report.memory, "parameters", held.state.parameters);
   estimate::add_to(report.memory, "gradients", held.state.gradients);
   estimate::add_to(report.memory, "optimizer state", held.state.optimizer);
+  estimate::add_to(report.memory, "buffers and batch", held.state.others);
   estimate::add_to(report.memory, "gathered for use", held.gathered);
   estimate::add_to(report.memory, "activations kept", plan->held_bytes);
   estimate::add_to(report.memory, "working set", plan->working_bytes);

@@ -15,7 +15,7 @@ struct Totals {
 
   Totals with(const StageSeconds& stage, const Pipeline& pipeline) const {
     const double both = stage.forward + stage.backward;
-    const bool apart = pipeline.schedule == Schedule::gpipe;
+    const bool apart = step_weights(pipeline).apart;
     return {.sum = sum + both,
             .slowest_forward = std::max(slowest_forward, apart ? stage.forward : both),
             .slowest_backward = std::max(slowest_backward, apart ? stage.backward : 0),

@@ -3,7 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
+#include "parallel/some_clusters.h"
 #include "parallel/units/transformer_graphs.h"
+#include "plan/in_place.h"
+#include "plan/lower.h"
+#include "plan/replay.h"
+#include "strategy/checkpointing.h"
+#include "support/sweep.h"
 
 namespace lowtide::testing {
 namespace {
@@ -13,14 +22,6 @@ using estimate::TransformerTraining;
 using parallel::TensorSplit;
 using parallel::UnitPlan;
 
-parallel::Cluster one_node(int devices) {
-  parallel::Cluster cluster{.devices_per_node = devices,
-                            .within_node = {.bytes_per_second = 3e11, .seconds_per_message = 5e-6}};
-  const cost::DeviceRates& device = cost::find_device("a100");
-  cluster.kinds = {{.nodes = 1, .device = device, .memory_bytes = device.memory_bytes}};
-  return cluster;
-}
-
 constexpr TransformerSizes kGpt175B = {.layers = 96,
                                        .width = 12288,
                                        .heads = 96,
@@ -28,23 +29,126 @@ constexpr TransformerSizes kGpt175B = {.layers = 96,
                                        .sequence = 2048,
                                        .batch = 1};
 
-Graph block(const TransformerSizes& sizes, TensorSplit split, bool fused = false) {
-  const parallel::Cluster cluster = one_node(8);
-  const TransformerTraining training{
-      .compute = DType::bf16, .master_copy = true, .fused_attention = fused};
+TransformerTraining half_precision() { return {.compute = DType::bf16, .master_copy = true}; }
+
+Graph block_of(const TransformerSizes& sizes, TensorSplit split,
+               const TransformerTraining& training = half_precision()) {
+  const parallel::Cluster cluster = a100_cluster(1, 8);
   return parallel::block_graph({sizes, training, split, cluster, cluster.kinds[0].device});
 }
 
-TEST(UnitPlans, Show) {
-  for (int t : {1, 2, 8}) {
-    for (bool sequence : {false, true}) {
-      const Graph graph = block(kGpt175B, {t, sequence});
-      std::printf("t %d sp %d\n", t, sequence);
-      for (const UnitPlan& plan : parallel::unit_plans(graph)) {
-        std::printf("  held %.1f MB work %.1f MB f %.3f ms b %.3f ms reruns %zu\n", plan.held_bytes / 1e6,
-                    plan.working_bytes / 1e6, plan.forward_seconds * 1e3,
-                    plan.backward_seconds * 1e3, plan.reruns.size());
-      }
+/// What a plan that runs exactly these ops again keeps, in sequence x batch x width bytes, without
+/// the statistics of normalizations.
+double kept_of(const TransformerSizes& sizes, TensorSplit split,
+               const std::vector<std::string>& reruns) {
+  for (const UnitPlan& plan : parallel::unit_plans(block_of(sizes, split))) {
+    if (!std::ranges::is_permutation(plan.reruns, reruns)) continue;
+    const double tokens = static_cast<double>(sizes.batch * sizes.sequence);
+    const double statistics = 16 * tokens / (split.sequence ? split.ranks : 1);
+    return (static_cast<double>(plan.held_bytes) - statistics) /
+           (tokens * static_cast<double>(sizes.width));
+  }
+  ADD_FAILURE() << "no such plan";
+  return 0;
+}
+
+double scores_share(const TransformerSizes& sizes) {
+  return 5.0 * static_cast<double>(sizes.heads) * static_cast<double>(sizes.sequence) /
+         static_cast<double>(sizes.width);
+}
+
+/// Korthikanti et al., 2022, equations 1 to 4 and table 2.
+TEST(UnitPlans, KeepWhatThePaperCounts) {
+  for (const int t : {2, 4, 8}) {
+    SCOPED_TRACE(t);
+    EXPECT_NEAR(kept_of(kGpt175B, {1, false}, {}), 34 + scores_share(kGpt175B), 1e-9);
+    EXPECT_NEAR(kept_of(kGpt175B, {t, false}, {}), 10 + 24.0 / t + scores_share(kGpt175B) / t,
+                1e-9);
+    // The gathered inputs of both products are kept nowhere: they are gathered again.
+    EXPECT_NEAR(kept_of(kGpt175B, {t, true}, {"attention.all_gather", "mlp.all_gather"}),
+                (34 + scores_share(kGpt175B)) / t, 1e-9);
+  }
+}
+
+TEST(UnitPlans, AreThoseOfOneRankInEveryByteOfTheFormulas) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < sweep(40, 6); ++i) {
+    const std::int64_t heads = 1 + static_cast<std::int64_t>(random() % 4);
+    const TransformerSizes sizes{.layers = 1,
+                                 .width = heads * 16 * (1 + static_cast<std::int64_t>(random() % 4)),
+                                 .heads = heads,
+                                 .vocabulary = 100,
+                                 .sequence = 16 * (1 + static_cast<std::int64_t>(random() % 8)),
+                                 .batch = 1 + static_cast<std::int64_t>(random() % 4)};
+    TransformerTraining training = half_precision();
+    training.fused_attention = i % 2 == 0;
+    training.drops_out = i % 3 != 0;
+    const Graph graph = block_of(sizes, {}, training);
+    Bytes most = 0;
+    for (const UnitPlan& plan : parallel::unit_plans(graph)) {
+      if (plan.reruns.empty()) most = plan.held_bytes;
+    }
+    EXPECT_EQ(most, estimate::block_activations(sizes, training));
+  }
+}
+
+TEST(UnitPlans, RunTheWholeForwardPassAgainAtLeast) {
+  const auto plans = parallel::unit_plans(block_of(kGpt175B, {8, true}));
+  // The input of the block and the statistics: checkpoints at every layer (Chen et al., 2016).
+  const UnitPlan& least = plans.front();
+  const double stream = 2.0 * 2048 * 12288 / 8;
+  EXPECT_NEAR(static_cast<double>(least.held_bytes) / stream, 2.5, 0.01);
+  EXPECT_GT(least.rerun_seconds, 0.5 * least.forward_seconds);
+  EXPECT_LT(least.rerun_seconds, least.forward_seconds);
+}
+
+/// Every set of kept values, lowered and replayed: none is better than all plans found.
+TEST(UnitPlans, NoOtherSetOfKeptValuesIsBetter) {
+  TransformerSizes sizes = kGpt175B;
+  sizes.width = 256;
+  sizes.heads = 4;
+  sizes.sequence = 64;
+  TransformerTraining training = half_precision();
+  training.fused_attention = true;
+  training.drops_out = false;
+  const Graph graph = block_of(sizes, {}, training);
+  const remat::StageGraph stages(graph);
+  const int end = strategy::forward_end(stages);
+  std::vector<int> values;
+  for (int v = 0; v < stages.num_values(); ++v) {
+    if (stages.value(v).producer < end) values.push_back(v);
+  }
+  ASSERT_LE(values.size(), 16U);
+  const std::vector<UnitPlan> plans = parallel::unit_plans(graph);
+  for (std::uint32_t set = 0; set < 1U << values.size(); set += sweep(1U, 7U)) {
+    std::vector<bool> kept(static_cast<std::size_t>(stages.num_values()));
+    for (std::size_t i = 0; i < values.size(); ++i) kept[values[i]] = (set >> i & 1U) != 0;
+    const std::vector<OpId> order =
+        strategy::checkpointed_order(stages, end, {kept, strategy::lone_groups(stages)});
+    const Plan plan = with_in_place(graph, lower(graph, order));
+    const Replay replayed = replay(graph, plan);
+    const auto backward = std::ranges::find_if(plan.actions, [&](const Action& action) {
+      return action.verb == Verb::run && graph.op(action.index).phase == Phase::backward;
+    });
+    const Bytes held = replayed.memory[backward - plan.actions.begin() - 1];
+    const bool is_matched = std::ranges::any_of(plans, [&](const UnitPlan& found) {
+      return (found.forward_seconds + found.backward_seconds) * 1e6 <= plan.cost * (1 + 1e-12) &&
+             found.held_bytes <= held;
+    });
+    EXPECT_TRUE(is_matched) << set;
+  }
+}
+
+TEST(UnitPlans, GetSlowerTheLessTheyHold) {
+  for (const bool sequence : {false, true}) {
+    const auto plans = parallel::unit_plans(block_of(kGpt175B, {4, sequence}));
+    ASSERT_GT(plans.size(), 3U);
+    for (std::size_t i = 1; i < plans.size(); ++i) {
+      EXPECT_GE(plans[i].held_bytes, plans[i - 1].held_bytes);
+      EXPECT_TRUE(plans[i].backward_seconds < plans[i - 1].backward_seconds ||
+                  plans[i].working_bytes < plans[i - 1].working_bytes);
+      EXPECT_NEAR(plans[i].backward_seconds - plans[i].rerun_seconds,
+                  plans[0].backward_seconds - plans[0].rerun_seconds, 1e-9);
     }
   }
 }

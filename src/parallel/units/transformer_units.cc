@@ -1,9 +1,14 @@
 #include "parallel/units/transformer_units.h"
 
+#include <fmt/format.h>
+
+#include "base/error.h"
+
 namespace lowtide::parallel {
 namespace {
 
 constexpr Bytes kFullBytes = 4;  // of a number in f32
+constexpr std::int64_t kMostLayers = 1000;
 
 StateBytes state_of(std::int64_t parameters, const TransformerRecipe& recipe) {
   const estimate::TransformerTraining& training = recipe.training;
@@ -13,7 +18,8 @@ StateBytes state_of(std::int64_t parameters, const TransformerRecipe& recipe) {
   const Bytes optimizer = kFullBytes * (training.states + (lower ? 1 : 0));
   return {.parameters = parameters * element,
           .gradients = parameters * gradient,
-          .optimizer = parameters * optimizer};
+          .optimizer = parameters * optimizer,
+          .others = 0};
 }
 
 /// Of the forward and backward pass of one sequence: the backward pass has two products for each
@@ -71,8 +77,13 @@ std::vector<int> sequence_of(std::int64_t layers) {
 
 LayeredModel transformer_units(const TransformerRecipe& recipe) {
   estimate::from_sizes(recipe.sizes, recipe.training);  // refuses what does not fit together
+  if (recipe.sizes.layers > kMostLayers) {
+    throw InputError(fmt::format("{} layers are more than the {} that can be planned for",
+                                 recipe.sizes.layers, kMostLayers));
+  }
   const estimate::TransformerSizes& sizes = recipe.sizes;
   return {.name = "transformer",
+          .kinds = {"embedding", "block", "head"},
           .sequence = sequence_of(sizes.layers),
           .compute = recipe.training.compute,
           .flops_per_sample =

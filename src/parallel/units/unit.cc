@@ -6,6 +6,7 @@ StateBytes& StateBytes::operator+=(const StateBytes& other) {
   parameters += other.parameters;
   gradients += other.gradients;
   optimizer += other.optimizer;
+  others += other.others;
   return *this;
 }
 
@@ -13,6 +14,7 @@ StateBytes& StateBytes::operator-=(const StateBytes& other) {
   parameters -= other.parameters;
   gradients -= other.gradients;
   optimizer -= other.optimizer;
+  others -= other.others;
   return *this;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "graph/graph.h"
 #include "parallel/cluster/cluster.h"
 #include "parallel/units/transformer_graphs.h"
 #include "parallel/units/unit_plans.h"
@@ -15,8 +15,9 @@ namespace lowtide::parallel {
 /// Bytes of what a rank has of a model between micro-batches, before data-parallel ranks divide it.
 struct StateBytes {
   Bytes parameters = 0, gradients = 0, optimizer = 0;
+  Bytes others = 0;  ///< buffers, constants and the batch, which no ranks divide
 
-  Bytes all() const { return parameters + gradients + optimizer; }
+  Bytes all() const { return parameters + gradients + optimizer + others; }
   StateBytes& operator+=(const StateBytes& other);
   StateBytes& operator-=(const StateBytes& other);
 };
@@ -45,13 +46,16 @@ struct UnitRequest {
 /// A model as a chain of units. Units of one kind are alike.
 struct LayeredModel {
   std::string name;
-  std::vector<int> sequence;      ///< the kind of each unit, first to last
+  std::vector<std::string> kinds;  ///< names of the kinds of units
+  std::vector<int> sequence;       ///< the kind of each unit, first to last
   DType compute = DType::f32;     ///< of its products
   double flops_per_sample = 0;    ///< of forward and backward pass, without reruns
   StateBytes state = {};          ///< of the whole model
   std::function<bool(int ranks)> can_split;                    ///< among tensor-parallel ranks
   std::function<bool(std::int64_t micro_batch)> can_take;      ///< whether it exists of that size
   std::function<std::vector<Unit>(const UnitRequest&)> units;  ///< by kind
+  /// The whole step of so many samples as a graph, the update included, where there is one.
+  std::function<Graph(std::int64_t samples, const cost::DeviceRates&)> whole_step = {};
 };
 
 }  // namespace lowtide::parallel
