@@ -22,7 +22,7 @@ using estimate::TransformerTraining;
 using parallel::TensorSplit;
 using parallel::UnitPlan;
 
-constexpr TransformerSizes kGpt175B = {.layers = 96,
+constexpr TransformerSizes kWide = {.layers = 96,
                                        .width = 12288,
                                        .heads = 96,
                                        .vocabulary = 50257,
@@ -61,12 +61,12 @@ double scores_share(const TransformerSizes& sizes) {
 TEST(UnitPlans, KeepWhatThePaperCounts) {
   for (const int t : {2, 4, 8}) {
     SCOPED_TRACE(t);
-    EXPECT_NEAR(kept_of(kGpt175B, {1, false}, {}), 34 + scores_share(kGpt175B), 1e-9);
-    EXPECT_NEAR(kept_of(kGpt175B, {t, false}, {}), 10 + 24.0 / t + scores_share(kGpt175B) / t,
+    EXPECT_NEAR(kept_of(kWide, {1, false}, {}), 34 + scores_share(kWide), 1e-9);
+    EXPECT_NEAR(kept_of(kWide, {t, false}, {}), 10 + 24.0 / t + scores_share(kWide) / t,
                 1e-9);
     // The gathered inputs of both products are kept nowhere: they are gathered again.
-    EXPECT_NEAR(kept_of(kGpt175B, {t, true}, {"attention.all_gather", "mlp.all_gather"}),
-                (34 + scores_share(kGpt175B)) / t, 1e-9);
+    EXPECT_NEAR(kept_of(kWide, {t, true}, {"attention.all_gather", "mlp.all_gather"}),
+                (34 + scores_share(kWide)) / t, 1e-9);
   }
 }
 
@@ -93,7 +93,7 @@ TEST(UnitPlans, AreThoseOfOneRankInEveryByteOfTheFormulas) {
 }
 
 TEST(UnitPlans, RunTheWholeForwardPassAgainAtLeast) {
-  const auto plans = parallel::unit_plans(block_of(kGpt175B, {8, true}));
+  const auto plans = parallel::unit_plans(block_of(kWide, {8, true}));
   // The input of the block and the statistics: checkpoints at every layer (Chen et al., 2016).
   const UnitPlan& least = plans.front();
   const double stream = 2.0 * 2048 * 12288 / 8;
@@ -104,7 +104,7 @@ TEST(UnitPlans, RunTheWholeForwardPassAgainAtLeast) {
 
 /// Every set of kept values, lowered and replayed: none is better than all plans found.
 TEST(UnitPlans, NoOtherSetOfKeptValuesIsBetter) {
-  TransformerSizes sizes = kGpt175B;
+  TransformerSizes sizes = kWide;
   sizes.width = 256;
   sizes.heads = 4;
   sizes.sequence = 64;
@@ -141,7 +141,7 @@ TEST(UnitPlans, NoOtherSetOfKeptValuesIsBetter) {
 
 TEST(UnitPlans, GetSlowerTheLessTheyHold) {
   for (const bool sequence : {false, true}) {
-    const auto plans = parallel::unit_plans(block_of(kGpt175B, {4, sequence}));
+    const auto plans = parallel::unit_plans(block_of(kWide, {4, sequence}));
     ASSERT_GT(plans.size(), 3U);
     for (std::size_t i = 1; i < plans.size(); ++i) {
       EXPECT_GE(plans[i].held_bytes, plans[i - 1].held_bytes);
