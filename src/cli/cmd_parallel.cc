@@ -38,8 +38,7 @@ parallel::Schedule parse_schedule(std::string_view text) {
         parallel::Schedule::interleaved}) {
     if (parallel::name(schedule) == text) return schedule;
   }
-  throw InputError(
-      fmt::format("\"{}\" is no schedule: write gpipe, 1f1b or interleaved.", text));
+  throw InputError(fmt::format("\"{}\" is no schedule: write gpipe, 1f1b or interleaved.", text));
 }
 
 /// "3", or "3-node" where the ranks of a node divide the state.

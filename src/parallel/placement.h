@@ -55,7 +55,7 @@ struct RankReport {
   int node_kind = 0;
   std::vector<UnitRange> units = {};
   std::vector<ChosenPlan> plans = {};
-  std::int64_t in_flight = 0;  ///< micro-batches, of a chunk each
+  std::int64_t in_flight = 0;               ///< micro-batches, of a chunk each
   std::vector<estimate::Part> memory = {};  ///< adds up to memory_bytes
   Bytes memory_bytes = 0;
   Bytes available_bytes = 0;

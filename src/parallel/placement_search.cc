@@ -57,8 +57,7 @@ class PlacementSearch {
   };
 
   void rank_candidates() {
-    const std::vector<Placement> placements =
-        all_placements(model_, cluster_, limits_.space);
+    const std::vector<Placement> placements = all_placements(model_, cluster_, limits_.space);
     found_.considered = placements.size();
     found_.least_seconds = std::numeric_limits<double>::infinity();
     for (const Placement& placement : placements) {
@@ -70,8 +69,8 @@ class PlacementSearch {
     }
     std::ranges::stable_sort(candidates_, {}, &Candidate::optimistic);
     const double samples = static_cast<double>(limits_.space.global_batch);
-    found_.arithmetic_seconds = samples * model_.flops_per_sample /
-                                reached_flops_per_second(cluster_, model_.compute);
+    found_.arithmetic_seconds =
+        samples * model_.flops_per_sample / reached_flops_per_second(cluster_, model_.compute);
     found_.least_state_bytes = model_.state.all() / cluster_.ranks();
   }
 
@@ -130,8 +129,8 @@ class PlacementSearch {
     std::ranges::stable_sort(sorted, {}, [](const Best* best) { return best->solved.seconds; });
     if (sorted.size() > limits_.widths) sorted.resize(limits_.widths);
     for (const Best* best : sorted) {
-      found_.best.push_back(report(model_, cluster_, best->placement, plans_.of(best->placement),
-                                   best->solved));
+      found_.best.push_back(
+          report(model_, cluster_, best->placement, plans_.of(best->placement), best->solved));
     }
   }
 

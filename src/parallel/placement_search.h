@@ -33,7 +33,7 @@ struct FoundPlacements {
 
 struct SearchLimits {
   PlacementLimits space;
-  std::size_t widths = 5;   ///< in FoundPlacements::best
+  std::size_t widths = 5;  ///< in FoundPlacements::best
   std::size_t misfits = 3;
 };
 

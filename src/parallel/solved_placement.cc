@@ -53,8 +53,7 @@ KnownPlans::KnownPlans(const LayeredModel& model, const Cluster& cluster)
     : model_(model), cluster_(cluster) {}
 
 const std::vector<StagePlans*>& KnownPlans::of(const Placement& placement) {
-  Plans& known =
-      plans_[{placement.tensor, placement.sequence_parallel, placement.micro_batch}];
+  Plans& known = plans_[{placement.tensor, placement.sequence_parallel, placement.micro_batch}];
   if (!known.all.empty()) return known.all;
   for (const NodeKind& kind : cluster_.kinds) {
     known.owned.push_back(std::make_unique<StagePlans>(
@@ -87,17 +86,18 @@ std::optional<SolvedPlacement> solve(const LayeredModel& model, const Cluster& c
     return solve_chunked(model, costs, pipeline, less_than);
   }
   const int units = static_cast<int>(model.sequence.size());
-  const std::optional<Division> division = best_division(
-      {.units = units,
-       .pipeline = pipeline,
-       .cost = [&](int stage, int first, int last) { return costs.seconds(stage, {{first, last}}); },
-       .less_than = less_than});
+  const std::optional<Division> division =
+      best_division({.units = units,
+                     .pipeline = pipeline,
+                     .cost = [&](int stage, int first,
+                                 int last) { return costs.seconds(stage, {{first, last}}); },
+                     .less_than = less_than});
   if (!division) return std::nullopt;
   return SolvedPlacement{divided_at(division->first, units), division->seconds};
 }
 
-Bytes smallest_memory(const LayeredModel& model, const Cluster& cluster,
-                      const Placement& placement, const std::vector<StagePlans*>& plans) {
+Bytes smallest_memory(const LayeredModel& model, const Cluster& cluster, const Placement& placement,
+                      const std::vector<StagePlans*>& plans) {
   const StageCosts costs(cluster, placement, plans);
   const Pipeline& pipeline = placement.pipeline;
   if (pipeline.schedule == Schedule::interleaved) {
@@ -108,9 +108,10 @@ Bytes smallest_memory(const LayeredModel& model, const Cluster& cluster,
     }
     return most;
   }
-  return smallest_division(
-             static_cast<int>(model.sequence.size()), pipeline.stages,
-             [&](int stage, int first, int last) { return costs.least_bytes(stage, {{first, last}}); })
+  return smallest_division(static_cast<int>(model.sequence.size()), pipeline.stages,
+                           [&](int stage, int first, int last) {
+                             return costs.least_bytes(stage, {{first, last}});
+                           })
       .bytes;
 }
 

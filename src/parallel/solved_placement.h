@@ -43,8 +43,8 @@ std::optional<SolvedPlacement> solve(const LayeredModel& model, const Cluster& c
                                      const std::vector<StagePlans*>& plans, double less_than);
 
 /// The memory of each rank with which the placement fits, and no less.
-Bytes smallest_memory(const LayeredModel& model, const Cluster& cluster,
-                      const Placement& placement, const std::vector<StagePlans*>& plans);
+Bytes smallest_memory(const LayeredModel& model, const Cluster& cluster, const Placement& placement,
+                      const std::vector<StagePlans*>& plans);
 
 PlacementReport report(const LayeredModel& model, const Cluster& cluster,
                        const Placement& placement, const std::vector<StagePlans*>& plans,

@@ -192,9 +192,8 @@ double StageCosts::update_seconds(int kind, const StateBytes& state) const {
   const Bytes parameters = placement_.sharding.stage > 0 && placement_.sharding.stage < 3
                                ? part_of(state.parameters, shard_ranks())
                                : state.parameters;
-  const Bytes gradients = placement_.sharding.stage == 1
-                              ? part_of(state.gradients, shard_ranks())
-                              : state.gradients;
+  const Bytes gradients =
+      placement_.sharding.stage == 1 ? part_of(state.gradients, shard_ranks()) : state.gradients;
   return static_cast<double>(2 * parameters + gradients + 2 * state.optimizer) /
          cluster_.kinds[static_cast<std::size_t>(kind)].device.bytes_per_second;
 }
@@ -206,7 +205,8 @@ std::optional<StageCosts::RankPlan> StageCosts::fastest(int kind, int stage,
   const std::int64_t in_flight = most_in_flight(placement_.pipeline, stage);
   const auto [first, last] = ranges.front();
   const std::optional<StagePlan> plan =
-      plans(kind).fastest(first, last, available, in_flight, with_plans);
+      with_plans ? plans(kind).fastest_with_plans(first, last, available, in_flight)
+                 : plans(kind).fastest(first, last, available, in_flight);
   if (!plan) return std::nullopt;
   RankPlan found{.held_bytes = plan->held_bytes * in_flight,
                  .working_bytes = plan->working_bytes,
@@ -258,8 +258,12 @@ std::optional<StageCosts::RankPlan> StageCosts::fastest_of_chunks(int kind, int 
   std::optional<RankPlan> best;
   for (RankPlan& candidate : with_ends) {
     if (candidate.held_bytes + candidate.working_bytes > available) continue;
-    const std::optional<StagePlan> plan = plans(kind).fastest(
-        middle.first, middle.last, available - candidate.held_bytes, in_flight, with_plans);
+    const Bytes left = available - candidate.held_bytes;
+    const std::optional<StagePlan> plan =
+        with_plans ? plans(kind).fastest_with_plans(middle.first, middle.last, left, in_flight,
+                                                    candidate.working_bytes)
+                   : plans(kind).fastest(middle.first, middle.last, left, in_flight,
+                                         candidate.working_bytes);
     if (!plan) continue;
     candidate.held_bytes += plan->held_bytes * in_flight;
     candidate.working_bytes = std::max(candidate.working_bytes, plan->working_bytes);
@@ -285,9 +289,8 @@ StageSeconds StageCosts::seconds_with(int kind, const UnitRanges& ranges, const 
   }
   // The tail does not depend on reruns, behind which more could be hidden: then the fastest plan is
   // the best one whatever the rest of the step is.
-  const double exposed =
-      communication.gradients.beside(least_backward) - least_backward +
-      communication.parameters.beside(forward) - forward;
+  const double exposed = communication.gradients.beside(least_backward) - least_backward +
+                         communication.parameters.beside(forward) - forward;
   return {.forward = communication.forward.beside(forward) + communication.send_forward,
           .backward = communication.backward.beside(backward_seconds) + communication.send_backward,
           .tail = exposed + communication.tied + update_seconds(kind, state.state)};
@@ -370,8 +373,8 @@ std::vector<RankReport> StageCosts::report(int stage, const UnitRanges& ranges) 
     for (int k = 0; k < kind; ++k) {
       begin += cluster_.kinds[static_cast<std::size_t>(k)].nodes * cluster_.devices_per_node;
     }
-    const int end = begin + cluster_.kinds[static_cast<std::size_t>(kind)].nodes *
-                                cluster_.devices_per_node;
+    const int end =
+        begin + cluster_.kinds[static_cast<std::size_t>(kind)].nodes * cluster_.devices_per_node;
     report.first_rank = std::max(begin, stage * width);
     report.ranks = std::min(end, (stage + 1) * width) - report.first_rank;
     reports.push_back(std::move(report));

@@ -81,8 +81,7 @@ class StageCosts {
   std::optional<RankPlan> fastest_of_chunks(int kind, int stage, const UnitRanges& ranges,
                                             Bytes available, bool with_plans) const;
   StageSeconds seconds_with(int kind, const UnitRanges& ranges, const StageState& state,
-                            const StageCommunication& communication,
-                            double backward_seconds) const;
+                            const StageCommunication& communication, double backward_seconds) const;
   double update_seconds(int kind, const StateBytes& state) const;
   RankReport report_of_kind(int kind, int stage, const UnitRanges& ranges) const;
   int shard_ranks() const;

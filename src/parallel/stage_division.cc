@@ -106,9 +106,8 @@ class DivisionProgram {
     };
     if (std::ranges::any_of(known, no_better)) return;
     // Those that it replaces are not referred to yet: later stages come later.
-    std::erase_if(known, [&](const Partial& other) {
-      return other.totals.is_no_better(partial.totals);
-    });
+    std::erase_if(known,
+                  [&](const Partial& other) { return other.totals.is_no_better(partial.totals); });
     known.push_back(partial);
   }
 

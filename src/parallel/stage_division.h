@@ -20,7 +20,7 @@ using StageCost = std::function<std::optional<StageSeconds>(int stage, int first
 /// Units divided among stages in order, each with one unit or more.
 struct Division {
   std::vector<int> first = {};  ///< per stage: its first unit
-  double seconds = 0;      ///< of a step
+  double seconds = 0;           ///< of a step
 };
 
 /// How a step's time follows from that of its stages (parallel/schedule.h).
@@ -52,6 +52,7 @@ struct SmallestDivision {
   std::int64_t bytes = 0;
 };
 SmallestDivision smallest_division(
-    int units, int stages, const std::function<std::int64_t(int stage, int first, int last)>& bytes);
+    int units, int stages,
+    const std::function<std::int64_t(int stage, int first, int last)>& bytes);
 
 }  // namespace lowtide::parallel

@@ -101,8 +101,7 @@ const StagePlans::Sums& StagePlans::sums(Family& family, std::size_t limit) {
   if (known != nullptr) return *known;
   const Sums nothing{{.held = 0, .seconds = 0, .plan = 0, .before = 0}};
   const Sums& before = family.before == nullptr ? nothing : sums(*family.before, limit);
-  known = std::make_unique<Sums>(
-      extended(before, family.runs.back().first, limits_[limit]));
+  known = std::make_unique<Sums>(extended(before, family.runs.back().first, limits_[limit]));
   return *known;
 }
 
@@ -138,12 +137,13 @@ StagePlans::Sums StagePlans::best_of_steps(const Sums& all) {
       static_cast<double>(most->held - least->held + 1) / static_cast<double>(kMostSums - 1);
   std::vector<const Sum*> steps(kMostSums, nullptr);
   for (const Sum& sum : all) {
-    const auto step = sum.held == least->held
-                          ? 0
-                          : 1 + static_cast<std::size_t>(
-                                    static_cast<double>(sum.held - least->held) / width);
+    const auto step =
+        sum.held == least->held
+            ? 0
+            : 1 + static_cast<std::size_t>(static_cast<double>(sum.held - least->held) / width);
     const Sum*& known = steps[std::min(step, kMostSums - 1)];
-    if (known == nullptr || std::pair(sum.seconds, sum.held) < std::pair(known->seconds, known->held)) {
+    if (known == nullptr ||
+        std::pair(sum.seconds, sum.held) < std::pair(known->seconds, known->held)) {
       known = &sum;
     }
   }
@@ -165,34 +165,47 @@ std::vector<int> StagePlans::traced(Family* family, std::size_t limit, std::size
   return plans;
 }
 
-std::optional<StagePlan> StagePlans::fastest(int first, int last, Bytes available,
-                                             std::int64_t in_flight, bool with_plans) {
-  Family& range = family(first, last);
-  std::optional<StagePlan> best;
-  std::size_t best_limit = 0, best_index = 0;
-  for (std::size_t limit = 0; limit < limits_.size() && limits_[limit] <= available; ++limit) {
+std::optional<StagePlans::Found> StagePlans::fastest_sum(Family& range, Bytes available,
+                                                         std::int64_t in_flight,
+                                                         Bytes working_of_others) {
+  std::optional<Found> best;
+  for (std::size_t limit = 0; limit < limits_.size(); ++limit) {
+    const Bytes left = available - std::max(limits_[limit], working_of_others);
+    if (left < 0) break;
     const Sums& known = sums(range, limit);
-    const Bytes held = (available - limits_[limit]) / in_flight;
-    const auto after = std::ranges::upper_bound(known, held, {}, &Sum::held);
+    const auto after = std::ranges::upper_bound(known, left / in_flight, {}, &Sum::held);
     if (after == known.begin()) continue;
     const Sum& sum = *(after - 1);
-    if (best && sum.seconds >= best->backward_seconds) continue;
-    best = StagePlan{.held_bytes = sum.held,
-                     .working_bytes = limits_[limit],
-                     .backward_seconds = sum.seconds};
-    best_limit = limit;
-    best_index = static_cast<std::size_t>(after - 1 - known.begin());
-  }
-  if (best && with_plans) {
-    best->plans = traced(&range, best_limit, best_index);
-    best->working_bytes = 0;
-    for (int i = first; i <= last; ++i) {
-      const UnitPlan& plan =
-          unit(i).plans[static_cast<std::size_t>(best->plans[static_cast<std::size_t>(i - first)])];
-      best->working_bytes = std::max(best->working_bytes, plan.working_bytes);
-    }
+    if (best && sum.seconds >= best->sum.seconds) continue;
+    best = Found{limit, static_cast<std::size_t>(after - 1 - known.begin()), sum};
   }
   return best;
+}
+
+std::optional<StagePlan> StagePlans::fastest(int first, int last, Bytes available,
+                                             std::int64_t in_flight, Bytes working_of_others) {
+  const std::optional<Found> found =
+      fastest_sum(family(first, last), available, in_flight, working_of_others);
+  if (!found) return std::nullopt;
+  return StagePlan{.held_bytes = found->sum.held,
+                   .working_bytes = limits_[found->limit],
+                   .backward_seconds = found->sum.seconds};
+}
+
+std::optional<StagePlan> StagePlans::fastest_with_plans(int first, int last, Bytes available,
+                                                        std::int64_t in_flight,
+                                                        Bytes working_of_others) {
+  Family& range = family(first, last);
+  const std::optional<Found> found = fastest_sum(range, available, in_flight, working_of_others);
+  if (!found) return std::nullopt;
+  StagePlan plan{.held_bytes = found->sum.held, .backward_seconds = found->sum.seconds};
+  plan.plans = traced(&range, found->limit, found->index);
+  for (std::size_t i = 0; i < plan.plans.size(); ++i) {
+    const Unit& own = unit(first + static_cast<int>(i));
+    plan.working_bytes = std::max(plan.working_bytes,
+                                  own.plans[static_cast<std::size_t>(plan.plans[i])].working_bytes);
+  }
+  return plan;
 }
 
 Bytes StagePlans::least_bytes(int first, int last, std::int64_t in_flight) {

@@ -32,16 +32,17 @@ class StagePlans {
   StagePlans(std::vector<Unit> units, std::vector<int> sequence);
 
   /// The fastest plan of the units first .. last that fits: in_flight x held bytes + working bytes
-  /// <= available. StagePlan::plans stays empty unless `with_plans`.
+  /// <= available, where working bytes are at least those of others beside these units.
   std::optional<StagePlan> fastest(int first, int last, Bytes available, std::int64_t in_flight,
-                                   bool with_plans = false);
+                                   Bytes working_of_others = 0);
+  /// The same with StagePlan::plans, which otherwise stay empty.
+  std::optional<StagePlan> fastest_with_plans(int first, int last, Bytes available,
+                                              std::int64_t in_flight, Bytes working_of_others = 0);
   /// The fewest bytes that `available` must be.
   Bytes least_bytes(int first, int last, std::int64_t in_flight);
 
   int kind(int position) const { return sequence_[static_cast<std::size_t>(position)]; }
-  const Unit& unit(int position) const {
-    return units_[static_cast<std::size_t>(kind(position))];
-  }
+  const Unit& unit(int position) const { return units_[static_cast<std::size_t>(kind(position))]; }
   int num_units() const { return static_cast<int>(sequence_.size()); }
   /// Of the units first .. last: their state, what the first and the last unit of the model share
   /// counted once.
@@ -67,7 +68,7 @@ class StagePlans {
   /// The sums of all ranges with the same units.
   struct Family {
     Runs runs;
-    Family* before = nullptr;  // without the last unit; null: nothing is left
+    Family* before = nullptr;                 // without the last unit; null: nothing is left
     std::vector<std::unique_ptr<Sums>> sums;  // by limit; null: not made yet
   };
   /// Totals of the units before a position.
@@ -86,6 +87,13 @@ class StagePlans {
   static Sums best_sums(Sums all);
   /// The fastest of each of kMostSums steps of held bytes.
   static Sums best_of_steps(const Sums& all);
+  /// A sum, and where it is.
+  struct Found {
+    std::size_t limit, index;
+    Sum sum;
+  };
+  std::optional<Found> fastest_sum(Family& range, Bytes available, std::int64_t in_flight,
+                                   Bytes working_of_others);
   std::vector<int> traced(Family* family, std::size_t limit, std::size_t index);
 
   std::vector<Unit> units_;

@@ -67,8 +67,8 @@ std::optional<PlacementReport> whole_step_report(const LayeredModel& model, cons
     ranks.update_seconds = planned_seconds(step, *plan, Phase::optimizer);
     ranks.plans.clear();
     report.step_seconds =
-        std::max(report.step_seconds, ranks.compute_seconds + ranks.communication_seconds +
-                                          ranks.update_seconds);
+        std::max(report.step_seconds,
+                 ranks.compute_seconds + ranks.communication_seconds + ranks.update_seconds);
     report.most_memory_bytes = std::max(report.most_memory_bytes, ranks.memory_bytes);
   }
   for (RankReport& ranks : report.ranks) {

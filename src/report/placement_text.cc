@@ -105,9 +105,9 @@ std::string memory_table(const PlacementReport& best) {
 
 std::string plan_text(const ChosenPlan& chosen, const std::vector<std::string>& kinds) {
   const std::string& kind = kinds[static_cast<std::size_t>(chosen.kind)];
-  const std::string again =
-      chosen.plan.reruns.empty() ? "nothing runs again"
-                                 : fmt::format("run again: {}", fmt::join(chosen.plan.reruns, ", "));
+  const std::string again = chosen.plan.reruns.empty()
+                                ? "nothing runs again"
+                                : fmt::format("run again: {}", fmt::join(chosen.plan.reruns, ", "));
   return fmt::format("  {} x {}, {} kept of each micro-batch; {}\n", chosen.units, kind,
                      format_bytes(chosen.plan.held_bytes), again);
 }
@@ -220,9 +220,9 @@ nlohmann::ordered_json report_json(const PlacementReport& report,
 std::string format_placements(const parallel::LayeredModel& model, const Cluster& cluster,
                               const FoundPlacements& found) {
   const PlacementReport& best = found.best.front();
-  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found),
-                     ranks_table(best), memory_table(best), plans_text(best, model.kinds),
-                     others_table(found), misfits_table(found), bounds_text(found));
+  return fmt::format("{}\n{}\n{}\n{}{}{}{}", headline_of(model, cluster, found), ranks_table(best),
+                     memory_table(best), plans_text(best, model.kinds), others_table(found),
+                     misfits_table(found), bounds_text(found));
 }
 
 nlohmann::ordered_json placements_json(const parallel::LayeredModel& model, const Cluster& cluster,

@@ -10,8 +10,7 @@ namespace lowtide::report {
 
 /// For people: the best placement with a line for each group of ranks, the memory of the fullest
 /// ranks, the plans of the stages, then the other widths, those that do not fit, and the bounds.
-std::string format_placements(const parallel::LayeredModel& model,
-                              const parallel::Cluster& cluster,
+std::string format_placements(const parallel::LayeredModel& model, const parallel::Cluster& cluster,
                               const parallel::FoundPlacements& found);
 
 /// For programs: docs/reference/command-line.md lists the keys.

@@ -67,7 +67,7 @@ TEST(ClusterFormat, RefusesWhatItCannotMean) {
       {document(R"([{"device": "a100"}])"), "\"count\" is missing"},
       {document(R"([{"count": 0, "device": "a100"}])"), "from 1 to"},
       {document(R"([{"count": 1.5, "device": "a100"}])"), "\"count\""},
-      {document(R"([{"count": 1, "device": "a101"}])"), "did you mean"},
+      {document(R"([{"count": 1, "device": "a101"}])"), "Did you mean"},
       {document(R"([{"count": 1, "device": "cpu"}])"), "memory_bytes"},
       {document(R"([{"count": 1, "memory_bytes": 9}])"), "flops_per_second"},
       {document(R"([{"count": 1, "device": "a100", "memory_bytes": -1}])"), "memory_bytes"},

@@ -32,7 +32,7 @@ CutStep cut_of(const Graph& step) {
 
 class EachModel : public ::testing::TestWithParam<const char*> {};
 
-INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::Values("gpt", "resnet18", "mlp", "vgg11"));
+INSTANTIATE_TEST_SUITE_P(Models, EachModel, ::testing::Values("gpt", "resnet18", "mlp", "vgg16"));
 
 /// The parts together are the step: its parameters, its arithmetic, its cost.
 TEST_P(EachModel, PartsAddUpToTheStep) {

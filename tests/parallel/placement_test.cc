@@ -109,6 +109,7 @@ TEST(Placement, StagesRunAsMuchAgainAsTheirMicroBatchesInFlightAskFor) {
   limits.space.pipeline = 8;
   limits.space.micro_batch = 1;
   limits.space.schedule = Schedule::one_f_one_b;
+  limits.space.sharding = parallel::Sharding{};
   const PlacementReport best =
       search(model, a100_cluster(128, 8), limits, kGpt175B.sequence).best.front();
   expect_sound(best);
@@ -200,7 +201,7 @@ double step_on(const LayeredModel& model, const Cluster& cluster) {
 TEST(Placement, MoreMemoryOrBandwidthBetweenNodesIsNeverSlower) {
   const LayeredModel model = transformer_model(kSmall);
   double before = std::numeric_limits<double>::infinity();
-  for (std::uint64_t seed = 0; seed < 9; ++seed) {
+  for (std::uint64_t seed = 0; seed < sweep(9U, 5U); ++seed) {
     Cluster cluster = a100_cluster(2, 4);
     cluster.kinds[0].memory_bytes = memory_of(seed);
     const double seconds = step_on(model, cluster);
@@ -209,7 +210,7 @@ TEST(Placement, MoreMemoryOrBandwidthBetweenNodesIsNeverSlower) {
   }
   EXPECT_FALSE(std::isinf(before));
   before = std::numeric_limits<double>::infinity();
-  for (const double rate : {1e9, 3e9, 1e10, 1e11}) {
+  for (const double rate : {1e9, 1e10, 1e11}) {
     Cluster cluster = a100_cluster(2, 4);
     cluster.between_nodes.bytes_per_second = rate;
     const double seconds = step_on(model, cluster);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <random>
@@ -71,17 +72,20 @@ TEST(StagePlans, AreTheFastestOfAllChoicesThatFit) {
     const int first = static_cast<int>(random() % 3), last = first + static_cast<int>(random() % 3);
     const auto in_flight = 1 + static_cast<std::int64_t>(random() % 4);
     const auto available = static_cast<Bytes>(random() % 400);
+    const auto others = seed % 2 == 0 ? 0 : static_cast<Bytes>(random() % 40);
     double least = std::numeric_limits<double>::infinity();
     Bytes smallest = std::numeric_limits<Bytes>::max();
     each_choice(plans, first, last, [&](const std::vector<int>& chosen) {
       const StagePlan plan = counted(plans, first, chosen);
-      const Bytes bytes = plan.held_bytes * in_flight + plan.working_bytes;
-      smallest = std::min(smallest, bytes);
-      if (bytes <= available) least = std::min(least, plan.backward_seconds);
+      const Bytes held = plan.held_bytes * in_flight;
+      smallest = std::min(smallest, held + plan.working_bytes);
+      if (held + std::max(plan.working_bytes, others) <= available) least = std::min(least, plan.backward_seconds);
     });
     EXPECT_EQ(plans.least_bytes(first, last, in_flight), smallest);
-    const std::optional<StagePlan> found = plans.fastest(first, last, available, in_flight, true);
-    ASSERT_EQ(found.has_value(), smallest <= available);
+    const std::optional<StagePlan> found = plans.fastest_with_plans(first, last, available, in_flight, others);
+    ASSERT_EQ(found.has_value(), !std::isinf(least));
+    EXPECT_EQ(plans.fastest(first, last, available, in_flight, others).has_value(),
+              found.has_value());
     if (!found) continue;
     ++feasible;
     EXPECT_DOUBLE_EQ(found->backward_seconds, least);
@@ -110,7 +114,7 @@ TEST(StagePlans, OfManyUnitsFitAndGetFasterWithMemory) {
   EXPECT_FALSE(plans.fastest(0, 39, least - 1, 3).has_value());
   double before = std::numeric_limits<double>::infinity();
   for (Bytes available = least; available < 3 * 40'000'000; available += 1'234'567) {
-    const std::optional<StagePlan> found = plans.fastest(0, 39, available, 3, true);
+    const std::optional<StagePlan> found = plans.fastest_with_plans(0, 39, available, 3);
     ASSERT_TRUE(found.has_value());
     EXPECT_LE(counted(plans, 0, found->plans).held_bytes * 3 + found->working_bytes, available);
     EXPECT_LE(found->backward_seconds, before);

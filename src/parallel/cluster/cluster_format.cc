@@ -63,7 +63,8 @@ std::map<DType, double> rates(JsonValue value) {
   std::map<DType, double> result;
   for (const auto& [key, rate] : value.members()) {
     const std::optional<DType> dtype = parse_dtype(key);
-    if (!dtype) throw InputError(fmt::format("has \"{}\", which is no type: write f32, bf16 ...", key));
+    if (!dtype)
+      throw InputError(fmt::format("has \"{}\", which is no type: write f32, bf16 ...", key));
     try {
       result[*dtype] = positive(rate);
     } catch (const InputError& error) {
@@ -164,8 +165,8 @@ NodeKind kind_from(const WrittenNode& written) {
   const Bytes memory = written.memory_bytes.value_or(device.memory_bytes);
   if (memory <= 0) throw InputError("needs \"memory_bytes\": that of its device is not known");
   if (written.reserved_bytes >= memory) {
-    throw InputError(fmt::format("reserves {} bytes of {}: nothing is left",
-                                 written.reserved_bytes, memory));
+    throw InputError(
+        fmt::format("reserves {} bytes of {}: nothing is left", written.reserved_bytes, memory));
   }
   return {.nodes = written.nodes,
           .device = std::move(device),

@@ -57,10 +57,11 @@ std::string layer_name(const Op& op) {
   return std::string(path.substr(0, path.find('.', digit)));
 }
 
-/// Residents of a step that a part reads.
+/// Residents of a step that the forward pass of a part reads.
 std::vector<TensorId> residents_read(const Graph& step, std::span<const OpId> ops) {
   std::vector<TensorId> read;
   for (OpId op : ops) {
+    if (step.op(op).phase != Phase::forward) continue;
     for (TensorId input : step.op(op).inputs) {
       if (step.is_resident(input)) read.push_back(step.storage(input));
     }
@@ -93,9 +94,9 @@ class StateOfStep {
     if (gradient == trained_.end()) return {.parameters = tensor.bytes};
     return {.parameters = tensor.bytes,
             .gradients = gradient->second,
-            .optimizer = static_cast<Bytes>(static_cast<double>(optimizer_) *
-                                            static_cast<double>(tensor.bytes) /
-                                            static_cast<double>(all_))};
+            .optimizer =
+                static_cast<Bytes>(static_cast<double>(optimizer_) *
+                                   static_cast<double>(tensor.bytes) / static_cast<double>(all_))};
   }
 
  private:
@@ -220,11 +221,11 @@ std::vector<std::string> part_begins(const Graph& step) {
 
 CutStep cut_step(const Graph& step, const std::vector<std::string>& begins) {
   const CutGraph cut = cut_before(step, begins);
-  const bool trains = std::ranges::any_of(
-      step.ops(), [](const Op& op) { return op.phase == Phase::backward; });
+  const bool trains =
+      std::ranges::any_of(step.ops(), [](const Op& op) { return op.phase == Phase::backward; });
   if (!trains) {
-    throw InputError(fmt::format("{} has no backward pass: give the graph of a training step",
-                                 step.name()));
+    throw InputError(
+        fmt::format("{} has no backward pass: give the graph of a training step", step.name()));
   }
   const strategy::chain::BlockChain chain(cut, kMostParts);
   CutStep result;
@@ -263,8 +264,9 @@ LayeredModel graph_units(const std::string& name, const StepOfSize& make, bool a
     const Graph step = priced(request.micro_batch, request.device);
     const CutStep parts = cut_step(step, begins);
     if (parts.parts.size() != sequence.size()) {
-      throw InputError(fmt::format("{} has other parts with micro-batches of {}: give another --micro-batch",
-                                   step.name(), request.micro_batch));
+      throw InputError(
+          fmt::format("{} has other parts with micro-batches of {}: give another --micro-batch",
+                      step.name(), request.micro_batch));
     }
     return units_of_parts(parts, sequence);
   };

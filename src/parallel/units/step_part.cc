@@ -117,7 +117,7 @@ class PartCutter {
 
   const Graph& step_;
   std::span<const OpId> ops_;
-  std::vector<bool> inside_;           // by op of the step
+  std::vector<bool> inside_;            // by op of the step
   std::map<TensorId, TensorId> known_;  // of the step, to the part's
   GraphData data_;
 };

@@ -226,8 +226,7 @@ class BlockDraft {
     const TensorId values = t_.draft.value("attention.values.gradient", t_.draft.bytes(mixed_));
     t_.draft.run("attention.mix.backward", {mixed, dropped_, qkv_}, {dropped, values},
                  2 * mixing_flops());
-    const TensorId weights =
-        t_.dropout_backward("attention.dropout", dropped, weights_mask_);
+    const TensorId weights = t_.dropout_backward("attention.dropout", dropped, weights_mask_);
     const TensorId raw = t_.draft.value("attention.scores.gradient", scores() * t_.element);
     t_.draft.run("attention.softmax.backward", {weights, weights_}, {raw}, 0, 0, 0);
     t_.draft.run("attention.products.backward", {raw, qkv_, values}, {qkv}, 2 * mixing_flops());
@@ -274,8 +273,7 @@ Graph head_graph(const TransformerUnit& unit) {
   t.draft.run("loss.backward", {logarithms}, {errors});
   const TensorId gradient = t.draft.value("head.errors", t.draft.bytes(logits));
   t.draft.run("head.round", {errors}, {gradient}, 0, 0, 0);
-  const TensorId partial =
-      t.product_backward("head.product", gradient, input, t.width, words);
+  const TensorId partial = t.product_backward("head.product", gradient, input, t.width, words);
   t.draft.send(t.norm_backward("norm", t.leave("head.back", partial), norm, kNone));
   return t.draft.build();
 }

@@ -46,12 +46,12 @@ struct UnitRequest {
 /// A model as a chain of units. Units of one kind are alike.
 struct LayeredModel {
   std::string name;
-  std::vector<std::string> kinds;  ///< names of the kinds of units
-  std::vector<int> sequence;       ///< the kind of each unit, first to last
-  DType compute = DType::f32;     ///< of its products
-  double flops_per_sample = 0;    ///< of forward and backward pass, without reruns
-  StateBytes state = {};          ///< of the whole model
-  std::function<bool(int ranks)> can_split;                    ///< among tensor-parallel ranks
+  std::vector<std::string> kinds;            ///< names of the kinds of units
+  std::vector<int> sequence;                 ///< the kind of each unit, first to last
+  DType compute = DType::f32;                ///< of its products
+  double flops_per_sample = 0;               ///< of forward and backward pass, without reruns
+  StateBytes state = {};                     ///< of the whole model
+  std::function<bool(int ranks)> can_split;  ///< among tensor-parallel ranks
   std::function<bool(std::int64_t micro_batch)> can_take;      ///< whether it exists of that size
   std::function<std::vector<Unit>(const UnitRequest&)> units;  ///< by kind
   /// The whole step of so many samples as a graph, the update included, where there is one.

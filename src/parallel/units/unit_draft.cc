@@ -37,8 +37,8 @@ TensorId UnitDraft::receive(const std::string& name, Bytes bytes) {
 }
 
 void UnitDraft::send(TensorId value) {
-  Op& op = append("send." + data_.tensors[static_cast<std::size_t>(value)].name, {value, outbox_},
-                  {});
+  Op& op =
+      append("send." + data_.tensors[static_cast<std::size_t>(value)].name, {value, outbox_}, {});
   op.mutates = {1};
   op.recomputable = false;
 }

@@ -37,27 +37,19 @@ class KeptSets {
     find_wanted();
   }
 
-  int num_choices() const { return static_cast<int>(choices_.size()); }
-
-  std::vector<bool> kept(std::uint32_t choices) const {
-    std::vector<bool> kept = kept_;
-    for (std::size_t i = 0; i < choices_.size(); ++i) {
-      if ((choices >> i & 1U) != 0) kept[to_size(choices_[i])] = true;
-    }
-    return kept;
-  }
+  int num_choices() const { return num_choices_; }
 
   /// Walks back through the forward pass: a value that is wanted and not kept has its op run
   /// again, which wants the op's inputs.
-  KeptSet counted(std::uint32_t choices) const {
-    const std::vector<bool> kept = this->kept(choices);
-    std::vector<bool> wanted = wanted_;
+  KeptSet counted(std::uint32_t choices) {
+    std::vector<char>& wanted = wanted_now_;
+    wanted = wanted_;
     KeptSet set{.choices = choices};
     for (int i = end_ - 1; i >= 0; --i) {
       bool again = false;
       for (int v : stages_.stage(i).outputs) {
         if (!wanted[to_size(v)]) continue;
-        if (kept[to_size(v)]) {
+        if (kept_[to_size(v)] || (choices & choice_[to_size(v)]) != 0) {
           set.held += stages_.value(v).bytes;
         } else {
           again = true;
@@ -71,24 +63,33 @@ class KeptSets {
   }
 
   std::vector<OpId> order(std::uint32_t choices) const {
+    std::vector<bool> kept = kept_;
+    for (int v = 0; v < stages_.num_values(); ++v) {
+      if ((choices & choice_[to_size(v)]) != 0) kept[to_size(v)] = true;
+    }
     return strategy::checkpointed_order(stages_, end_,
-                                        {kept(choices), strategy::lone_groups(stages_)});
+                                        {std::move(kept), strategy::lone_groups(stages_)});
   }
 
  private:
   static std::size_t to_size(int index) { return static_cast<std::size_t>(index); }
 
   void choose() {
+    std::vector<int> choices;  // values
     for (int v = 0; v < stages_.num_values(); ++v) {
       const bool forward = stages_.value(v).producer < end_;
-      if (forward && !kept_[to_size(v)] && stages_.value(v).bytes > 0) choices_.push_back(v);
+      if (forward && !kept_[to_size(v)] && stages_.value(v).bytes > 0) choices.push_back(v);
     }
-    std::ranges::stable_sort(choices_, std::greater<>(),
+    std::ranges::stable_sort(choices, std::greater<>(),
                              [&](int v) { return stages_.value(v).bytes; });
-    for (std::size_t i = kMostChoices; i < choices_.size(); ++i) {
-      kept_[to_size(choices_[i])] = true;
+    choice_.resize(to_size(stages_.num_values()));
+    for (int v : choices) {
+      if (num_choices_ == kMostChoices) {
+        kept_[to_size(v)] = true;
+      } else {
+        choice_[to_size(v)] = 1U << num_choices_++;
+      }
     }
-    if (choices_.size() > kMostChoices) choices_.resize(kMostChoices);
   }
 
   void find_wanted() {
@@ -100,9 +101,11 @@ class KeptSets {
 
   const remat::StageGraph& stages_;
   int end_;
-  std::vector<bool> kept_;    // per value: in any case
-  std::vector<bool> wanted_;  // per value: the backward pass reads it
-  std::vector<int> choices_;  // values
+  int num_choices_ = 0;
+  std::vector<bool> kept_;             // per value: in any case
+  std::vector<std::uint32_t> choice_;  // per value: its bit in KeptSet::choices; 0 for no choice
+  std::vector<char> wanted_;           // per value: the backward pass reads it
+  std::vector<char> wanted_now_;       // the same, and reruns
 };
 
 /// Of these sets those that hold less than any that costs no more.
@@ -117,7 +120,7 @@ std::vector<KeptSet> best_sets(std::vector<KeptSet> sets) {
   return best;
 }
 
-std::vector<KeptSet> all_sets(const KeptSets& sets) {
+std::vector<KeptSet> all_sets(KeptSets& sets) {
   std::vector<KeptSet> counted;
   const std::uint32_t end = 1U << sets.num_choices();
   for (std::uint32_t choices = 0; choices < end; ++choices) {
@@ -174,13 +177,11 @@ bool is_no_better(const UnitPlan& plan, const UnitPlan& than) {
 
 std::vector<UnitPlan> unit_plans(const Graph& graph) {
   const remat::StageGraph stages(graph);
-  const KeptSets sets(stages);
+  KeptSets sets(stages);
   std::vector<UnitPlan> plans;
   for (const KeptSet& set : all_sets(sets)) {
     UnitPlan plan = measured(graph, sets.order(set.choices));
-    const auto is_no_better_than = [&](const UnitPlan& other) {
-      return is_no_better(plan, other);
-    };
+    const auto is_no_better_than = [&](const UnitPlan& other) { return is_no_better(plan, other); };
     if (std::ranges::any_of(plans, is_no_better_than)) continue;
     std::erase_if(plans, [&](const UnitPlan& other) { return is_no_better(other, plan); });
     plans.push_back(std::move(plan));
