@@ -13,6 +13,9 @@
 namespace lowtide::parallel {
 namespace {
 
+/// In which every placement fits.
+constexpr Bytes kMuchMemory = Bytes{1} << 50;
+
 using WidthsKey = std::tuple<int, int, int>;
 
 WidthsKey widths_of(const Placement& placement) {
@@ -43,9 +46,13 @@ class PlacementSearch {
       if (best_.empty()) throw;
       found_.complete = false;
     }
-    if (best_.empty()) refuse();
-    report_best();
-    plan_whole_steps();
+    if (!best_.empty()) {
+      report_best();
+      plan_whole_steps();
+    } else {
+      try_whole_steps();
+    }
+    if (found_.best.empty()) refuse();
     if (found_.complete) found_.misfits = misfits(limits_.misfits, worst_seconds());
     return std::move(found_);
   }
@@ -141,6 +148,24 @@ class PlacementSearch {
       if (exact) best = std::move(*exact);
     }
     std::ranges::stable_sort(found_.best, {}, &PlacementReport::step_seconds);
+  }
+
+  /// Where no sum of units fits, the plan of a whole step may: the first that does, by its bound.
+  void try_whole_steps() {
+    Cluster roomy = cluster_;
+    for (NodeKind& kind : roomy.kinds) kind.memory_bytes = kMuchMemory;
+    for (const Candidate& candidate : candidates_) {
+      const Placement& placement = candidate.placement;
+      if (!runs_whole_step(model_, placement)) continue;
+      const std::vector<StagePlans*>& plans = plans_.of(placement);
+      const std::optional<SolvedPlacement> solved =
+          solve(model_, roomy, placement, plans, std::numeric_limits<double>::infinity());
+      std::optional<PlacementReport> exact = whole_step_report(
+          model_, cluster_, report(model_, roomy, placement, plans, *solved), control_);
+      if (!exact) continue;
+      found_.best.push_back(std::move(*exact));
+      return;
+    }
   }
 
   /// Widths of which no placement fits, the most promising first. Of each the placements with the

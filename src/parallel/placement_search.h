@@ -39,7 +39,8 @@ struct SearchLimits {
 
 /// The fastest placements whose every rank fits its memory. Exact over all_placements(), up to what
 /// StagePlans leaves out: a placement is passed over only where a lower bound on its time says that
-/// it cannot be among the best. Throws InputError as all_placements() does; InfeasibleError, with
+/// it cannot be among the best. Placements that run a whole step at once are planned as that
+/// (parallel/whole_step.h). Throws InputError as all_placements() does; InfeasibleError, with
 /// the smallest memory that would do, where none fits; StoppedError when the user asks to stop
 /// before one was found.
 FoundPlacements find_placements(const LayeredModel& model, const Cluster& cluster,

@@ -43,7 +43,7 @@ Hidden operator+(const Hidden& a, const Hidden& b) {
   return {.all = a.all + b.all, .first = a.first + b.first};
 }
 
-int units_of(const UnitRanges& ranges) {
+int count_units(const UnitRanges& ranges) {
   int units = 0;
   for (const UnitRange& range : ranges) units += range.last - range.first + 1;
   return units;
@@ -122,7 +122,7 @@ StageState StageCosts::state(const UnitRanges& ranges) const {
   if (zero >= 2 && placement_.data > 1) {
     const StateBytes largest = largest_state(any, ranges);
     // While one unit computes, the parameters of the next one arrive.
-    const int arriving = units_of(ranges) > 1 ? 2 : 1;
+    const int arriving = count_units(ranges) > 1 ? 2 : 1;
     state.gathered = largest.gradients + (zero == 3 ? arriving * largest.parameters : 0);
   }
   if (placement_.pipeline.stages > 1) {
@@ -154,7 +154,7 @@ StageCommunication StageCosts::communication(int stage, const UnitRanges& ranges
   }
   const StateBytes whole = whole_state(any, ranges);
   const StateBytes largest = largest_state(any, ranges);
-  const int units = units_of(ranges);
+  const int units = count_units(ranges);
   const Messages parameters{near.shard, units, whole.parameters, largest.parameters};
   const Messages gradients{near.shard, units, whole.gradients, largest.gradients};
   const Messages copies{near.copies, units, part_of(whole.gradients, near.shard.ranks),

@@ -59,6 +59,7 @@ std::optional<PlacementReport> whole_step_report(const LayeredModel& model, cons
     const Graph step = model.whole_step(report.placement.micro_batch, kind.device);
     const std::optional<Plan> plan = plan_of_step(step, kind.memory_bytes, control);
     if (!plan) return std::nullopt;
+    ranks.available_bytes = kind.memory_bytes;
     ranks.memory = parts_of(step, *plan);
     ranks.memory_bytes = plan->peak_bytes;
     const double kept = keep_all_reference(step).cost / kMicroseconds;

@@ -79,10 +79,12 @@ TEST(StagePlans, AreTheFastestOfAllChoicesThatFit) {
       const StagePlan plan = counted(plans, first, chosen);
       const Bytes held = plan.held_bytes * in_flight;
       smallest = std::min(smallest, held + plan.working_bytes);
-      if (held + std::max(plan.working_bytes, others) <= available) least = std::min(least, plan.backward_seconds);
+      if (held + std::max(plan.working_bytes, others) > available) return;
+      least = std::min(least, plan.backward_seconds);
     });
     EXPECT_EQ(plans.least_bytes(first, last, in_flight), smallest);
-    const std::optional<StagePlan> found = plans.fastest_with_plans(first, last, available, in_flight, others);
+    const std::optional<StagePlan> found =
+        plans.fastest_with_plans(first, last, available, in_flight, others);
     ASSERT_EQ(found.has_value(), !std::isinf(least));
     EXPECT_EQ(plans.fastest(first, last, available, in_flight, others).has_value(),
               found.has_value());

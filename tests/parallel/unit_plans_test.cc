@@ -88,7 +88,7 @@ TEST(UnitPlans, AreThoseOfOneRankInEveryByteOfTheFormulas) {
   for (int i = 0; i < sweep(40, 6); ++i) {
     const std::int64_t heads = 1 + static_cast<std::int64_t>(random() % 4);
     const TransformerSizes sizes{.layers = 1,
-                                 .width = heads * 16 * (1 + static_cast<std::int64_t>(random() % 4)),
+                                 .width = heads * 16 * static_cast<std::int64_t>(1 + random() % 4),
                                  .heads = heads,
                                  .vocabulary = 100,
                                  .sequence = 16 * (1 + static_cast<std::int64_t>(random() % 8)),
