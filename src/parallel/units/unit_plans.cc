@@ -153,12 +153,13 @@ void add_run(UnitPlan& plan, const Graph& graph, OpId id, bool in_backward_pass)
   if (!graph.is_view_op(id)) plan.reruns.push_back(op.name);
 }
 
-UnitPlan measured(const Graph& graph, std::span<const OpId> order) {
-  const Plan plan = with_in_place(graph, lower(graph, order));
+UnitPlan measured(const Graph& graph, std::vector<OpId> executions) {
+  const Plan plan = with_in_place(graph, lower(graph, executions));
   const Replay replayed = replay(graph, plan);
   const std::size_t backward = first_backward(graph, plan);
   const Bytes residents = graph.resident_bytes();
   UnitPlan result;
+  result.executions = std::move(executions);
   result.held_bytes = backward == 0 ? 0 : replayed.memory[backward - 1] - residents;
   result.working_bytes = std::max<Bytes>(0, replayed.peak_bytes - residents - result.held_bytes);
   for (std::size_t a = 0; a < plan.actions.size(); ++a) {

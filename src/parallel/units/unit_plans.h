@@ -16,6 +16,7 @@ struct UnitPlan {
   double backward_seconds = 0;       ///< reruns included
   double rerun_seconds = 0;          ///< of these
   double communication_seconds = 0;  ///< of both passes: collective operations of the unit itself
+  std::vector<OpId> executions = {};     ///< of the unit's graph, in order (plan/lower.h)
   std::vector<std::string> reruns = {};  ///< names of the ops that run twice
 };
 
