@@ -32,18 +32,11 @@ struct EstimateArguments {
   bool json = false;
 };
 
-/// By optimizer: numbers of f32 that it keeps for each parameter.
-std::int64_t states_of(const models::OptimizerOptions& optimizer) {
-  const models::OptimizerOptions complete = models::with_defaults(optimizer);
-  if (complete.name != "sgd") return 2;
-  return complete.momentum > 0 ? 1 : 0;
-}
-
 estimate::Estimate of_sizes(const EstimateArguments& arguments, const models::StepRecipe& recipe) {
   const models::ModelOptions& sizes = recipe.sizes;
   estimate::TransformerTraining training = arguments.training;
   training.compute = recipe.precision.compute;
-  training.states = states_of(recipe.optimizer);
+  training.states = models::optimizer_states(recipe.optimizer);
   training.drops_out = sizes.dropout != 0;
   if (!arguments.shard.empty()) training.shard = estimate::parse_shard(arguments.shard);
   return estimate::from_sizes({.layers = sizes.layers,

@@ -40,6 +40,7 @@ Action define_devices(CLI::App& app);
 Action define_order(CLI::App& app);
 Action define_layout(CLI::App& app);
 Action define_estimate(CLI::App& app);
+Action define_parallel(CLI::App& app);
 Action define_max_batch(CLI::App& app);
 Action define_max_length(CLI::App& app);
 Action define_tune(CLI::App& app);

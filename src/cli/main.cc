@@ -42,6 +42,7 @@ constexpr Command kCommands[] = {
     {"run", "Compute the forward pass of a model within a budget of bytes", define_run},
     {"graph", "Write the training step of a model as a graph", define_graph},
     {"estimate", "Tell the memory of a training step before it runs", define_estimate},
+    {"parallel", "Place a model on a cluster of devices", define_parallel},
     {"max-batch", "Find the largest batch that trains within a budget", define_max_batch},
     {"max-length", "Find the longest sequences that train within a budget", define_max_length},
     {"tune", "Rank the ways to train a model within a budget", define_tune},

@@ -39,6 +39,11 @@ double output_elements(const Graph& graph, const Op& op) {
   return sum;
 }
 
+/// As GraphData::device of estimates begins.
+constexpr std::string_view kLike = "like ";
+
+}  // namespace
+
 double counted_flops(const Graph& graph, const Op& op) {
   const ops::OpDef* def = op.args.empty() ? nullptr : ops::find_op(op.type);
   if (def == nullptr || def->flops == nullptr) return output_elements(graph, op);
@@ -52,11 +57,6 @@ double counted_flops(const Graph& graph, const Op& op) {
     return output_elements(graph, op);
   }
 }
-
-/// As GraphData::device of estimates begins.
-constexpr std::string_view kLike = "like ";
-
-}  // namespace
 
 double roofline_microseconds(const Work& work, const DeviceRates& rates) {
   const double seconds =

@@ -22,6 +22,10 @@ double roofline_microseconds(const Work& work, const DeviceRates& rates);
 /// An op that makes views alone.
 double view_microseconds(const DeviceRates& rates);
 
+/// The arithmetic of one execution: as the op library counts it, or else one operation per output
+/// element.
+double counted_flops(const Graph& graph, const Op& op);
+
 /// The dtype whose rate the arithmetic of an op has: that of its first input with a fraction, or
 /// else output; f32 for other ops.
 DType arithmetic_dtype(const Graph& graph, const Op& op);

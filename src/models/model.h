@@ -81,6 +81,8 @@ bool reads(std::string_view optimizer, const RateOption& rate);
 /// With the learning rate that the optimizer takes where none is given. Throws InputError for an
 /// unknown optimizer.
 OptimizerOptions with_defaults(const OptimizerOptions& given);
+/// Numbers that the optimizer keeps for each parameter. Throws InputError for an unknown optimizer.
+std::int64_t optimizer_states(const OptimizerOptions& options);
 
 /// The whole training step of a model: forward, loss, gradients of every parameter, update.
 /// The graph's outputs are the loss. The forward pass computes as under torch.autocast of the

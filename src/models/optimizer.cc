@@ -120,6 +120,11 @@ OptimizerOptions with_defaults(const OptimizerOptions& given) {
   return complete;
 }
 
+std::int64_t optimizer_states(const OptimizerOptions& options) {
+  if (find_optimizer(options.name).counts_steps) return 2;
+  return options.momentum > 0 ? 1 : 0;
+}
+
 void append_optimizer(Builder& builder, std::span<const Value> parameters,
                       std::span<const Value> gradients, const OptimizerOptions& given,
                       DType state_type, Value found_inf) {
