@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import inspect
 import os
@@ -40,9 +41,16 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
+from .shards.costs import CollectiveCosts
+from .shards.group import Group
+from .shards.model_on_ranks import ModelOnRanks
+from .shards.optimizers import step_instead
+from .shards.sharding import graph_layout, require_sharding
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
     from .inductor.mode import InductorMode
 
 
@@ -69,6 +77,8 @@ def wrap(
     fused_update: FusedUpdate | bool = False,
     stash: str | None = "exact",
     dynamic_shapes: Mapping | Sequence | None = None,
+    mesh: DeviceMesh | None = None,
+    sharding: str | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -153,6 +163,17 @@ def wrap(
     first step the largest is planned, which is an InfeasibleError where it does not fit, and it is
     checked that all others fit where it does; then none is traced, measured or planned again.
     Sizes outside of a range run as without, with a warning.
+    ``mesh``: a ``torch.distributed.DeviceMesh`` of one dimension, on all ranks of which this call
+    is made: each trains on batches of its own, and the budget is one of bytes on each rank. All
+    begin with the parameters and buffers of the first. Gradients are their mean over the ranks when
+    ``backward()`` returns, and are reduced while it runs. ``sharding``: ``"none"``, each rank has
+    all parameters; ``"full"``, each has rows of every large parameter, of its gradient and of its
+    optimizer state, and the others for a while, as the plan decides (ZeRO 3); ``"gradients"``, it
+    has the others from the forward pass to the backward pass (ZeRO 2); None: the one of these that
+    fits and is predicted to be the fastest. Parameters in shards are DTensors, which optimizers,
+    ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
+    object that has not stepped yet, gets them. All ranks need batches of the same sizes.
+    ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -177,12 +198,38 @@ def wrap(
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
+    if mesh is not None:
+        return _wrap_on_ranks(model, example_inputs, settings, mesh, sharding, dynamic_shapes)
+    if require_sharding(sharding) is not None:
+        raise InputError(f"sharding={sharding!r} needs a mesh")
+    return _wrapped(model, example_inputs, settings, dynamic_shapes)
+
+
+def _wrap_on_ranks(model: torch.nn.Module, example_inputs, settings: Settings, mesh: DeviceMesh,
+                   sharding: str | None, dynamic_shapes: object) -> torch.nn.Module:
+    """As of ``wrap``, on all ranks of a mesh."""
+    settings.require_ranks_may_train()
+    if dynamic_shapes is not None:
+        raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
+    group = Group(mesh)
+    costs = CollectiveCosts.measured(group, mesh.device_type)
+    named = list(model.named_parameters(remove_duplicate=False))
+    layout = graph_layout(named, group, require_sharding(sharding) or "none", costs)
+    on_ranks = ModelOnRanks.of(model, group, layout)
+    if on_ranks.placed is not None:
+        step_instead(settings.optimizer, on_ranks.placed.replaced)
+    return _wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout), None,
+                    on_ranks)
+
+
+def _wrapped(model: torch.nn.Module, example_inputs, settings: Settings, dynamic_shapes: object,
+             on_ranks: ModelOnRanks | None = None) -> torch.nn.Module:
     if settings.offload is not None and settings.offload.parameters:
         require_memory_of_their_own(model.named_parameters())
     ranges = SizeRanges.parse(dynamic_shapes, model.forward, type(model).__name__)
     if ranges is not None:
         settings.require_sizes_may_vary()
-    run, session, let_go = _runner(model, settings, ranges)
+    run, session, let_go = _runner(model, settings, ranges, on_ranks)
     exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
@@ -232,8 +279,8 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     session_of(model).set_budget(Budget.parse(budget))
 
 
-def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None
-            ) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
+def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None,
+            on_ranks: ModelOnRanks | None) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     def forward(*arguments, **named):
         return model.forward(*arguments, **named)
@@ -242,7 +289,9 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     if settings.mode == "inductor":
         compiled_mode = inductor.InductorMode(model, forward, settings)
         return precisely(compiled_mode), compiled_mode, compiled_mode.forget
-    session = Session(settings, model.parameters, type(model).__name__)
+    placed = None if on_ranks is None else on_ranks.placed
+    session = Session(settings, model.parameters if placed is None else placed.parameters,
+                      type(model).__name__)
 
     def run(*arguments, **named):
         # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
@@ -252,7 +301,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         # Not by ``forward``, a function whose traces all wrapped modules would share.
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges),
+    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
+                                                                    placed),
                      name=session.name)
     unplanned = Unplanned(model, session)
 
@@ -263,6 +313,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     of_call = (SizesOfCalls(ranges, model, session, run_traced).of_call if ranges is not None
                else lambda *_: contextlib.nullcontext())
 
+    in_forward = contextlib.nullcontext if on_ranks is None else on_ranks.in_forward
+
     # Around what traces and not within: so a graph break in the model is in no with block.
     @precisely
     def run_by_own_plan(*arguments, **named):
@@ -271,7 +323,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
                                  "vmap, and plans are for loss.backward()", arguments, named)
         runs, breaks = session.runs, graph_breaks()
         try:
-            with of_call(arguments, named):
+            with of_call(arguments, named), in_forward():
                 result = run_traced(arguments, named)
         except FailOnRecompileLimitHit as failure:
             return unplanned.run(traced_too_often(failure), arguments, named)

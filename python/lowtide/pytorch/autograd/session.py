@@ -18,6 +18,7 @@ from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
+from ..shards.collectives import none_left_in_flight
 from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
@@ -190,7 +191,8 @@ class Session:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
         self._training_thread = threading.get_ident()
-        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
+        with (self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME,
+              none_left_in_flight()):
             return self._forward(graph.region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -231,7 +233,8 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(graph.captured.device)
-        with self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME:
+        with (self._between_passes.one_pass(self._before_pass), ONE_PASS_AT_A_TIME,
+              none_left_in_flight()):
             region, executor = graph.awaiting(ticket)
             try:
                 gradients = self._backward(region, executor, ticket, saved, tangents)
@@ -335,7 +338,7 @@ class Session:
         were measured then; nor is one whose plan was for results that turned out to be held or
         dropped."""
         step = self._steps.of(region)
-        unforeseen = self._meter.unforeseen_bytes
+        unforeseen = self._unforeseen_bytes(region)
         is_typical, self._step_is_typical = self._step_is_typical, True
         if not is_typical or not self._leaves_room or unforeseen <= self._account.left_outside:
             return
@@ -352,6 +355,12 @@ class Session:
                  f"which the budget of {self._account.budget} has no room for, so that steps "
                  f"exceed it. Put the loss into the module, so that it is planned, or allow more. "
                  f"{reason}")
+
+    def _unforeseen_bytes(self, region: Region) -> int:
+        """Of the last step. Ranks that run a step together take the most of all; that they run the
+        same graph is seen here."""
+        group, here = self.settings.group, self._meter.unforeseen_bytes
+        return here if group is None else max(group.meet("run a step", region.name, here))
 
     def _leave_outside(self, outside_bytes: int) -> None:
         self._account.reserve_outside(outside_bytes)

@@ -11,6 +11,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
+from ..common.local_tensor import counted_part, counted_parts
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 
 #: The largest of the parameters that an optimizer is tried with, in bytes.
@@ -31,7 +32,7 @@ class Trial:
 
 
 def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
-    return [(group["params"], {key: value for key, value in group.items()
+    return [(counted_parts(group["params"]), {key: value for key, value in group.items()
                                if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
 
 
@@ -76,7 +77,7 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Of the tensors that it holds now, wherever they are."""
     if hasattr(optimizer.state, "nbytes"):  # a part of it is in slower memory
         return optimizer.state.nbytes
-    return sum(value.nbytes for state in optimizer.state.values() for value in state.values()
+    return sum(counted_part(value).nbytes for state in optimizer.state.values() for value in state.values()
                if isinstance(value, torch.Tensor))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from ... import InfeasibleError, Plan, format_bytes, keep_all
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from .agreed_plans import plan_of_ranks
 from .needed_bytes import needed_bytes
 from .planning import (
     NoPlan,
@@ -75,7 +76,8 @@ class GraphPlans:
             make = self._find_soon if soon else self._find
             self._limits[budget_bytes] = self._settings.time_limit
             try:
-                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or make(budget_bytes)
+                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or plan_of_ranks(
+                    self.priced.graph, self._settings.group, budget_bytes, make)
             except NoPlan as error:
                 self._refusals[budget_bytes] = error.refusal
                 raise
@@ -219,7 +221,8 @@ class GraphPlans:
             return self._find(budget_bytes)
 
     def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
-        if first.cost > self.priced.keep_all_cost:
+        alone = self._settings.group is None  # ranks take a new plan together or not at all
+        if alone and first.cost > self.priced.keep_all_cost:
             threading.Thread(target=self._improve, args=(budget_bytes, first),
                              name="lowtide-improve").start()
 

@@ -1,0 +1,44 @@
+"""Runs a graph without a backward pass on parameters that lie in shards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+
+from .layout import ShardLayout
+
+_ops = torch.ops.lowtide
+
+
+@dataclasses.dataclass(frozen=True)
+class _InShards:
+    tensor: torch.Tensor
+    layout: ShardLayout
+
+
+class Gathering(fx.Interpreter):
+    """Gathers each parameter for the op that reads it: ``shards`` says, by position, which of the
+    graph's arguments are shards, on the ranks of ``group``."""
+
+    def __init__(self, module: fx.GraphModule, shards: Mapping[int, ShardLayout], group: str):
+        super().__init__(module)
+        self._shards, self._group = shards, group
+
+    def run_on(self, arguments: Sequence) -> object:
+        return self.run(*(_InShards(value, self._shards[position])
+                          if position in self._shards else value
+                          for position, value in enumerate(arguments)))
+
+    def fetch_args_from_env(self, node: fx.Node):
+        return pytree.tree_map(self._gathered, super().fetch_args_from_env(node),
+                               is_leaf=lambda value: isinstance(value, _InShards))
+
+    def _gathered(self, value):
+        if not isinstance(value, _InShards):
+            return value
+        pending = _ops.gather_start(value.tensor, self._group)
+        return _ops.gather_wait(pending, value.tensor)[:value.layout.shape[0]]
