@@ -11,6 +11,8 @@ from ..joint_graph.primals import placeholders
 
 #: Dynamo names an input by how it gets there: L['self']._modules['conv']._parameters['weight'].
 _PART = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]|\.(?P<attribute>\w+)")
+#: What a model's own code and the function that ``wrap`` traces call the model.
+_MODEL = ("self", "model")
 _PLUMBING = {"_modules", "_parameters", "_buffers", "__closure__", "cell_contents"}
 
 
@@ -50,6 +52,6 @@ def _describe(node, value):
 def _short_name(text):
     parts = [next(filter(None, match.groups())) for match in _PART.finditer(text)]
     parts = [part for part in parts if part not in _PLUMBING]
-    if len(parts) > 1 and parts[0] == "self":
+    if len(parts) > 1 and parts[0] in _MODEL:
         parts = parts[1:]
     return ".".join(parts) or text

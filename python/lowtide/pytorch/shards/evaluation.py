@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import torch
 from torch import fx
-from torch.utils import _pytree as pytree
+from torch.fx.node import map_aggregate
 
 from .layout import ShardLayout
 
@@ -33,9 +33,9 @@ class Gathering(fx.Interpreter):
                           if position in self._shards else value
                           for position, value in enumerate(arguments)))
 
-    def fetch_args_from_env(self, node: fx.Node):
-        return pytree.tree_map(self._gathered, super().fetch_args_from_env(node),
-                               is_leaf=lambda value: isinstance(value, _InShards))
+    def fetch_args_kwargs_from_env(self, node: fx.Node):
+        args, kwargs = super().fetch_args_kwargs_from_env(node)
+        return map_aggregate(args, self._gathered), map_aggregate(kwargs, self._gathered)
 
     def _gathered(self, value):
         if not isinstance(value, _InShards):
