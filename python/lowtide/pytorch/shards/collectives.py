@@ -24,12 +24,12 @@ SCATTER_START, SCATTER_WAIT = "lowtide::scatter_start", "lowtide::scatter_wait"
 WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SCATTER_WAIT}
 
 _library = torch.library.Library("lowtide", "FRAGMENT")
-_library.define("gather_start(Tensor shard, str group) -> Tensor")
-_library.define("gather_wait(Tensor pending, Tensor shard) -> Tensor")
+_library.define("gather_start(Tensor[] shards, str group) -> Tensor")
+_library.define("gather_wait(Tensor pending, Tensor[] shards) -> Tensor")
 _library.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
 _library.define("reduce_wait(Tensor pending) -> Tensor")
-_library.define("scatter_start(Tensor gradient, str group) -> Tensor")
-_library.define("scatter_wait(Tensor pending, Tensor gradient, str group) -> Tensor")
+_library.define("scatter_start(Tensor[] gradients, str group) -> Tensor")
+_library.define("scatter_wait(Tensor pending, Tensor[] gradients, str group) -> Tensor")
 
 
 class InFlight:
@@ -96,18 +96,22 @@ def none_left_in_flight() -> Iterator[None]:
 
 # ---- All ranks get the whole of what each has a part of
 
-def _padded_rows(shard: torch.Tensor, group: str) -> torch.Tensor:
-    return shard.new_empty((GROUPS[group].size * shard.shape[0], *shard.shape[1:]))
+def _elements(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
 
 
-def _gather_start(shard: torch.Tensor, group: str) -> torch.Tensor:
-    whole = _padded_rows(shard, group)
+def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """The rows of all ranks in a row, of one tensor after the other."""
+    ranks = GROUPS[group]
+    whole = shards[0].new_empty(ranks.size * _elements(shards))
     if IN_FLIGHT.is_connected:
-        IN_FLIGHT.start(whole, _exchange_gather(GROUPS[group], shard, whole))
+        wholes = whole.split([ranks.size * shard.numel() for shard in shards])
+        IN_FLIGHT.start(whole, [work for shard, part in zip(shards, wholes)
+                                for work in _gather(ranks, shard.view(-1), part)])
     return whole
 
 
-def _exchange_gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> list[dist.Work]:
+def _gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> list[dist.Work]:
     """Gloo's own all-gather takes the result's bytes twice, on a thread of its own, and ten times
     as long as messages from rank to rank, which are received where they are to be."""
     if group.backend != "gloo":
@@ -118,7 +122,7 @@ def _exchange_gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> 
     return works
 
 
-def _gather_wait(pending: torch.Tensor, shard: torch.Tensor) -> torch.Tensor:
+def _gather_wait(pending: torch.Tensor, shards: Sequence[torch.Tensor]) -> torch.Tensor:
     return _waited(pending)
 
 
@@ -153,44 +157,62 @@ def _reduce_wait(pending: torch.Tensor) -> torch.Tensor:
 
 # ---- Each rank gets its part of the mean of what all have
 
-def _scatter_start(gradient: torch.Tensor, group: str) -> torch.Tensor:
-    """``gradient``: its rows are a multiple of the number of ranks. With Gloo the result is what
-    the other ranks have of this one's part, and the wait adds up, in the order of ranks."""
+def _scatter_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """``gradients``: contiguous, with rows that are a multiple of the number of ranks. With Gloo
+    the result is what the other ranks have of this one's parts, and the wait adds up, in the order
+    of ranks."""
     ranks = GROUPS[group]
-    if ranks.backend != "gloo":
-        mine = gradient.new_empty((gradient.shape[0] // ranks.size, *gradient.shape[1:]))
-        if IN_FLIGHT.is_connected:
-            IN_FLIGHT.start(mine, [ranks.data._reduce_scatter_base(mine, gradient)])
-        return mine
-    received = _of_other_ranks(gradient, ranks)
+    received = _received(gradients, group)
     if IN_FLIGHT.is_connected:
-        parts = _with_own(received.chunk(ranks.size - 1), ranks, gradient)
-        IN_FLIGHT.start(received, _exchange(ranks, gradient.chunk(ranks.size), parts))
+        places = _by_gradient(received, gradients, ranks)
+        IN_FLIGHT.start(received, [work for gradient, place in zip(gradients, places)
+                                   for work in _scatter(ranks, gradient.view(-1), place)])
     return received
 
 
-def _of_other_ranks(gradient: torch.Tensor, ranks: Group) -> torch.Tensor:
-    rows = gradient.shape[0]
-    return gradient.new_empty((rows - rows // ranks.size, *gradient.shape[1:]))
+def _scatter(group: Group, gradient: torch.Tensor, received: torch.Tensor) -> list[dist.Work]:
+    if group.backend != "gloo":
+        return [group.data._reduce_scatter_base(received, gradient)]
+    return _exchange(group, gradient.chunk(group.size), _with_own(received, group, gradient))
 
 
-def _with_own(others: Sequence[torch.Tensor], ranks: Group,
-              gradient: torch.Tensor) -> list[torch.Tensor]:
+def _received(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    ranks = GROUPS[group]
+    parts = ranks.size - 1 if ranks.backend == "gloo" else 1
+    return gradients[0].new_empty(parts * _elements(gradients) // ranks.size)
+
+
+def _by_gradient(received: torch.Tensor, gradients: Sequence[torch.Tensor],
+                 ranks: Group) -> Sequence[torch.Tensor]:
+    parts = ranks.size - 1 if ranks.backend == "gloo" else 1
+    return received.split([parts * gradient.numel() // ranks.size for gradient in gradients])
+
+
+def _with_own(others: torch.Tensor, ranks: Group, gradient: torch.Tensor) -> list[torch.Tensor]:
     """By rank, what it has of this rank's part."""
-    own = gradient.chunk(ranks.size)[ranks.rank]
-    return [*others[:ranks.rank], own, *others[ranks.rank:]]
+    own, parts = gradient.chunk(ranks.size)[ranks.rank], others.chunk(ranks.size - 1)
+    return [*parts[:ranks.rank], own, *parts[ranks.rank:]]
 
 
-def _scatter_wait(pending: torch.Tensor, gradient: torch.Tensor, group: str) -> torch.Tensor:
+def _scatter_wait(pending: torch.Tensor, gradients: Sequence[torch.Tensor],
+                  group: str) -> torch.Tensor:
+    """This rank's rows of the mean, of one gradient after the other."""
     ranks = GROUPS[group]
     IN_FLIGHT.wait(pending)
     if ranks.backend != "gloo":
         return pending / ranks.size
-    parts = _with_own(pending.chunk(ranks.size - 1), ranks, gradient)
-    total = torch.add(parts[0], parts[1])
-    for part in parts[2:]:
-        total.add_(part)
+    total = _own_parts(gradients, group)
+    means = total.split([gradient.numel() // ranks.size for gradient in gradients])
+    for mean, gradient, others in zip(means, gradients, _by_gradient(pending, gradients, ranks)):
+        parts = _with_own(others, ranks, gradient.view(-1))
+        torch.add(parts[0], parts[1], out=mean)
+        for part in parts[2:]:
+            mean.add_(part)
     return total.mul_(1.0 / ranks.size)
+
+
+def _own_parts(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    return gradients[0].new_empty(_elements(gradients) // GROUPS[group].size)
 
 
 def _exchange(group: Group, sent: Sequence[torch.Tensor],
@@ -217,15 +239,8 @@ def _waited(pending: torch.Tensor) -> torch.Tensor:
 
 # ---- Registration
 
-def _fake_scatter_start(gradient, group):
-    ranks = GROUPS[group]
-    if ranks.backend == "gloo":
-        return _of_other_ranks(gradient, ranks)
-    return gradient.new_empty((gradient.shape[0] // ranks.size, *gradient.shape[1:]))
-
-
-def _fake_scatter_wait(pending, gradient, group):
-    return gradient.new_empty((gradient.shape[0] // GROUPS[group].size, *gradient.shape[1:]))
+def _fake_gather_start(shards, group):
+    return shards[0].new_empty(GROUPS[group].size * _elements(shards))
 
 
 def _fake_reduce_start(gradients, group):
@@ -239,9 +254,10 @@ def _register(name: str, run, fake) -> None:
     torch.library.register_fake(f"lowtide::{name}", fake, lib=_library)
 
 
-_register("gather_start", _gather_start, _padded_rows)
-_register("gather_wait", _gather_wait, lambda pending, shard: torch.empty_like(pending))
+_register("gather_start", _gather_start, _fake_gather_start)
+_register("gather_wait", _gather_wait, lambda pending, shards: torch.empty_like(pending))
 _register("reduce_start", _reduce_start, _fake_reduce_start)
 _register("reduce_wait", _reduce_wait, torch.empty_like)
-_register("scatter_start", _scatter_start, _fake_scatter_start)
-_register("scatter_wait", _scatter_wait, _fake_scatter_wait)
+_register("scatter_start", _scatter_start, _received)
+_register("scatter_wait", _scatter_wait,
+          lambda pending, gradients, group: _own_parts(gradients, group))

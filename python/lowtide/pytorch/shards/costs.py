@@ -56,8 +56,9 @@ class CollectiveCosts:
         tensors = document["tensors"]
         for op in document["ops"]:
             if op["type"] in self.by_wait:
-                read = op["inputs"][1 if op["type"] == SCATTER_WAIT else 0]
-                whole = tensors[tensors[read].get("alias_of", read)]["bytes"]
+                reads = op["inputs"][1:] if op["type"] == SCATTER_WAIT else op["inputs"][:1]
+                whole = sum(tensors[tensors[read].get("alias_of", read)]["bytes"]
+                            for read in reads)
                 op["cost"] += _MICROSECONDS * self.by_wait[op["type"]].of(whole)
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
 
@@ -77,7 +78,7 @@ def _seconds(group: Group, device: str, run: Callable, whole_bytes: int) -> floa
 
 def _gather(tensor: torch.Tensor, group: Group) -> None:
     shard = tensor.chunk(group.size)[0]
-    _ops.gather_wait(_ops.gather_start(shard, group.key), shard)
+    _ops.gather_wait(_ops.gather_start([shard], group.key), [shard])
 
 
 def _reduce(tensor: torch.Tensor, group: Group) -> None:
@@ -85,7 +86,7 @@ def _reduce(tensor: torch.Tensor, group: Group) -> None:
 
 
 def _scatter(tensor: torch.Tensor, group: Group) -> None:
-    _ops.scatter_wait(_ops.scatter_start(tensor, group.key), tensor, group.key)
+    _ops.scatter_wait(_ops.scatter_start([tensor], group.key), [tensor], group.key)
 
 
 _RUNS = {GATHER_WAIT: _gather, REDUCE_WAIT: _reduce, SCATTER_WAIT: _scatter}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -40,5 +41,5 @@ class Gathering(fx.Interpreter):
     def _gathered(self, value):
         if not isinstance(value, _InShards):
             return value
-        pending = _ops.gather_start(value.tensor, self._group)
-        return _ops.gather_wait(pending, value.tensor)[:value.layout.shape[0]]
+        whole = _ops.gather_wait(_ops.gather_start([value.tensor], self._group), [value.tensor])
+        return whole[:math.prod(value.layout.shape)].view(value.layout.shape)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+import math
+from collections.abc import Callable, Container, Sequence
 
 import torch
 from torch import fx
@@ -26,14 +28,14 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
     Roles and names are by primal. A collective stands where what it reads is complete, in two ops,
     one that starts it and one that waits for it.
     """
-    writer = _Writer(joint, layout)
     primals = placeholders(joint, "primals")
     results = list(joint.graph.output_node().args[0])
     parameters = [_Parameter(primal, gradient, layout.shards.get(name))
                   for primal, gradient, role, name
                   in zip(primals, results[num_fwd_outputs:], roles, names)
                   if role == "parameter"]
-    writer.write(parameters)
+    writer = _Writer(joint, layout, parameters)
+    writer.write()
     return writer.module(results, primals, num_fwd_outputs)
 
 
@@ -52,47 +54,35 @@ class _Writer:
     ``_scattered`` and ``_reduced``, by primal and by the node that makes it, the gradient over all
     ranks."""
 
-    def __init__(self, joint: fx.GraphModule, layout: GraphLayout):
+    def __init__(self, joint: fx.GraphModule, layout: GraphLayout,
+                 parameters: Sequence[_Parameter]):
         self._joint, self._layout = joint, layout
         self._graph = fx.Graph()
         self._calls = Calls(joint, self._graph)
         self._values: dict[fx.Node, fx.Node] = {}
-        self._shards: dict[fx.Node, tuple[fx.Node, ShardLayout]] = {}
+        self._placeholders: dict[fx.Node, fx.Node] = {}
         self._scattered: dict[fx.Node, fx.Node] = {}
         self._reduced: dict[fx.Node, fx.Node] = {}
-        self._parameters: set[fx.Node] = set()
+        self._nodes = [node for node in joint.graph.nodes if node.op != "output"]
+        self._parameters = {parameter.primal: parameter for parameter in parameters}
+        self._shards = {primal: parameter.shard for primal, parameter in self._parameters.items()
+                        if parameter.shard is not None}
+        self._gathers = self._gathered_together()
+        self._scatters = self._scattered_together()
+        self._reduces = self._reduced_together()
 
-    def write(self, parameters: Sequence[_Parameter]) -> None:
-        self._parameters.update(parameter.primal for parameter in parameters)
-        shards = {parameter.primal: parameter.shard for parameter in parameters
-                  if parameter.shard is not None}
-        scattered: dict[fx.Node, list[_Parameter]] = {}
-        for parameter in parameters:
-            if parameter.shard is not None and parameter.gradient is not None:
-                scattered.setdefault(parameter.gradient, []).append(parameter)
-        copies = {parameter.gradient for parameter in parameters if parameter.shard is None}
-        nodes = [node for node in self._joint.graph.nodes if node.op != "output"]
-        buckets = {bucket[-1]: bucket for bucket in _buckets(
-            [node for node in _made_last(nodes) if node in copies], self._layout.bucket_bytes)}
-        for node in nodes:
-            if node in shards:
-                self._add_shard(node, shards[node])
+    def write(self) -> None:
+        for node in self._nodes:
+            if node in self._shards:
+                self._add_shard(node, self._shards[node])
             else:
                 self._values[node] = self._graph.node_copy(node, self._value)
             # A collective stands behind what it reads, and behind all placeholders.
             if node.op != "placeholder":
-                self._reduce_made(node, scattered, buckets)
-        for node in nodes:
+                self._add_collectives(node)
+        for node in self._nodes:
             if node.op == "placeholder":
-                self._reduce_made(node, scattered, buckets)
-
-    def _reduce_made(self, node: fx.Node, scattered: Mapping[fx.Node, Sequence[_Parameter]],
-                     buckets: Mapping[fx.Node, Sequence[fx.Node]]) -> None:
-        """What the node makes, or completes."""
-        for parameter in scattered.get(node, ()):
-            self._scatter(parameter)
-        if node in buckets:
-            self._reduce(buckets[node])
+                self._add_collectives(node)
 
     def module(self, results: Sequence, primals: Sequence[fx.Node],
                num_fwd_outputs: int) -> fx.GraphModule:
@@ -103,6 +93,50 @@ class _Writer:
         output.meta = dict(self._joint.graph.output_node().meta)
         return fx.GraphModule(self._joint, self._graph)
 
+    # ---- What goes together
+
+    def _gathered_together(self) -> dict[fx.Node, list[fx.Node]]:
+        """By primal in shards, those that are gathered with it: in the order of their first uses,
+        as many as fit."""
+        places = {node: place for place, node in enumerate(self._nodes)}
+        used = sorted((primal for primal in self._shards if primal.users),
+                      key=lambda primal: min(places.get(user, len(places))
+                                             for user in primal.users))
+        return {primal: bucket for bucket in _buckets(used, self._layout.bucket_bytes)
+                for primal in bucket}
+
+    def _scattered_together(self) -> dict[fx.Node, list[_Parameter]]:
+        """By the gradient that is made last, the parameters in shards whose gradients are."""
+        by_gradient: dict[fx.Node, list[_Parameter]] = {}
+        for primal in self._shards:
+            parameter = self._parameters[primal]
+            if parameter.gradient is not None:
+                by_gradient.setdefault(parameter.gradient, []).append(parameter)
+        return {bucket[-1]: [parameter for gradient in bucket
+                             for parameter in by_gradient[gradient]]
+                for bucket in self._in_order_made(by_gradient)}
+
+    def _reduced_together(self) -> dict[fx.Node, list[fx.Node]]:
+        """By the gradient that is made last, gradients of parameters of which each rank has a
+        copy."""
+        gradients = {parameter.gradient for parameter in self._parameters.values()
+                     if parameter.shard is None and parameter.gradient is not None}
+        return {bucket[-1]: bucket for bucket in self._in_order_made(gradients)}
+
+    def _in_order_made(self, gradients: Container[fx.Node]) -> list[list[fx.Node]]:
+        """Placeholders count as made at the end."""
+        made = sorted(self._nodes, key=lambda node: node.op == "placeholder")
+        return _buckets([node for node in made if node in gradients], self._layout.bucket_bytes)
+
+    # ---- What is written
+
+    def _add_collectives(self, node: fx.Node) -> None:
+        """Of what the node makes, or completes."""
+        if node in self._scatters:
+            self._scatter(self._scatters[node])
+        if node in self._reduces:
+            self._reduce(self._reduces[node])
+
     def _over_all_ranks(self, primal: fx.Node, gradient: fx.Node | None) -> fx.Node | None:
         if primal in self._scattered:
             return self._scattered[primal]
@@ -112,47 +146,62 @@ class _Writer:
 
     def _value(self, node: fx.Node) -> fx.Node:
         if node not in self._values:
-            self._values[node] = self._gather(node, *self._shards[node])
+            self._gather(self._gathers[node])
         return self._values[node]
 
     def _add_shard(self, node: fx.Node, shard: ShardLayout) -> None:
-        placeholder = self._graph.node_copy(node)
+        placeholder = self._placeholders[node] = self._graph.node_copy(node)
         value = node.meta["val"]
         with fake_mode_of(self._joint):
             placeholder.meta["val"] = value.new_empty(shard.shard_shape).requires_grad_(
                 value.requires_grad)
-        self._shards[node] = placeholder, shard
 
-    def _gather(self, node: fx.Node, placeholder: fx.Node, shard: ShardLayout) -> fx.Node:
-        run = self._calls.instead_of(node, f"{node.name}_gathered")
-        pending = run(_ops.gather_start.default, placeholder, self._layout.group)
-        whole = run(_ops.gather_wait.default, pending, placeholder)
+    def _gather(self, primals: Sequence[fx.Node]) -> None:
+        run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
+        placeholders = [self._placeholders[primal] for primal in primals]
+        pending = run(_ops.gather_start.default, placeholders, self._layout.group)
+        whole = run(_ops.gather_wait.default, pending, placeholders)
         if self._layout.keeps_gathered:
             _once(pending)
             _once(whole)
-        return run(_aten.slice.Tensor, whole, 0, 0, shard.shape[0]) if shard.padding else whole
+        shards = [self._shards[primal] for primal in primals]
+        views = _views(run, whole, [(shard.shape, _contiguous(shard.shape)) for shard in shards],
+                       [shard.ranks * math.prod(shard.shard_shape) for shard in shards])
+        self._values.update(zip(primals, views))
 
-    def _scatter(self, parameter: _Parameter) -> None:
-        shard, node = parameter.shard, parameter.gradient
-        assert shard is not None and node is not None
-        run = self._calls.instead_of(node, f"{parameter.primal.name}_gradient_scattered")
+    def _scatter(self, parameters: Sequence[_Parameter]) -> None:
+        last = parameters[-1].primal
+        run = self._calls.instead_of(parameters[-1].gradient, f"{last.name}_gradient_scattered")
+        gradients = [self._in_rows(parameter) for parameter in parameters]
+        pending = _once(run(_ops.scatter_start.default, gradients, self._layout.group))
+        means = _once(run(_ops.scatter_wait.default, pending, gradients, self._layout.group))
+        shapes = [self._shards[parameter.primal].shard_shape for parameter in parameters]
+        views = _views(run, means, [(shape, _contiguous(shape)) for shape in shapes],
+                       [math.prod(shape) for shape in shapes])
+        self._scattered.update(zip([parameter.primal for parameter in parameters], views))
+
+    def _in_rows(self, parameter: _Parameter) -> fx.Node:
+        """The gradient as it is sent: contiguous, with as many rows as all shards have."""
+        shard, node = self._shards[parameter.primal], parameter.gradient
+        run = self._calls.instead_of(node, f"{parameter.primal.name}_gradient_in_rows")
         gradient = self._values[node]
         if shard.padding:
             gradient = run(_aten.constant_pad_nd.default, gradient,
                            [0, 0] * (len(shard.shape) - 1) + [0, shard.padding])
         if not gradient.meta["val"].is_contiguous():
             gradient = run(_aten.clone.default, gradient, memory_format=torch.contiguous_format)
-        pending = _once(run(_ops.scatter_start.default, gradient, self._layout.group))
-        self._scattered[parameter.primal] = _once(run(
-            _ops.scatter_wait.default, pending, gradient, self._layout.group))
+        return gradient
 
     def _reduce(self, bucket: Sequence[fx.Node]) -> None:
         run = self._calls.instead_of(bucket[-1], f"{bucket[-1].name}_reduced")
         given = [self._dense(node) for node in bucket]
         pending = _once(run(_ops.reduce_start.default, given, self._layout.group))
         whole = _once(run(_ops.reduce_wait.default, pending))
-        parts = [whole] if len(given) == 1 else _parts(run, whole, given)
-        self._reduced.update(zip(bucket, parts))
+        values = [gradient.meta["val"] for gradient in given]
+        views = [whole] if len(given) == 1 else _views(
+            run, whole, [(value.shape, value.stride()) for value in values],
+            [value.numel() for value in values])
+        self._reduced.update(zip(bucket, views))
 
     def _dense(self, node: fx.Node) -> fx.Node:
         """A gradient whose elements fill one stretch of memory."""
@@ -170,32 +219,29 @@ def _once(call: fx.Node) -> fx.Node:
     return call
 
 
-def _parts(run: Callable, bucket: fx.Node, gradients: Sequence[fx.Node]) -> list[fx.Node]:
-    found, first = [], 0
-    for gradient in gradients:
-        value = gradient.meta["val"]
-        found.append(run(_aten.as_strided.default, bucket, list(value.shape),
-                         list(value.stride()), first))
-        first += value.numel()
-    return found
+def _views(run: Callable, row: fx.Node, shapes_and_strides: Sequence[tuple],
+           elements: Sequence[int]) -> list[fx.Node]:
+    """Tensors that lie one after the other in a row of elements, each in so many of them."""
+    firsts = itertools.accumulate(elements, initial=0)
+    return [run(_aten.as_strided.default, row, list(shape), list(strides), first)
+            for (shape, strides), first in zip(shapes_and_strides, firsts)]
 
 
-def _made_last(nodes: Sequence[fx.Node]) -> list[fx.Node]:
-    """In the order in which they are written: placeholders count as made at the end."""
-    return sorted(nodes, key=lambda node: node.op == "placeholder")
+def _contiguous(shape: Sequence[int]) -> list[int]:
+    return [math.prod(shape[dim + 1:]) for dim in range(len(shape))]
 
 
-def _buckets(gradients: Sequence[fx.Node], most_bytes: int) -> list[list[fx.Node]]:
-    """In the order in which they are made, as many of a type together as fit."""
+def _buckets(nodes: Sequence[fx.Node], most_bytes: int) -> list[list[fx.Node]]:
+    """In their order, as many of a type together as fit."""
     buckets: list[list[fx.Node]] = []
     taken = 0
-    for gradient in gradients:
-        value = gradient.meta["val"]
+    for node in nodes:
+        value = node.meta["val"]
         fits = (buckets and taken + value.nbytes <= most_bytes
                 and buckets[-1][0].meta["val"].dtype == value.dtype)
         if not fits:
             buckets.append([])
             taken = 0
-        buckets[-1].append(gradient)
+        buckets[-1].append(node)
         taken += value.nbytes
     return buckets
