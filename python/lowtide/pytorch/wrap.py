@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import functools
 import inspect
 import os
@@ -41,11 +40,8 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
-from .shards.costs import CollectiveCosts
-from .shards.group import Group
+from .on_ranks import wrapped_on_ranks
 from .shards.model_on_ranks import ModelOnRanks
-from .shards.optimizers import step_instead
-from .shards.sharding import graph_layout, require_sharding
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
@@ -199,31 +195,20 @@ def wrap(
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
     if mesh is not None:
-        return _wrap_on_ranks(model, example_inputs, settings, mesh, sharding, dynamic_shapes)
-    if require_sharding(sharding) is not None:
+        if dynamic_shapes is not None:
+            raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
+        return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
+                                functools.partial(_wrapped, None))
+    if sharding is not None:
         raise InputError(f"sharding={sharding!r} needs a mesh")
-    return _wrapped(model, example_inputs, settings, dynamic_shapes)
+    planned, _ = _wrapped(dynamic_shapes, model, example_inputs, settings)
+    return planned
 
 
-def _wrap_on_ranks(model: torch.nn.Module, example_inputs, settings: Settings, mesh: DeviceMesh,
-                   sharding: str | None, dynamic_shapes: object) -> torch.nn.Module:
-    """As of ``wrap``, on all ranks of a mesh."""
-    settings.require_ranks_may_train()
-    if dynamic_shapes is not None:
-        raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
-    group = Group(mesh)
-    costs = CollectiveCosts.measured(group, mesh.device_type)
-    named = list(model.named_parameters(remove_duplicate=False))
-    layout = graph_layout(named, group, require_sharding(sharding) or "none", costs)
-    on_ranks = ModelOnRanks.of(model, group, layout)
-    if on_ranks.placed is not None:
-        step_instead(settings.optimizer, on_ranks.placed.replaced)
-    return _wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout), None,
-                    on_ranks)
-
-
-def _wrapped(model: torch.nn.Module, example_inputs, settings: Settings, dynamic_shapes: object,
-             on_ranks: ModelOnRanks | None = None) -> torch.nn.Module:
+def _wrapped(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module, example_inputs,
+             settings: Settings, on_ranks: ModelOnRanks | None = None
+             ) -> tuple[torch.nn.Module, Session | InductorMode]:
+    """The planned module, whose step is planned for the example inputs where there are any."""
     if settings.offload is not None and settings.offload.parameters:
         require_memory_of_their_own(model.named_parameters())
     ranges = SizeRanges.parse(dynamic_shapes, model.forward, type(model).__name__)
@@ -231,13 +216,15 @@ def _wrapped(model: torch.nn.Module, example_inputs, settings: Settings, dynamic
         settings.require_sizes_may_vary()
     run, session, let_go = _runner(model, settings, ranges, on_ranks)
     exchanged: dict[str, object] = {"forward": _forward_of(model, run)}
+    if on_ranks is not None and not hasattr(model, "no_sync"):
+        exchanged["no_sync"] = lambda self: on_ranks.no_sync()
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
     planned = _in_class_of_its_own(model, session, exchanged)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(model, planned, example_inputs)
-    return planned
+    return planned, session
 
 
 def session_of(model: torch.nn.Module) -> Session | InductorMode:
@@ -290,8 +277,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         compiled_mode = inductor.InductorMode(model, forward, settings)
         return precisely(compiled_mode), compiled_mode, compiled_mode.forget
     placed = None if on_ranks is None else on_ranks.placed
-    session = Session(settings, model.parameters if placed is None else placed.parameters,
-                      type(model).__name__)
+    parameters = model.parameters if on_ranks is None else on_ranks.parameters
+    session = Session(settings, parameters, type(model).__name__)
 
     def run(*arguments, **named):
         # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a

@@ -131,18 +131,20 @@ def _gather_wait(pending: torch.Tensor, shards: Sequence[torch.Tensor]) -> torch
 def _reduce_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
     """One gradient, which the result may be written over, or a bucket of several in a row, each
     with its elements as they lie in memory."""
+    ranks = GROUPS[group]
+    share = 1.0 / ranks.size if ranks.reduces else 1.0
     if len(gradients) == 1:
         bucket = torch.empty_like(gradients[0])
-        torch.mul(gradients[0], 1.0 / GROUPS[group].size, out=bucket)
+        torch.mul(gradients[0], share, out=bucket)
     else:
         bucket = gradients[0].new_empty(sum(gradient.numel() for gradient in gradients))
         first = 0
         for gradient in gradients:
             place = bucket.as_strided(gradient.shape, gradient.stride(), first)
-            torch.mul(gradient, 1.0 / GROUPS[group].size, out=place)
+            torch.mul(gradient, share, out=place)
             first += gradient.numel()
-    if IN_FLIGHT.is_connected:
-        IN_FLIGHT.start(bucket, [GROUPS[group].data.allreduce([_in_a_row(bucket)])])
+    if IN_FLIGHT.is_connected and ranks.reduces:
+        IN_FLIGHT.start(bucket, [ranks.data.allreduce([_in_a_row(bucket)])])
     return bucket
 
 

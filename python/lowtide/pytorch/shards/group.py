@@ -51,6 +51,8 @@ class Group:
         self._talk = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
         self.data: dist.ProcessGroup = dist.new_group(ranks, backend=self.backend,
                                                       use_local_synchronization=True)
+        #: Whether gradients of parameters that each rank has a copy of are reduced.
+        self.reduces = True
         GROUPS[self.key] = self
 
     def __deepcopy__(self, memo) -> Group:

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import torch
 import torch.distributed as dist
 
+from .accumulation import LocalAccumulation
 from .group import Group
 from .layout import GraphLayout
 from .placed_parameters import PlacedParameters
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class ModelOnRanks:
-    """``placed``: its parameters, where any lies in shards; None: each rank has plain copies."""
+    """``placed``: its parameters, where any lies in shards; None: each rank has plain copies.
+    ``parameters``: gives what is counted as its parameters."""
 
-    group: Group
-    layout: GraphLayout
-    placed: PlacedParameters | None
+    def __init__(self, group: Group, placed: PlacedParameters | None,
+                 parameters: Callable[[], Iterable[torch.Tensor]]):
+        self.placed, self.parameters = placed, parameters
+        self._copies = LocalAccumulation(group, parameters) if placed is None else None
 
     @classmethod
     def of(cls, model: torch.nn.Module, group: Group, layout: GraphLayout) -> ModelOnRanks:
-        """All ranks begin with the parameters and buffers that the first one has."""
+        """The model's parameters are placed on the mesh. All ranks begin with the parameters and
+        buffers that the first one has."""
         _as_on_first(model, group)
-        placed = PlacedParameters(model, group, layout) if layout.shards else None
-        return cls(group, layout, placed)
+        if not layout.shards:
+            return cls(group, None, model.parameters)
+        placed = PlacedParameters(model, group, layout)
+        return cls(group, placed, placed.parameters)
 
     def in_forward(self) -> contextlib.AbstractContextManager[None]:
         """Around the model's forward."""
-        return contextlib.nullcontext() if self.placed is None else self.placed.in_forward()
+        if self.placed is not None:
+            return self.placed.in_forward()
+        self._copies.reduce_what_is_left()
+        return contextlib.nullcontext()
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        """Backward passes in it may leave gradients unreduced until the next forward pass behind
+        it. Gradients of shards are reduced all the same: nobody has room for whole ones."""
+        return contextlib.nullcontext() if self._copies is None else self._copies.no_sync()
 
 
 def _as_on_first(model: torch.nn.Module, group: Group) -> None:
