@@ -1,8 +1,8 @@
-"""Runs a function in several processes that train together over Gloo."""
+"""Two or four processes that train together over Gloo, and run what tests ask them to."""
 
+import contextlib
 import multiprocessing
 import os
-import pickle
 import tempfile
 import traceback
 import warnings
@@ -10,51 +10,76 @@ import warnings
 import torch
 import torch.distributed as dist
 
-#: Seconds until processes that still run are ended.
-TIMEOUT = 120
+#: Seconds that one call may take, until the processes are ended.
+TIMEOUT = 150
 
 
-def run_on_ranks(function, ranks, *arguments, timeout=TIMEOUT):
-    """By rank, what ``function(rank, *arguments)`` returns there, on a CPU with one thread. Raises
-    AssertionError with the traceback where one raises, or runs too long. No process is left."""
-    context = multiprocessing.get_context("spawn")
-    with tempfile.TemporaryDirectory() as folder:
-        processes = [context.Process(target=_on_rank, daemon=True,
-                                     args=(folder, rank, ranks, function, arguments))
-                     for rank in range(ranks)]
+class Ranks:
+    """So many processes, which start with the first call; they are ended by ``close``, when a call
+    fails, and when the process that made them ends."""
+
+    def __init__(self, number):
+        self.number = number
+        self._folder = None
+        self._processes, self._pipes = [], []
+
+    def run(self, function, *arguments, timeout=TIMEOUT):
+        """By rank, what ``function(rank, *arguments)`` returns there. Raises AssertionError, with
+        the traceback, where one raises or does not return in time."""
+        if not self._processes:
+            self._start()
         try:
-            for process in processes:
-                process.start()
-            for process in processes:
-                process.join(timeout)
-            return [_result(folder, rank) for rank in range(ranks)]
-        finally:
-            for process in processes:
-                if process.is_alive():
-                    process.kill()
-                process.join()
+            for pipe in self._pipes:
+                pipe.send((function, arguments))
+            return [_received(rank, pipe, timeout) for rank, pipe in enumerate(self._pipes)]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self):
+        for process in self._processes:
+            process.kill()
+            process.join()
+        for pipe in self._pipes:
+            pipe.close()
+        self._processes, self._pipes = [], []
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    def _start(self):
+        context = multiprocessing.get_context("spawn")
+        self._folder = tempfile.TemporaryDirectory()
+        for rank in range(self.number):
+            here, there = context.Pipe()
+            process = context.Process(target=_serve, daemon=True, args=(
+                rank, self.number, f"{self._folder.name}/store", there))
+            process.start()
+            there.close()
+            self._processes.append(process)
+            self._pipes.append(here)
 
 
-def _on_rank(folder, rank, ranks, function, arguments):
+def _received(rank, pipe, timeout):
+    assert pipe.poll(timeout), f"rank {rank} did not answer in {timeout} s"
+    try:
+        done, value = pipe.recv()
+    except EOFError:
+        raise AssertionError(f"rank {rank} ended") from None
+    assert done, f"rank {rank}:\n{value}"
+    return value
+
+
+def _serve(rank, number, store, pipe):
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
-    try:
-        dist.init_process_group("gloo", init_method=f"file://{folder}/store", rank=rank,
-                                world_size=ranks)
-        found = True, function(rank, *arguments)
-    except BaseException:
-        found = False, traceback.format_exc()
-    with open(f"{folder}/{rank}.part", "wb") as file:
-        pickle.dump(found, file)
-    os.rename(file.name, f"{folder}/{rank}")
-    os._exit(0)  # a rank that failed does not wait for the others
-
-
-def _result(folder, rank):
-    path = f"{folder}/{rank}"
-    assert os.path.exists(path), f"rank {rank} did not end in time"
-    with open(path, "rb") as file:
-        done, value = pickle.load(file)
-    assert done, f"rank {rank}:\n{value}"
-    return value
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=number)
+    with contextlib.suppress(EOFError):  # the tests are over
+        while True:
+            function, arguments = pipe.recv()
+            try:
+                pipe.send((True, function(rank, *arguments)))
+            except Exception:
+                pipe.send((False, traceback.format_exc()))
+    os._exit(0)
