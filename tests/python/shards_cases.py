@@ -122,14 +122,14 @@ def wrapped(case, rank, ranks, optimizer=adam, example=True, **options):
     return lowtide.wrap(model, inputs, optimizer=stepped, mesh=mesh_of(ranks), **options), stepped
 
 
-def distributed(case, kind, ranks):
+def distributed(case, kind, ranks, optimizer=adam):
     """The same by PyTorch's own DDP, or FSDP2 with each child sharded."""
     model = made(case)
     if kind == "ddp":
         model = DistributedDataParallel(model, find_unused_parameters=case == "layers")
     else:
         fully_shard(model, mesh=mesh_of(ranks))
-    return model, adam(model)
+    return model, optimizer(model)
 
 
 def trained(model, optimizer, steps):

@@ -148,9 +148,9 @@ def test_the_sharding_is_chosen_by_the_budget(two):
 def accumulated(rank, kind, ranks):
     """Three passes, two of them without communication."""
     if kind == "ddp":
-        model, optimizer = distributed("gpt", "ddp", ranks)
+        model, optimizer = distributed("gpt", "ddp", ranks, descent)
     else:
-        model, optimizer = wrapped("gpt", rank, ranks, sharding=kind, budget=None)
+        model, optimizer = wrapped("gpt", rank, ranks, descent, sharding=kind, budget=None)
     losses = []
     for first in (0, 3):
         steps = batches("gpt", rank, 6)[first:first + 3]

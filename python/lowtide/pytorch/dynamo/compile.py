@@ -38,6 +38,7 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session,
 
 def _compile(graph: fx.GraphModule, inputs: Sequence, session: Session,
              ranges: SizeRanges | None, placed: PlacedParameters | None) -> Callable:
+    describe_inputs(graph, inputs)  # while Dynamo knows
     numbers = number_positions(graph)
     if ranges is not None and not numbers and torch.is_grad_enabled():
         for_all = graph_of_sizes(graph, inputs, session, ranges)
