@@ -24,7 +24,7 @@ def plan_of_ranks(graph: Graph, group: Group | None, budget_bytes: int | None,
             refusal = error.refusal
             smallest = refusal.smallest_plan
             return None, (refusal.message, refusal.why_not_less,
-                          smallest and smallest.format(), error.smallest_budget)
+                          smallest and overlapped(graph, smallest).format(), error.smallest_budget)
 
     text, refused = group.of_first(made, "plan a graph", f"{graph.name} within {budget_bytes}")
     if text is not None:

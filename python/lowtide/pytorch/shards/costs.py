@@ -11,7 +11,7 @@ from collections.abc import Callable
 import torch
 
 from ... import Graph
-from .collectives import GATHER_WAIT, REDUCE_WAIT, SCATTER_WAIT
+from .collectives import GATHER_START, REDUCE_START, SCATTER_START
 from .group import Group
 
 _ops = torch.ops.lowtide
@@ -35,9 +35,9 @@ class CollectiveCost:
 
 @dataclasses.dataclass(frozen=True)
 class CollectiveCosts:
-    """By the op that waits for it."""
+    """By the op that starts it."""
 
-    by_wait: dict[str, CollectiveCost]
+    by_start: dict[str, CollectiveCost]
 
     @classmethod
     def measured(cls, group: Group, device: str) -> CollectiveCosts:
@@ -51,15 +51,15 @@ class CollectiveCosts:
 
     def added_to(self, measured: Graph) -> Graph:
         """A graph whose ops were measured without communication, with the time that it takes in the
-        ops that wait."""
+        ops that start it: so a plan does not start what nobody waits for."""
         document = json.loads(measured.format())
         tensors = document["tensors"]
         for op in document["ops"]:
-            if op["type"] in self.by_wait:
-                reads = op["inputs"][1:] if op["type"] == SCATTER_WAIT else op["inputs"][:1]
-                whole = sum(tensors[tensors[read].get("alias_of", read)]["bytes"]
-                            for read in reads)
-                op["cost"] += _MICROSECONDS * self.by_wait[op["type"]].of(whole)
+            if op["type"] in self.by_start:
+                of_whole = op["inputs"] if op["type"] == SCATTER_START else op["outputs"]
+                whole = sum(tensors[tensors[index].get("alias_of", index)]["bytes"]
+                            for index in of_whole)
+                op["cost"] += _MICROSECONDS * self.by_start[op["type"]].of(whole)
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
 
 
@@ -89,4 +89,4 @@ def _scatter(tensor: torch.Tensor, group: Group) -> None:
     _ops.scatter_wait(_ops.scatter_start([tensor], group.key), [tensor], group.key)
 
 
-_RUNS = {GATHER_WAIT: _gather, REDUCE_WAIT: _reduce, SCATTER_WAIT: _scatter}
+_RUNS = {GATHER_START: _gather, REDUCE_START: _reduce, SCATTER_START: _scatter}

@@ -62,13 +62,17 @@ def overlapped(graph: Graph, plan: Plan) -> Plan:
     Raises Error for a plan that gives memory of a collective away before it is waited for."""
     if plan.arena_bytes is None or not any(op.type in WAITS for op in graph.ops):
         return plan
-    require_waits(graph, plan)
     schedule = _Schedule(graph, plan)
+    schedule.leave_useless_out()
     schedule.start_early()
     schedule.wait_late()
     found = schedule.plan()
     require_waits(graph, found)
-    return found if verify(graph, found) is None else plan
+    fault = verify(graph, found)
+    if fault is not None:
+        raise Error(f"the plan of {graph.name} is not valid with collectives in flight: "
+                    f"{fault.message}")
+    return found
 
 
 def require_waits(graph: Graph, plan: Plan) -> None:
@@ -108,6 +112,20 @@ class _Schedule:
             for position, (verb, index, *rest) in enumerate(self._document["actions"])]
         self._note_ranges()
 
+    def leave_useless_out(self) -> None:
+        """Gathers whose result ends before anything waits for it."""
+        begun: dict[int, _Action] = {}  # by the storage of the result
+        useless: set[_Action] = set()
+        for action in self._actions:
+            if self._is(action, (GATHER_START,)):
+                begun[self._ops[action.index].outputs[0]] = action
+            elif action.verb == "run":
+                for storage in self._ops[action.index].inputs:
+                    begun.pop(storage, None)
+            elif action.index in begun:
+                useless.update((begun.pop(action.index), action))
+        self._actions = [action for action in self._actions if action not in useless]
+
     def start_early(self) -> None:
         """Gathers read what is there from the start of a step. They stay in their order."""
         for action in [action for action in self._actions if self._is(action, (GATHER_START,))]:
@@ -130,8 +148,8 @@ class _Schedule:
         document["offsets"] = [[position, action.placements]
                                for position, action in enumerate(self._actions)
                                if action.placements]
-        found = Plan.parse(json.dumps(document))
-        document["peak_bytes"] = replay(self._graph, found).peak_bytes
+        played = replay(self._graph, Plan.parse(json.dumps(document)))
+        document["peak_bytes"], document["cost"] = played.peak_bytes, played.cost
         return Plan.parse(json.dumps(document))
 
     def _may_start_before(self, start: _Action, other: _Action) -> bool:
@@ -147,7 +165,7 @@ class _Schedule:
     def _wait_late(self, wait: _Action) -> None:
         results, used = set(self._ops[wait.index].outputs), set(self._ops[wait.index].inputs)
         first = last = self._actions.index(wait)
-        moved, held = [wait], []
+        moved, held = [wait], list(wait.ranges)  # its scratch memory, wherever it runs
         for action in self._actions[first + 1:]:
             if action.verb != "run" and action.index in used:
                 moved.append(action)  # is freed when the wait is over
