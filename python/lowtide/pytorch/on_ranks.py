@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import torch
+from torch.distributed.device_mesh import DeviceMesh
 
 from .. import InfeasibleError, InputError
 from .autograd.session import Session
@@ -14,14 +14,12 @@ from .budget.budget import Budget
 from .budget.settings import Settings
 from .optimizer.stand_in import stand_in
 from .shards.costs import CollectiveCosts
+from .shards.fully_sharded import is_fully_sharded, layout_of, mesh_of, without_hooks
 from .shards.group import Group
 from .shards.layout import GraphLayout
 from .shards.model_on_ranks import ModelOnRanks
 from .shards.optimizers import require_fresh, step_instead
 from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
-
-if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
 
 #: Of the time limit, for the plan of each layout that is compared; the one that is chosen is planned
 #: again with all of it.
@@ -33,14 +31,20 @@ Wrapped = Callable[[torch.nn.Module, object, Settings, ModelOnRanks],
 
 
 def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: Settings,
-                     mesh: DeviceMesh, sharding: str | None, wrapped: Wrapped) -> torch.nn.Module:
-    """As of ``wrap`` with a mesh. Where no plan fits, the model is as it was."""
+                     mesh: DeviceMesh | None, sharding: str | None, wrapped: Wrapped
+                     ) -> torch.nn.Module:
+    """As of ``wrap`` with a mesh, or a model that has one by ``fully_shard``. Where no plan fits, the model is as it was."""
     require_sharding(sharding)
     settings.require_ranks_may_train()
     require_fresh(settings.optimizer)
-    if sharding is None and example_inputs is None:
+    if sharding is None and not is_fully_sharded(model) and example_inputs is None:
         raise InputError("with a mesh, the sharding is chosen by plans for example inputs: give "
                          "example_inputs, or sharding=\"none\", \"gradients\" or \"full\"")
+    if is_fully_sharded(model):
+        return _wrapped_fully_sharded(model, example_inputs, settings, mesh, sharding, wrapped)
+    if not isinstance(mesh, DeviceMesh):
+        raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
+                         f"(\"cpu\", (2,)) makes it, not {mesh!r}")
     group = Group(mesh)
     costs = CollectiveCosts.measured(group, mesh.device_type)
     named = list(model.named_parameters(remove_duplicate=False))
@@ -55,6 +59,25 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
         step_instead(settings.optimizer, on_ranks.placed.replaced)
     planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=chosen),
                          on_ranks)
+    return planned
+
+
+def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, settings: Settings,
+                           mesh: DeviceMesh | None, sharding: str | None,
+                           wrapped: Wrapped) -> torch.nn.Module:
+    """Its parameters lie in shards already, and its optimizer has them."""
+    own = mesh_of(model)
+    if sharding == "none" or mesh is not None and mesh != own:
+        raise InputError("the model was prepared by fully_shard, which has placed its parameters: "
+                         "leave mesh and sharding out, or wrap the model before fully_shard")
+    group = Group(own)
+    costs = CollectiveCosts.measured(group, own.device_type)
+    named = list(model.named_parameters(remove_duplicate=False))
+    layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
+    with without_hooks(model):
+        on_ranks = ModelOnRanks.placed_before(model, group, layout)
+        planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),
+                             on_ranks)
     return planned
 
 

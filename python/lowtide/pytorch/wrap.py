@@ -41,6 +41,7 @@ from .dynamo.unplanned import (
     traced_too_often,
 )
 from .on_ranks import wrapped_on_ranks
+from .shards.fully_sharded import is_fully_sharded
 from .shards.model_on_ranks import ModelOnRanks
 from .sizes.size_ranges import SizeRanges
 
@@ -178,6 +179,10 @@ def wrap(
     model = _plain(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
+        if mesh is not None:
+            raise InputError("DistributedDataParallel reduces gradients itself: with a mesh, wrap "
+                             "the module within, model.module, before it is prepared, or leave "
+                             "mesh out")
         if FusedUpdate.parse(fused_update) is not None:
             raise InputError("fused_update updates before DistributedDataParallel has added up the "
                              "gradients of all processes: leave it out")
@@ -194,7 +199,7 @@ def wrap(
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
-    if mesh is not None:
+    if mesh is not None or is_fully_sharded(model):
         if dynamic_shapes is not None:
             raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
         return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
@@ -460,11 +465,6 @@ def _refuse_unplannable(model) -> None:
             or model._compiled_call_impl is not None):
         raise InputError(f"{name} was compiled by torch.compile: wrap the module that you "
                          f"compiled instead (with mode=\"inductor\" for compiled code)")
-    if any(base.__name__ == "FSDPModule"
-           for module in model.modules() for base in type(module).__mro__):
-        raise InputError(f"{name} was prepared by fully_shard: parameters of it are shards, and "
-                         f"the hooks that gather them cannot be traced. Wrap the module before "
-                         f"fully_shard, or train it without Lowtide")
 
 
 def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:

@@ -36,9 +36,6 @@ class Group:
     """
 
     def __init__(self, mesh: DeviceMesh):
-        if not isinstance(mesh, DeviceMesh):
-            raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
-                             f"(\"cpu\", (2,)) makes it, not {mesh!r}")
         if mesh.ndim != 1:
             raise InputError(f"mesh must have one dimension, not {mesh.ndim}: give a part of it, "
                              f"such as mesh[\"dp\"]")

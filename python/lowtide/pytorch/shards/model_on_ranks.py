@@ -33,6 +33,13 @@ class ModelOnRanks:
         placed = PlacedParameters(model, group, layout)
         return cls(group, placed, placed.parameters)
 
+    @classmethod
+    def placed_before(cls, model: torch.nn.Module, group: Group,
+                      layout: GraphLayout) -> ModelOnRanks:
+        """The model's parameters are DTensors in shards, and stay so."""
+        placed = PlacedParameters(model, group, layout)
+        return cls(group, placed, placed.parameters)
+
     def in_forward(self) -> contextlib.AbstractContextManager[None]:
         """Around the model's forward."""
         if self.placed is not None:

@@ -33,7 +33,8 @@ class _Placed:
 
 class PlacedParameters:
     """Those of ``model`` as DTensors on the mesh of ``group``, in shards where ``layout`` has them,
-    as copies otherwise. The model's own parameters are exchanged for them.
+    as copies otherwise. The model's own parameters are exchanged for them, but for those that are
+    DTensors already.
 
     ``replaced``: by the parameters that were the model's, what took their place.
     """
@@ -104,6 +105,12 @@ class PlacedParameters:
 
     def _place(self, name: str, parameter: torch.nn.Parameter,
                shard: ShardLayout | None) -> _Placed:
+        if isinstance(parameter, DTensor):
+            traced = torch.nn.Parameter(
+                torch.empty(parameter.shape, dtype=parameter.dtype, device=parameter.device),
+                requires_grad=parameter.requires_grad)
+            _runtime.give_up_memory(traced.data, _WHY_NOT_HERE.format(name))
+            return _Placed(name, parameter, traced, shard)
         if shard is not None:
             parameter.data = parameter.data.contiguous()
         whole = parameter.data
