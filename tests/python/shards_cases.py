@@ -1,13 +1,12 @@
 """Models for tests on several ranks, and how they are trained with and without Lowtide."""
 
+import lowtide
 import torch
+from lowtide.pytorch.wrap import session_of
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
-
-import lowtide
-from lowtide.pytorch.wrap import session_of
 
 CLASSES = 10
 

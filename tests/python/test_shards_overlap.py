@@ -5,12 +5,9 @@ import dataclasses
 import json
 import random
 
+import lowtide
 import pytest
 import torch
-from shards_cases import CASES, batches, made
-from sweep import sweep
-
-import lowtide
 from lowtide import _runtime
 from lowtide.pytorch.budget.settings import Settings
 from lowtide.pytorch.dynamo.joint_trace import trace_joint
@@ -19,6 +16,8 @@ from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts
 from lowtide.pytorch.shards.group import GROUPS
 from lowtide.pytorch.shards.overlap import overlapped, require_waits
 from lowtide.pytorch.shards.sharding import graph_layout
+from shards_cases import CASES, batches, made
+from sweep import sweep
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 

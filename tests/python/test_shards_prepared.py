@@ -1,5 +1,6 @@
-"""Models that fully_shard has prepared, and checkpoints that go from one way of training to another."""
+"""Models of fully_shard, and checkpoints that go from one way of training to another."""
 
+import lowtide
 import pytest
 import torch
 import torch.distributed.checkpoint as checkpoint
@@ -16,8 +17,6 @@ from shards_cases import (
 )
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-
-import lowtide
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 

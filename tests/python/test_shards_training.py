@@ -2,8 +2,10 @@
 
 import math
 
+import lowtide
 import pytest
 import torch
+from lowtide.pytorch.shards.collectives import GATHER_START, IN_FLIGHT, SCATTER_START
 from on_ranks import Ranks
 from shards_cases import (
     CASES,
@@ -21,9 +23,6 @@ from shards_cases import (
 )
 from sweep import sweep
 from torch_memory import profiled
-
-import lowtide
-from lowtide.pytorch.shards.collectives import GATHER_START, IN_FLIGHT, SCATTER_START
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
@@ -98,7 +97,7 @@ def whole_bytes(value):
     return getattr(value, "_local_tensor", value).untyped_storage().nbytes()
 
 
-@pytest.mark.parametrize("share", sweep([0.0, 0.1, 0.3, 0.6], usual=[0.0, 0.3]))
+@pytest.mark.parametrize("share", sweep([0.03, 0.1, 0.3, 0.6], usual=[0.03]))
 def test_each_rank_keeps_the_budget(two, share):
     """With parameters that are gathered again where the plan has no room for them."""
     smallest = max(two.run(smallest_budget, "gpt", 2))
@@ -109,7 +108,7 @@ def test_each_rank_keeps_the_budget(two, share):
         assert losses[:3] == pytest.approx(wanted, rel=1e-5)
         assert peak <= budget
         assert types[GATHER_START] >= types[SCATTER_START]
-        if share == 0.0:
+        if share < 0.1:
             assert types[GATHER_START] > types[SCATTER_START]
 
 

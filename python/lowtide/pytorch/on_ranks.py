@@ -52,7 +52,7 @@ def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: S
                else candidates(named, group, costs))
     chosen = layouts[0]
     if example_inputs is not None:
-        choice = _Choice(model, example_inputs, settings, group, wrapped)
+        choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
         chosen, settings = choice.fastest(layouts), choice.settings
     on_ranks = ModelOnRanks.of(model, group, chosen)
     if on_ranks.placed is not None:
@@ -82,7 +82,7 @@ def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, setti
 
 
 @dataclasses.dataclass
-class _Choice:
+class _LayoutChoice:
     """Compares layouts by plans of the model as it is, before any parameter moves. A budget that is
     a share is one of what the step takes with the first layout: ``settings`` has it in bytes
     then."""

@@ -56,9 +56,7 @@ class CollectiveCosts:
         tensors = document["tensors"]
         for op in document["ops"]:
             if op["type"] in self.by_start:
-                of_whole = op["inputs"] if op["type"] == SCATTER_START else op["outputs"]
-                whole = sum(tensors[tensors[index].get("alias_of", index)]["bytes"]
-                            for index in of_whole)
+                whole = tensors[op["outputs"][0]]["bytes"]
                 op["cost"] += _MICROSECONDS * self.by_start[op["type"]].of(whole)
         return Graph.parse(json.dumps(document), f"the graph of {measured.name}")
 
@@ -78,7 +76,7 @@ def _seconds(group: Group, device: str, run: Callable, whole_bytes: int) -> floa
 
 def _gather(tensor: torch.Tensor, group: Group) -> None:
     shard = tensor.chunk(group.size)[0]
-    _ops.gather_wait(_ops.gather_start([shard], group.key), [shard])
+    _ops.gather_wait(_ops.gather_start([shard], group.key))
 
 
 def _reduce(tensor: torch.Tensor, group: Group) -> None:
@@ -86,7 +84,7 @@ def _reduce(tensor: torch.Tensor, group: Group) -> None:
 
 
 def _scatter(tensor: torch.Tensor, group: Group) -> None:
-    _ops.scatter_wait(_ops.scatter_start([tensor], group.key), [tensor], group.key)
+    _ops.scatter_wait(_ops.scatter_start([tensor], group.key), group.key)
 
 
 _RUNS = {GATHER_START: _gather, REDUCE_START: _reduce, SCATTER_START: _scatter}

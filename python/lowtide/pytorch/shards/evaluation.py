@@ -41,5 +41,5 @@ class Gathering(fx.Interpreter):
     def _gathered(self, value):
         if not isinstance(value, _InShards):
             return value
-        whole = _ops.gather_wait(_ops.gather_start([value.tensor], self._group), [value.tensor])
+        whole = _ops.gather_wait(_ops.gather_start([value.tensor], self._group))
         return whole[:math.prod(value.layout.shape)].view(value.layout.shape)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ... import Error, Graph, Plan, replay, verify
 from ..capture.captured import BOUNDARY
-from .collectives import GATHER_START, REDUCE_START, WAITS
+from .collectives import GATHER_START, WAITS
 
 #: Of an arena: the first byte and the one behind the last.
 Range = tuple[int, int]
@@ -35,12 +35,6 @@ class _Op:
     @property
     def touched(self) -> set[int]:
         return {*self.inputs, *self.outputs}
-
-    @property
-    def in_flight(self) -> set[int]:
-        """Of a start: what the collective reads and writes until the wait. A reduction has copied
-        what it reads."""
-        return set(self.outputs) if self.type == REDUCE_START else self.touched
 
     def overwritten(self, in_place: Sequence[int]) -> set[int]:
         return {self.written_over[position] for position in in_place}
@@ -76,26 +70,24 @@ def overlapped(graph: Graph, plan: Plan) -> Plan:
 
 
 def require_waits(graph: Graph, plan: Plan) -> None:
-    """Raises Error where a collective is not waited for before memory that it reads or writes ends,
-    or before the pass does."""
+    """Raises Error where the result of a collective ends, or is written over, before it is waited
+    for, or is never waited for."""
     ops = _ops(graph)
-    open_: dict[int, set[int]] = {}  # by the storage of its result, what it touches
+    in_flight: set[int] = set()  # the storages of results
     for verb, index, *rest in plan.actions:
         if verb != "run":
             ended = {index}
         elif ops[index].type in WAITS.values():
-            open_.pop(ops[index].inputs[0], None)
+            in_flight.discard(ops[index].inputs[0])
             ended = ops[index].overwritten(*rest) if rest else set()
         else:
             ended = ops[index].overwritten(*rest) if rest else set()
-        given_away = [result for result, used in open_.items()
-                      if used & ended or verb == "run" and ops[index].type == BOUNDARY]
-        if given_away:
+        for result in in_flight & ended:
             raise Error(f"the plan of {graph.name} gives memory away that the collective uses "
-                        f"which makes {graph.tensors[given_away[0]].name}")
+                        f"which makes {graph.tensors[result].name}")
         if verb == "run" and ops[index].type in WAITS:
-            open_[ops[index].outputs[0]] = ops[index].in_flight
-    if open_:
+            in_flight.add(ops[index].outputs[0])
+    if in_flight:
         raise Error(f"the plan of {graph.name} does not wait for a collective")
 
 

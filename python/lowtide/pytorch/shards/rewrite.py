@@ -34,7 +34,7 @@ def with_collectives(joint: fx.GraphModule, num_fwd_outputs: int, roles: Sequenc
                   for primal, gradient, role, name
                   in zip(primals, results[num_fwd_outputs:], roles, names)
                   if role == "parameter"]
-    writer = _Writer(joint, layout, parameters)
+    writer = _CollectiveWriter(joint, layout, parameters)
     writer.write()
     return writer.module(results, primals, num_fwd_outputs)
 
@@ -49,7 +49,7 @@ class _Parameter:
     shard: ShardLayout | None
 
 
-class _Writer:
+class _CollectiveWriter:
     """Writes the new graph. ``_values`` holds, by node of the old one, what stands for it;
     ``_scattered`` and ``_reduced``, by primal and by the node that makes it, the gradient over all
     ranks."""
@@ -160,7 +160,7 @@ class _Writer:
         run = self._calls.instead_of(primals[0], f"{primals[0].name}_gathered")
         placeholders = [self._placeholders[primal] for primal in primals]
         pending = run(_ops.gather_start.default, placeholders, self._layout.group)
-        whole = run(_ops.gather_wait.default, pending, placeholders)
+        whole = run(_ops.gather_wait.default, pending)
         if self._layout.keeps_gathered:
             _once(pending)
             _once(whole)
@@ -174,7 +174,7 @@ class _Writer:
         run = self._calls.instead_of(parameters[-1].gradient, f"{last.name}_gradient_scattered")
         gradients = [self._in_rows(parameter) for parameter in parameters]
         pending = _once(run(_ops.scatter_start.default, gradients, self._layout.group))
-        means = _once(run(_ops.scatter_wait.default, pending, gradients, self._layout.group))
+        means = _once(run(_ops.scatter_wait.default, pending, self._layout.group))
         shapes = [self._shards[parameter.primal].shard_shape for parameter in parameters]
         views = _views(run, means, [(shape, _contiguous(shape)) for shape in shapes],
                        [math.prod(shape) for shape in shapes])
