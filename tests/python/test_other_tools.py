@@ -162,11 +162,16 @@ def test_data_parallel_computes_in_the_precision_of_wrap(one_rank):
     assert torch.equal(planned(rows()), expected)
 
 
-@pytest.mark.parametrize("part", ["the whole", "a layer"])
-def test_sharded_parameters_are_refused(one_rank, part):
+@of_gloo
+def test_sharded_parameters_are_planned_where_all_are(one_rank):
+    mesh = init_device_mesh("cpu", (1,))
+    model, plain = layers(), trained(layers())
+    fully_shard(model, mesh=mesh)
+    found = trained(wrapped(model, rows()))
+    assert same([getattr(one, "_local_tensor", one) for one in found], plain)
     model = layers()
-    fully_shard(model if part == "the whole" else model[0], mesh=init_device_mesh("cpu", (1,)))
-    with pytest.raises(lowtide.InputError, match="prepared by fully_shard"):
+    fully_shard(model[0], mesh=mesh)
+    with pytest.raises(lowtide.InputError, match="does not lie in rows on the ranks"):
         wrapped(model, rows())
 
 

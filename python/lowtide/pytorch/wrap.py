@@ -36,10 +36,15 @@ from .dynamo.unplanned import (
     nothing_captured,
     traced_too_often,
 )
+from .on_ranks import wrapped_on_ranks
 from .planned_class import in_class_of_its_own, plain_module, planned_forward, session_of
+from .shards.fully_sharded import is_fully_sharded
+from .shards.model_on_ranks import ModelOnRanks
 from .sizes.size_ranges import SizeRanges
 
 if TYPE_CHECKING:
+    from torch.distributed.device_mesh import DeviceMesh
+
     from .inductor.mode import InductorMode
 
 
@@ -66,6 +71,8 @@ def wrap(
     fused_update: FusedUpdate | bool = False,
     stash: str | None = "exact",
     dynamic_shapes: Mapping | Sequence | None = None,
+    mesh: DeviceMesh | None = None,
+    sharding: str | None = None,
 ) -> torch.nn.Module:
     """A module that computes what ``model`` does, to the bit, and trains within ``budget``.
 
@@ -150,6 +157,17 @@ def wrap(
     first step the largest is planned, which is an InfeasibleError where it does not fit, and it is
     checked that all others fit where it does; then none is traced, measured or planned again.
     Sizes outside of a range run as without, with a warning.
+    ``mesh``: a ``torch.distributed.DeviceMesh`` of one dimension, on all ranks of which this call
+    is made: each trains on batches of its own, and the budget is one of bytes on each rank. All
+    begin with the parameters and buffers of the first. Gradients are their mean over the ranks when
+    ``backward()`` returns, and are reduced while it runs. ``sharding``: ``"none"``, each rank has
+    all parameters; ``"full"``, each has rows of every large parameter, of its gradient and of its
+    optimizer state, and the others for a while, as the plan decides (ZeRO 3); ``"gradients"``, it
+    has the others from the forward pass to the backward pass (ZeRO 2); None: the one of these that
+    fits and is predicted to be the fastest. Parameters in shards are DTensors, which optimizers,
+    ``clip_grad_norm_`` and ``torch.distributed.checkpoint`` know; ``optimizer``, if that is an
+    object that has not stepped yet, gets them. All ranks need batches of the same sizes.
+    ``.no_sync()`` of the result is for accumulation, as of DistributedDataParallel.
     ``.memory`` of the result, or ``lowtide.memory`` of it where the model has something of that
     name, says what was planned and measured, ``lowtide.explain`` what is kept and what runs again.
     Raises InputError for what cannot be captured, with the line of the model's code, and
@@ -158,6 +176,10 @@ def wrap(
     model = plain_module(model)
     _refuse_unplannable(model)
     if isinstance(model, DistributedDataParallel):
+        if mesh is not None:
+            raise InputError("DistributedDataParallel reduces gradients itself: with a mesh, wrap "
+                             "the module within, model.module, before it is prepared, or leave "
+                             "mesh out")
         if FusedUpdate.parse(fused_update) is not None:
             raise InputError("fused_update updates before DistributedDataParallel has added up the "
                              "gradients of all processes: leave it out")
@@ -174,20 +196,37 @@ def wrap(
                         when_infeasible, batches_ahead, verbose, cuda_graph,
                         Offload.parse(offload), slower_limit(offload_budget), precision, slices,
                         FusedUpdate.parse(fused_update), stash)
+    if mesh is not None or is_fully_sharded(model):
+        if dynamic_shapes is not None:
+            raise InputError("dynamic_shapes is not for a mesh yet: leave one of them out")
+        return wrapped_on_ranks(model, example_inputs, settings, mesh, sharding,
+                                functools.partial(_wrapped, None))
+    if sharding is not None:
+        raise InputError(f"sharding={sharding!r} needs a mesh")
+    planned, _ = _wrapped(dynamic_shapes, model, example_inputs, settings)
+    return planned
+
+
+def _wrapped(dynamic_shapes: Mapping | Sequence | None, model: torch.nn.Module, example_inputs,
+             settings: Settings, on_ranks: ModelOnRanks | None = None
+             ) -> tuple[torch.nn.Module, Session | InductorMode]:
+    """The planned module, whose step is planned for the example inputs where there are any."""
     if settings.offload is not None and settings.offload.parameters:
         require_memory_of_their_own(model.named_parameters())
     ranges = SizeRanges.parse(dynamic_shapes, model.forward, type(model).__name__)
     if ranges is not None:
         settings.require_sizes_may_vary()
-    run, session, let_go = _runner(model, settings, ranges)
+    run, session, let_go = _runner(model, settings, ranges, on_ranks)
     exchanged: dict[str, object] = {"forward": planned_forward(model, run)}
+    if on_ranks is not None and not hasattr(model, "no_sync"):
+        exchanged["no_sync"] = lambda self: on_ranks.no_sync()
     if settings.clips and not hasattr(model, "gradient_norm"):
         exchanged["gradient_norm"] = property(gradient_norm)
     planned = in_class_of_its_own(model, session, exchanged)
     weakref.finalize(planned, let_go).atexit = False
     if example_inputs is not None:
         _prepare(model, planned, example_inputs)
-    return planned
+    return planned, session
 
 
 def gradient_norm(model: torch.nn.Module) -> float | None:
@@ -220,8 +259,8 @@ def set_budget(model: torch.nn.Module, budget: Budget | int | str | None) -> Non
     session_of(model).set_budget(Budget.parse(budget))
 
 
-def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None
-            ) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
+def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | None,
+            on_ranks: ModelOnRanks | None) -> tuple[Callable, Session | InductorMode, Callable[[], None]]:
     """What computes the model's forward, what knows how, and what lets go of what was traced."""
     def forward(*arguments, **named):
         return model.forward(*arguments, **named)
@@ -230,7 +269,9 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     if settings.mode == "inductor":
         compiled_mode = inductor.InductorMode(model, forward, settings)
         return precisely(compiled_mode), compiled_mode, compiled_mode.forget
-    session = Session(settings, model.parameters, type(model).__name__)
+    placed = None if on_ranks is None else on_ranks.placed
+    parameters = model.parameters if on_ranks is None else on_ranks.parameters
+    session = Session(settings, parameters, type(model).__name__)
 
     def run(*arguments, **named):
         # Where Dynamo gives a function up it runs as it is. A trace leaves this out, without a
@@ -240,7 +281,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
         # Not by ``forward``, a function whose traces all wrapped modules would share.
         return model.forward(*arguments, **named)
 
-    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges),
+    planned = traced(run, lambda graph, inputs: compile_graph(graph, inputs, session, ranges,
+                                                                    placed),
                      name=session.name)
     unplanned = Unplanned(model, session)
 
@@ -251,6 +293,8 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
     of_call = (SizesOfCalls(ranges, model, session, run_traced).of_call if ranges is not None
                else lambda *_: contextlib.nullcontext())
 
+    in_forward = contextlib.nullcontext if on_ranks is None else on_ranks.in_forward
+
     # Around what traces and not within: so a graph break in the model is in no with block.
     @precisely
     def run_by_own_plan(*arguments, **named):
@@ -259,7 +303,7 @@ def _runner(model: torch.nn.Module, settings: Settings, ranges: SizeRanges | Non
                                  "vmap, and plans are for loss.backward()", arguments, named)
         runs, breaks = session.runs, graph_breaks()
         try:
-            with of_call(arguments, named):
+            with of_call(arguments, named), in_forward():
                 result = run_traced(arguments, named)
         except FailOnRecompileLimitHit as failure:
             return unplanned.run(traced_too_often(failure), arguments, named)
@@ -298,11 +342,6 @@ def _refuse_unplannable(model) -> None:
             or model._compiled_call_impl is not None):
         raise InputError(f"{name} was compiled by torch.compile: wrap the module that you "
                          f"compiled instead (with mode=\"inductor\" for compiled code)")
-    if any(base.__name__ == "FSDPModule"
-           for module in model.modules() for base in type(module).__mro__):
-        raise InputError(f"{name} was prepared by fully_shard: parameters of it are shards, and "
-                         f"the hooks that gather them cannot be traced. Wrap the module before "
-                         f"fully_shard, or train it without Lowtide")
 
 
 def _prepare(model: torch.nn.Module, planned: torch.nn.Module, example_inputs) -> None:

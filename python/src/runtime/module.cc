@@ -32,6 +32,15 @@ void bind_profile(py::module_& module) {
   module.def("clear_stop", &Control::clear_stop);
 }
 
+/// The tensor, and all views of it, keep shape and type and lose their bytes. Whatever asks for these
+/// gets an error of PyTorch with the words of `why`.
+void give_up_memory(const py::object& tensor, std::string why) {
+  const at::Tensor given = unwrapped(py::list(py::make_tuple(tensor))).front();
+  c10::StorageImpl& storage = *given.storage().unsafeGetStorageImpl();
+  storage.set_data_ptr_noswap({nullptr, storage.device()});
+  storage.release_data_and_set_meta_custom_data_ptr_error_msg_(std::move(why));
+}
+
 void bind_memory(py::module_& module) {
   const auto define = [&](const char* name, auto&& of) {
     module.def(name, [of](const std::string& device) {
@@ -46,6 +55,7 @@ void bind_memory(py::module_& module) {
     const device::DeviceMemory memory = device_named(device).memory();
     return std::pair(memory.free, memory.total);  // as torch.cuda.mem_get_info has them
   }, py::arg("device") = kCpu);
+  module.def("give_up_memory", &give_up_memory, py::arg("tensor"), py::arg("why"));
   module.def("reset_peaks", [](const std::string& device) {
     device_named(device).reset_allocation_peaks();
   }, py::arg("device") = kCpu);

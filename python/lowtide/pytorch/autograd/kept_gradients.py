@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 
 import torch
 
+from ..common.local_tensor import local_part
 from ..common.spent_gradient import SpentGradient
 
 
@@ -32,12 +33,12 @@ class KeptGradients:
 
     def bytes(self) -> int:
         """What all gradients take."""
-        return sum(leaf.grad.nbytes for leaf in self._with_gradients())
+        return sum(local_part(leaf.grad).nbytes for leaf in self._with_gradients())
 
     def move_out(self, in_a_block: Callable[[torch.Tensor], bool]) -> None:
         """Gives each gradient that lies in a block memory of its own."""
         for leaf in self._with_gradients():
-            if in_a_block(leaf.grad):
+            if in_a_block(local_part(leaf.grad)):
                 leaf.grad = leaf.grad.clone()
 
     def move_out_by_file(self, in_a_block: Callable[[torch.Tensor], bool],
@@ -45,7 +46,7 @@ class KeptGradients:
         """The same where there is no memory for both: ``release`` gives the blocks back while the
         gradients are in a file. Raises OSError or RuntimeError when it cannot be written; then
         nothing is moved."""
-        leaves = [leaf for leaf in self._with_gradients() if in_a_block(leaf.grad)]
+        leaves = [leaf for leaf in self._with_gradients() if in_a_block(local_part(leaf.grad))]
         with tempfile.TemporaryFile() as file:
             torch.save([leaf.grad for leaf in leaves], file)
             for leaf in leaves:

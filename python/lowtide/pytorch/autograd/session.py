@@ -17,6 +17,7 @@ from ..capture import Captured
 from ..common.notices import Notices, warn
 from ..common.prepared import Prepared
 from ..optimizer.fused_updates import FusedUpdates
+from ..shards.collectives import none_left_in_flight
 from ..stash import Stashes
 from .admission import Admission
 from .between_passes import BetweenPasses
@@ -193,7 +194,8 @@ class Session:
                 region.rehearse(self.plan_for(region), primals)
             raise Prepared
         self._change_budget.note_training_thread()
-        with self._between_passes.one_pass(self._change_budget.end_before_pass), ONE_PASS_AT_A_TIME:
+        with (self._between_passes.one_pass(self._change_budget.end_before_pass),
+              ONE_PASS_AT_A_TIME, none_left_in_flight()):
             return self._forward(graph.region, primals)
 
     def _forward(self, region: Region, primals: Sequence) -> tuple[list, torch.Tensor]:
@@ -234,7 +236,8 @@ class Session:
         ``saved``: what autograd saved of the pass, as ``region.saved`` lists it.
         """
         refuse_recording_from_outside(graph.captured.device)
-        with self._between_passes.one_pass(self._change_budget.end_before_pass), ONE_PASS_AT_A_TIME:
+        with (self._between_passes.one_pass(self._change_budget.end_before_pass),
+              ONE_PASS_AT_A_TIME, none_left_in_flight()):
             region, executor = graph.awaiting(ticket)
             try:
                 gradients = self._backward(region, executor, ticket, saved, tangents)
@@ -323,7 +326,7 @@ class Session:
         self._gradients_in_blocks.clear(region)
         if not self._values.are_chosen_for(self._steps.of(region)):
             self._step_plans.choose_what_moves(region)
-        self._room_outside.leave(region, self._steps.of(region), self._meter.unforeseen_bytes)
+        self._room_outside.leave(region, self._steps.of(region), self._unforeseen_bytes(region))
         self._admission.discarded_passes = False
         step = self._steps.of(region)
         for other in self.regions:
@@ -331,6 +334,12 @@ class Session:
             other.executors.release_idle(but=plan)
         self._graphs.drop_retired()
         self._meter.begin(region.captured.device)
+
+    def _unforeseen_bytes(self, region: Region) -> int:
+        """Of the last step. Ranks that run a step together take the most of all; that they run the
+        same graph is seen here."""
+        group, here = self.settings.group, self._meter.unforeseen_bytes
+        return here if group is None else max(group.meet("run a step", region.name, here))
 
     def _will_replay(self) -> bool:
         """Whether a forward pass is to be replayed before the step is over, so that gradients which

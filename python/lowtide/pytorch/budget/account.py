@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import torch
 
 from ... import InfeasibleError, format_bytes
+from ..common.local_tensor import counted_parts
 from .budget import Budget
 from .memory import storage_bytes
 from .optimizer_state import optimizer_state_bytes
@@ -362,8 +363,8 @@ class BudgetAccount(Generic[Region]):
             f"{parts}.")
 
     def _trained(self) -> list[torch.Tensor]:
-        return [parameter for parameter in list(self._parameters()) or self._traced
-                if parameter.requires_grad]
+        return counted_parts(parameter for parameter in list(self._parameters()) or self._traced
+                           if parameter.requires_grad)
 
 
 def _if_a_share_was_meant(budget) -> str:

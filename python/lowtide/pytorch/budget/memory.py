@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import torch
 
 from ... import format_bytes
+from ..common.local_tensor import counted_parts
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,5 +103,5 @@ def outside_room(outside_bytes: int) -> int:
 def storage_bytes(tensors: Iterable[torch.Tensor]) -> int:
     """What tensors hold, each storage once."""
     storages = {tensor.untyped_storage()._cdata: tensor.untyped_storage().nbytes()
-                for tensor in tensors}
+                for tensor in counted_parts(tensors)}
     return sum(storages.values())

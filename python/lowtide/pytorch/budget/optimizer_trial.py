@@ -15,6 +15,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ... import _runtime
+from ..common.local_tensor import counted_part, counted_parts
 from ..common.one_trace import ONE_TRACE_AT_A_TIME
 
 #: The largest of the parameters that an optimizer is tried with, in bytes.
@@ -43,7 +44,7 @@ class Trial:
 
 
 def groups_of(optimizer: torch.optim.Optimizer) -> list[Group]:
-    return [(group["params"], {key: value for key, value in group.items()
+    return [(counted_parts(group["params"]), {key: value for key, value in group.items()
                                if key not in _NOT_OPTIONS}) for group in optimizer.param_groups]
 
 
@@ -142,9 +143,9 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
 
 
 def _tensor_bytes(value: object) -> int:
-    """Of a tensor, or of all in a collection of them."""
+    """On this rank, of a tensor, or of all in a collection of them."""
     if isinstance(value, torch.Tensor):
-        return value.nbytes
+        return counted_part(value).nbytes
     if isinstance(value, Mapping):
         return _tensor_bytes(list(value.values()))
     return sum(map(_tensor_bytes, value)) if isinstance(value, (list, tuple, deque)) else 0

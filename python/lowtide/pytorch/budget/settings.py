@@ -14,6 +14,8 @@ from ..common.precision import require_precision
 from ..common.progress import Progress
 from ..common.silence import aloud
 from ..common.stash_kinds import changes_gradients, require_stash_kind
+from ..shards.group import GROUPS, Group
+from ..shards.layout import GraphLayout
 from .budget import Budget
 from .may_move import MayMove
 from .offload import Offload, slower_limit
@@ -57,7 +59,8 @@ class Settings:
     it, or None, as the caller does. ``slices``: in how many the rows of a batch run; ``AUTO``:
     in one, or the power of two whose plan is the fastest. ``fused_update``: how the backward pass
     updates each parameter; None: it does not. ``stash``: what may be held in fewer bits between the
-    passes, ``"exact"`` for what loses nothing.
+    passes, ``"exact"`` for what loses nothing. ``layout``: on which ranks the model is trained, and
+    how its parameters lie there; None: in this process alone.
     """
 
     budget: Budget = Budget("None")
@@ -78,6 +81,7 @@ class Settings:
     slices: int | str = 1
     fused_update: FusedUpdate | None = None
     stash: str | None = "exact"
+    layout: GraphLayout | None = None
 
     def __post_init__(self):
         _require_choice("mode", self.mode, MODES)
@@ -118,6 +122,16 @@ class Settings:
             if is_refused:
                 raise InputError(f"dynamic_shapes is not for {name}={getattr(self, name)!r}: leave "
                                  f"one of them out")
+
+    def require_ranks_may_train(self) -> None:
+        """Raises InputError for what is not done on several ranks."""
+        refused = {"mode": self.mode != "executor", "cuda_graph": self.cuda_graph,
+                   "offload": self.offload is not None,
+                   "fused_update": self.fused_update is not None}
+        for name, is_refused in refused.items():
+            if is_refused:
+                raise InputError(f"a mesh is not for {name}={getattr(self, name)!r} yet: leave one "
+                                 f"of them out")
 
     def _require_inductor_can(self) -> None:
         if self.cache:
@@ -173,6 +187,11 @@ class Settings:
         object.__setattr__(self, name, value)  # as dataclasses say for frozen ones
 
     @property
+    def group(self) -> Group | None:
+        """The ranks that decide together; None: this process decides alone."""
+        return None if self.layout is None else GROUPS[self.layout.group]
+
+    @property
     def clips(self) -> bool:
         return self.fused_update is not None and self.fused_update.clips
 
@@ -216,7 +235,7 @@ def _require_choice(name: str, value, choices: Sequence) -> None:
 
 def settings_from(options: Mapping | None) -> Settings:
     """Settings from the options of ``torch.compile``. InputError names an unknown one."""
-    known = {field.name for field in dataclasses.fields(Settings)} - {"precision"}
+    known = {field.name for field in dataclasses.fields(Settings)} - {"precision", "layout"}
     given = dict(options or {})
     if "precision" in given:
         raise InputError("the lowtide backend has no option 'precision', as the model is traced "

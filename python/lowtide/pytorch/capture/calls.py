@@ -14,7 +14,8 @@ from .module_path import full_name
 from .user_line import at_user_line
 
 #: What these libraries hold computes the same each time it runs; other ops run once. Those of
-#: transformers are the matrix products of experts, those of lowtide hold values in fewer bits.
+#: transformers are the matrix products of experts, those of lowtide hold values in fewer bits or
+#: gather parameters.
 PURE_LIBRARIES = ("aten", "prims", "transformers", "lowtide")
 #: They raise an error or do nothing, so they run once and make no tensor.
 _CHECKS = (torch.ops.aten._assert_async.msg, torch.ops.aten._assert_async.default)
@@ -32,7 +33,7 @@ def add_call(document: Document, node: torch.fx.Node, phase: str, updates_in_pla
           "outputs": [], "cost": 0, "phase": phase, "args": bound.args}
     if torch.Tag.nondeterministic_seeded in node.target.tags:
         op["random"] = True
-    if node.target.namespace not in PURE_LIBRARIES:
+    if node.target.namespace not in PURE_LIBRARIES or node.meta.get("runs_once"):
         op["recomputable"] = False
     if node.target in _CHECKS:
         op["recomputable"] = False

@@ -9,8 +9,13 @@ from torch._functorch._aot_autograd import descriptors
 
 from ..joint_graph.primals import placeholders
 
+#: Of a node's meta.
+_DESCRIBED = "lowtide_input"
+
 #: Dynamo names an input by how it gets there: L['self']._modules['conv']._parameters['weight'].
 _PART = re.compile(r"\['(?P<key>[^']*)'\]|\[(?P<index>\d+)\]|\.(?P<attribute>\w+)")
+#: What a model's own code and the function that ``wrap`` traces call the model.
+_MODEL = ("self", "model")
 _PLUMBING = {"_modules", "_parameters", "_buffers", "__closure__", "cell_contents"}
 
 
@@ -18,10 +23,14 @@ def describe_inputs(module: torch.fx.GraphModule, inputs) -> list[tuple[str, str
     """Role and name of each input of the graph that Dynamo gives a backend.
 
     The role is ``parameter`` (it is trained), ``buffer`` (it is the module's and is not) or
-    ``input``; the name is that of ``named_parameters()`` or of the argument.
+    ``input``; the name is that of ``named_parameters()`` or of the argument. What is found out the
+    first time is kept with the graph: Dynamo forgets where inputs came from.
     """
     nodes = module.graph.find_nodes(op="placeholder")
-    return [_describe(node, value) for node, value in zip(nodes, inputs, strict=True)]
+    for node, value in zip(nodes, inputs, strict=True):
+        if _DESCRIBED not in node.meta:
+            node.meta[_DESCRIBED] = _describe(node, value)
+    return [node.meta[_DESCRIBED] for node in nodes]
 
 
 def describe_primals(joint: torch.fx.GraphModule, inputs: list[tuple[str, str]]):
@@ -50,6 +59,6 @@ def _describe(node, value):
 def _short_name(text):
     parts = [next(filter(None, match.groups())) for match in _PART.finditer(text)]
     parts = [part for part in parts if part not in _PLUMBING]
-    if len(parts) > 1 and parts[0] == "self":
+    if len(parts) > 1 and parts[0] in _MODEL:
         parts = parts[1:]
     return ".".join(parts) or text

@@ -10,6 +10,9 @@ from torch import fx
 
 from ...interruptible import no_interrupt_lost
 from ..autograd.session import Session
+from ..capture import describe_inputs
+from ..shards.evaluation import Gathering
+from ..shards.placed_parameters import PlacedParameters
 from ..sizes.size_ranges import SizeRanges
 from .aot_wrappers import behind_aot_wrappers
 from .fast_path import differentiable_results
@@ -22,9 +25,20 @@ from .variants import Variants
 
 
 def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session,
-                  ranges: SizeRanges | None = None) -> Callable:
+                  ranges: SizeRanges | None = None,
+                  placed: PlacedParameters | None = None) -> Callable:
     """The callable of a graph, planned in ``session`` with those that are there. ``ranges``: of the
-    sizes of the model's inputs; for those in them the largest is planned."""
+    sizes of the model's inputs; for those in them the largest is planned. ``placed``: the model's
+    parameters where they lie on several ranks; the callable then runs with what is here of them."""
+    if placed is None:
+        return _compile(graph, inputs, session, ranges, None)
+    compiled = _compile(graph, inputs, session, ranges, placed)
+    return lambda *given: compiled(*placed.given(given))
+
+
+def _compile(graph: fx.GraphModule, inputs: Sequence, session: Session,
+             ranges: SizeRanges | None, placed: PlacedParameters | None) -> Callable:
+    describe_inputs(graph, inputs)  # while Dynamo knows
     numbers = number_positions(graph)
     if ranges is not None and not numbers and torch.is_grad_enabled():
         for_all = graph_of_sizes(graph, inputs, session, ranges)
@@ -33,14 +47,16 @@ def compile_graph(graph: fx.GraphModule, inputs: Sequence, session: Session,
     if numbers or any(is_symbolic(value) for value in inputs):
         def compile_for(*given):
             values = {position: given[position].item() for position in numbers}
-            return _compile_for(with_numbers(graph, values), given, session)
+            return _compile_for(with_numbers(graph, values), given, session, placed)
         return PerShape(compile_for, numbers)
-    return _compile_for(graph, inputs, session)
+    return _compile_for(graph, inputs, session, placed)
 
 
-def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session) -> Callable:
+def _compile_for(graph: fx.GraphModule, inputs: Sequence, session: Session,
+                 placed: PlacedParameters | None) -> Callable:
     """Raises InfeasibleError where there is no plan."""
-    source = _Source(graph, session, session.next_name())
+    source = _Source(graph, session, session.next_name(), placed)
+    inputs = source.as_traced(inputs)
     slices = session.settings.slices
     if not isinstance(slices, int):
         described = stand_ins(graph, inputs)
@@ -61,6 +77,14 @@ class _Source:
     graph: fx.GraphModule
     session: Session
     name: str
+    placed: PlacedParameters | None
+
+    def as_traced(self, inputs: Sequence) -> Sequence:
+        """Parameters that lie in shards with their whole shapes."""
+        if self.placed is None:
+            return inputs
+        names = [name for _, name in describe_inputs(self.graph, inputs)]
+        return self.placed.as_traced(inputs, names)
 
     def trace(self, inputs: Sequence, slices: int) -> JointTrace | Callable:
         return trace_joint(self.graph, inputs, self.name, self._evaluate, slices,
@@ -85,7 +109,7 @@ class _Source:
                       if not is_used]
             which = f"{self.name}, gradients of {sum(used)} of {len(used)} results"
             with no_interrupt_lost():
-                found = trace_joint(detached(self.graph, unused), primals, which, self._evaluate,
+                found = trace_joint(detached(self.graph, unused), self.as_traced(primals), which, self._evaluate,
                                     full.slices, self.session.settings)
             assert isinstance(found, JointTrace), "some result is differentiated"
             return found
@@ -94,4 +118,7 @@ class _Source:
 
     def _evaluate(self, run: Callable, arguments: Sequence):
         self.session.evaluate()
+        shards = self.placed.shards_among(arguments) if self.placed is not None else {}
+        if shards:
+            return Gathering(run, shards, self.session.settings.layout.group).run_on(arguments)
         return run(*arguments)

@@ -24,6 +24,7 @@ from ..capture import (
     from_joint,
 )
 from ..joint_graph.primals import mutated_primals, placeholders
+from ..shards.rewrite import with_collectives
 from ..slices import in_slices
 from ..stash import Stashes, stashed, stashes_of
 from .forward_backward_graphs import backward_graph, forward_graph
@@ -111,6 +112,8 @@ def captured_trace(joint: fx.GraphModule, num_fwd_outputs: int, described: list[
     role and name of each input of the graph that it was traced from."""
     roles, names = describe_primals(joint, described)
     joint, slices = in_slices(joint, num_fwd_outputs, roles, slices)
+    if settings.layout is not None:
+        joint = with_collectives(joint, num_fwd_outputs, roles, names, settings.layout)
 
     def capture(step: fx.GraphModule) -> Captured:
         return from_joint(step, num_fwd_outputs, name=name, primal_roles=roles, primal_names=names,

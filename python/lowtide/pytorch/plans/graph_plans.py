@@ -10,6 +10,7 @@ from ... import InfeasibleError, Plan, StoppedError, _core, format_bytes, keep_a
 from ...interruptible import in_background
 from ..budget.settings import Settings
 from ..common.notices import Notices
+from .agreed_plans import plan_of_ranks
 from .needed_bytes import needed_bytes
 from .planning import (
     NoPlan,
@@ -76,7 +77,8 @@ class GraphPlans:
             make = self._find_soon if soon else self._find
             self._limits[budget_bytes] = self._settings.time_limit
             try:
-                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or make(budget_bytes)
+                self._found[budget_bytes] = self._kept_unmoved(budget_bytes) or plan_of_ranks(
+                    self.priced.graph, self._settings.group, budget_bytes, make)
             except NoPlan as error:
                 self._refusals[budget_bytes] = error.refusal
                 raise
@@ -220,7 +222,8 @@ class GraphPlans:
             return self._find(budget_bytes)
 
     def _improve_in_background(self, budget_bytes: int | None, first: Plan) -> None:
-        if first.cost > self.priced.keep_all_cost:
+        alone = self._settings.group is None  # ranks take a new plan together or not at all
+        if alone and first.cost > self.priced.keep_all_cost:
             in_background(lambda: self._improve(budget_bytes, first), _core, "lowtide-improve")
 
     def _improve(self, budget_bytes: int | None, first: Plan) -> None:

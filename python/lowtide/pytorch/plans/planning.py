@@ -19,6 +19,7 @@ from ... import (
 )
 from ...interruptible import interruptible
 from ..budget.settings import Settings
+from ..shards.collectives import IN_FLIGHT
 from .plan_store import PlanStore
 from .slower import Slower
 
@@ -77,7 +78,22 @@ class NoPlan(InfeasibleError):
 
 
 def measure(graph: Graph, device: str, settings: Settings) -> Graph:
-    """Measures what the profile of the device lacks. Ctrl-C keeps what was measured."""
+    """Measures what the profile of the device lacks. Ctrl-C keeps what was measured. Where several
+    ranks train, the first one measures for all: a rank with other costs would have another plan."""
+    if settings.layout is None:
+        return _measured_here(graph, device, settings)
+    ranks = settings.layout
+
+    def measured_for_all() -> str:
+        with IN_FLIGHT.unconnected():
+            measured = _measured_here(graph, device, settings)
+        return ranks.costs.added_to(measured).format()
+
+    text = settings.group.of_first(measured_for_all, "measure a graph", graph.format())
+    return Graph.parse(text, f"the graph of {graph.name}")
+
+
+def _measured_here(graph: Graph, device: str, settings: Settings) -> Graph:
     settings.say(f"measuring the ops of {graph.name}")
     with settings.progress(f"measuring the ops of {graph.name}"):
         return interruptible(

@@ -1,0 +1,142 @@
+"""``wrap`` on all ranks of a mesh, and the choice of which parameters lie in shards."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+
+from .. import InfeasibleError, InputError
+from .autograd.session import Session
+from .budget.budget import Budget
+from .budget.settings import Settings
+from .optimizer.stand_in import stand_in
+from .shards.costs import CollectiveCosts
+from .shards.fully_sharded import is_fully_sharded, layout_of, mesh_of, without_hooks
+from .shards.group import Group
+from .shards.layout import GraphLayout
+from .shards.model_on_ranks import ModelOnRanks
+from .shards.optimizers import require_fresh, step_instead
+from .shards.sharding import candidates, counted_parameters, graph_layout, require_sharding
+
+#: Of the time limit, for the plan of each layout that is compared; the one that is chosen is planned
+#: again with all of it.
+_PART_FOR_A_TRIAL = 0.25
+
+#: ``wrapped(model, example_inputs, settings, on_ranks)``: the planned module and its session.
+Wrapped = Callable[[torch.nn.Module, object, Settings, ModelOnRanks],
+                   tuple[torch.nn.Module, Session]]
+
+
+def wrapped_on_ranks(model: torch.nn.Module, example_inputs: object, settings: Settings,
+                     mesh: DeviceMesh | None, sharding: str | None, wrapped: Wrapped
+                     ) -> torch.nn.Module:
+    """As of ``wrap`` with a mesh, or a model that has one by ``fully_shard``. Where no plan fits, the model is as it was."""
+    require_sharding(sharding)
+    settings.require_ranks_may_train()
+    require_fresh(settings.optimizer)
+    if sharding is None and not is_fully_sharded(model) and example_inputs is None:
+        raise InputError("with a mesh, the sharding is chosen by plans for example inputs: give "
+                         "example_inputs, or sharding=\"none\", \"gradients\" or \"full\"")
+    if is_fully_sharded(model):
+        return _wrapped_fully_sharded(model, example_inputs, settings, mesh, sharding, wrapped)
+    if not isinstance(mesh, DeviceMesh):
+        raise InputError(f"mesh must be a torch.distributed.DeviceMesh, as init_device_mesh"
+                         f"(\"cpu\", (2,)) makes it, not {mesh!r}")
+    group = Group(mesh)
+    costs = CollectiveCosts.measured(group, mesh.device_type)
+    named = list(model.named_parameters(remove_duplicate=False))
+    layouts = ([graph_layout(named, group, sharding, costs)] if sharding is not None
+               else candidates(named, group, costs))
+    chosen = layouts[0]
+    if example_inputs is not None:
+        choice = _LayoutChoice(model, example_inputs, settings, group, wrapped)
+        chosen, settings = choice.fastest(layouts), choice.settings
+    on_ranks = ModelOnRanks.of(model, group, chosen)
+    if on_ranks.placed is not None:
+        step_instead(settings.optimizer, on_ranks.placed.replaced)
+    planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=chosen),
+                         on_ranks)
+    return planned
+
+
+def _wrapped_fully_sharded(model: torch.nn.Module, example_inputs: object, settings: Settings,
+                           mesh: DeviceMesh | None, sharding: str | None,
+                           wrapped: Wrapped) -> torch.nn.Module:
+    """Its parameters lie in shards already, and its optimizer has them."""
+    own = mesh_of(model)
+    if sharding == "none" or mesh is not None and mesh != own:
+        raise InputError("the model was prepared by fully_shard, which has placed its parameters: "
+                         "leave mesh and sharding out, or wrap the model before fully_shard")
+    group = Group(own)
+    costs = CollectiveCosts.measured(group, own.device_type)
+    named = list(model.named_parameters(remove_duplicate=False))
+    layout = layout_of(model, graph_layout(named, group, sharding or "full", costs))
+    with without_hooks(model):
+        on_ranks = ModelOnRanks.placed_before(model, group, layout)
+        planned, _ = wrapped(model, example_inputs, dataclasses.replace(settings, layout=layout),
+                             on_ranks)
+    return planned
+
+
+@dataclasses.dataclass
+class _LayoutChoice:
+    """Compares layouts by plans of the model as it is, before any parameter moves. A budget that is
+    a share is one of what the step takes with the first layout: ``settings`` has it in bytes
+    then."""
+
+    model: torch.nn.Module
+    example_inputs: object
+    settings: Settings
+    group: Group
+    wrapped: Wrapped
+
+    def fastest(self, layouts: Sequence[GraphLayout]) -> GraphLayout:
+        """Of those that fit, the one whose plan is predicted to take the least time, and the first
+        of several. Raises InfeasibleError where none fits, as for the last one."""
+        best, seconds = None, float("inf")
+        failure: InfeasibleError | None = None
+        for layout in layouts:
+            try:
+                predicted = self._predicted(layout)
+            except InfeasibleError as error:
+                failure = error
+                continue
+            if best is None or predicted < seconds:
+                best, seconds = layout, predicted
+        if best is None:
+            assert failure is not None, "there is a layout"
+            raise failure
+        return best
+
+    def _predicted(self, layout: GraphLayout) -> float:
+        """Seconds of a step. Raises InfeasibleError."""
+        self.settings.say(f"planning with {len(layout.shards)} parameters in shards, and up to "
+                          f"{layout.bucket_bytes} bytes in one collective")
+        counted = counted_parameters(self.model, layout)
+        settings = dataclasses.replace(
+            self.settings, layout=layout, when_infeasible="error",
+            time_limit=_PART_FOR_A_TRIAL * self.settings.time_limit,
+            optimizer=_with_parameters(self.settings.optimizer, counted))
+        _, session = self.wrapped(self.model, self.example_inputs, settings, ModelOnRanks(
+            self.group, None, lambda: counted.values()))
+        try:
+            if not session.has_plans:
+                return float("inf")
+            if self.settings.budget.share is not None:
+                budget = Budget.parse(session.budget_bytes)
+                self.settings = dataclasses.replace(self.settings, budget=budget)
+            return session.predicted().seconds
+        finally:
+            session.forget()
+
+
+def _with_parameters(optimizer, counted: Mapping[torch.Tensor, torch.Tensor]):
+    """An optimizer that trains others instead, to count what it takes; a name as it is."""
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return optimizer
+    return stand_in(optimizer, [[counted.get(parameter, parameter)
+                                 for parameter in group["params"]]
+                                for group in optimizer.param_groups], {})

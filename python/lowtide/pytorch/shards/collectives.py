@@ -1,0 +1,231 @@
+"""Collectives as ops: each starts in one op, and ends in another that waits for it.
+
+In between, the memory of ``pending`` is in use, the result of the start. What the start reads it has
+copied. The wait reads ``pending``, so a plan that knows the lives of values keeps it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+import torch
+import torch.distributed as dist
+
+from .group import GROUPS, Group
+
+GATHER_START, GATHER_WAIT = "lowtide::gather_start", "lowtide::gather_wait"
+REDUCE_START, REDUCE_WAIT = "lowtide::reduce_start", "lowtide::reduce_wait"
+SCATTER_START, SCATTER_WAIT = "lowtide::scatter_start", "lowtide::scatter_wait"
+
+#: By the op that starts a collective, the one that waits for it.
+WAITS = {GATHER_START: GATHER_WAIT, REDUCE_START: REDUCE_WAIT, SCATTER_START: SCATTER_WAIT}
+
+_library = torch.library.Library("lowtide", "FRAGMENT")
+_library.define("gather_start(Tensor[] shards, str group) -> Tensor")
+_library.define("gather_wait(Tensor pending) -> Tensor")
+_library.define("reduce_start(Tensor[] gradients, str group) -> Tensor")
+_library.define("reduce_wait(Tensor pending) -> Tensor")
+_library.define("scatter_start(Tensor[] gradients, str group) -> Tensor")
+_library.define("scatter_wait(Tensor pending, str group) -> Tensor")
+
+
+class InFlight:
+    """The collectives that were started and not waited for, by the address of their result."""
+
+    def __init__(self):
+        self._works: dict[int, list[dist.Work]] = {}
+        self._is_connected = True
+
+    @contextlib.contextmanager
+    def unconnected(self) -> Iterator[None]:
+        """While it lasts, ops make their results and send nothing, as where they are measured."""
+        self._is_connected = False
+        try:
+            yield
+        finally:
+            self._is_connected = True
+
+    def start(self, pending: torch.Tensor, works: Sequence[dist.Work]) -> None:
+        self._works[pending.data_ptr()] = list(works)
+
+    def wait(self, pending: torch.Tensor) -> bool:
+        """Returns when the collective is over that ``pending`` is the result of; whether there was
+        one. Raises what the backend raises, such as for a rank that is gone."""
+        works = self._works.pop(pending.data_ptr(), ())
+        for work in works:
+            work.wait()
+        return bool(works)
+
+    def settle(self) -> None:
+        """Returns when no collective is under way. Raises what the backend raises."""
+        while self._works:
+            for work in self._works.popitem()[1]:
+                work.wait()
+
+    def abandon(self) -> None:
+        """A pass has failed, and its memory is given back: waits for what is under way, whatever
+        becomes of it."""
+        while self._works:
+            for work in self._works.popitem()[1]:
+                with contextlib.suppress(RuntimeError):
+                    work.wait()
+
+    @property
+    def is_connected(self) -> bool:
+        return self._is_connected
+
+    def __len__(self) -> int:
+        return len(self._works)
+
+
+IN_FLIGHT = InFlight()
+
+
+@contextlib.contextmanager
+def none_left_in_flight() -> Iterator[None]:
+    """Around a pass, whose memory may be given back after it: what the plan of a forward pass waits
+    for in its backward pass has ended by then, and what a pass that fails has started."""
+    try:
+        yield
+    except BaseException:
+        IN_FLIGHT.abandon()
+        raise
+    IN_FLIGHT.settle()
+
+
+# ---- All ranks get the whole of what each has a part of
+
+def _elements(tensors: Sequence[torch.Tensor]) -> int:
+    return sum(tensor.numel() for tensor in tensors)
+
+
+def _gather_start(shards: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """The rows of all ranks in a row, of one tensor after the other."""
+    ranks = GROUPS[group]
+    whole = shards[0].new_empty(ranks.size * _elements(shards))
+    if IN_FLIGHT.is_connected:
+        wholes = whole.split([ranks.size * shard.numel() for shard in shards])
+        IN_FLIGHT.start(whole, [work for shard, part in zip(shards, wholes)
+                                for work in _gather(ranks, shard.view(-1), part)])
+    return whole
+
+
+def _gather(group: Group, shard: torch.Tensor, whole: torch.Tensor) -> list[dist.Work]:
+    """Gloo's own all-gather takes twice the result's bytes behind the op. Its broadcasts take
+    none, and each rank's rows come from there, to where they are to be."""
+    parts = whole.chunk(group.size)
+    parts[group.rank].copy_(shard)
+    if group.backend != "gloo":
+        return [group.data._allgather_base(whole, parts[group.rank])]
+    return [group.data.broadcast(part, root) for root, part in enumerate(parts)]
+
+
+def _gather_wait(pending: torch.Tensor) -> torch.Tensor:
+    return _waited(pending)
+
+
+# ---- All ranks get the mean of what each has
+
+def _made_for(gradients: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Room for the elements of all, in a row; for a single one, as it lies."""
+    if len(gradients) == 1:
+        return torch.empty_like(gradients[0])
+    return gradients[0].new_empty(_elements(gradients))
+
+
+def _reduce_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """One gradient, which the result may be written over, or a bucket of several in a row, each
+    with its elements as they lie in memory."""
+    ranks = GROUPS[group]
+    share = 1.0 / ranks.size if ranks.reduces else 1.0
+    bucket = _made_for(gradients)
+    first = 0
+    for gradient in gradients:
+        torch.mul(gradient, share, out=bucket.as_strided(gradient.shape, gradient.stride(), first))
+        first += gradient.numel()
+    if IN_FLIGHT.is_connected and ranks.reduces:
+        IN_FLIGHT.start(bucket, [ranks.data.allreduce([_in_a_row(bucket)])])
+    return bucket
+
+
+def _in_a_row(tensor: torch.Tensor) -> torch.Tensor:
+    """Backends want contiguous tensors; a sum by element does not ask where elements lie."""
+    return tensor.as_strided((tensor.numel(),), (1,))
+
+
+def _reduce_wait(pending: torch.Tensor) -> torch.Tensor:
+    return _waited(pending)
+
+
+# ---- Each rank gets its part of the mean of what all have
+
+def _scatter_start(gradients: Sequence[torch.Tensor], group: str) -> torch.Tensor:
+    """``gradients``: contiguous, with rows that are a multiple of the number of ranks. The result
+    has the first ranks' rows of all of them first; it may be written over a single one."""
+    ranks = GROUPS[group]
+    sums = _made_for(gradients)
+    parts = sums.view(-1).chunk(ranks.size)
+    first = 0
+    for gradient in gradients:
+        size = gradient.numel() // ranks.size
+        for part, given in zip(parts, gradient.view(-1).chunk(ranks.size)):
+            torch.mul(given, 1.0 / ranks.size, out=part[first:first + size])
+        first += size
+    if IN_FLIGHT.is_connected:
+        IN_FLIGHT.start(sums, _scatter(ranks, sums.view(-1), parts))
+    return sums
+
+
+def _scatter(group: Group, sums: torch.Tensor, parts: Sequence[torch.Tensor]) -> list[dist.Work]:
+    """Gloo's own reduce-scatter takes the bytes of all again behind the op."""
+    if group.backend != "gloo":
+        return [group.data._reduce_scatter_base(parts[group.rank], sums)]
+    return [group.data.reduce([part], _to(root)) for root, part in enumerate(parts)]
+
+
+def _to(root: int) -> dist.ReduceOptions:
+    options = dist.ReduceOptions()
+    options.rootRank, options.rootTensor = root, 0
+    return options
+
+
+def _scatter_wait(pending: torch.Tensor, group: str) -> torch.Tensor:
+    """This rank's rows of the mean, of one gradient after the other. What the others' rows were is
+    gone."""
+    ranks = GROUPS[group]
+    IN_FLIGHT.wait(pending)
+    return pending.view(-1).chunk(ranks.size)[ranks.rank].clone()
+
+
+def _waited(pending: torch.Tensor) -> torch.Tensor:
+    """The same bytes once they are there. A plan lets the result lie where ``pending`` does, and
+    then nothing is copied."""
+    IN_FLIGHT.wait(pending)
+    result = torch.empty_like(pending)
+    if result.data_ptr() != pending.data_ptr():
+        result.copy_(pending)
+    return result
+
+
+# ---- Registration
+
+def _fake_gather_start(shards, group):
+    return shards[0].new_empty(GROUPS[group].size * _elements(shards))
+
+
+def _fake_scatter_wait(pending, group):
+    return pending.new_empty(pending.numel() // GROUPS[group].size)
+
+
+def _register(name: str, run, fake) -> None:
+    _library.impl(name, run, "CompositeExplicitAutograd")
+    torch.library.register_fake(f"lowtide::{name}", fake, lib=_library)
+
+
+_register("gather_start", _gather_start, _fake_gather_start)
+_register("gather_wait", _gather_wait, torch.empty_like)
+_register("reduce_start", _reduce_start, lambda gradients, group: _made_for(gradients))
+_register("reduce_wait", _reduce_wait, torch.empty_like)
+_register("scatter_start", _scatter_start, lambda gradients, group: _made_for(gradients))
+_register("scatter_wait", _scatter_wait, _fake_scatter_wait)

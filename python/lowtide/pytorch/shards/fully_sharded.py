@@ -1,0 +1,84 @@
+"""Models that were prepared by PyTorch's ``fully_shard``: their parameters stay, their hooks go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
+from torch.utils.hooks import RemovableHandle
+
+from ... import InputError
+from .layout import GraphLayout, ShardLayout
+
+_MARKS = ("_is_fsdp_managed_module", "_fsdp_use_orig_params")
+
+
+def is_fully_sharded(model: torch.nn.Module) -> bool:
+    return any(isinstance(module, FSDPModule) for module in model.modules())
+
+
+def mesh_of(model: torch.nn.Module) -> DeviceMesh:
+    """Where the parameters lie. Raises InputError where that is not in rows on one mesh."""
+    meshes: list[DeviceMesh] = []
+    for name, parameter in model.named_parameters():
+        if not isinstance(parameter, DTensor) or not parameter.placements[0].is_shard(0):
+            raise InputError(f"parameter \"{name}\" does not lie in rows on the ranks: of models "
+                             f"that were prepared by fully_shard, Lowtide trains those with all "
+                             f"parameters in shards of rows")
+        meshes.append(parameter.device_mesh)
+    if any(mesh != meshes[0] for mesh in meshes):
+        raise InputError("the parameters of the model lie on several meshes: call fully_shard with "
+                         "one")
+    return meshes[0]
+
+
+def layout_of(model: torch.nn.Module, like: GraphLayout) -> GraphLayout:
+    """As ``like``, with the shards that the parameters are in."""
+    shards = {name: ShardLayout(tuple(parameter.shape), parameter.device_mesh.size())
+              for name, parameter in model.named_parameters(remove_duplicate=False)}
+    return GraphLayout(like.group, shards, like.keeps_gathered, like.bucket_bytes, like.costs)
+
+
+@contextlib.contextmanager
+def without_hooks(model: torch.nn.Module) -> Iterator[None]:
+    """From here on the modules are those that they were before ``fully_shard``, but for their
+    parameters. Where the block raises, they are again as they were. Raises InputError for what the
+    hooks did and plans do not."""
+    prepared = [module for module in model.modules() if isinstance(module, FSDPModule)]
+    for module in prepared:
+        _require_plain(module)
+    with contextlib.ExitStack() as undone:
+        for module in prepared:
+            module.reshard()
+            state = module._get_fsdp_state()
+            _take_away(module._forward_pre_hooks, state._pre_forward_hook_handle, undone)
+            _take_away(module._forward_hooks, state._post_forward_hook_handle, undone)
+            undone.callback(setattr, module, "__class__", type(module))
+            module.__class__ = type(module).__mro__[module._orig_cls_mro_index]
+        for module in model.modules():
+            for mark in _MARKS:
+                if mark in module.__dict__:
+                    undone.callback(setattr, module, mark, module.__dict__.pop(mark))
+        yield
+        undone.pop_all()
+
+
+def _require_plain(module: FSDPModule) -> None:
+    state = module._get_fsdp_state()
+    if len(state._modules) > 1 or not isinstance(state._pre_forward_hook_handle, RemovableHandle):
+        raise InputError("fully_shard was called with a list of modules: call it with one at a "
+                         "time")
+    if state._mp_policy.param_dtype is not None:
+        raise InputError("mixed precision of fully_shard is not planned: leave mp_policy out, and "
+                         "use lowtide.wrap(..., precision=\"bf16\")")
+
+
+def _take_away(hooks: dict[int, Any], handle: RemovableHandle,
+               undone: contextlib.ExitStack) -> None:
+    hook = hooks.pop(handle.id)
+    undone.callback(hooks.__setitem__, handle.id, hook)

@@ -1,0 +1,127 @@
+"""The ranks of a mesh: what they agree on, and the process groups that they talk through."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import pickle
+import struct
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+from ... import Error, InputError
+
+Value = TypeVar("Value")
+
+#: Of what the ranks tell each other before they do something together: the first bytes of what it
+#: is called, of a digest of what it is about, and a number.
+_HEADER = struct.Struct("48s16sq")
+
+_keys = itertools.count()
+
+#: By key, as ops of a graph name it. A group is there as long as its process.
+GROUPS: dict[str, Group] = {}
+
+
+class Group:
+    """All ranks of ``mesh``, which has one dimension.
+
+    It has process groups of its own, so that its collectives do not mix with others of the program:
+    one for agreements on the CPU, one for tensors. Made by all ranks of the mesh together. Raises
+    InputError for what is no such mesh.
+    """
+
+    def __init__(self, mesh: DeviceMesh):
+        if mesh.ndim != 1:
+            raise InputError(f"mesh must have one dimension, not {mesh.ndim}: give a part of it, "
+                             f"such as mesh[\"dp\"]")
+        self.mesh = mesh
+        self.key = str(next(_keys))
+        known = mesh.get_group()
+        self.rank, self.size = dist.get_rank(known), dist.get_world_size(known)
+        self.backend: str = dist.get_backend(known)
+        ranks = dist.get_process_group_ranks(known)
+        self._talk = dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
+        self.data: dist.ProcessGroup = dist.new_group(ranks, backend=self.backend,
+                                                      use_local_synchronization=True)
+        #: Whether gradients of parameters that each rank has a copy of are reduced.
+        self.reduces = True
+        GROUPS[self.key] = self
+
+    def __deepcopy__(self, memo) -> Group:
+        return self
+
+    def of_first(self, make: Callable[[], Value], what: str, about: str = "") -> Value:
+        """What the first rank makes, on all of them; what it raises, they raise.
+
+        ``what``: a few words, such as "plan the model"; ``about``: a text that is the same on all
+        ranks. Raises Error where another rank does something else or about something else.
+        """
+        self.meet(what, about)
+        found: list = [None]
+        failure: BaseException | None = None
+        if self.rank == 0:
+            try:
+                found = [(True, make())]
+            except Exception as error:
+                failure = error
+                found = [(False, _picklable(error))]
+        dist.broadcast_object_list(found, group=self._talk, group_src=0)
+        done, value = found[0]
+        if not done:
+            raise failure or value
+        return value
+
+    def meet(self, what: str, about: str = "", number: int = 0) -> list[int]:
+        """By rank, its number. Raises Error where the ranks differ in what they do, by name."""
+        digest = hashlib.sha256(about.encode()).digest()[:16]
+        mine = _HEADER.pack(what.encode()[:48], digest, number)
+        headers = [_HEADER.unpack(header) for header in self._all(mine)]
+        words = [name.rstrip(b"\0").decode(errors="replace") for name, _, _ in headers]
+        if len(set(words)) > 1:
+            raise Error(f"the ranks do not do the same: {_by_rank(words)}. Give all ranks batches "
+                        f"of the same sizes, and have them call the model, backward() and "
+                        f"lowtide.wrap equally often and in the same order (drop_last=True of a "
+                        f"DataLoader leaves a smaller last batch out)")
+        digests = [digest for _, digest, _ in headers]
+        if len(set(digests)) > 1:
+            raise Error(f"the ranks are about to {words[0]}, but not the same: "
+                        f"{_odd_ones_out(digests)}. All ranks need the same model, sizes of "
+                        f"batches, versions and arguments of lowtide.wrap")
+        return [number for _, _, number in headers]
+
+    def _all(self, mine: bytes) -> list[bytes]:
+        given = torch.frombuffer(bytearray(mine), dtype=torch.uint8)
+        found = torch.empty(self.size * len(mine), dtype=torch.uint8)
+        self._talk._allgather_base(found, given).wait()
+        return [bytes(part.tolist()) for part in found.chunk(self.size)]
+
+
+def _picklable(error: Exception) -> Exception:
+    """Frames and causes stay where they are."""
+    error = error.with_traceback(None)
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return Error(str(error))
+    return error
+
+
+def _by_rank(words: Sequence[str]) -> str:
+    parts = [f"ranks {_listed(rank for rank, other in enumerate(words) if other == word)} {word}"
+             for word in dict.fromkeys(words)]
+    return ", but ".join(parts)
+
+
+def _odd_ones_out(digests: Sequence[bytes]) -> str:
+    usual = max(digests, key=digests.count)
+    odd = _listed(rank for rank, digest in enumerate(digests) if digest != usual)
+    return f"ranks {odd} differ from rank {digests.index(usual)}"
+
+
+def _listed(ranks) -> str:
+    return ", ".join(map(str, ranks))

@@ -1,0 +1,127 @@
+"""Plans whose collectives run while other ops do: same addresses, and no memory given away."""
+
+import contextlib
+import dataclasses
+import json
+import random
+
+import lowtide
+import pytest
+import torch
+from lowtide import _runtime
+from lowtide.pytorch.budget.settings import Settings
+from lowtide.pytorch.dynamo.joint_trace import trace_joint
+from lowtide.pytorch.shards.collectives import IN_FLIGHT, WAITS
+from lowtide.pytorch.shards.costs import CollectiveCost, CollectiveCosts
+from lowtide.pytorch.shards.group import GROUPS
+from lowtide.pytorch.shards.overlap import overlapped, require_waits
+from lowtide.pytorch.shards.sharding import graph_layout
+from shards_cases import CASES, batches, made
+from sweep import sweep
+
+pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
+
+
+@dataclasses.dataclass
+class StandInGroup:
+    """Ranks that nothing is sent to: graphs are made as for so many of them."""
+
+    size: int
+    rank: int = 0
+    backend: str = "gloo"
+    reduces: bool = True
+    key: str = "stand-in"
+
+
+@contextlib.contextmanager
+def group_of(size):
+    GROUPS["stand-in"] = StandInGroup(size)
+    try:
+        yield GROUPS["stand-in"]
+    finally:
+        del GROUPS["stand-in"]
+
+
+def captured_for(case, ranks, sharding, bucket_bytes):
+    """The graph of a step, with the costs of collectives."""
+    model, batch = made(case), batches(case, 0)[0]
+    layout = graph_layout(model.named_parameters(remove_duplicate=False), ranks, sharding,
+                          CollectiveCosts({start: CollectiveCost(1e-5, 1e-9) for start in WAITS}))
+    settings = Settings(layout=dataclasses.replace(layout, bucket_bytes=bucket_bytes), stash=None)
+    found = []
+
+    def backend(graph, inputs):
+        found.append(trace_joint(graph, inputs, case, lambda run, given: run(*given), 1, settings))
+        return graph.forward
+
+    torch.compile(model, backend=backend, fullgraph=True)(*batch)
+    torch._dynamo.reset()
+    with IN_FLIGHT.unconnected():
+        measured = _runtime.profiled(found[0].captured.graph)
+    return layout.costs.added_to(measured)
+
+
+def distances(graph, plan):
+    """By collective, how many actions lie between its start and its wait."""
+    ops, begun, found = graph.ops, {}, []
+    for place, (verb, index, *_) in enumerate(plan.actions):
+        if verb == "run" and ops[index].type in WAITS:
+            begun[ops[index].outputs[0]] = place
+        elif verb == "run" and ops[index].type in WAITS.values():
+            # A wait that runs again copies what is there.
+            found.append(place - begun.pop(ops[index].inputs[0], place))
+    return found
+
+
+CASES_OF_PLANS = [(case, ranks, sharding, bucket) for case in CASES for ranks in (2, 4)
+                  for sharding in ("none", "full") for bucket in (0, 4096)]
+
+
+@pytest.mark.parametrize("case, ranks, sharding, bucket", sweep(
+    CASES_OF_PLANS, usual=[("gpt", 2, "full", 4096), ("layers", 4, "full", 0),
+                           ("convolutions", 2, "none", 4096)]))
+def test_collectives_overlap_other_ops(case, ranks, sharding, bucket):
+    with group_of(ranks) as group:
+        graph = captured_for(case, group, sharding, bucket)
+    keep_all = lowtide.plan(graph, "100%", "keep-all").plan
+    smallest = lowtide.plan(graph, 1000, time_limit=0.3).smallest_budget
+    before = after = 0
+    for share in (0.0, 0.2, 0.6, 1.0):
+        budget = int(smallest + share * (keep_all.arena_bytes - smallest))
+        plan = lowtide.plan(graph, budget, time_limit=0.3).plan
+        found = overlapped(graph, plan)
+        require_waits(graph, found)
+        assert lowtide.verify(graph, found, budget) is None
+        assert found.arena_bytes == plan.arena_bytes and found.cost <= plan.cost
+        assert len(found.actions) <= len(plan.actions)
+        before, after = before + sum(distances(graph, plan)), after + sum(distances(graph, found))
+    assert after > before
+
+
+def moved(plan, source, target):
+    """The plan with one action elsewhere, without addresses."""
+    document = json.loads(plan.format())
+    actions = document["actions"]
+    actions.insert(target, actions.pop(source))
+    del document["offsets"], document["arena_bytes"]
+    return lowtide.Plan.parse(json.dumps(document))
+
+
+def test_memory_that_is_given_away_too_early_is_seen():
+    """Of random places for waits, those behind the end of what the collective uses are refused."""
+    with group_of(2) as group:
+        graph = captured_for("gpt", group, "full", 4096)
+    plan = lowtide.plan(graph, "100%", "keep-all").plan
+    require_waits(graph, plan)
+    chosen, refused = random.Random(5), 0
+    waits = [place for place, (verb, index, *_) in enumerate(plan.actions)
+             if verb == "run" and graph.ops[index].type in WAITS.values()]
+    for wait in waits:
+        op = graph.ops[plan.actions[wait][1]]
+        ends = [place for place, (verb, index, *_) in enumerate(plan.actions)
+                if verb == "free" and index in op.inputs and place > wait]
+        for end in ends:
+            with pytest.raises(lowtide.Error):
+                require_waits(graph, moved(plan, wait, chosen.randint(end, len(plan.actions) - 1)))
+            refused += 1
+    assert refused > 0
