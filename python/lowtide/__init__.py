@@ -83,6 +83,7 @@ _WITH_TORCH = {
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",
+    "pipeline": ".pytorch.pipeline",
     "set_budget": ".pytorch.wrap",
     "tune": ".pytorch.tune",
     "wrap": ".pytorch.wrap",
