@@ -35,7 +35,7 @@ class Agreement:
 
     def gathered(self, find: Callable[[], Value]) -> list[Value]:
         """By rank, what ``find()`` returns there. An error of Lowtide's on any rank is raised on
-        all: that of the first such rank."""
+        all: of several budgets that do not fit, the one that lacks the most."""
         answers: list = [None] * self.ranks
         dist.all_gather_object(answers, _outcome(find), self.group)
         return _value_or_raised(answers)
@@ -83,11 +83,16 @@ def _outcome(find: Callable[[], Value]) -> tuple:
 
 
 def _value_or_raised(answers: Sequence[tuple]) -> list:
-    for answer in answers:
-        if not answer[0]:
-            _, kind, text, smallest = answer
-            error = kind(text)
-            if smallest is not None:
-                error.smallest_budget = smallest
-            raise error
+    failures = [answer for answer in answers if not answer[0]]
+    if failures:
+        _, kind, text, smallest = max(failures, key=_weight)
+        error = kind(text)
+        if smallest is not None:
+            error.smallest_budget = smallest
+        raise error
     return [answer[1] for answer in answers]
+
+
+def _weight(failure: tuple) -> float:
+    """An error that no budget helps against comes first."""
+    return float("inf") if failure[3] is None else failure[3]
