@@ -1,8 +1,12 @@
 """Processes of one process group for tests, which end for certain."""
 
+import contextlib
+import datetime
 import multiprocessing
+import os
 import pathlib
 import signal
+import subprocess
 import time
 import traceback
 
@@ -41,6 +45,20 @@ def run_ranks(function, ranks, folder, *arguments, seconds=_ALL):
                 process.join()
 
 
+def printed_by(command, seconds=_ALL):
+    """What a program prints that starts processes of its own, which end with it for certain."""
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        printed, complaints = started.communicate(timeout=seconds)
+        assert started.returncode == 0, complaints
+        return printed
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
 def _refuse_failure(started, store):
     for rank, process in enumerate(started):
         if process.exitcode not in (None, 0):
@@ -58,8 +76,6 @@ def _failure(store, rank):
 
 
 def _run(function, rank, ranks, store):
-    import datetime
-
     signal.alarm(2 * _ALL)  # should the parent be killed
     torch.set_num_threads(1)
     try:

@@ -6,9 +6,9 @@ import random
 
 import pytest
 from lowtide.pytorch.pipeline.cuts import cheapest_cuts
+from lowtide.pytorch.pipeline.rank_bytes import StageBytes, outside_bytes, with_outside
 from lowtide.pytorch.pipeline.schedules import Pass, most_waiting, order_of
 from lowtide.pytorch.pipeline.stage_estimate import BlockChoice, MeasuredBlock, fastest, smallest
-from lowtide.pytorch.pipeline.rank_bytes import StageBytes, outside_bytes, with_outside
 from lowtide.pytorch.pipeline.step_time import StageTimes, step_time
 
 NOTHING = StageBytes(0, 0, 0, 0, 0)
@@ -47,9 +47,12 @@ def test_cuts_are_those_of_brute_force(seed):
 
 
 def random_blocks(draw):
-    return [MeasuredBlock(tuple(BlockChoice(draw.randint(0, 9), draw.randint(0, 9),
-                                            draw.randint(1, 20)) for _ in range(draw.randint(1, 3))),
-                          draw.randint(0, 4), NOTHING) for _ in range(draw.randint(1, 4))]
+    def choices():
+        return tuple(BlockChoice(draw.randint(0, 9), draw.randint(0, 9), draw.randint(1, 20))
+                     for _ in range(draw.randint(1, 3)))
+
+    return [MeasuredBlock(choices(), draw.randint(0, 4), NOTHING)
+            for _ in range(draw.randint(1, 4))]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -91,8 +94,8 @@ def torch_order(schedule, ranks, per_rank, micro_batches):
 
 
 CASES = [(schedule, ranks, per_rank, rounds * ranks + extra)
-         for schedule, per_ranks in [("gpipe", (1,)), ("1f1b", (1,)), ("interleaved1f1b", (1, 2, 3))]
-         for per_rank in per_ranks for ranks in (1, 2, 3, 4) for rounds in (0, 1, 2, 3)
+         for schedule, most in [("gpipe", 1), ("1f1b", 1), ("interleaved1f1b", 3)]
+         for per_rank in range(1, most + 1) for ranks in (1, 2, 3, 4) for rounds in (0, 1, 2, 3)
          for extra in (0, 1) if rounds * ranks + extra > 0
          and (schedule != "interleaved1f1b"
               or (rounds * ranks + extra) % max(1, (rounds * ranks + extra) // ranks) == 0)]

@@ -19,7 +19,8 @@ class Pass(NamedTuple):
 
 
 #: By name: the schedule of torch.distributed.pipelining that runs it.
-SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B, "interleaved1f1b": ScheduleInterleaved1F1B}
+SCHEDULES = {"gpipe": ScheduleGPipe, "1f1b": Schedule1F1B,
+             "interleaved1f1b": ScheduleInterleaved1F1B}
 
 
 def require_schedule(schedule: str, ranks: int, stages_per_rank: int, micro_batches: int) -> None:

@@ -38,8 +38,8 @@ def choices_of(plans: Iterable[WaitingPlan]) -> tuple[BlockChoice, ...]:
     """Those that no other one of them is better than in everything."""
     found = {BlockChoice(one.aside_bytes, one.block_bytes - one.aside_bytes, one.seconds)
              for one in plans}
-    return tuple(sorted((one for one in found if not any(_is_better(other, one) for other in found)),
-                        key=dataclasses.astuple))
+    best = [one for one in found if not any(_is_better(other, one) for other in found)]
+    return tuple(sorted(best, key=dataclasses.astuple))
 
 
 def fastest(blocks: Sequence[MeasuredBlock], waiting: int, available_bytes: int) -> float:

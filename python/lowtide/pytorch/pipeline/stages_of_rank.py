@@ -43,7 +43,8 @@ class Pipeline:
         """Forward and backward passes of all micro-batches of a batch; the losses of all
         micro-batches, on each rank. Gradients are added to ``.grad`` of this rank's parameters, in
         the order of the micro-batches, and the sum is divided by their number: so ``.grad`` is to
-        be None or zero before. Only the first rank needs the inputs, only the last the targets.
+        be None or zero before. Only the first rank needs the inputs, only the last the targets;
+        others may be given None.
 
         Raises InputError for batches of other sizes than the pipeline was made with.
         """
@@ -120,23 +121,23 @@ class Pipeline:
         limit = "none" if budget is None else f"{budget} bytes"
         return report_of(self.stages, self._rank_bytes, limit, self.predicted, most)
 
-    @property
-    def _has_last(self) -> bool:
-        return self._decided.is_last(self._numbers[-1])
-
     def _arguments(self, inputs, targets) -> tuple[tuple[torch.Tensor, ...], dict[str, Any]]:
-        """What the schedule wants on this rank."""
-        number = self._decided.shape.micro_batches
-        arguments: tuple[torch.Tensor, ...] = ()
-        named: dict[str, Any] = {}
-        if self._numbers[0] == 0:
-            arguments = tensors_of(inputs, "the first rank of a pipeline wants inputs")
-            require_alike(arguments, self._types[0], number, "inputs")
-        if self._has_last:
-            (target,) = tensors_of(targets, "the last rank of a pipeline wants targets")
-            require_alike((target,), self._types[1], number, "targets")
-            named = {"target": target, "targets": target}
-        return arguments, named
+        """What the schedule wants on this rank. What is given is checked wherever it is, so that
+        ranks which are given the same batch refuse it together."""
+        has_first = self._numbers[0] == 0
+        has_last = self._decided.is_last(self._numbers[-1])
+        arguments = self._checked(inputs, 0, "inputs", "first", has_first)
+        target = self._checked(targets, 1, "targets", "last", has_last)
+        named = {"target": target[0], "targets": target[0]} if has_last else {}
+        return (arguments if has_first else ()), named
+
+    def _checked(self, given, position: int, what: str, where: str,
+                 is_wanted: bool) -> tuple[torch.Tensor, ...]:
+        if given is None and not is_wanted:
+            return ()
+        found = tensors_of(given, f"the {where} rank of a pipeline wants {what}")
+        require_alike(found, self._types[position], self._decided.shape.micro_batches, what)
+        return found
 
     def _shared(self, losses: Sequence[torch.Tensor]) -> torch.Tensor:
         number = self._decided.shape.micro_batches
