@@ -30,7 +30,7 @@ from .rank_plans import StageToPlan, planned_bytes, plans_within
 from .report import StageReport
 from .schedules import most_waiting, order_of, require_schedule
 from .stage_examples import Types, bytes_of, types_between, types_of
-from .stages_of_rank import Pipeline
+from .stages_of_rank import StagesOfRank
 from .step_time import StageTimes, step_time
 from .waiting_plans import WaitingPlan
 
@@ -50,7 +50,7 @@ def pipeline(
     time_limit: float = TIME_LIMIT,
     verbose: bool = True,
     report: Callable[[str], None] | None = None,
-) -> Pipeline:
+) -> StagesOfRank:
     """The part of ``model`` that this rank trains. To be called by all ranks of ``group``, with
     the same arguments, after ``torch.distributed.init_process_group``.
 
@@ -110,7 +110,7 @@ def pipeline(
 
 
 def _planned(blocks: Sequence[Block], decided: Decided, settings: Settings, agreement: Agreement,
-             first: tuple[torch.Tensor, ...], target: torch.Tensor) -> Pipeline:
+             first: tuple[torch.Tensor, ...], target: torch.Tensor) -> StagesOfRank:
     own = decided.stages_of(agreement.rank)
     device = first[0].device
     stages = [_stage(blocks, decided, settings, stage) for stage in own]
@@ -140,7 +140,7 @@ def _planned(blocks: Sequence[Block], decided: Decided, settings: Settings, agre
     predicted = step_time(order_of(decided.schedule, decided.shape.ranks,
                                    decided.shape.stages_per_rank, decided.shape.micro_batches),
                           times)
-    return Pipeline(stages, own, decided, agreement, reports, [size for _, size in found],
+    return StagesOfRank(stages, own, decided, agreement, reports, [size for _, size in found],
                     predicted, (types_of(first), types_of((target,))), device)
 
 

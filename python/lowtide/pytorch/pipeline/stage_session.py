@@ -45,6 +45,7 @@ class StageSession:
         self.busy = 0.0
         self._parameters = list(parameters)
         self._plan: WaitingPlan | None = None
+        self._has_gradients = False
 
     def use(self, plan: WaitingPlan) -> None:
         self._plan = plan
@@ -110,14 +111,17 @@ class StageSession:
             (executor,) = region.executors
             executor.resume(ticket)
         # The first micro-batch's become .grad. Those of others are added to that, and dropped.
-        region.copies_gradients = any(parameter.grad is None for parameter in self._parameters)
+        region.copies_gradients = not self._has_gradients and any(
+            parameter.grad is None for parameter in self._parameters)
+        self._has_gradients = True
         gradients = region.backward(executor, tangents, copied=True)
         region.end_pass()
         self.busy += time.perf_counter() - begin
         return gradients
 
     def release(self) -> None:
-        """Gives the block back, where no pass waits."""
+        """The step is over: gives the block back, where no pass waits."""
+        self._has_gradients = False
         for executor in () if self.region is None else self.region.executors:
             if executor.idle and not executor.passes_aside:
                 executor.release()

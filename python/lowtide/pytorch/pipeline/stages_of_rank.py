@@ -21,7 +21,7 @@ from .stage_examples import Types
 from .step_time import StepTime
 
 
-class Pipeline:
+class StagesOfRank:
     """What ``pipeline`` returns: the stages of this rank. ``predicted``: how long a step takes;
     ``stages``: of all ranks, what was planned."""
 
@@ -73,7 +73,7 @@ class Pipeline:
         for parameter in self.parameters():
             parameter.grad = None
 
-    def train(self, mode: bool = True) -> Pipeline:
+    def train(self, mode: bool = True) -> StagesOfRank:
         """As of a module. A pipeline is planned in the mode in which its blocks are when it is
         made."""
         for module in self._modules:
