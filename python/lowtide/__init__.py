@@ -86,6 +86,7 @@ _WITH_TORCH = {
     "max_batch": ".pytorch.max_batch",
     "memory": ".pytorch.explanation",
     "Offload": ".pytorch.budget.offload",
+    "pipeline": ".pytorch.pipeline",
     "RankError": ".pytorch.ranks",
     "set_budget": ".pytorch.wrap",
     "tune": ".pytorch.tune",

@@ -130,13 +130,19 @@ void ArenaRunner::finish(StepReport& report) const {
   report.allocations = source_.requests() + outside_.count();
 }
 
-void ArenaRunner::forget_outside() {
+std::vector<at::Tensor*> ArenaRunner::callers_tensors() {
+  std::vector<at::Tensor*> found;
   for (at::Tensor* tensor : program_->outside) {
-    if (tensor != nullptr) tensor->reset();
+    if (tensor != nullptr) found.push_back(tensor);
   }
   for (const Program::Output& output : program_->outputs) {
-    if (output.outside) output.value->reset();
+    if (output.outside) found.push_back(output.value);
   }
+  return found;
+}
+
+void ArenaRunner::forget_outside() {
+  for (at::Tensor* tensor : callers_tensors()) tensor->reset();
 }
 
 /// Whether the run only makes views that an earlier step already made.

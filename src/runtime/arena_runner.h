@@ -49,6 +49,8 @@ class ArenaRunner {
   void await_moves() noexcept { mover_.await_all(); }
   /// Writes the statistics of the runs since begin().
   void finish(StepReport& report) const;
+  /// The entries of the caller's tensors and of their views, in an order that stays.
+  std::vector<at::Tensor*> callers_tensors();
   /// Releases the caller's tensors and their views.
   void forget_outside();
 

@@ -21,6 +21,7 @@
 #include "runtime/away_residents.h"
 #include "runtime/recording.h"
 #include "runtime/sections.h"
+#include "runtime/set_aside.h"
 #include "runtime/tensors.h"
 
 namespace lowtide::runtime {
@@ -46,6 +47,14 @@ std::vector<std::int64_t> new_ticket(const device::ComputeDevice& device) {
   return words;
 }
 
+/// What a pass needs of an executor while another one has the block.
+struct PassAside {
+  at::Tensor copies;                   ///< of the block's waiting ranges
+  std::vector<std::byte> host_states;  ///< of the generator, where the block cannot hold them
+  std::vector<at::Tensor> callers;     ///< by ArenaRunner::callers_tensors()
+  std::vector<WeakStorage> results;
+};
+
 /// A forward() whose backward() may still come.
 struct PendingPass {
   PendingPass(const device::ComputeDevice& device, const std::shared_ptr<AwayResidents>& residents)
@@ -54,6 +63,8 @@ struct PendingPass {
   /// Its ticket is dead.
   void end() {
     open = false;
+    is_aside = false;
+    aside.reset();
     const std::shared_ptr<AwayResidents> residents = away.lock();
     if (residents != nullptr && !had_backward) residents->try_to_bring_back();
   }
@@ -62,6 +73,8 @@ struct PendingPass {
   std::atomic<bool> open = true;
   std::atomic<bool> had_backward = false;
   std::weak_ptr<AwayResidents> away;  ///< ends with the executor; null where the plan moves none
+  std::unique_ptr<PassAside> aside;   ///< null where the pass has the block
+  std::atomic<bool> is_aside = false;
 };
 
 /// A tensor over the ticket's words; when it dies, the pass is no longer pending.
@@ -148,7 +161,8 @@ struct AutogradExecutor::Impl {
         is_away(residents_away(graph, plan)),
         map(map_arena(graph, plan, GeneratorStates::of(device),
                       launch == Launch::as_one ? Places::fixed : Places::none)),
-        sections(map, device) {
+        sections(map, device),
+        ranges(waiting_ranges(graph, plan, map)) {
     require_slower_memory(graph, plan, device, this->store.get());
     const bool moves_residents = plan.slower && !plan.slower->residents.empty();
     if (moves_residents) away = std::make_shared<AwayResidents>(this->store);
@@ -165,6 +179,8 @@ struct AutogradExecutor::Impl {
   void take_block();
   void take_late_section();
   void part_with_results();
+  void require_may_set_aside() const;
+  std::vector<std::shared_ptr<PendingPass>> aside() const;
   void find_held_results();
   void send_away(std::span<const at::Tensor> given);
   void begin(std::span<const at::Tensor> given);
@@ -196,8 +212,10 @@ struct AutogradExecutor::Impl {
   slower::Counters moved_before;        ///< when the last step began
   BlockMap map;
   Sections sections;
+  std::vector<BlockRange> ranges;       ///< that the second half reads
   std::unique_ptr<ArenaRunner> runner;  ///< for the sections' last addresses; null without
   std::shared_ptr<PendingPass> pass;
+  std::vector<std::weak_ptr<PendingPass>> were_aside;  ///< some of them may have ended
   std::vector<WeakStorage> results;  ///< of the pending pass, in the order of program().results
   std::vector<TensorId> held_results;
   StepReport report;
@@ -233,6 +251,23 @@ void AutogradExecutor::Impl::part_with_results() {
     if (!result.dropped) continue;
     for (at::Tensor* value : result.values) value->reset();
   }
+}
+
+void AutogradExecutor::Impl::require_may_set_aside() const {
+  if (!side && !plan.slower && map.cuts.empty()) return;
+  throw InputError(fmt::format("a pass of \"{}\" cannot be set aside, as its plan moves values, "
+                               "divides the block, or is submitted as one recording; plan without",
+                               graph.name()));
+}
+
+/// The passes that are set aside.
+std::vector<std::shared_ptr<PendingPass>> AutogradExecutor::Impl::aside() const {
+  std::vector<std::shared_ptr<PendingPass>> found;
+  for (const std::weak_ptr<PendingPass>& known : were_aside) {
+    std::shared_ptr<PendingPass> waiting = known.lock();
+    if (waiting != nullptr && waiting->is_aside) found.push_back(std::move(waiting));
+  }
+  return found;
 }
 
 void AutogradExecutor::Impl::find_held_results() {
@@ -508,6 +543,50 @@ bool AutogradExecutor::is_pending(const at::Tensor& ticket) const {
   return pending_pass() != 0 && pending_pass() == words_of(ticket, ticket_words(impl_->device))[0];
 }
 
+void AutogradExecutor::set_aside() {
+  Impl& impl = *impl_;
+  if (pending_pass() == 0) throw std::logic_error("set_aside() without a pending pass");
+  impl.require_may_set_aside();
+  const at::NoGradGuard no_grad;
+  auto aside = std::make_unique<PassAside>();
+  aside->copies = copied_out(impl.ranges, impl.sections.addresses(), impl.device.torch_device());
+  aside->host_states = impl.runner->program().host_states;
+  for (const at::Tensor* tensor : impl.runner->callers_tensors()) aside->callers.push_back(*tensor);
+  aside->results = std::exchange(impl.results, {});
+  impl.runner->forget_outside();
+  impl.pass->aside = std::move(aside);
+  impl.pass->is_aside = true;
+  std::erase_if(impl.were_aside, [](const auto& known) { return known.expired(); });
+  impl.were_aside.push_back(std::exchange(impl.pass, nullptr));
+}
+
+void AutogradExecutor::resume(const at::Tensor& ticket) {
+  Impl& impl = *impl_;
+  if (!idle()) throw std::logic_error("resume() on a block that is still needed");
+  const std::int64_t number = words_of(ticket, ticket_words(impl.device))[0];
+  const auto waiting = impl.aside();
+  const auto found =
+      std::ranges::find(waiting, number, [](const auto& known) { return known->ticket[0]; });
+  if (found == waiting.end()) {
+    throw InputError("no pass is set aside for this ticket: its backward pass has run");
+  }
+  const at::NoGradGuard no_grad;
+  (*found)->is_aside = false;
+  const std::unique_ptr<PassAside> aside = std::exchange((*found)->aside, nullptr);
+  copy_back(aside->copies, impl.ranges, impl.sections.addresses());
+  impl.runner->program().host_states = std::move(aside->host_states);
+  const std::vector<at::Tensor*> callers = impl.runner->callers_tensors();
+  for (std::size_t i = 0; i < callers.size(); ++i) *callers[i] = std::move(aside->callers[i]);
+  impl.results = std::move(aside->results);
+  impl.pass = *found;
+}
+
+Bytes AutogradExecutor::aside_bytes() const { return total_bytes(impl_->ranges); }
+
+std::int64_t AutogradExecutor::passes_aside() const {
+  return static_cast<std::int64_t>(impl_->aside().size());
+}
+
 void AutogradExecutor::discard() {
   if (pending_pass() == 0) return;
   impl_->await_moves();
@@ -518,6 +597,8 @@ void AutogradExecutor::discard() {
 bool AutogradExecutor::contains(const at::Tensor& tensor) const { return impl_->contains(tensor); }
 
 void AutogradExecutor::release() {
+  if (passes_aside() > 0)
+    throw std::logic_error("release() of a block that passes are to resume in");
   if (!impl_->side) {
     impl_->runner.reset();
   } else if (impl_->runner != nullptr) {

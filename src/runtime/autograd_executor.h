@@ -31,6 +31,10 @@ namespace lowtide::runtime {
 /// A pending pass is a forward() whose backward() is still to come. Its ticket and the residents
 /// suffice to run it again: so a pending pass may be dropped, or used more than once.
 ///
+/// A pending pass may be set aside: copies of the values that its backward half reads lie in one
+/// allocation of their own, and the block is free for another pass. So several passes wait in less
+/// memory than a block each.
+///
 /// Values that the plan moves go to the store and come back while ops run, also while the caller's
 /// code runs between the halves. A copy that fails is an Error of the half that waits for it, and
 /// names the value; a later step begins anew.
@@ -121,6 +125,18 @@ class AutogradExecutor {
   std::int64_t pending_pass() const;
   /// Whether the ticket belongs to the pending pass.
   bool is_pending(const at::Tensor& ticket) const;
+  /// Copies what the backward half of the pending pass needs of the block to memory of its own,
+  /// aside_bytes(); the executor is idle then, unless a result lives in the block. Throws
+  /// InputError where the plan moves values, has sections or is submitted as one recording;
+  /// std::logic_error without a pending pass.
+  void set_aside();
+  /// Makes the pass that was set aside with this ticket the pending one again, and releases its
+  /// copies. Throws InputError where none has it; std::logic_error when not idle.
+  void resume(const at::Tensor& ticket);
+  /// What a pass that is set aside takes, beside tensors of the caller's.
+  Bytes aside_bytes() const;
+  /// How many passes are set aside. While there are some, release() throws std::logic_error.
+  std::int64_t passes_aside() const;
   /// Drops the pending pass: its values are no longer needed.
   void discard();
   /// Whether the tensor lies in the held block.

@@ -17,8 +17,10 @@ NEEDS = {"bert_config": "transformers", "timm_model": "timm"}
 BRIEFLY = ("--steps", "1", "--planning-seconds", "0.3")
 PLANNED_ONLY = "larger_than_this_machine"
 LEAST_MEMORY = "large_vocabulary"
+OF_SEVERAL_PROCESSES = "pipeline"  # test_pipeline.py runs it
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py")
-               if path.stem not in ("comparison", PLANNED_ONLY, LEAST_MEMORY, "gpt"))
+               if path.stem not in ("comparison", PLANNED_ONLY, LEAST_MEMORY, "gpt",
+                                    OF_SEVERAL_PROCESSES))
 LONG = ("resnet50", "unet")
 
 pytestmark = pytest.mark.usefixtures("own_cache", "one_thread")

@@ -147,6 +147,16 @@ void bind_executor(py::module_& module) {
            [](const runtime::AutogradExecutor& e, const py::handle& ticket) {
              return e.is_pending(THPVariable_Unpack(ticket.ptr()));
            })
+      .def("set_aside", &runtime::AutogradExecutor::set_aside,
+           py::call_guard<py::gil_scoped_release>())
+      .def("resume",
+           [](runtime::AutogradExecutor& e, const py::handle& ticket) {
+             const at::Tensor number = THPVariable_Unpack(ticket.ptr());
+             const py::gil_scoped_release unlocked;
+             e.resume(number);
+           })
+      .def_property_readonly("aside_bytes", &runtime::AutogradExecutor::aside_bytes)
+      .def_property_readonly("passes_aside", &runtime::AutogradExecutor::passes_aside)
       .def("discard", &runtime::AutogradExecutor::discard)
       .def("contains",
            [](const runtime::AutogradExecutor& e, const py::handle& tensor) {

@@ -1,0 +1,90 @@
+"""Processes of one process group for tests, which end for certain."""
+
+import contextlib
+import datetime
+import multiprocessing
+import os
+import pathlib
+import signal
+import subprocess
+import time
+import traceback
+
+import torch
+import torch.distributed as dist
+
+#: Seconds for a collective to come about, and for all processes to end.
+_COLLECTIVE, _ALL = 60, 240
+
+
+def run_ranks(function, ranks, folder, *arguments, seconds=_ALL):
+    """By rank, what ``function(*arguments)`` returns in a process of its own with a process group.
+    AssertionError with the traceback of one that fails; whatever happens, none is left behind."""
+    folder = pathlib.Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    context = multiprocessing.get_context("spawn")
+    store = folder / f"store{time.monotonic_ns()}"
+    given = store.with_name(f"{store.name}.given")
+    torch.save(arguments, given)  # or the processes would have the same tensors
+    started = [context.Process(target=_run, args=(function, rank, ranks, store),
+                               daemon=True) for rank in range(ranks)]
+    try:
+        for process in started:
+            process.start()
+        deadline = time.monotonic() + seconds
+        while any(process.is_alive() for process in started):
+            _refuse_failure(started, store)
+            assert time.monotonic() < deadline, f"{ranks} ranks took longer than {seconds} s"
+            time.sleep(0.02)
+        _refuse_failure(started, store)
+        return [torch.load(_result(store, rank), weights_only=False) for rank in range(ranks)]
+    finally:
+        for process in started:
+            if process.pid is not None:
+                process.kill()
+                process.join()
+
+
+def printed_by(command, seconds=_ALL):
+    """What a program prints that starts processes of its own, which end with it for certain."""
+    started = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               start_new_session=True)
+    try:
+        printed, complaints = started.communicate(timeout=seconds)
+        assert started.returncode == 0, complaints
+        return printed
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        started.communicate()
+
+
+def _refuse_failure(started, store):
+    for rank, process in enumerate(started):
+        if process.exitcode not in (None, 0):
+            text = _failure(store, rank)
+            known = text.read_text() if text.exists() else f"exit code {process.exitcode}"
+            raise AssertionError(f"rank {rank} failed:\n{known}")
+
+
+def _result(store, rank):
+    return store.with_name(f"{store.name}.result{rank}")
+
+
+def _failure(store, rank):
+    return store.with_name(f"{store.name}.failure{rank}")
+
+
+def _run(function, rank, ranks, store):
+    signal.alarm(2 * _ALL)  # should the parent be killed
+    torch.set_num_threads(1)
+    try:
+        dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks,
+                                timeout=datetime.timedelta(seconds=_COLLECTIVE))
+        arguments = torch.load(store.with_name(f"{store.name}.given"), weights_only=False)
+        torch.save(function(*arguments), _result(store, rank))
+        dist.barrier()
+        dist.destroy_process_group()
+    except BaseException:
+        _failure(store, rank).write_text(traceback.format_exc())
+        raise
