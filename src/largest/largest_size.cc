@@ -36,12 +36,23 @@ class Finder {
  private:
   void search() {
     const std::optional<std::int64_t> possible = largest_possible();
-    const std::int64_t bound = possible.value_or(question_.sizes.smallest());
-    steps_.expect(bound);
+    if (!possible) {
+      plan_for_refusal();
+      return;
+    }
+    steps_.expect(*possible);
     Sizes sizes = question_.sizes;
-    sizes.last = bound;
+    sizes.last = *possible;
     search_estimated(sizes);
     if (steps_.are_measured()) search_measured(sizes);
+  }
+
+  /// Measures nothing: where no plan can fit the budget, ops alone may be too large to run.
+  void plan_for_refusal() {
+    const std::int64_t size = question_.sizes.smallest();
+    const Graph graph = steps_.bare(size);
+    SizeSearch search(question_.sizes, question_.budget_bytes);
+    settle(search, plan(size, graph, Evidence::bound, search), graph);
   }
 
   /// Nothing when no size is.
@@ -144,7 +155,8 @@ class Finder {
     constexpr double kLeast = 0.1;
     if (question_.seconds <= 0) return 0;
     const int measured = steps_.are_measured() ? 2 : 0;
-    const int tries = is_measured_ ? measured : search.tries_by_halving() + measured;
+    const int left = search.tries_by_halving();
+    const int tries = is_measured_ ? std::min(measured, left) : left + measured;
     return std::max(kLeast, left_seconds_ / tries);
   }
 
@@ -178,7 +190,7 @@ class Finder {
 
   static std::string verdict(const Trial& trial) {
     const char* how = trial.evidence == Evidence::estimated ? ", by estimates" : "";
-    if (!trial.fits) return fmt::format("does not fit{}: {}", how, trial.why_not);
+    if (!trial.fits) return fmt::format("is not found to fit{}: {}", how, trial.why_not);
     return fmt::format("fits{}, with an overhead of {:.1f}%", how,
                        100 * trial.overhead.value_or(0));
   }

@@ -31,8 +31,8 @@ struct Question {
 ///
 /// Each plan has its part of the time limit; a search that finds none looks for the smallest budget
 /// for a third as long again. A stop request ends it with the best size so far. Throws
-/// InfeasibleError (planner::DoesNotFit) when not even the first size fits, StoppedError when
-/// stopped before any did.
+/// InfeasibleError (planner::DoesNotFit) when not even the first size fits, of which nothing is
+/// measured if that is impossible; StoppedError when stopped before any fitted.
 Largest largest_size(const Question& question, Steps& steps);
 
 }  // namespace lowtide::largest

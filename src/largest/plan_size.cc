@@ -34,8 +34,9 @@ std::string too_slow(const planner::Planned& planned, double limit) {
 }
 
 std::string too_little_memory(const planner::Planned& planned, Bytes reserved_bytes) {
-  if (!planned.smallest_budget) return "no plan was found in its part of the time limit";
-  return fmt::format("the smallest budget found is {}",
+  const char* none = "no plan was found in its part of the time limit";
+  if (!planned.smallest_budget) return none;
+  return fmt::format("{}; the smallest budget found is {}", none,
                      planner::in_full(*planned.smallest_budget + reserved_bytes));
 }
 

@@ -41,9 +41,8 @@ Question question(Bytes budget, std::int64_t last = 300) {
 /// Whether planning by itself, without plans of other sizes, finds a plan.
 bool has_plan(const Graph& graph, const Question& question) {
   Control control(question.seconds);
-  const planner::Planned planned =
-      planner::plan_within(graph, *question.strategy, question.budget_bytes,
-                           question.strategy_options, control);
+  const planner::Planned planned = planner::plan_within(
+      graph, *question.strategy, question.budget_bytes, question.strategy_options, control);
   return planned.plan && planned.plan->cost <= cost_limit(graph, question.extra);
 }
 
@@ -131,6 +130,7 @@ class SurprisingSteps : public Steps {
   }
   bool are_measured() const override { return true; }
   Graph measured(std::int64_t size) override {
+    has_measured = true;
     if (stop_at == size) Control::request_stop();
     if (Control::stop_requested()) throw StoppedError("stopped while measuring");
     GraphData data = of_size(unit_, size).data();
@@ -151,6 +151,7 @@ class SurprisingSteps : public Steps {
   static constexpr Bytes kReserved = 100;
   std::optional<std::int64_t> stop_at;
   std::int64_t expected = 0;
+  bool has_measured = false;
   std::vector<std::int64_t> ran;
 
  private:
@@ -193,6 +194,19 @@ TEST_F(LargestSizeTest, NoStepKeepsTheBudget) {
   SurprisingSteps steps(testing::chain_graph(10, 64), 0, 1, asked.budget_bytes);
   EXPECT_THROW(largest_size(asked, steps), InfeasibleError);
   EXPECT_EQ(steps.ran.back(), 1);
+}
+
+TEST_F(LargestSizeTest, WhatCannotFitIsNotMeasured) {
+  const Graph unit = testing::chain_graph(10, 64);
+  for (std::int64_t first : {1000, 1000000}) {
+    Question asked = question(20000, 2 * first);
+    asked.sizes.first = first;
+    SurprisingSteps steps(unit, 40, 2 * first, asked.budget_bytes);
+    EXPECT_THROW(largest_size(asked, steps), planner::DoesNotFit);
+    EXPECT_EQ(steps.expected, 0);
+    EXPECT_FALSE(steps.has_measured);
+    EXPECT_TRUE(steps.ran.empty());
+  }
 }
 
 TEST_F(LargestSizeTest, AStopKeepsTheBestSoFar) {

@@ -319,3 +319,22 @@ def test_the_backend_of_torch_compile_takes_it_too(tmp_path):
                              options={"budget": "60%", "optimizer": "sgd", "time_limit": 0.5,
                                       "offload": str(tmp_path), "offload_budget": "1GiB"})
     assert same(train(compiled, inputs)[:-1], train(built(PLAIN), inputs)[:-1])
+
+
+@pytest.mark.parametrize("rows, width", [(16, 64), (3000, 64), (4000, 256)])
+def test_the_smallest_budget_of_a_refusal_does_and_less_does_not(tmp_path, rows, width):
+    """Wherever the optimizer's state lies: the buffers of copies may take more than it does."""
+    def wrapped(budget):
+        model = built(lambda: nn.Sequential(*[layer for _ in range(4) for layer in (
+            nn.Linear(width, width), nn.Tanh())]))
+        return lowtide.wrap(model, torch.randn(rows, width), budget, offload=tmp_path,
+                            optimizer=torch.optim.Adam(model.parameters()), time_limit=0.5)
+
+    def named(budget):
+        with pytest.raises(lowtide.InfeasibleError) as caught:
+            wrapped(budget)
+        return caught.value.smallest_budget
+
+    smallest = named(1024)
+    wrapped(smallest)
+    named(int(0.95 * smallest))

@@ -161,6 +161,9 @@ void add_size_options(CLI::App& app, LargestArguments& arguments) {
 Action define_largest(CLI::App& app, const Dimension& dimension, const std::string& example) {
   auto arguments = std::make_shared<LargestArguments>();
   add_recipe_options(app, arguments->recipe);
+  app.get_option("--micro-batches")
+      ->description("Passes, each over that part of the batch, that end in one update [1]")
+      ->type_name("N");
   add_data_options(app, arguments->edits);
   add_size_options(app, *arguments);
   app.add_option("--budget", arguments->budget, "Bytes (512MB, 1.5GiB)")

@@ -54,11 +54,13 @@ std::string evidence_text(const largest::Trial& trial) {
   return "planned by estimates, neither measured nor run";
 }
 
-std::string next_text(const largest::Question& question, const largest::Largest& found) {
+std::string next_text(const largest::Largest& found) {
   if (!found.too_large) {
     return found.stopped ? "not known, as the search was stopped" : "not tried: above --limit";
   }
-  return fmt::format("a {} of {}: {}", question.what, *found.too_large, found.why_too_large);
+  const bool is_proved = found.too_large_evidence == largest::Evidence::bound;
+  return fmt::format("{} {}: {}", *found.too_large,
+                     is_proved ? "is too large" : "was not found to fit", found.why_too_large);
 }
 
 std::string error_text(const largest::InterpolationError& error) {
@@ -76,7 +78,7 @@ std::string largest_text(const std::string& model, const largest::Question& ques
              fmt::format("{}{}", found.size, found.stopped ? " so far (stopped)" : "")});
   table.add({"budget", format_bytes(question.budget_bytes)});
   table.add({"proof", evidence_text(trial)});
-  table.add({"too large", next_text(question, found)});
+  table.add({"next " + question.what, next_text(found)});
   table.add({"strategy", fmt::format("{} ({}), overhead {}", found.planned.plan->strategy,
                                      strategy::name(found.planned.outcome),
                                      percent(found.planned.overhead()))});

@@ -292,7 +292,8 @@ class Graphs:
         """Values, the state of the optimizer, both or nothing, by the step that this region is of.
         Where nothing fits, that is left to who asks for a plan."""
         self.state.choose(region, self.regions, self.slower_for(region.captured.device),
-                          lambda: self.step_plans.leaving_all(region))
+                          lambda: self.step_plans.leaving_all(region),
+                          lambda: self.step_plans.leaving_some(region))
         self.step_plans.choose_what_moves(region)
 
     def slower_for(self, device: str) -> Slower | None:

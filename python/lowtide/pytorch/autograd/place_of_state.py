@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -50,12 +51,13 @@ class PlaceOfState:
         self._settled: Needs | None = None
 
     def choose(self, region: Region, regions: Iterable[Region], slower: Slower | None,
-               planned: Callable[[], Plan]) -> None:
+               planned: Callable[[], Plan], planned_tightly: Callable[[], Plan]) -> None:
         """Decides for the time being, where it is in memory yet: it moves where the region has no
         plan otherwise, or one by which a step takes longer than one that moves the state.
 
         ``planned``: makes the region's plan, as things are then, by which the optimizer has all
-        room that its step takes; raises InfeasibleError.
+        room that its step takes; raises InfeasibleError. ``planned_tightly``: the same where it may
+        have less.
         """
         if self._optimizer is None or slower is None:
             return
@@ -75,6 +77,11 @@ class PlaceOfState:
         moved = None if self._wanted else _if_any(planned)
         if kept is not None and (moved is None or moved.cost + cost >= kept.cost):
             self._set(None, regions, slower)
+        elif moved is None and not self._wanted and _if_any(planned_tightly) is None:
+            # Where less of what follows has room, or none, the buffers for moves may be too much.
+            self._set(None, regions, slower)
+            if _if_any(planned_tightly) is None:
+                self._set(wanted, regions, slower)
 
     def _choose_again(self, region: Region, regions: Iterable[Region], slower: Slower,
                       planned: Callable[[], Plan]) -> None:
@@ -90,6 +97,9 @@ class PlaceOfState:
             if extra is not None and extra <= _cost(moving, region, slower):
                 return
             self._set(moving, regions, slower)
+            if kept is not None and _if_any(planned) is None:
+                self._set(None, regions, slower)
+                return
         if _if_any(planned) is None:
             smaller = self._needs(region)
             if smaller.step_bytes < moving.step_bytes:
@@ -120,6 +130,20 @@ class PlaceOfState:
     def chosen_cost(self, region: Region, slower: Slower | None) -> float:
         """What a step takes longer by what is chosen, in the unit of the region's costs."""
         return _cost(self._moving, region, slower) if self._moving and slower else 0.0
+
+    @contextlib.contextmanager
+    def counted_in_memory(self, regions: Iterable[Region]) -> Iterator[bool]:
+        """What these regions are planned with as if the state stayed in memory. Gives whether it is
+        to move and may stay."""
+        moving = self._moving
+        if moving is None or self._wanted:
+            yield False
+            return
+        self._count(None, regions)
+        try:
+            yield True
+        finally:
+            self._count(moving, regions)
 
     def let_go(self) -> None:
         """The optimizer steps as it did before."""
@@ -170,12 +194,14 @@ class PlaceOfState:
     def _set(self, wanted: Needs | None, regions: Iterable[Region], slower: Slower) -> None:
         """``wanted``: None where it stays in memory."""
         self._moving = wanted
+        slower.reserve(0 if wanted is None else wanted.moved_bytes)
+        self._count(wanted, regions)
+
+    def _count(self, wanted: Needs | None, regions: Iterable[Region]) -> None:
         if wanted is None:
             self._account.keep_state()
-            slower.reserve(0)
         else:
             self._account.move_state(wanted.kept_bytes, wanted.step_bytes)
-            slower.reserve(wanted.moved_bytes)
         for region in regions:
             region.leave_afterwards(self._account.afterwards)
 

@@ -80,7 +80,7 @@ class Session:
         self._state = PlaceOfState(settings, self._account, self._between_passes.lock)
         self._values = PlaceOfValues(self._account, self.regions, settings.may_move)
         self._step_plans = StepPlans(settings, self._account, self._steps, self._values,
-                                     self._notices, self._state.remark)
+                                     self._notices, self._state)
         self._updates = None if settings.fused_update is None else FusedUpdates(
             settings.optimizer, settings.fused_update, lambda: self._parameters())
         self._graphs = Graphs(settings, self._account, self.regions, self._steps, self._state,

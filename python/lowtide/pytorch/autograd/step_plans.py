@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ... import InfeasibleError, Plan, format_bytes
 from ..budget.account import BudgetAccount
+from ..budget.may_move import MayMove
 from ..budget.settings import Settings
 from ..common.notices import Notices
 from ..plans.graph_plans import BRIEF_SECONDS
 from ..plans.planning import NoPlan, Refusal
+from .place_of_state import PlaceOfState
 from .place_of_values import PlaceOfValues
 from .region import Region
 from .steps import Steps
@@ -21,14 +23,15 @@ class StepPlans:
     """Which plan a graph runs by: within its share of the budget where there is one, by what may
     move, and else by the settings an error, or the plan that needs the least.
 
-    ``remark``: stands at the end of errors. ``has_run``, ``has_trained``: whether a forward pass
-    was run, and a step to its end; their owner sets these and the others.
+    ``state``: of the optimizer, whose remark stands at the end of errors. ``has_run``,
+    ``has_trained``: whether a forward pass was run, and a step to its end; their owner sets these
+    and the others.
     """
 
     def __init__(self, settings: Settings, account: BudgetAccount[Region], steps: Steps,
-                 values: PlaceOfValues, notices: Notices, remark: str):
+                 values: PlaceOfValues, notices: Notices, state: PlaceOfState):
         self._settings, self._account, self._steps = settings, account, steps
-        self._values, self._notices, self._remark = values, notices, remark
+        self._values, self._notices, self._state = values, notices, state
         self.has_run = self.has_trained = False
         #: Whether plans are only compared: then one that does not fit is an error.
         self.are_compared = False
@@ -122,6 +125,11 @@ class StepPlans:
                             lambda other: self.in_share(other, leaving_all=True))
         return self.in_share(region, leaving_all=True)
 
+    def leaving_some(self, region: Region) -> Plan:
+        """The same where the optimizer may have less room."""
+        self._values.choose(self._steps.of(region), self.in_share)
+        return self.in_share(region)
+
     @property
     def may_exceed(self) -> bool:
         """Whether the settings want that a step runs for which no plan fits. A budget that none
@@ -152,12 +160,30 @@ class StepPlans:
             "may need more)")
         message = (f"infeasible: the smallest budget that does is {format_bytes(smallest)} "
                    f"({smallest} bytes){known}. {why} {self._account.describe_reserved()}"
-                   f"{self._remark}")
+                   f"{self._state.remark}")
         self._values.set(present)
         return NoPlan(Refusal(message), smallest)
 
     def smallest_budget(self, region: Region) -> int:
-        """What moves by the plans that need the smallest budget, which is returned."""
+        """The smallest budget that does, wherever the optimizer's state may lie. Values then move
+        as by the plans that need the smallest one with the state where it is to be."""
+        smallest = self._smallest_as_it_is(region)
+        present = self._values.may_move
+        step = self._steps.of(region)
+        with self._state.counted_in_memory(step) as is_otherwise:
+            # Buffers for copies may take more than the state.
+            if is_otherwise and self._least_bound(step) < smallest:
+                smallest = min(smallest, self._smallest_as_it_is(region))
+        self._values.set(present)
+        return smallest
+
+    def _least_bound(self, step: Iterable[Region]) -> int:
+        """Below which no budget does, as things are."""
+        self._values.set(MayMove.NOTHING)  # and no buffers
+        return self._account.smallest_sufficient(
+            {other: other.priced.floor_bytes for other in step})
+
+    def _smallest_as_it_is(self, region: Region) -> int:
         return self._values.choose_smallest(
             self._steps.of(region),
             lambda: self._account.smallest_sufficient(self._least_of_step(region)))
