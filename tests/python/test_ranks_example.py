@@ -44,10 +44,20 @@ def test_the_training_goes_on_after_a_failure(tmp_path):
     assert all(after[step] == loss for step, loss in before.items() if step in after)
 
 
-def torchrun(*arguments):
+KILLED = """
+import os, signal, lowtide, torch
+with lowtide.Communicator.create() as comm, lowtide.Watchdog(comm):
+    for step in range(10**9):
+        if step == 5 and comm.rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        comm.allreduce(torch.ones(5))
+"""
+
+
+def torchrun(*arguments, ranks=2):
     return subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2",
-         *arguments], capture_output=True, text=True, timeout=300,
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
+         str(ranks), *arguments], capture_output=True, text=True, timeout=300,
         env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "GLOO_SOCKET_IFNAME": "lo"})
 
 
@@ -61,3 +71,12 @@ def test_torchrun_starts_it_again_and_nothing_is_different(tmp_path):
     assert losses_in(again.stdout) == losses_in(plain.stdout)
     assert again.stdout.count("step 12:") == 1
     assert again.stderr.count("rank 1 of 2 failed: RuntimeError: this rank was asked to fail") == 2
+
+
+@pytest.mark.sweep
+def test_ranks_that_torchrun_ends_say_why(tmp_path):
+    (tmp_path / "killed.py").write_text(KILLED)
+    run = torchrun(str(tmp_path / "killed.py"), ranks=3)
+    assert run.returncode != 0
+    told = [line for line in run.stderr.splitlines() if "rank 2 of 3 failed: its process" in line]
+    assert len(told) == 2, run.stderr

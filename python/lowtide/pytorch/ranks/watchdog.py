@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import signal
-import threading
+import time
 from collections.abc import Iterator
 
 import torch
@@ -19,6 +18,7 @@ from .process_group import backends_of, calls_of
 from .process_identity import this_process
 from .rank_board import Failure, RankBoard
 from .rank_monitor import RankMonitor, failure_text
+from .termination import Terminated, Termination
 
 #: Beats that a rank that is told to end waits for the reason.
 _BEATS_AT_END = 3
@@ -50,30 +50,39 @@ class Watchdog:
         self._undo = contextlib.ExitStack()
         self._board: RankBoard | None = None
         self._monitor: RankMonitor | None = None
+        self._termination = Termination()
 
     def __enter__(self) -> Watchdog:
         with contextlib.ExitStack() as undo:
             undo.enter_context(_timeouts(self._timeout))
             self._begin()
-            undo.enter_context(_termination_raises())
             self._undo = undo.pop_all()
+        if self._monitor is not None:
+            self._termination.begin()
         return self
 
     def __exit__(self, kind, error: BaseException | None, trace) -> None:
+        self._termination.hold()
+        failure = None
         with self._undo:
-            if self._monitor is None:
-                return
-            failure = None if error is None else self._failure_behind(error)
-            self._monitor.end()
-            if failure is None:
-                with contextlib.suppress(RuntimeError):  # the store may have ended before
-                    self._monitor.beat(has_left=True)
-                return
+            if self._monitor is not None:
+                failure = None if error is None else self._failure_behind(error)
+                self._leave(failure)
+        if failure is None:
+            self._termination.end()
+            return
         text = failure_text(failure, self._comm.size)
+        self._termination.end(text)
         if failure.rank == self._comm.rank or not _comes_from_outside(error):
             error.add_note(text)
             return
         raise RankError(text, failure.rank) from error
+
+    def _leave(self, failure: Failure | None) -> None:
+        self._monitor.end()
+        if failure is None:
+            with contextlib.suppress(RuntimeError):  # the store may have ended before
+                self._monitor.beat(has_left=True)
 
     def _begin(self) -> None:
         comm = self._comm
@@ -101,12 +110,10 @@ class Watchdog:
 
     def _failure_behind(self, error: BaseException) -> Failure:
         """The failure that ended this training: another rank's, where the error follows from it."""
-        is_outside, is_told = _comes_from_outside(error), isinstance(error, _Terminated)
-        if is_told:
-            self._monitor.failed.wait(_BEATS_AT_END * self._monitor.interval)
-        elif is_outside:
+        is_outside, is_told = _comes_from_outside(error), isinstance(error, Terminated)
+        if is_outside:
             self._monitor.expect_failure()
-            self._monitor.failed.wait(self._timeout + _BEATS_AT_END * self._monitor.interval)
+            self._wait_for_failure(0.0 if is_told else self._timeout)
         if self._monitor.failure is not None and is_outside:
             return self._monitor.failure
         own = Failure(self._comm.rank, _reason(error))
@@ -118,21 +125,25 @@ class Watchdog:
         except RuntimeError:  # the store is gone as well
             return own
 
-
-class _Terminated(SystemExit):
-    """SIGTERM came, as torchrun sends it to all ranks when one has failed."""
+    def _wait_for_failure(self, seconds: float) -> None:
+        """And some beats longer; no longer than these once SIGTERM has come."""
+        last = _BEATS_AT_END * self._monitor.interval
+        end = time.monotonic() + seconds + last
+        while time.monotonic() < end and not self._monitor.failed.wait(self._monitor.interval):
+            if self._termination.has_come:
+                end = min(end, time.monotonic() + last)
 
 
 def _comes_from_outside(error: BaseException) -> bool:
     """Whether an error says only that other ranks do not answer, or that this one is to end."""
-    if isinstance(error, (RankError, dist.DistError, _Terminated)):
+    if isinstance(error, (RankError, dist.DistError, Terminated)):
         return True
     text = str(error).lower()
     return isinstance(error, RuntimeError) and ("gloo" in text or "nccl" in text)
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, _Terminated):
+    if isinstance(error, Terminated):
         return "it was told to end by SIGTERM"
     text = error_text(error)
     if isinstance(error, (MemoryError, torch.OutOfMemoryError)) or "allocate memory" in text:
@@ -153,22 +164,3 @@ def _timeouts(seconds: float) -> Iterator[None]:
     finally:
         for backend, limit in zip(backends, before):
             backend._set_default_timeout(limit)
-
-
-@contextlib.contextmanager
-def _termination_raises() -> Iterator[None]:
-    """SIGTERM raises _Terminated, where nobody else handles it."""
-    is_free = (threading.current_thread() is threading.main_thread()
-               and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL)
-    if not is_free:
-        yield
-        return
-
-    def terminated(number, frame):
-        raise _Terminated(128 + number)
-
-    signal.signal(signal.SIGTERM, terminated)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
