@@ -112,13 +112,13 @@ def mesh_of(ranks):
     return init_device_mesh("cpu", (ranks,))
 
 
-def wrapped(case, rank, ranks, optimizer=adam, example=True, **options):
+def wrapped(case, rank, ranks, optimizer=adam, **options):
     """A wrapped model and its optimizer."""
     model = made(case)
     stepped = optimizer(model)
     options = {"cache": False, "time_limit": 0.3, "verbose": False} | options
-    inputs = batches(case, rank)[0] if example else None
-    return lowtide.wrap(model, inputs, optimizer=stepped, mesh=mesh_of(ranks), **options), stepped
+    return lowtide.wrap(model, batches(case, rank)[0], optimizer=stepped, mesh=mesh_of(ranks),
+                        **options), stepped
 
 
 def distributed(case, kind, ranks, optimizer=adam):

@@ -77,8 +77,8 @@ def state_bytes(optimizer: torch.optim.Optimizer) -> int:
     """Of the tensors that it holds now, wherever they are."""
     if hasattr(optimizer.state, "nbytes"):  # a part of it is in slower memory
         return optimizer.state.nbytes
-    return sum(counted_part(value).nbytes for state in optimizer.state.values() for value in state.values()
-               if isinstance(value, torch.Tensor))
+    values = [value for state in optimizer.state.values() for value in state.values()]
+    return sum(counted_part(value).nbytes for value in values if isinstance(value, torch.Tensor))
 
 
 def _smaller(parameter: torch.Tensor, factor: float, device: str) -> torch.nn.Parameter:
