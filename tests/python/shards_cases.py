@@ -31,7 +31,7 @@ class Block(nn.Module):
 class Gpt(nn.Module):
     """With a head that is the embedding."""
 
-    def __init__(self, vocabulary=60, width=32, layers=3, length=16):
+    def __init__(self, vocabulary=60, width=32, layers=2, length=16):
         super().__init__()
         self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(length, width)
         self.blocks = nn.ModuleList([Block(width, 2) for _ in range(layers)])

@@ -7,6 +7,8 @@ import re
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SOURCES = sorted(path for path in (ROOT / "src").rglob("*") if path.suffix in (".cc", ".h"))
 MOST_FILES = 40
+#: Its pages are found by their numbers.
+NUMBERED = "decisions"
 
 
 def room(path):
@@ -140,4 +142,4 @@ def test_folders_are_small_enough_to_read():
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts)
     assert {str(folder.relative_to(ROOT)): count for folder, count in counts.items()
-            if count > MOST_FILES} == {}
+            if count > MOST_FILES and folder.name != NUMBERED} == {}
