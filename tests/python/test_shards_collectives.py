@@ -2,12 +2,11 @@
 
 import pytest
 import torch
-from on_ranks import Ranks
-from shards_cases import mesh_of
-
 from lowtide import _runtime
 from lowtide.pytorch.shards.collectives import IN_FLIGHT
 from lowtide.pytorch.shards.group import Group
+from on_ranks import Ranks
+from shards_cases import mesh_of
 
 pytestmark = pytest.mark.cpu_only("Gloo sends memory of the host")
 
